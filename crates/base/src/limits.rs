@@ -314,6 +314,9 @@ pub const SNAPSHOTS_KEPT: usize = 2;
 /// one arrival is larger.
 pub const COPY_ENTRIES_BYTES_MAX: usize = 67_108_864;
 
+/// Nodes of a cluster that the Rust driver connects to.
+pub const CLIENT_NODES_MAX: usize = 256;
+
 const _: () = assert!(VALUE_BYTES_MAX < ROW_BYTES_MAX && ROW_BYTES_MAX <= ROW_BYTES_CEILING);
 const _: () = assert!(ROW_BYTES_CEILING < RESULT_BYTES_MAX && STATEMENT_BYTES_CEILING < FRAME_BYTES_MAX);
 const _: () = assert!(STATEMENT_BYTES_MAX <= STATEMENT_BYTES_CEILING);

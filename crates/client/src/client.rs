@@ -7,6 +7,7 @@ use crate::gate::{Gate, Queued, Submitted};
 use crate::options::{ClientOptions, WhenFull, with_port};
 use crate::prepared::Prepared;
 use crate::recipient::{AnswerSlot, CallResult, Recipient};
+use crate::router::{Router, RouterOptions};
 use crate::rows::Rows;
 use crate::statistics::Statistics;
 use crate::worker;
@@ -18,10 +19,11 @@ use std::time::{Duration, Instant};
 
 /// A client of one cluster. Clones share its connections; when the last is dropped they are closed.
 ///
-/// Calls go to the connections that are up, in turn. A connection that breaks is made again in the
+/// With one address calls go to its connections in turn, with several to the node that leads what
+/// they touch ([`ClientOptions::affinity`]). A connection that breaks is made again in the
 /// background; the calls that were in flight on it end with an error for which
-/// [`ClientError::is_outcome_unknown`] holds. Calls made while no connection is up fail at once
-/// with [`ClientError::NotConnected`].
+/// [`ClientError::is_outcome_unknown`] holds. Those of which not a byte was sent go to another node.
+/// Calls made while no connection is up fail at once with [`ClientError::NotConnected`].
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -58,8 +60,15 @@ impl Client {
     /// client.
     pub fn connect(options: ClientOptions) -> Result<Client, ClientError> {
         options.check().map_err(ClientError::Options)?;
+        let addresses: Vec<String> = options.addresses.iter().filter_map(|address| with_port(address)).collect();
+        let router = Router::new(RouterOptions {
+            affinity: options.affinity && (addresses.len() > 1 || options.discover),
+            discover: options.discover,
+            connections_per_address: options.connections_per_address,
+            named: addresses.len() * options.connections_per_address,
+        });
         let driver = Driver::new(DriverOptions {
-            addresses: options.addresses.iter().filter_map(|address| with_port(address)).collect(),
+            addresses,
             connections_per_address: options.connections_per_address,
             credentials: options.credentials,
             connection_timeout: options.connection_timeout,
@@ -74,7 +83,7 @@ impl Client {
         let call_timeout = options.call_timeout;
         thread::Builder::new()
             .name("ferrite-client".to_string())
-            .spawn(move || worker::run(driver, thread_gate, call_timeout))
+            .spawn(move || worker::run(driver, thread_gate, router, call_timeout))
             .map_err(system)?;
         let client = Client { inner: Arc::new(Inner { gate, call_timeout }) };
         client.inner.gate.wait_for_first_connect()?;

@@ -9,7 +9,8 @@ use crate::slab::Slab;
 use ferrite_wire::frame;
 use ferrite_wire::invocation::write_call;
 use ferrite_wire::{
-    DecodeError, EncodeError, HashScheme, LoginRequest, LoginResponse, ParameterSet, Response, Service, handles,
+    DecodeError, EncodeError, HashScheme, Invocation, LoginRequest, LoginResponse, ParameterSet, Response, Service,
+    handles,
 };
 
 /// Bytes that one read may bring. Large enough that a turn handles hundreds of answers, small
@@ -38,7 +39,7 @@ pub enum Event<'a, C> {
     LoggedIn(LoginInfo),
     /// The answer to a call, with the context it was made with.
     Response(C, Response<'a>),
-    /// A message that nobody asked for, or the answer to a keep-alive ping.
+    /// A message that nobody asked for, or the answer to a ping or to [`Connection::ask`].
     Pushed(Response<'a>),
     /// The answer to a call that was given up, or to none at all.
     Unmatched,
@@ -65,9 +66,12 @@ impl From<DecodeError> for ConnectionError {
 pub struct Connection<C> {
     logged_in: bool,
     calls: Slab<C>,
+    /// Whole frames, from the beginning of one.
     out: Vec<u8>,
     /// Bytes of `out` that are sent already.
     sent: usize,
+    /// Bytes at the front of `out` that are the login.
+    login_bytes: usize,
     input: Vec<u8>,
     /// Bytes of `input` handled already, and bytes filled.
     handled: usize,
@@ -81,11 +85,13 @@ impl<C> Connection<C> {
         let mut out = Vec::with_capacity(RECEIVE_BYTES);
         LoginRequest { version: 1, scheme: HashScheme::Sha256, service: Service::Database, user, digest }
             .write(&mut out);
+        let login_bytes = out.len();
         Connection {
             logged_in: false,
             calls: Slab::default(),
             out,
             sent: 0,
+            login_bytes,
             input: vec![0; RECEIVE_BYTES],
             handled: 0,
             filled: 0,
@@ -140,7 +146,14 @@ impl<C> Connection<C> {
 
     /// Appends a keep-alive ping. Its answer is an [`Event::Pushed`].
     pub fn ping(&mut self) {
-        write_call(&mut self.out, "@Ping", handles::PING, &()).expect("a ping fits into a frame");
+        self.ask("@Ping", &(), handles::PING);
+    }
+
+    /// Appends a call of the driver's own. Its answer is an [`Event::Pushed`] with this handle, which
+    /// is one of those from [`handles::RESERVED_MIN`] on.
+    pub(crate) fn ask(&mut self, procedure: &str, parameters: &impl ParameterSet, handle: i64) {
+        debug_assert!(handle >= handles::RESERVED_MIN);
+        write_call(&mut self.out, procedure, handle, parameters).expect("a question fits into a frame");
     }
 
     /// Gives a call up: its context comes back, its answer will be [`Event::Unmatched`].
@@ -151,6 +164,27 @@ impl<C> Connection<C> {
     /// Gives all calls up.
     pub fn give_up_all(&mut self) -> Vec<C> {
         self.calls.drain()
+    }
+
+    /// Gives up the calls of which not a byte was sent: their contexts come back, in order, with
+    /// their requests and where in these the handle stands. After this the connection is of no more
+    /// use.
+    pub fn give_up_unsent(&mut self) -> Vec<(C, Vec<u8>, usize)> {
+        let mut unsent = Vec::new();
+        let mut at = self.login_bytes;
+        while let Ok(Some((size, body))) = frame::split(&self.out[at..]) {
+            if at >= self.sent
+                && let Ok(invocation) = Invocation::parse(body)
+                && let Some(context) = self.calls.take(invocation.handle)
+            {
+                // Requests of `Prepared` and `ask` are plain: length, layout, name, handle.
+                let handle_at = 4 + 1 + 4 + invocation.procedure.len();
+                unsent.push((context, self.out[at..at + size].to_vec(), handle_at));
+            }
+            at += size;
+        }
+        self.out.truncate(self.sent);
+        unsent
     }
 
     /// Bytes that wait to be sent.
@@ -167,12 +201,26 @@ impl<C> Connection<C> {
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
+            self.login_bytes = 0;
         } else if self.sent >= RECEIVE_BYTES.max(self.out.len() / 2) {
             // What is sent is at least as long as what moves, so that this costs no more than the
             // sending did.
-            self.out.drain(..self.sent);
-            self.sent = 0;
+            self.drop_sent();
         }
+    }
+
+    /// Drops the frames that are sent whole.
+    #[cold]
+    fn drop_sent(&mut self) {
+        let mut whole = 0;
+        while let Ok(Some((size, _))) = frame::split(&self.out[whole..])
+            && whole + size <= self.sent
+        {
+            whole += size;
+        }
+        self.out.drain(..whole);
+        self.sent -= whole;
+        self.login_bytes = self.login_bytes.saturating_sub(whole);
     }
 
     /// Where the next bytes are to be received. Never empty.

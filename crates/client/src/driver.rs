@@ -67,6 +67,19 @@ pub trait Handler {
     /// The connection broke while this call was in flight: whether it ran is not known.
     fn lost(&mut self, link: usize, context: Self::Context, reason: &ClientError);
 
+    /// The connection broke before a byte of this call was sent: it did not run, and
+    /// [`Connection::call_encoded`] may send `request` on another.
+    fn unsent(
+        &mut self,
+        link: usize,
+        context: Self::Context,
+        _request: Vec<u8>,
+        _handle_at: usize,
+        reason: &ClientError,
+    ) {
+        self.lost(link, context, reason);
+    }
+
     /// A connection is up.
     fn connected(&mut self, _link: usize, _login: &LoginInfo) {}
 
@@ -74,15 +87,21 @@ pub trait Handler {
     /// again.
     fn disconnected(&mut self, _link: usize, _reason: &ClientError) {}
 
-    /// A message that nobody asked for.
+    /// A message that nobody asked for, or an answer for a [`Topology`](crate::topology::Topology).
     fn pushed(&mut self, _link: usize, _response: &Response<'_>) {}
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    Down { retry_at: Instant },
-    Connecting { until: Instant },
+    Down {
+        retry_at: Instant,
+    },
+    Connecting {
+        until: Instant,
+    },
     Up,
+    /// Not to be connected any more; its place is free.
+    Retired,
 }
 
 /// One connection to one address, over its reconnects.
@@ -90,6 +109,8 @@ enum State {
 struct Link<C> {
     address: String,
     state: State,
+    /// What the server said at the last login.
+    login: Option<LoginInfo>,
     stream: Option<TcpStream>,
     connection: Connection<C>,
     readable: bool,
@@ -107,6 +128,11 @@ pub struct Links<C> {
     up: usize,
     statistics: Statistics,
     last_error: Option<ClientError>,
+    /// For those that are added.
+    credentials: Credentials,
+    reconnect_pause: Duration,
+    /// Some were added since the driver looked.
+    changed: bool,
 }
 
 impl<C> Links<C> {
@@ -138,9 +164,67 @@ impl<C> Links<C> {
         Some((found, &mut self.links[found].connection))
     }
 
+    /// The next connection that is up to this host, starting behind `after`, with its number.
+    #[inline]
+    pub fn next_up_to(&mut self, host: i32, after: usize) -> Option<(usize, &mut Connection<C>)> {
+        let count = self.links.len();
+        let found = (1..=count).map(|step| (after + step) % count).find(|link| self.host(*link) == Some(host))?;
+        Some((found, &mut self.links[found].connection))
+    }
+
+    /// The host that a link is connected to, if it is up.
+    #[inline]
+    pub fn host(&self, link: usize) -> Option<i32> {
+        let link = &self.links[link];
+        if link.state == State::Up { link.login.as_ref().map(|login| login.host_id) } else { None }
+    }
+
     /// `host:port` of a link.
     pub fn address(&self, link: usize) -> &str {
         &self.links[link].address
+    }
+
+    /// Adds this many connections to an address, which are made in the background. They take the
+    /// numbers of retired ones first.
+    pub fn add(&mut self, address: &str, connections: usize) {
+        for _ in 0..connections {
+            let link = Link::new(address, &self.credentials, self.reconnect_pause, Instant::now());
+            match self.links.iter_mut().find(|link| link.state == State::Retired) {
+                Some(free) => *free = link,
+                None => self.links.push(link),
+            }
+        }
+        self.changed = true;
+    }
+
+    /// Closes a connection without calls, and makes it no more. False if it has calls.
+    pub fn retire(&mut self, link: usize) -> bool {
+        let link = &mut self.links[link];
+        if link.connection.outstanding() > 0 {
+            return false;
+        }
+        if link.state == State::Up {
+            self.up -= 1;
+            self.statistics.disconnects += 1;
+        }
+        // Closing the socket takes it out of the poll as well.
+        (link.stream, link.state, link.readable) = (None, State::Retired, false);
+        true
+    }
+
+    /// The link is to be connected, or is.
+    pub fn is_retired(&self, link: usize) -> bool {
+        self.links[link].state == State::Retired
+    }
+
+    /// A connection that is up to another cluster than this one says it is of.
+    fn stranger(&self, index: usize, login: &LoginInfo) -> Option<&Link<C>> {
+        let cluster = |login: &LoginInfo| (login.cluster_start_ms, login.leader_address);
+        self.links.iter().enumerate().find_map(|(at, link)| {
+            let other = link.login.as_ref().filter(|_| link.state == State::Up && at != index)?;
+            // What is at the same address may just have been founded anew.
+            (link.address != self.links[index].address && cluster(other) != cluster(login)).then_some(link)
+        })
     }
 
     /// Calls in flight, all connections together.
@@ -178,8 +262,17 @@ impl<C> Driver<C> {
         let now = Instant::now();
         let count = options.connections_per_address;
         let addresses = options.addresses.iter().flat_map(|address| std::iter::repeat_n(address, count));
-        let links = addresses.map(|address| Link::new(address, &options, now)).collect();
-        let links = Links { links, up: 0, statistics: Statistics::default(), last_error: None };
+        let (credentials, pause) = (options.credentials.clone(), options.reconnect_pause);
+        let links = addresses.map(|address| Link::new(address, &credentials, pause, now)).collect();
+        let links = Links {
+            links,
+            up: 0,
+            statistics: Statistics::default(),
+            last_error: None,
+            credentials,
+            reconnect_pause: pause,
+            changed: false,
+        };
         Ok(Driver { poll, events: Events::with_capacity(256), timer, links, options, next_upkeep: now })
     }
 
@@ -205,6 +298,9 @@ impl<C> Driver<C> {
                 return Ok(());
             };
             self.flush(handler, now);
+            if std::mem::take(&mut self.links.changed) {
+                self.next_upkeep = now;
+            }
             self.wait(deadline, now)?;
             now = self.receive(handler);
         }
@@ -285,7 +381,7 @@ impl<C> Driver<C> {
     /// Hands all complete messages of a connection to the handler.
     #[inline]
     fn handle_received<H: Handler<Context = C>>(&mut self, handler: &mut H, index: usize, at: Instant) {
-        let link = &mut self.links.links[index];
+        let mut link = &mut self.links.links[index];
         loop {
             match link.connection.next_event() {
                 Ok(Some(Event::Response(context, response))) => handler.response(index, context, &response, at),
@@ -293,12 +389,10 @@ impl<C> Driver<C> {
                 Ok(Some(Event::Pushed(response))) => handler.pushed(index, &response),
                 Ok(Some(Event::Unmatched)) => self.links.statistics.responses_unmatched += 1,
                 Ok(Some(Event::LoggedIn(login))) => {
-                    link.state = State::Up;
-                    link.pause = self.options.reconnect_pause;
-                    self.links.up += 1;
-                    self.links.statistics.connects += 1;
-                    self.next_upkeep = self.next_upkeep.min(link.next_upkeep(self.options.connection_timeout));
-                    handler.connected(index, &login);
+                    if !self.logged_in(handler, index, login, at) {
+                        return;
+                    }
+                    link = &mut self.links.links[index];
                 }
                 Err(error) => {
                     let reason = move |address: String| match error {
@@ -309,6 +403,34 @@ impl<C> Driver<C> {
                 }
             }
         }
+    }
+
+    /// The connection is up, unless its node belongs to another cluster than the others: then it is
+    /// given up.
+    #[cold]
+    fn logged_in<H: Handler<Context = C>>(
+        &mut self,
+        handler: &mut H,
+        index: usize,
+        login: LoginInfo,
+        at: Instant,
+    ) -> bool {
+        if let Some(other) = self.links.stranger(index, &login) {
+            let other = other.address.clone();
+            self.give_up(handler, index, |address| ClientError::AnotherCluster { address, other }, at);
+            return false;
+        }
+        let link = &mut self.links.links[index];
+        link.state = State::Up;
+        link.pause = self.options.reconnect_pause;
+        self.links.up += 1;
+        self.links.statistics.connects += 1;
+        if let Some(upkeep) = link.next_upkeep(self.options.connection_timeout) {
+            self.next_upkeep = self.next_upkeep.min(upkeep);
+        }
+        handler.connected(index, &login);
+        link.login = Some(login);
+        true
     }
 
     /// Writes what the turn has left, in one go per connection where the socket takes it.
@@ -365,9 +487,9 @@ impl<C> Driver<C> {
             .links
             .links
             .iter()
-            .map(|link| link.next_upkeep(timeout))
+            .filter_map(|link| link.next_upkeep(timeout))
             .min()
-            .unwrap_or(now)
+            .unwrap_or(now + timeout)
             // A moment that has come during the work above is met in the next turn.
             .max(now + Duration::from_millis(1));
     }
@@ -427,8 +549,12 @@ impl<C> Driver<C> {
         link.state = State::Down { retry_at };
         link.readable = false;
         self.next_upkeep = self.next_upkeep.min(retry_at);
+        let unsent = link.connection.give_up_unsent();
         for context in link.connection.give_up_all() {
             handler.lost(index, context, &reason);
+        }
+        for (context, request, handle_at) in unsent {
+            handler.unsent(index, context, request, handle_at, &reason);
         }
         handler.disconnected(index, &reason);
         self.links.last_error = Some(reason);
@@ -440,28 +566,30 @@ fn lost(reason: &'static str) -> impl FnOnce(String) -> ClientError {
 }
 
 impl<C> Link<C> {
-    fn new(address: &str, options: &DriverOptions, now: Instant) -> Link<C> {
+    fn new(address: &str, credentials: &Credentials, pause: Duration, now: Instant) -> Link<C> {
         Link {
             address: address.to_string(),
             state: State::Down { retry_at: now },
+            login: None,
             stream: None,
-            connection: Connection::new(options.credentials.user(), options.credentials.digest()),
+            connection: Connection::new(credentials.user(), credentials.digest()),
             readable: false,
             read_closed: false,
             writable: false,
-            pause: options.reconnect_pause,
+            pause,
             last_received: now,
             ping_sent: false,
         }
     }
 
     /// When [`Driver::upkeep`] must look at it again.
-    fn next_upkeep(&self, timeout: Duration) -> Instant {
+    fn next_upkeep(&self, timeout: Duration) -> Option<Instant> {
         match self.state {
-            State::Down { retry_at } => retry_at,
-            State::Connecting { until } => until,
-            State::Up if self.ping_sent => self.last_received + timeout,
-            State::Up => self.last_received + timeout / 3,
+            State::Down { retry_at } => Some(retry_at),
+            State::Connecting { until } => Some(until),
+            State::Up if self.ping_sent => Some(self.last_received + timeout),
+            State::Up => Some(self.last_received + timeout / 3),
+            State::Retired => None,
         }
     }
 }

@@ -26,6 +26,13 @@ pub enum ClientError {
         /// The failure code of the protocol.
         code: i8,
     },
+    /// Two addresses lead to nodes of different clusters. Nothing was sent.
+    AnotherCluster {
+        /// `host:port`.
+        address: String,
+        /// `host:port` of the node that was there first.
+        other: String,
+    },
     /// No connection is up. The call was not sent and may be repeated.
     NotConnected {
         /// Why the last attempt to connect failed.
@@ -88,6 +95,7 @@ impl ClientError {
         match self {
             ClientError::Connect { .. }
             | ClientError::Login { .. }
+            | ClientError::AnotherCluster { .. }
             | ClientError::NotConnected { .. }
             | ClientError::TooManyOutstanding { .. }
             | ClientError::Encode(_)
@@ -108,6 +116,7 @@ impl ClientError {
         match self {
             ClientError::Connect { .. } => "08001",
             ClientError::Login { code, .. } => LoginFailure::sqlstate(*code),
+            ClientError::AnotherCluster { .. } => "08004",
             ClientError::NotConnected { .. } | ClientError::Closed => "08003",
             ClientError::TooManyOutstanding { .. } => "54000",
             ClientError::ConnectionLost { .. } => "08007",
@@ -145,6 +154,9 @@ impl fmt::Display for ClientError {
                 Some(failure) => write!(f, "{address} refused the login: {failure}"),
                 None => write!(f, "{address} refused the login with the unknown code {code}"),
             },
+            ClientError::AnotherCluster { address, other } => {
+                write!(f, "{address} belongs to another cluster than {other}; name the nodes of one")
+            }
             ClientError::NotConnected { last: Some(last) } => {
                 write!(f, "no connection is up; the last attempt: {last}")
             }

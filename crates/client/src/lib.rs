@@ -38,10 +38,12 @@ mod gate;
 mod options;
 mod prepared;
 mod recipient;
+mod router;
 mod rows;
 mod slab;
 mod statistics;
 mod timer;
+mod topology;
 mod worker;
 
 pub use client::Client;
@@ -64,5 +66,6 @@ pub use ferrite_wire::{DecodeError, EncodeError, OwnedResponse, OwnedTable, Para
 pub mod event_loop {
     pub use crate::connection::{Connection, ConnectionError, Event, LoginInfo, RECEIVE_BYTES};
     pub use crate::driver::{Driver, DriverOptions, Handler, Links, Turn};
+    pub use crate::topology::{Learned, Topology};
     pub use ferrite_wire::Response;
 }

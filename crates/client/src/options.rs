@@ -58,12 +58,20 @@ pub enum WhenFull {
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// `host` or `host:port` of one or more nodes of the same cluster; the port is 21212 unless
-    /// given. Calls go to those that are up, in turn.
+    /// given.
     pub addresses: Vec<String>,
     /// Who logs in.
     pub credentials: Credentials,
     /// Connections to each address.
     pub connections_per_address: usize,
+    /// Sends each call to the node that leads its partition or, if it has none of its own,
+    /// transactions over several; in turn to those that are up where that is not known. The cluster
+    /// says who leads, and when that changes. Without it calls go to all in turn, and every node
+    /// passes on what it does not lead. With one address, and without
+    /// [`discover`](ClientOptions::discover), nothing is asked and nothing chosen.
+    pub affinity: bool,
+    /// Connects to those nodes of the cluster, too, that `addresses` does not name.
+    pub discover: bool,
     /// Calls without an answer, all connections together.
     pub outstanding_max: usize,
     /// What a call does when that many are outstanding.
@@ -123,6 +131,8 @@ impl Default for ClientOptions {
             addresses: vec!["127.0.0.1:21212".to_string()],
             credentials: Credentials::default(),
             connections_per_address: 1,
+            affinity: true,
+            discover: false,
             outstanding_max: 3_000,
             when_full: WhenFull::default(),
             call_timeout: Duration::from_secs(120),

@@ -1,11 +1,12 @@
 //! The client's background thread: moves calls from the gate to connections, and answers to whoever
-//! waits for them.
+//! waits for them. Where a call goes is the [`Router`]'s affair.
 
 use crate::connection::LoginInfo;
 use crate::driver::{Driver, Handler, Links, Turn};
 use crate::error::ClientError;
 use crate::gate::{Gate, Queued};
 use crate::recipient::Recipient;
+use crate::router::Router;
 use crate::statistics::Statistics;
 use ferrite_wire::Response;
 use std::sync::Arc;
@@ -24,8 +25,9 @@ pub(crate) struct Worker {
     calls: Vec<Queued>,
     /// Calls ended since the gate was last told.
     ended: usize,
-    /// The connection that got the last call.
-    last_link: usize,
+    /// Calls of lost connections of which not a byte was sent.
+    unsent: Vec<Queued>,
+    router: Router,
     /// No call in flight has a deadline before this.
     next_deadline: Option<Instant>,
     /// Connections whose first attempt has not ended yet.
@@ -34,14 +36,15 @@ pub(crate) struct Worker {
 }
 
 /// Runs until the client is closed.
-pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, call_timeout: Duration) {
+pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, router: Router, call_timeout: Duration) {
     let links = driver.links().len();
     let mut worker = Worker {
         gate,
         call_timeout,
         calls: Vec::new(),
         ended: 0,
-        last_link: links - 1,
+        unsent: Vec::new(),
+        router,
         next_deadline: None,
         undecided: vec![true; links],
         counts: Statistics::default(),
@@ -52,6 +55,7 @@ pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, call_timeout: D
     // Calls that came in while closing.
     let mut calls = std::mem::take(&mut worker.calls);
     worker.gate.exchange(&mut calls, worker.ended, worker.counts);
+    calls.append(&mut worker.unsent);
     let late = calls.len();
     let reason = end.err().map_or(ClientError::Closed, |error| ClientError::System(Arc::new(error)));
     worker.gate.set_first_connect(Err(reason.clone()));
@@ -95,7 +99,11 @@ impl Worker {
     /// The first attempt of this connection has ended. When all have, whoever made the client is
     /// told.
     fn decide(&mut self, link: usize, error: Option<&ClientError>) {
-        if !std::mem::replace(&mut self.undecided[link], false) || self.undecided.contains(&true) {
+        // What was found later does not count.
+        let Some(undecided) = self.undecided.get_mut(link) else {
+            return;
+        };
+        if !std::mem::replace(undecided, false) || self.undecided.contains(&true) {
             return;
         }
         self.gate.set_first_connect(match error {
@@ -123,10 +131,11 @@ impl Handler for Worker {
         };
         let mut calls = std::mem::take(&mut self.calls);
         let open = self.gate.exchange(&mut calls, std::mem::take(&mut self.ended), statistics);
-        for call in calls.drain(..) {
-            match links.next_up(self.last_link) {
-                Some((link, connection)) => {
-                    self.last_link = link;
+        let ask_at = self.router.turn(links, now);
+        let unsent = std::mem::take(&mut self.unsent);
+        for call in unsent.into_iter().chain(calls.drain(..)) {
+            match self.router.choose(links, &call.request, call.handle_at) {
+                Some(connection) => {
                     self.counts.calls_sent += 1;
                     self.next_deadline = Some(self.next_deadline.map_or(call.deadline, |next| next.min(call.deadline)));
                     let in_flight = InFlight { recipient: call.recipient, deadline: call.deadline };
@@ -145,11 +154,11 @@ impl Handler for Worker {
             // Calls that ended above make room that somebody may wait for.
             Turn::Wait(Some(now))
         } else {
-            Turn::Wait(self.next_deadline)
+            Turn::Wait(self.next_deadline.into_iter().chain(ask_at).min())
         }
     }
 
-    fn response(&mut self, _link: usize, call: InFlight, response: &Response<'_>, _at: Instant) {
+    fn response(&mut self, link: usize, call: InFlight, response: &Response<'_>, _at: Instant) {
         let result = match response.to_owned_response() {
             Ok(response) if response.is_success() => {
                 self.counts.calls_succeeded += 1;
@@ -157,6 +166,7 @@ impl Handler for Worker {
             }
             Ok(response) => {
                 self.counts.calls_failed += 1;
+                self.router.failed(link, &response);
                 Err(ClientError::Failed(Box::new(response)))
             }
             Err(reason) => {
@@ -179,12 +189,23 @@ impl Handler for Worker {
         self.end(call.recipient, Err(reason));
     }
 
+    fn unsent(&mut self, _link: usize, call: InFlight, request: Vec<u8>, handle_at: usize, _reason: &ClientError) {
+        self.counts.calls_sent -= 1;
+        let InFlight { recipient, deadline } = call;
+        self.unsent.push(Queued { request, handle_at, recipient, deadline });
+    }
+
     fn connected(&mut self, link: usize, _login: &LoginInfo) {
         self.counts.connects += 1;
+        self.router.connected(link);
         self.decide(link, None);
     }
 
     fn disconnected(&mut self, link: usize, reason: &ClientError) {
         self.decide(link, Some(reason));
+    }
+
+    fn pushed(&mut self, link: usize, response: &Response<'_>) {
+        self.router.pushed(link, response);
     }
 }

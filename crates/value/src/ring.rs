@@ -67,6 +67,21 @@ impl Ring {
         })
     }
 
+    /// What [`Ring::raw_bytes`] wrote, or another server. None if it is not a legal ring.
+    pub fn from_raw_bytes(bytes: &[u8]) -> Option<Ring> {
+        let (count, pairs) = bytes.split_first_chunk::<4>()?;
+        let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
+        let (pairs, rest) = pairs.as_chunks::<8>();
+        if pairs.len() != count || !rest.is_empty() {
+            return None;
+        }
+        let entry = |[a, b, c, d, e, f, g, h]: &[u8; 8]| {
+            let partition = u32::try_from(i32::from_be_bytes([*e, *f, *g, *h])).ok()?;
+            Some((i32::from_be_bytes([*a, *b, *c, *d]), PartitionId(partition)))
+        };
+        Ring::from_entries(&pairs.iter().map(entry).collect::<Option<Vec<_>>>()?)
+    }
+
     pub fn partition_count(&self) -> u32 {
         self.partition_count
     }

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod cluster;
+
 use ferrite_wire::{Invocation, LoginAccepted, LoginRequest, frame};
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,6 +27,15 @@ pub struct Call {
 }
 
 impl Peer {
+    pub fn of(stream: TcpStream) -> Peer {
+        Peer { stream, input: Vec::new() }
+    }
+
+    /// Waits for the login without taking it.
+    pub fn login_comes(&mut self) -> bool {
+        self.stream.peek(&mut [0]).is_ok_and(|bytes| bytes > 0)
+    }
+
     /// The next frame, length included. None when the client has closed the connection.
     pub fn frame(&mut self) -> Option<Vec<u8>> {
         loop {
@@ -51,10 +62,15 @@ impl Peer {
 
     /// Reads the login and accepts it.
     pub fn accept_login(&mut self) {
+        self.accept_login_as(0, 2);
+    }
+
+    /// Reads the login and accepts it as this host of the cluster that was founded then.
+    pub fn accept_login_as(&mut self, host_id: i32, cluster_start_ms: i64) {
         let login = self.frame().expect("a client logs in first");
         LoginRequest::parse(&login[4..]).expect("the login is well-formed");
         let mut out = Vec::new();
-        LoginAccepted { host_id: 0, connection_id: 1, cluster_start_ms: 2, leader_address: [127, 0, 0, 1], build: "x" }
+        LoginAccepted { host_id, connection_id: 1, cluster_start_ms, leader_address: [127, 0, 0, 1], build: "x" }
             .write(&mut out);
         self.send(&out).expect("the client listens");
     }
@@ -77,7 +93,7 @@ pub fn serve(script: impl Fn(Peer, usize) + Send + Sync + 'static) -> String {
         for (number, stream) in listener.incoming().enumerate() {
             let (stream, script) = (stream.unwrap(), std::sync::Arc::clone(&script));
             stream.set_nodelay(true).unwrap();
-            thread::spawn(move || script(Peer { stream, input: Vec::new() }, number));
+            thread::spawn(move || script(Peer::of(stream), number));
         }
     });
     address

@@ -94,6 +94,7 @@ fn default_rings_are_the_servers() {
         // Rings rebuilt from their entries find the same owners as the constructed ones.
         let entries: Vec<(i32, PartitionId)> = ring.entries().collect();
         assert_eq!(Ring::from_entries(&entries).unwrap(), ring);
+        assert_eq!(Ring::from_raw_bytes(&raw).unwrap(), ring);
     }
 }
 
@@ -135,6 +136,16 @@ fn illegal_rings_are_refused() {
     assert!(Ring::from_entries(&[(0, PartitionId(0))]).is_none());
     assert!(Ring::from_entries(&[(i32::MIN, PartitionId(0)), (i32::MIN, PartitionId(1))]).is_none());
     assert!(Ring::from_entries(&[(i32::MIN, PartitionId(u32::MAX))]).is_none());
+
+    let raw = Ring::new_even(8, 3).raw_bytes();
+    for length in 0..raw.len() {
+        assert!(Ring::from_raw_bytes(&raw[..length]).is_none(), "{length}");
+    }
+    for (at, byte) in [(0, 0xff), (3, 9), (4, 0), (8, 0x80), (8, 1)] {
+        let mut wrong = raw.clone();
+        wrong[at] = byte;
+        assert!(Ring::from_raw_bytes(&wrong).is_none(), "byte {at}");
+    }
 }
 
 #[test]
