@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 /// With one address calls go to its connections in turn, with several to the node that leads what
 /// they touch ([`ClientOptions::affinity`]). A connection that breaks is made again in the
 /// background; the calls that were in flight on it end with an error for which
-/// [`ClientError::is_outcome_unknown`] holds. Those of which not a byte was sent go to another node.
-/// Calls made while no connection is up fail at once with [`ClientError::NotConnected`].
+/// [`ClientError::is_outcome_unknown`] holds. Those of which not a byte was sent go to another
+/// node. Calls made while no connection is up fail at once with [`ClientError::NotConnected`].
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,

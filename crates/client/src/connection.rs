@@ -149,8 +149,8 @@ impl<C> Connection<C> {
         self.ask("@Ping", &(), handles::PING);
     }
 
-    /// Appends a call of the driver's own. Its answer is an [`Event::Pushed`] with this handle, which
-    /// is one of those from [`handles::RESERVED_MIN`] on.
+    /// Appends a call of the driver's own. Its answer is an [`Event::Pushed`] with this handle,
+    /// which is one of those from [`handles::RESERVED_MIN`] on.
     pub(crate) fn ask(&mut self, procedure: &str, parameters: &impl ParameterSet, handle: i64) {
         debug_assert!(handle >= handles::RESERVED_MIN);
         write_call(&mut self.out, procedure, handle, parameters).expect("a question fits into a frame");

@@ -1,8 +1,8 @@
 //! Which node leads what, as the cluster says it: `@Statistics TOPO` and `@SystemCatalog
 //! PROCEDURES` (wire-protocol 11), asked for and pushed.
 //!
-//! It only saves a hop: a node passes on what it does not lead. So whatever is not understood, or is
-//! not known yet, is left to chance, and an answer of another shape changes nothing.
+//! It only saves a hop: a node passes on what it does not lead. So whatever is not understood, or
+//! is not known yet, is left to chance, and an answer of another shape changes nothing.
 
 use crate::connection::Connection;
 use ferrite_base::limits::CLIENT_NODES_MAX;
