@@ -166,7 +166,9 @@ impl Reader {
         if there >= bytes {
             return Ok(());
         }
-        let size = bytes.next_multiple_of(SECTOR_BYTES).max(READ_BYTES);
+        let left = (self.file_bytes - self.position).next_multiple_of(SECTOR_BYTES as u64);
+        let ahead = READ_BYTES.min(usize::try_from(left).unwrap_or(READ_BYTES));
+        let size = bytes.next_multiple_of(SECTOR_BYTES).max(ahead);
         if self.window.len() < size {
             self.window.resize(size);
         }

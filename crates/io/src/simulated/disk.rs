@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::disk::{Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SECTOR_BYTES};
+use crate::simulated::content::Content;
 use crate::simulated::inode::{Inode, Tearing};
 use crate::simulated::names::Names;
 use crate::simulated::{SimulatedClock, SimulatedRandom};
@@ -246,9 +247,15 @@ impl SimulatedDisk {
 
     /// Puts these bytes there, durable at once: for tests that make files up.
     pub fn put_file(&self, path: &Path, bytes: &[u8]) {
+        let mut content = Content::default();
+        content.write(bytes, 0);
+        self.put_content(path, content);
+    }
+
+    fn put_content(&self, path: &Path, content: Content) {
         let state = &mut *self.state();
         let inode = state.names.find(path).unwrap_or_else(|| state.new_inode(path));
-        state.inodes.get_mut(&inode).expect("named files are there").replace(bytes);
+        state.inodes.get_mut(&inode).expect("named files are there").replace(content);
         if let Some(dir) = path.parent() {
             state.dirs.extend(dir.ancestors().map(Path::to_path_buf));
             state.names.sync(dir);
@@ -262,7 +269,7 @@ impl SimulatedDisk {
         let state = self.state();
         for path in state.names.paths() {
             let inode = state.names.find(path).expect("a path that was just listed");
-            copy.put_file(path, &state.inodes[&inode].device_bytes());
+            copy.put_content(path, state.inodes[&inode].device());
         }
         copy
     }
@@ -278,7 +285,7 @@ impl SimulatedDisk {
         for (path, inode) in survivors.iter().filter(|(path, _)| path.parent() == Some(dir)) {
             let mut inode = state.inodes[inode].clone();
             inode.lose_power(tearing, &mut random);
-            left.put_file(path, &inode.device_bytes());
+            left.put_content(path, inode.device());
         }
         left
     }

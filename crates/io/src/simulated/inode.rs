@@ -167,17 +167,15 @@ impl Inode {
         bytes
     }
 
-    pub(super) fn device_bytes(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.device.len()];
-        self.device.read(&mut bytes, 0);
-        bytes
+    /// What the device was given until now; its pages are shared.
+    pub(super) fn device(&self) -> Content {
+        self.device.clone()
     }
 
-    pub(super) fn replace(&mut self, bytes: &[u8]) {
-        self.durable = Content::default();
-        self.durable.write(bytes, 0);
-        self.cache.clone_from(&self.durable);
-        self.device.clone_from(&self.durable);
+    pub(super) fn replace(&mut self, content: Content) {
+        self.cache.clone_from(&content);
+        self.device.clone_from(&content);
+        self.durable = content;
         self.pending.clear();
     }
 }
