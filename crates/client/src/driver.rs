@@ -179,6 +179,11 @@ impl<C> Links<C> {
         if link.state == State::Up { link.login.as_ref().map(|login| login.host_id) } else { None }
     }
 
+    /// The host that a link was connected to at its last login.
+    pub fn last_host(&self, link: usize) -> Option<i32> {
+        self.links[link].login.as_ref().map(|login| login.host_id)
+    }
+
     /// `host:port` of a link.
     pub fn address(&self, link: usize) -> &str {
         &self.links[link].address

@@ -120,7 +120,10 @@ impl Router {
 
     fn ask<C>(&mut self, links: &mut Links<C>, now: Instant) -> Option<Instant> {
         for link in std::mem::take(&mut self.new) {
-            if self.is_double(links, link) && links.retire(link) {
+            if let Some(double) = self.double(links, link)
+                && links.retire(double)
+                && double == link
+            {
                 continue;
             }
             if let Some(connection) = links.get(link) {
@@ -163,12 +166,18 @@ impl Router {
         }
     }
 
-    /// A found address leads to a host that another connection leads to.
-    fn is_double<C>(&self, links: &Links<C>, link: usize) -> bool {
-        let other = |other: usize| {
-            other != link && links.host(other) == links.host(link) && links.address(other) != links.address(link)
-        };
-        link >= self.options.named && (0..links.len()).any(other)
+    /// If the host of this connection, which is new, is connected under another address, too: the
+    /// one of the two that is to go. An address that the caller has named stays.
+    fn double<C>(&self, links: &Links<C>, link: usize) -> Option<usize> {
+        let host = links.host(link)?;
+        let mut others = (0..links.len()).filter(|other| {
+            links.host(*other) == Some(host) && *other != link && links.address(*other) != links.address(link)
+        });
+        if link >= self.options.named {
+            others.next().map(|_| link)
+        } else {
+            others.find(|other| *other >= self.options.named)
+        }
     }
 
     /// Adds connections to nodes that there are none to, and takes those away that were found
@@ -183,7 +192,11 @@ impl Router {
         for (host, address) in nodes {
             let mut known = (0..links.len()).filter(|link| !links.is_retired(*link));
             let used = known.clone().count();
-            let is_known = known.any(|link| links.host(link) == Some(*host) || links.address(link) == address);
+            let is_known = known.any(|link| {
+                // A node that was named is waited for where the caller has said.
+                let connected = links.host(link).is_some() || link < self.options.named;
+                links.address(link) == address || connected && links.last_host(link) == Some(*host)
+            });
             if !is_known && used + self.options.connections_per_address <= self.links_max() {
                 links.add(address, self.options.connections_per_address);
             }
