@@ -3,13 +3,14 @@
 
 import { EventEmitter } from 'node:events'
 import type { ConnectionOptions as TlsOptions } from 'node:tls'
-import { Connection, type Call } from './connection.js'
-import { CallError, ConnectError, FerriteError, outcomeOf, Status, ValueError } from './errors.js'
+import { PendingCall, type Ledger } from './call.js'
+import { Connection } from './connection.js'
+import { CallError, ConnectError, FerriteError, Status, ValueError } from './errors.js'
 import { Table, type Response, type Row } from './reader.js'
 import { Result } from './result.js'
 import { Recorder, type ConnectionStatistics, type Statistics } from './statistics.js'
-import { Topology } from './topology.js'
-import { Type, typed, type BigintMode, type DecimalMode, type Parameter, type Value, type ValueModes } from './types.js'
+import { hostsOf, Topology } from './topology.js'
+import { Type, typed, type BigintMode, type DecimalMode, type Parameter, type ValueModes } from './types.js'
 import { encodeName, type Destination } from './writer.js'
 
 export interface ClientOptions {
@@ -72,12 +73,20 @@ interface Node {
   host: string
   port: number
   address: string
+  /** Not named by the caller. */
+  found: boolean
   connection: Connection | null
+  /** The host that it was connected to the last time. */
   hostId: number | null
   attempts: number
   reconnects: number
   timer: NodeJS.Timeout | null
 }
+
+/**
+ * Refused calls ask who leads no more often than this: while a leader is elected everybody asks.
+ */
+const ASK_PAUSE_MS = 100
 
 export class Client extends EventEmitter<ClientEvents> {
   private readonly nodes: Node[] = []
@@ -91,6 +100,10 @@ export class Client extends EventEmitter<ClientEvents> {
   private closed = false
   private drained: (() => void) | null = null
   private readonly topology = new Topology()
+  /** A connection whose answer was that its node does not lead, until another was asked. */
+  private doubted: Connection | null = null
+  private askTimer: NodeJS.Timeout | null = null
+  private askNext = 0
   private total = new Recorder()
   private interval = new Recorder()
   private readonly names = new Map<string, Buffer>()
@@ -121,7 +134,7 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     if (!(this.settings.maxOutstanding >= 1)) throw new FerriteError('maxOutstanding must be at least 1')
     const servers = typeof options.servers === 'string' ? options.servers.split(',') : (options.servers ?? ['localhost'])
-    for (const server of servers) this.addNode(parseAddress(server))
+    for (const server of servers) this.addNode(parseAddress(server), false)
     if (this.nodes.length === 0) throw new FerriteError('no server was named')
   }
 
@@ -254,7 +267,8 @@ export class Client extends EventEmitter<ClientEvents> {
         if (options.timeoutMs !== undefined) setTimeout(resolve, options.timeoutMs).unref()
       })
     }
-    for (const node of this.nodes) {
+    if (this.askTimer) clearTimeout(this.askTimer)
+    for (const node of [...this.nodes]) {
       if (node.timer) clearTimeout(node.timer)
       node.timer = null
       node.connection?.close('the client was closed')
@@ -315,7 +329,8 @@ export class Client extends EventEmitter<ClientEvents> {
   private choose(call: PendingCall): Connection {
     const live = this.live
     if (live.length === 1) return live[0]!
-    const host = this.settings.affinity && !call.destination ? this.topology.host(call.procedure, call.parameters) : null
+    let host: number | null = null
+    if (this.settings.affinity) host = call.destination ? this.topology.leader(call.destination.partition) : this.topology.host(call.procedure, call.parameters)
     const local = host === null ? undefined : this.byHost.get(host)
     const among = local && local.length > 0 ? local : live
     this.next = (this.next + 1) % 1048576
@@ -327,6 +342,12 @@ export class Client extends EventEmitter<ClientEvents> {
     finished: () => {
       this.outstandingCount -= 1
       this.pump()
+    },
+    again: (call) => {
+      if (this.closed || this.live.length === 0) return false
+      this.outstandingCount -= 1
+      this.dispatch(call)
+      return true
     },
     count: (procedure, what, latencyUs) => {
       for (const recorder of [this.total, this.interval]) {
@@ -357,12 +378,14 @@ export class Client extends EventEmitter<ClientEvents> {
 
   // --- connections ---
 
-  private addNode(address: { host: string; port: number }): Node[] {
+  private addNode(address: { host: string; port: number }, found: boolean): Node[] {
     const added: Node[] = []
     for (let index = 0; index < this.settings.connectionsPerServer; index++) {
       const node: Node = {
-        ...address,
+        host: address.host,
+        port: address.port,
         address: `${address.host}:${address.port}`,
+        found,
         connection: null,
         hostId: null,
         attempts: 0,
@@ -388,7 +411,8 @@ export class Client extends EventEmitter<ClientEvents> {
       },
       {
         closed: (reason) => this.lost(node, connection, reason),
-        pushed: (kind, response) => this.learn(kind, response),
+        failed: (status) => this.refused(connection, status),
+        pushed: (kind, response) => this.learn(connection, kind, response),
       },
     )
     try {
@@ -398,6 +422,10 @@ export class Client extends EventEmitter<ClientEvents> {
         return
       }
       this.refuseStranger(node, connection)
+      if (!this.isFirstOf(node, login.hostId)) {
+        connection.close('a second address of a node')
+        return
+      }
       node.connection = connection
       node.hostId = login.hostId
       node.attempts = 0
@@ -417,11 +445,37 @@ export class Client extends EventEmitter<ClientEvents> {
   private refuseStranger(node: Node, connection: Connection): void {
     const login = connection.login
     for (const other of this.live) {
+      // What is at the same address may just have been founded anew.
+      if (other.address === connection.address) continue
       if (login && other.login && (other.login.clusterStart !== login.clusterStart || other.login.leaderAddress !== login.leaderAddress)) {
         connection.close('another cluster')
-        throw new ConnectError(`${node.address} belongs to another cluster than ${other.address}`, '08004', node.address, true)
+        throw new ConnectError(`${node.address} belongs to another cluster than ${other.address}`, '08004', node.address)
       }
     }
+  }
+
+  /**
+   * False if the host of a node that was found is connected under another address. The address that
+   * the caller has named stays, unless the other has calls.
+   */
+  private isFirstOf(node: Node, hostId: number): boolean {
+    for (const other of [...this.nodes]) {
+      const double = other.connection?.open && other.hostId === hostId && other.address !== node.address
+      if (!double) continue
+      if (node.found) {
+        this.forget(node)
+        return false
+      }
+      if (other.found && other.connection!.outstanding === 0) this.forget(other)
+    }
+    return this.nodes.includes(node)
+  }
+
+  private forget(node: Node): void {
+    this.nodes.splice(this.nodes.indexOf(node), 1)
+    if (node.timer) clearTimeout(node.timer)
+    node.timer = null
+    node.connection?.close('a second address of a node')
   }
 
   private lost(node: Node, connection: Connection, reason: FerriteError): void {
@@ -439,7 +493,7 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   private again(node: Node): void {
-    if (this.closed || node.timer) return
+    if (this.closed || node.timer || !this.nodes.includes(node)) return
     const longest = Math.min(this.settings.maxMs, this.settings.minMs * 2 ** Math.min(node.attempts, 16))
     node.attempts += 1
     node.timer = setTimeout(() => {
@@ -457,146 +511,94 @@ export class Client extends EventEmitter<ClientEvents> {
     }
   }
 
-  /** Asks for the topology once and to be told of changes. Without an answer calls go anywhere. */
-  private subscribe(connection: Connection): void {
-    const ask = (procedure: string, parameters: Parameter[], then: (response: Response) => void): void => {
-      connection.send({
-        procedure,
-        name: encodeName(procedure),
-        parameters,
-        timeoutMs: this.settings.connectTimeoutMs,
-        answered: (response) => {
-          try {
-            if (response.status === Status.SUCCESS) then(response)
-          } catch {
-            // An answer of another shape: this server is called without affinity.
-          }
-        },
-        ended: () => {},
-        late: () => {},
-      })
-    }
-    ask('@Subscribe', ['TOPOLOGY'], () => {})
-    ask('@Statistics', ['TOPO', 0], (response) => this.learn('topology', response))
-    ask('@SystemCatalog', ['PROCEDURES'], (response) => this.learn('procedures', response))
-    if (this.settings.discover) ask('@SystemInformation', ['OVERVIEW'], (response) => this.discover(response.tables[0]))
-  }
-
-  private learn(kind: 'topology' | 'procedures', response: Response): void {
-    if (kind === 'topology') {
-      this.topology.learnTopology(response.tables)
-      this.emit('topology')
-    } else this.topology.learnProcedures(response.tables)
-  }
-
-  private discover(overview: Table | undefined): void {
-    const hosts = new Map<Value, Map<string, string>>()
-    for (const [host, key, value] of overview?.arrays() ?? []) {
-      const values = hosts.get(host!) ?? new Map<string, string>()
-      values.set(String(key), String(value))
-      hosts.set(host!, values)
-    }
-    if (hosts.size < 2) return
-    const known = new Set(this.nodes.map((node) => node.hostId))
-    for (const [id, values] of hosts) {
-      const [host, port] = [values.get('IPADDRESS'), Number(values.get('CLIENTPORT'))]
-      if (!host || !Number.isInteger(port) || known.has(id as number)) continue
-      if (this.nodes.some((node) => node.host === host && node.port === port)) continue
-      for (const node of this.addNode({ host, port })) this.open(node).catch(() => {})
-    }
-  }
-}
-
-interface Ledger {
-  /** A dispatched call ended. */
-  finished(): void
-  count(procedure: string, what: 'succeeded' | 'failed' | 'unknown' | 'late', latencyUs?: number): void
-}
-
-/** A call from `submit` to its end. */
-class PendingCall implements Call {
-  connection: Connection | null = null
-  over = false
-  private timer: NodeJS.Timeout | null = null
-  private stopListening: (() => void) | null = null
-
-  constructor(
-    private readonly ledger: Ledger,
-    readonly procedure: string,
-    readonly name: Buffer,
-    readonly parameters: readonly Parameter[],
-    readonly destination: Destination | undefined,
-    readonly timeoutMs: number,
-    private readonly resolve: (result: Result) => void,
-    private readonly reject: (error: Error) => void,
-  ) {}
-
-  /** Waits for room or for a connection: its time runs already. */
-  wait(): void {
-    if (this.timeoutMs > 0) {
-      this.timer = setTimeout(() => {
-        if (this.connection === null) {
-          this.ended(new CallError(`the call could not be sent within ${this.timeoutMs} ms`, 'HYT00', Status.REQUEST_TIMEOUT, 'not-sent', this.procedure))
+  /** A call of the driver's own. Without an answer calls go anywhere, which is right if slower. */
+  private ask(connection: Connection, procedure: string, parameters: Parameter[], then: (response: Response) => void): void {
+    if (!connection.open) return
+    const ignored = (): void => {}
+    connection.send({
+      procedure,
+      name: encodeName(procedure),
+      parameters,
+      timeoutMs: this.settings.connectTimeoutMs,
+      answered: (response) => {
+        try {
+          if (response.status === Status.SUCCESS) then(response)
+        } catch {
+          // An answer of another shape: this server is called without affinity.
         }
-      }, this.timeoutMs)
-      this.timer.unref()
+      },
+      ended: ignored,
+      late: ignored,
+      unsent: ignored,
+    })
+  }
+
+  /** Asks to be told of changes, and for what is so now. */
+  private subscribe(connection: Connection): void {
+    this.ask(connection, '@Subscribe', ['TOPOLOGY'], () => {})
+    this.ask(connection, '@SystemCatalog', ['PROCEDURES'], (response) => this.learn(connection, 'procedures', response))
+    this.askLeaders(connection)
+  }
+
+  private askLeaders(connection: Connection): void {
+    this.ask(connection, '@Statistics', ['TOPO', 0], (response) => this.learn(connection, 'topology', response))
+  }
+
+  private learn(by: Connection, kind: 'topology' | 'procedures', response: Response): void {
+    if (kind === 'procedures') return this.topology.learnProcedures(response.tables)
+    if (this.topology.learnTopology(response.tables)) this.emit('topology')
+    if (this.settings.discover && [...this.topology.hosts].some((host) => !this.byHost.has(host))) {
+      this.ask(by, '@SystemInformation', ['OVERVIEW'], (overview) => this.discover(overview.tables[0]))
     }
   }
 
-  listen(signal: AbortSignal): void {
-    const abort = (): void => {
-      const sent = this.connection
-      if (this.over) return
-      sent?.abandon(this)
-      this.ended(
-        sent
-          ? new CallError('the call was given up after it was sent; the transaction may commit', '08007', Status.RESPONSE_UNKNOWN, 'unknown', this.procedure)
-          : new CallError('the call was given up before it was sent', '57014', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', this.procedure),
+  /** An answer that may mean that another node leads now. */
+  private refused(by: Connection, status: number): void {
+    const moved = status === Status.SERVER_UNAVAILABLE || status === Status.RESPONSE_UNKNOWN
+    if (!moved || this.topology.hosts.size < 2 || this.closed) return
+    this.doubted = by
+    if (!this.askTimer) this.askAnother()
+  }
+
+  /**
+   * Asks who leads, not the node that has just said that it does not if there is another: it may be
+   * cut off and know less than they do. A different one each time.
+   */
+  private askAnother(): void {
+    const doubted = this.doubted
+    this.doubted = null
+    this.askTimer = null
+    if (!doubted || this.closed) return
+    const live = this.live
+    let asked = doubted
+    for (let step = 0; step < live.length; step++) {
+      this.askNext = (this.askNext + 1) % 1048576
+      const other = live[this.askNext % live.length]!
+      if (other.login?.hostId === doubted.login?.hostId) continue
+      asked = other
+      break
+    }
+    this.askLeaders(asked)
+    this.askTimer = setTimeout(() => this.askAnother(), ASK_PAUSE_MS)
+    this.askTimer.unref()
+  }
+
+  /** Connects to nodes that there are no connections to; lets go of those that are no more. */
+  private discover(overview: Table | undefined): void {
+    if (this.closed) return
+    const hosts = hostsOf(overview)
+    for (const node of [...this.nodes]) {
+      const listed = hosts.some((host) => host.host === node.host && host.port === node.port)
+      if (node.found && !node.connection && !listed) this.forget(node)
+    }
+    for (const host of hosts) {
+      // A node that was named is waited for where the caller has said.
+      const known = this.nodes.some(
+        (node) => (node.host === host.host && node.port === host.port) || (node.hostId === host.id && (node.connection !== null || !node.found)),
       )
+      if (known) continue
+      for (const node of this.addNode(host, true)) this.open(node).catch(() => {})
     }
-    signal.addEventListener('abort', abort, { once: true })
-    this.stopListening = () => signal.removeEventListener('abort', abort)
-  }
-
-  answered(response: Response, latencyUs: number): void {
-    const { status } = response
-    this.ledger.count(this.procedure, status === Status.SUCCESS ? 'succeeded' : outcomeOf(status) === 'unknown' ? 'unknown' : 'failed', latencyUs)
-    if (!this.finish()) return
-    if (status === Status.SUCCESS) this.resolve(new Result(response))
-    else {
-      const text = response.statusText ?? `status ${status}`
-      this.reject(new CallError(text, response.code ?? 'HY000', status, outcomeOf(status), this.procedure, response.applicationStatus, response.applicationStatusText))
-    }
-  }
-
-  ended(error: CallError): void {
-    if (error.outcome === 'unknown') this.ledger.count(this.procedure, 'unknown')
-    if (this.finish()) this.reject(error)
-  }
-
-  refused(error: Error): void {
-    this.over = true
-    this.settle()
-    this.reject(error)
-  }
-
-  late(): void {
-    this.ledger.count(this.procedure, 'late')
-  }
-
-  private finish(): boolean {
-    if (this.over) return false
-    this.over = true
-    this.settle()
-    if (this.connection) this.ledger.finished()
-    return true
-  }
-
-  private settle(): void {
-    if (this.timer) clearTimeout(this.timer)
-    this.timer = null
-    this.stopListening?.()
-    this.stopListening = null
   }
 }
 

@@ -22,6 +22,8 @@ export interface Call {
   ended(error: CallError): void
   /** An answer after the call had ended by its timeout. */
   late(): void
+  /** The connection is over, and never sent it. */
+  unsent(error: CallError): void
 }
 
 export interface ConnectionOptionsOfOne {
@@ -35,8 +37,10 @@ export interface ConnectionOptionsOfOne {
 }
 
 export interface ConnectionEvents {
-  /** The connection is over; every call on it has ended. */
+  /** The connection is over; every call that it had sent has ended. */
   closed(reason: FerriteError): void
+  /** A call was answered with this status, which is not success. */
+  failed(status: number): void
   /** A message that no call asked for: 'topology' or 'procedures'. */
   pushed(kind: 'topology' | 'procedures', response: Response): void
 }
@@ -207,6 +211,7 @@ export class Connection {
     else {
       this.outstanding -= 1
       call.answered(response, (now - slot.sentAt) * 1000)
+      if (response.status !== Status.SUCCESS) this.events.failed(response.status)
     }
   }
 
@@ -233,7 +238,7 @@ export class Connection {
   private ping(): void {
     this.pinging = true
     const done = (): void => void (this.pinging = false)
-    this.send({ procedure: '@Ping', name: PING, parameters: [], timeoutMs: 0, answered: done, ended: done, late: done })
+    this.send({ procedure: '@Ping', name: PING, parameters: [], timeoutMs: 0, answered: done, ended: done, late: done, unsent: done })
   }
 
   /** Ends the wait for a call that the caller gave up: its answer will be late. */
@@ -266,18 +271,19 @@ export class Connection {
     else setTimeout(() => socket?.destroy(), 1000).unref()
     const notSent = new Set(this.unsent)
     this.unsent = []
+    const unsent: Call[] = []
     for (const [place, slot] of this.slots.entries()) {
       const call = slot.call
       slot.call = null
       if (call === null || slot.timedOut) continue
       this.outstanding -= 1
-      call.ended(
-        notSent.has(place)
-          ? new CallError(`${why} (${this.address}) before the call was sent`, '08003', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure)
-          : new CallError(`${why} (${this.address}); the transaction may have committed`, code, Status.CONNECTION_LOST, 'unknown', call.procedure),
-      )
+      if (notSent.has(place)) unsent.push(call)
+      else call.ended(new CallError(`${why} (${this.address}); the transaction may have committed`, code, Status.CONNECTION_LOST, 'unknown', call.procedure))
     }
     this.events.closed(new ConnectError(`${this.address}: ${why}`, code, this.address))
+    for (const call of unsent) {
+      call.unsent(new CallError(`${why} (${this.address}) before the call was sent`, '08003', Status.CLIENT_ERROR_NOT_SENT, 'not-sent', call.procedure))
+    }
   }
 }
 

@@ -28,6 +28,11 @@ public final class Client implements AutoCloseable {
     private static final long TICK = 20_000_000L;
     private static final long PING_AFTER = 10_000_000_000L;
     private static final long SILENCE = 30_000_000_000L;
+    /**
+     * Refused calls ask who leads no more often than this: while a leader is elected everybody
+     * asks.
+     */
+    private static final long ASK_PAUSE = 100_000_000L;
 
     private static final RowMapping NO_MAPPING = new RowMapping() {
         @Override
@@ -43,6 +48,10 @@ public final class Client implements AutoCloseable {
     private final AtomicInteger next = new AtomicInteger();
     private final ConcurrentHashMap<String, byte[]> names = new ConcurrentHashMap<>();
     private final Topology topology = new Topology();
+    private final Connection.Owner owner = new Owner();
+    /** A connection whose answer was that its node does not lead, until another was asked. */
+    private volatile Connection doubted;
+    private int askNext;
     private final Admission admission;
     private volatile boolean closed;
     private boolean pressure;
@@ -68,7 +77,7 @@ public final class Client implements AutoCloseable {
         admission = new Admission(options.latencyTarget == null ? options.maxOutstanding : Math.min(options.maxOutstanding, 64), options.callsPerSecond);
         List<Node> first = new ArrayList<>();
         for (var server : options.servers) {
-            for (int at = 0; at < options.connectionsPerServer; at++) first.add(new Node(server));
+            for (int at = 0; at < options.connectionsPerServer; at++) first.add(new Node(server, false));
         }
         nodes.addAll(first);
         first.forEach(Node::start);
@@ -249,6 +258,9 @@ public final class Client implements AutoCloseable {
             while (true) {
                 Connection connection = choose(procedure, parameters, partition);
                 if (connection != null && connection.send(call, name, parameters, partition)) return call;
+                for (Connection other : live) {
+                    if (other != connection && other.send(call, name, parameters, partition)) return call;
+                }
                 if (closed) throw CallException.notSent("the client is closed", procedure, "08003");
                 boolean wait = options.whenFull == ClientOptions.WhenFull.BLOCK && !own && System.nanoTime() - deadline < 0;
                 if (!wait) throw CallException.notSent("no connection to any server", procedure, "08003");
@@ -340,9 +352,16 @@ public final class Client implements AutoCloseable {
 
     private void tick() {
         long tuned = System.nanoTime();
+        long asked = tuned - ASK_PAUSE;
         while (!closed) {
             LockSupport.parkNanos(TICK);
             long now = System.nanoTime();
+            Connection inDoubt = doubted;
+            if (inDoubt != null && now - asked >= ASK_PAUSE) {
+                asked = now;
+                doubted = null;
+                askAnother(inDoubt);
+            }
             for (Connection connection : live) {
                 connection.tick(now, SILENCE);
                 if (connection.wantsPing(now, PING_AFTER)) ask(connection, "@Ping", result -> connection.pinged());
@@ -390,22 +409,129 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    private void discover(CallResult overview) {
-        Map<Integer, Map<String, String>> hosts = new HashMap<>();
-        for (Row row : overview.table()) hosts.computeIfAbsent((int) row.getLong(0), id -> new HashMap<>()).put(row.getString(1), row.getString(2));
-        if (hosts.size() < 2) return;
-        hosts.forEach((id, values) -> {
-            if (nodes.stream().anyMatch(node -> node.connection != null && node.connection.login.hostId() == id)) return;
-            try {
-                var address = new ClientOptions.Address(values.get("IPADDRESS"), Integer.parseInt(values.get("CLIENTPORT")));
-                if (address.host() == null || nodes.stream().anyMatch(node -> node.address.equals(address))) return;
-                Node node = new Node(address);
+    /**
+     * Takes a connection in that has just logged in. False: its node was found and is connected
+     * under another address.
+     *
+     * @throws ConnectException if its node does not belong to the cluster of the others: nodes of
+     *     two clusters must not answer the calls of one client
+     */
+    private synchronized boolean admit(Node node, Connection opened) {
+        if (!nodes.contains(node)) {
+            opened.end("not a node any more");
+            return false;
+        }
+        for (Node other : nodes) {
+            Connection connection = other.connection;
+            // What is at the same address may just have been founded anew.
+            if (connection == null || other.address.equals(node.address)) continue;
+            if (connection.login.clusterStart() != opened.login.clusterStart() || connection.login.leaderAddress() != opened.login.leaderAddress()) {
+                opened.end("another cluster");
+                throw new ConnectException(node.address + " belongs to another cluster than " + other.address, "08004", false, null);
+            }
+            if (connection.login.hostId() != opened.login.hostId()) continue;
+            if (node.found) {
+                nodes.remove(node);
+                opened.end("a second address of a node");
+                return false;
+            }
+            // The address that the caller has named stays, unless the other has calls.
+            if (other.found && connection.outstanding() == 0) {
+                nodes.remove(other);
+                connection.end("a second address of a node");
+            }
+        }
+        node.lastHost = opened.login.hostId();
+        node.connection = opened;
+        regroup();
+        return true;
+    }
+
+    /** Connects to nodes that there are no connections to; lets go of those that are no more. */
+    private synchronized void discover(CallResult overview) {
+        List<Topology.Host> hosts = Topology.hosts(overview.table());
+        for (Node node : nodes) {
+            boolean listed = hosts.stream().anyMatch(host -> host.address().equals(node.address));
+            if (node.found && node.connection == null && !listed) {
+                nodes.remove(node);
+                node.thread.interrupt();
+            }
+        }
+        for (Topology.Host host : hosts) {
+            // A node that was named is waited for where the caller has said.
+            boolean known = nodes.stream().anyMatch(node -> node.address.equals(host.address()) || node.lastHost == host.id() && (node.connection != null || !node.found));
+            for (int at = 0; at < options.connectionsPerServer && !known && !closed; at++) {
+                Node node = new Node(host.address(), true);
                 nodes.add(node);
                 node.start();
-            } catch (NumberFormatException noPort) {
-                // A node that does not say where it listens is not called.
             }
-        });
+        }
+    }
+
+    /** Asks to be told of changes, and for what is so now. */
+    private void subscribe(Connection connection) {
+        ask(connection, "@Subscribe", result -> {}, "TOPOLOGY");
+        ask(connection, "@SystemCatalog", result -> learn(connection, false, result.tables()), "PROCEDURES");
+        askLeaders(connection);
+    }
+
+    private void askLeaders(Connection connection) {
+        ask(connection, "@Statistics", result -> learn(connection, true, result.tables()), "TOPO", 0);
+    }
+
+    private void learn(Connection by, boolean leaders, List<Table> tables) {
+        try {
+            if (!leaders) {
+                topology.learnProcedures(tables);
+                return;
+            }
+            boolean changed = topology.learnLeaders(tables);
+            if (changed) {
+                for (var listener : options.listeners) listener.topologyChanged();
+            }
+            if (options.discover && !byHost.keySet().containsAll(topology.hosts())) ask(by, "@SystemInformation", this::discover, "OVERVIEW");
+        } catch (RuntimeException unexpected) {
+            // An answer of another shape: this server is called without affinity.
+        }
+    }
+
+    /**
+     * Asks who leads, not the node that has just said that it does not if there is another: it may
+     * be cut off and know less than they do. A different one each time.
+     */
+    private void askAnother(Connection doubted) {
+        Connection[] connections = live;
+        Connection asked = doubted;
+        for (int step = 0; step < connections.length; step++) {
+            Connection other = connections[Math.floorMod(askNext++, connections.length)];
+            if (other.login.hostId() == doubted.login.hostId()) continue;
+            asked = other;
+            break;
+        }
+        askLeaders(asked);
+    }
+
+    /** Hears of what is not the business of one call. */
+    private final class Owner implements Connection.Owner {
+        @Override
+        public void pushed(Connection by, boolean leaders, List<Table> tables) {
+            learn(by, leaders, tables);
+        }
+
+        @Override
+        public void failed(Connection by, int status) {
+            boolean moved = status == Status.SERVER_UNAVAILABLE || status == Status.RESPONSE_UNKNOWN;
+            if (moved && topology.hosts().size() > 1) doubted = by;
+        }
+
+        @Override
+        public void unsent(Connection by, Call call, byte[] frame) {
+            if (call.isDone()) return;
+            for (Connection other : live) {
+                if (other != by && !call.internal && !closed && other.send(call, frame)) return;
+            }
+            call.ended(CallException.notSent("the connection to " + by.address + " was lost before the call was sent", call.procedure, "08003"));
+        }
     }
 
     /**
@@ -414,13 +540,18 @@ public final class Client implements AutoCloseable {
      */
     private final class Node {
         final ClientOptions.Address address;
+        /** Not named by the caller. */
+        final boolean found;
         final CompletableFuture<Void> firstAttempt = new CompletableFuture<>();
         final Thread thread;
         volatile Connection connection;
         volatile long reconnects;
+        /** The host that it was connected to the last time. */
+        volatile int lastHost = -1;
 
-        Node(ClientOptions.Address address) {
+        Node(ClientOptions.Address address, boolean found) {
             this.address = address;
+            this.found = found;
             this.thread = new Connection.DriverThread(this::run, "ferrite-reader-" + address);
         }
 
@@ -437,12 +568,10 @@ public final class Client implements AutoCloseable {
 
         private void run() {
             long pause = options.reconnectFirst.toMillis();
-            while (!closed) {
+            while (!closed && nodes.contains(this)) {
                 try {
-                    Connection opened = new Connection(options, address, this::pushed);
-                    refuseStranger(opened);
-                    connection = opened;
-                    regroup();
+                    Connection opened = new Connection(options, address, owner);
+                    if (!admit(this, opened)) return;
                     pause = options.reconnectFirst.toMillis();
                     for (var listener : options.listeners) listener.up(address.toString());
                     if (options.affinity || options.discover) subscribe(opened);
@@ -465,37 +594,6 @@ public final class Client implements AutoCloseable {
                     return;
                 }
                 pause = Math.min(pause * 2, options.reconnectLast.toMillis());
-            }
-        }
-
-        /** Two nodes that do not belong to one cluster must not answer the calls of one client. */
-        private void refuseStranger(Connection opened) {
-            for (Connection other : live) {
-                if (other.login.clusterStart() != opened.login.clusterStart() || other.login.leaderAddress() != opened.login.leaderAddress()) {
-                    opened.end("another cluster");
-                    throw new ConnectException(address + " belongs to another cluster than " + other.address, "08004", true, null);
-                }
-            }
-        }
-
-        private void subscribe(Connection opened) {
-            ask(opened, "@Subscribe", result -> {}, "TOPOLOGY");
-            ask(opened, "@Statistics", result -> learn(true, result.tables()), "TOPO", 0);
-            ask(opened, "@SystemCatalog", result -> learn(false, result.tables()), "PROCEDURES");
-            if (options.discover) ask(opened, "@SystemInformation", Client.this::discover, "OVERVIEW");
-        }
-
-        private void pushed(Decoder.Response response) {
-            learn(Connection.isTopology(response), response.tables());
-        }
-
-        private void learn(boolean sites, List<Table> tables) {
-            try {
-                if (sites) topology.learnTopology(tables);
-                else topology.learnProcedures(tables);
-                for (var listener : options.listeners) listener.topologyChanged();
-            } catch (RuntimeException unexpected) {
-                // An answer of another shape: this server is called without affinity.
             }
         }
     }

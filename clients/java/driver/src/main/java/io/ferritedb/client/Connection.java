@@ -13,8 +13,8 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.Consumer;
 
 /**
  * One connection: login, calls out, answers in. Callers write their calls into one buffer under the
@@ -22,6 +22,18 @@ import java.util.function.Consumer;
  * lock once for all answers that one read brought. A call that was handed over ends exactly once.
  */
 final class Connection {
+    /** Who hears of what is not the business of one call. */
+    interface Owner {
+        /** Who leads, or how procedures are partitioned, has changed. */
+        void pushed(Connection by, boolean leaders, List<Table> tables);
+
+        /** A call was answered with this status, which is not success. */
+        void failed(Connection by, int status);
+
+        /** The connection was lost before this call was written to its socket. */
+        void unsent(Connection by, Call call, byte[] frame);
+    }
+
     private static final long PUSHED_TOPOLOGY = Long.MAX_VALUE - 1;
     private static final long PUSHED_PROCEDURES = Long.MAX_VALUE - 2;
     private static final long GENERATIONS = 1 << 30;
@@ -33,7 +45,7 @@ final class Connection {
     private final Socket socket;
     private final InputStream in;
     private final OutputStream out;
-    private final Consumer<Decoder.Response> pushed;
+    private final Owner owner;
 
     // Under the lock of this object.
     private Encoder filling = new Encoder(1 << 16);
@@ -50,9 +62,9 @@ final class Connection {
     private volatile long lastReceived = System.nanoTime();
 
     /** Connects and logs in. */
-    Connection(ClientOptions options, ClientOptions.Address address, Consumer<Decoder.Response> pushed) {
+    Connection(ClientOptions options, ClientOptions.Address address, Owner owner) {
         this.address = address;
-        this.pushed = pushed;
+        this.owner = owner;
         for (int at = 0; at < free.length; at++) free[at] = at;
         Socket opened = null;
         try {
@@ -109,21 +121,42 @@ final class Connection {
     boolean send(Call call, byte[] name, Object[] parameters, int partition) {
         synchronized (this) {
             if (closed || draining) return false;
-            if (freeCount == 0) grow();
-            int slot = free[freeCount - 1];
-            long handle = (handles[slot] >>> 32) + 1 << 32 | slot;
-            if (handle >>> 32 >= GENERATIONS) handle = slot;
+            long handle = nextHandle();
             call.sentAt = System.nanoTime();
             filling.call(name, handle, parameters, partition);
-            freeCount -= 1;
-            handles[slot] = handle;
-            slots[slot] = call;
-            outstanding += 1;
-            if (writerWaits) {
-                writerWaits = false;
-                notifyAll();
-            }
+            taken(call, handle);
             return true;
+        }
+    }
+
+    /** The same for a call that another connection has encoded, and not sent. */
+    boolean send(Call call, byte[] frame) {
+        synchronized (this) {
+            if (closed || draining) return false;
+            long handle = nextHandle();
+            call.sentAt = System.nanoTime();
+            filling.encoded(frame, handle);
+            taken(call, handle);
+            return true;
+        }
+    }
+
+    private long nextHandle() {
+        if (freeCount == 0) grow();
+        int slot = free[freeCount - 1];
+        long handle = (handles[slot] >>> 32) + 1 << 32 | slot;
+        return handle >>> 32 >= GENERATIONS ? slot : handle;
+    }
+
+    private void taken(Call call, long handle) {
+        int slot = (int) handle;
+        freeCount -= 1;
+        handles[slot] = handle;
+        slots[slot] = call;
+        outstanding += 1;
+        if (writerWaits) {
+            writerWaits = false;
+            notifyAll();
         }
     }
 
@@ -199,8 +232,14 @@ final class Connection {
                 if (calls.length < responses.size()) calls = new Call[responses.size() * 2];
                 take(responses, calls);
                 for (int index = 0; index < responses.size(); index++) {
-                    if (calls[index] != null) calls[index].answered(responses.get(index), now);
+                    Decoder.Response response = responses.get(index);
+                    if (calls[index] == null) {
+                        owner.pushed(this, response.handle() == PUSHED_TOPOLOGY, response.tables());
+                        continue;
+                    }
+                    calls[index].answered(response, now);
                     calls[index] = null;
+                    if (response.status() != Status.SUCCESS) owner.failed(this, response.status());
                 }
                 filled -= at;
                 byte[] next = wanted <= buffer.length ? buffer : new byte[wanted];
@@ -214,14 +253,12 @@ final class Connection {
         }
     }
 
+    /** Finds the calls of answers; none for what was pushed. */
     private void take(List<Decoder.Response> responses, Call[] calls) {
         synchronized (this) {
             for (int index = 0; index < responses.size(); index++) {
                 long handle = responses.get(index).handle();
-                if (handle == PUSHED_TOPOLOGY || handle == PUSHED_PROCEDURES) {
-                    pushed.accept(responses.get(index));
-                    continue;
-                }
+                if (handle == PUSHED_TOPOLOGY || handle == PUSHED_PROCEDURES) continue;
                 int slot = (int) handle;
                 if (slot < 0 || slot >= slots.length || slots[slot] == null || handles[slot] != handle) {
                     throw new ProtocolException("an answer to a call that was not made");
@@ -233,10 +270,6 @@ final class Connection {
             }
             if (draining && outstanding == 0) notifyAll();
         }
-    }
-
-    static boolean isTopology(Decoder.Response response) {
-        return response.handle() == PUSHED_TOPOLOGY;
     }
 
     /**
@@ -289,24 +322,34 @@ final class Connection {
         }
     }
 
-    /** Ends the connection, which is lost, and every call on it. */
+    /**
+     * Ends the connection, which is lost, and every call on it. What the writer has not taken was
+     * not sent: its owner may send it elsewhere.
+     */
     String end(String why) {
         return end(why, "08007");
     }
 
     private String end(String why, String code) {
         Call[] left;
+        Map<Long, byte[]> frames;
         synchronized (this) {
             if (closed) return why;
             closed = true;
             left = slots;
             slots = new Call[slots.length];
             outstanding = 0;
+            frames = filling.calls();
+            filling.clear();
             notifyAll();
         }
         close(socket);
-        for (Call call : left) {
-            if (call != null) call.ended(CallException.unknown(why + " (" + address + "); the transaction may have committed", call.procedure, code, Status.CONNECTION_LOST));
+        for (int slot = 0; slot < left.length; slot++) {
+            Call call = left[slot];
+            if (call == null) continue;
+            byte[] frame = frames.get(handles[slot]);
+            if (frame != null) owner.unsent(this, call, frame);
+            else call.ended(CallException.unknown(why + " (" + address + "); the transaction may have committed", call.procedure, code, Status.CONNECTION_LOST));
         }
         return why;
     }

@@ -14,6 +14,8 @@ import java.time.ZonedDateTime;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.Date;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /**
  * Calls as bytes, one after the other in a growing array. Knows no sockets. One thread at a time.
@@ -82,6 +84,26 @@ final class Encoder {
             out.position(start);
             throw error;
         }
+    }
+
+    /** A call that was encoded elsewhere, with another handle. */
+    void encoded(byte[] frame, long handle) {
+        room(frame.length);
+        int start = out.position();
+        out.put(frame);
+        // Length, layout, name.
+        out.putLong(start + 9 + out.getInt(start + 5), handle);
+    }
+
+    /** What was encoded since the last {@link #clear}: the frame of each call by its handle. */
+    Map<Long, byte[]> calls() {
+        Map<Long, byte[]> calls = new LinkedHashMap<>();
+        for (int start = 0; start < out.position(); ) {
+            int end = start + 4 + out.getInt(start);
+            calls.put(out.getLong(start + 9 + out.getInt(start + 5)), Arrays.copyOfRange(bytes, start, end));
+            start = end;
+        }
+        return calls;
     }
 
     static byte[] login(String user, byte[] digest) {

@@ -1,46 +1,81 @@
 package io.ferritedb.client;
 
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Which node leads the partition of a call. A wrong guess costs a hop inside the cluster and
- * nothing else.
+ * Which node leads what a call touches. A wrong guess costs a hop inside the cluster and nothing
+ * else, so what is not understood is left to chance.
  */
 final class Topology {
+    /** What decides the partition of a procedure's call; parameter -1: the caller names it. */
     private record Routed(int parameter, boolean integer) {}
 
+    /** Who leads: each partition, and transactions over several (null: not known). */
+    private record Leaders(Ring ring, Map<Integer, Integer> hosts, Integer coordinator, Set<Integer> all) {}
+
+    /** A node, and where it takes connections. */
+    record Host(int id, ClientOptions.Address address) {}
+
     private static final int COORDINATOR = 16383;
-    private static final Pattern PARAMETER = Pattern.compile("\"partitionParameter\"\\s*:\\s*(-?\\d+)");
-    private static final Pattern TYPE = Pattern.compile("\"partitionParameterType\"\\s*:\\s*(-?\\d+)");
+    private static final int HOSTS_MAX = 256;
+    private static final Pattern PARAMETER = Pattern.compile("\"partitionParameter\"\\s*:\\s*(-?\\d{1,9})\\b");
+    private static final Pattern TYPE = Pattern.compile("\"partitionParameterType\"\\s*:\\s*(-?\\d{1,9})\\b");
     private static final Pattern SINGLE = Pattern.compile("\"singlePartition\"\\s*:\\s*true");
 
-    private volatile Ring ring;
-    private volatile Map<Integer, Integer> leaders = Map.of();
+    private volatile Leaders leaders = new Leaders(null, Map.of(), null, Set.of());
     private volatile Map<String, Routed> procedures = Map.of();
 
-    /** Takes the two tables of {@code @Statistics TOPO}. */
-    void learnTopology(List<Table> tables) {
-        if (tables.size() < 2) return;
-        Map<Integer, Integer> found = new HashMap<>();
+    /** Takes the two tables of {@code @Statistics TOPO}. True if another node leads something. */
+    boolean learnLeaders(List<Table> tables) {
+        if (tables.size() < 2) return false;
+        Map<Integer, Integer> hosts = new HashMap<>();
+        Integer coordinator = null;
+        Set<Integer> all = new TreeSet<>();
         for (Row row : tables.get(0)) {
             int partition = (int) row.getLong(0);
-            String leader = row.getString(2);
-            if (partition != COORDINATOR && leader != null && leader.indexOf(':') > 0) found.put(partition, Integer.parseInt(leader.substring(0, leader.indexOf(':'))));
+            String sites = row.getString(1);
+            if (sites != null) {
+                for (String site : sites.split(",")) {
+                    Integer host = host(site);
+                    if (host != null) all.add(host);
+                }
+            }
+            Integer leader = host(row.getString(2));
+            if (leader == null) continue;
+            all.add(leader);
+            if (partition == COORDINATOR) coordinator = leader;
+            else hosts.put(partition, leader);
         }
+        Ring ring = null;
         for (Row row : tables.get(1)) {
-            Ring parsed = Ring.parse(row.getBytes(1));
-            if (parsed != null) ring = parsed;
+            byte[] raw = row.getBytes(1);
+            if (raw != null) ring = Ring.parse(raw);
         }
-        leaders = found;
+        Leaders before = leaders;
+        leaders = new Leaders(ring, hosts, coordinator, all);
+        return !hosts.equals(before.hosts()) || !java.util.Objects.equals(coordinator, before.coordinator());
+    }
+
+    /** The host of {@code host:site}; null if it is not that. */
+    private static Integer host(String site) {
+        if (site == null || site.indexOf(':') < 1) return null;
+        try {
+            return Integer.valueOf(site.substring(0, site.indexOf(':')));
+        } catch (NumberFormatException other) {
+            return null;
+        }
     }
 
     /**
-     * Takes the table of {@code @SystemCatalog PROCEDURES}: name in column 2, a JSON object of four
-     * flat members in column 6.
+     * Takes the table of {@code @SystemCatalog PROCEDURES}: name in column 2, a JSON object of flat
+     * members in column 6.
      */
     void learnProcedures(List<Table> tables) {
         if (tables.isEmpty()) return;
@@ -51,22 +86,48 @@ final class Topology {
             Matcher parameter = PARAMETER.matcher(remarks);
             Matcher type = TYPE.matcher(remarks);
             if (!parameter.find() || !type.find()) continue;
-            int position = Integer.parseInt(parameter.group(1));
             int code = Integer.parseInt(type.group(1));
-            if (position >= 0) found.put(row.getString(2), new Routed(position, code >= SqlType.TINYINT.code && code <= SqlType.BIGINT.code));
+            found.put(row.getString(2), new Routed(Integer.parseInt(parameter.group(1)), code >= SqlType.TINYINT.code && code <= SqlType.BIGINT.code));
         }
         procedures = found;
     }
 
-    Integer leader(int partition) {
-        return leaders.get(partition);
+    /** The nodes of {@code @SystemInformation OVERVIEW} that say where they take connections. */
+    static List<Host> hosts(Table overview) {
+        Map<Integer, Map<String, String>> rows = new HashMap<>();
+        for (Row row : overview) {
+            int id = (int) row.getLong(0);
+            if (rows.size() < HOSTS_MAX || rows.containsKey(id)) rows.computeIfAbsent(id, host -> new HashMap<>()).put(row.getString(1), row.getString(2));
+        }
+        List<Host> hosts = new ArrayList<>();
+        rows.forEach((id, values) -> {
+            String ip = values.get("IPADDRESS");
+            String port = values.get("CLIENTPORT");
+            if (ip == null || ip.isEmpty() || port == null || !port.matches("[1-9]\\d{0,4}")) return;
+            hosts.add(new Host(id, new ClientOptions.Address(ip, Integer.parseInt(port))));
+        });
+        return hosts;
     }
 
-    /** Host that leads the partition of this call; null: any will do. */
+    /** All hosts that have a copy of something. */
+    Set<Integer> hosts() {
+        return leaders.all();
+    }
+
+    /** Host that leads a partition; null: any will do. */
+    Integer leader(int partition) {
+        return leaders.hosts().get(partition);
+    }
+
+    /**
+     * Host that leads the partition of this call or, if it has none of its own, transactions over
+     * several; null: any will do.
+     */
     Integer host(String procedure, Object[] parameters) {
+        Leaders known = leaders;
         Routed routed = procedures.get(procedure);
-        Ring known = ring;
-        if (routed == null || known == null || routed.parameter() >= parameters.length) return null;
-        return leaders.get(known.owner(parameters[routed.parameter()], routed.integer()));
+        if (routed == null) return known.coordinator();
+        if (known.ring() == null || routed.parameter() < 0 || routed.parameter() >= parameters.length) return null;
+        return known.hosts().get(known.ring().owner(parameters[routed.parameter()], routed.integer()));
     }
 }
