@@ -244,19 +244,14 @@ impl Node {
         if !self.registered || self.ended {
             return;
         }
-        let here = self.here();
         for (id, group) in state.groups() {
-            let Some(kept) = self.kept.get_mut(id) else { continue };
-            let leads = group.phase == Phase::Active && group.configuration.leader == here;
-            if leads {
-                membership::forget(&kept.group, group, &state);
-            }
+            let Some(kept) = self.kept.get(id) else { continue };
             kept.group.configured(group.configuration.clone());
             if group.phase == Phase::Sealing && group.configuration.has_node(self.identity.node) {
                 kept.group.seal(group.burnt);
             }
-            if leads {
-                membership::tell(&kept.group, group, &state, &mut kept.offered);
+            if group.phase == Phase::Active && group.configuration.leader == self.here() {
+                membership::tell(&kept.group, group, &state);
             }
         }
     }

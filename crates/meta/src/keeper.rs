@@ -197,6 +197,10 @@ impl Keeper {
                 Did::Leads { leads: false, .. } => self.duties = None,
                 Did::Applied { command, outcome, .. } => {
                     if let Some(duties) = &mut self.duties {
+                        if let (Command::Register { id, .. }, Ok(_)) = (&command, &outcome) {
+                            // It has time to ask for a lease.
+                            duties.heard.insert(*id, now);
+                        }
                         duties.applied(&command, outcome.is_ok());
                     }
                 }
@@ -419,7 +423,7 @@ mod tests {
             key: [place as u8; 16],
             incarnation: Incarnation(1),
             kind: Kind::Data,
-            data: None,
+            database: None,
             partitions: Partitions::Suggested(2),
             release: "0.1.0".to_string(),
             addresses: vec![format!("host{place}:21212")],

@@ -22,6 +22,15 @@ pub enum Partitions {
     Suggested(u32),
 }
 
+/// What a node has that becomes the cluster's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Database {
+    /// Of its log, and of the logs of all nodes then.
+    pub id: [u8; 16],
+    /// Of its stream.
+    pub end: Mark,
+}
+
 /// Never changes once it is durable, unless its plan does.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declaration {
@@ -33,8 +42,7 @@ pub struct Declaration {
     /// Of the process that declares. Those that register have higher ones.
     pub incarnation: Incarnation,
     pub kind: Kind,
-    /// The end of its stream, if it has a database: that becomes the cluster's.
-    pub data: Option<Mark>,
+    pub database: Option<Database>,
     pub partitions: Partitions,
     pub release: String,
     pub addresses: Vec<String>,
@@ -51,8 +59,9 @@ impl Declaration {
             Kind::Data => 0,
             Kind::Witness => 1,
         });
-        out.push(u8::from(self.data.is_some()));
-        if let Some(end) = &self.data {
+        out.push(u8::from(self.database.is_some()));
+        if let Some(Database { id, end }) = &self.database {
+            out.extend_from_slice(id);
             put_u64(out, end.epoch.0);
             put_u64(out, end.position.0);
             put_u32(out, end.chain);
@@ -80,13 +89,13 @@ impl Declaration {
             1 => Kind::Witness,
             _ => return Err(Malformed("a kind of node is unknown")),
         };
-        let data = if flag(rest)? { Some(mark(rest)?) } else { None };
+        let database = if flag(rest)? { Some(Database { id: rest.array()?, end: mark(rest)? }) } else { None };
         let said = flag(rest)?;
         let count = rest.u32()?;
         let partitions = if said { Partitions::Said(count) } else { Partitions::Suggested(count) };
         let release = rest.text()?.to_string();
         let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
-        Ok(Declaration { plan, place, key, incarnation, kind, data, partitions, release, addresses })
+        Ok(Declaration { plan, place, key, incarnation, kind, database, partitions, release, addresses })
     }
 }
 

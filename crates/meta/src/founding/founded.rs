@@ -55,7 +55,7 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     let kinds: Vec<Kind> = declarations.iter().map(|declaration| declaration.kind).collect();
     let layout = Layout::new(&kinds, plan.kfactor);
     layout.check().map_err(Unfounded::Layout)?;
-    let with_data: Vec<&Declaration> = declarations.iter().filter(|declaration| declaration.data.is_some()).collect();
+    let with_data: Vec<&Declaration> = declarations.iter().filter(|one| one.database.is_some()).collect();
     if with_data.len() > 1 {
         let names = with_data.iter().map(|declaration| name(declaration)).collect();
         return Err(Unfounded::Databases(names));
@@ -70,7 +70,8 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     };
     // A stream goes on where the database alone has left it; one that has nothing begins where that
     // of an earlier release's database would.
-    let parent = leader.data.unwrap_or(Mark { epoch: Epoch(1), position: Position(0), chain: 0 });
+    let nothing = Mark { epoch: Epoch(1), position: Position(0), chain: 0 };
+    let parent = leader.database.map_or(nothing, |database| database.end);
     let epoch = Epoch(parent.epoch.0 + 1);
     let first = Member { node: NodeId(leader.place), incarnation: leader.incarnation };
     let configuration = GroupConfiguration::alone(epoch, first);
@@ -115,7 +116,7 @@ fn partitions(declarations: &[Declaration]) -> Result<u32, Unfounded> {
             Partitions::Suggested(count) => suggested = suggested.min(count),
         }
     }
-    let Some((first, count)) = said.iter().find(|(one, _)| one.data.is_some()).or(said.first()).copied() else {
+    let Some((first, count)) = said.iter().find(|(one, _)| one.database.is_some()).or(said.first()).copied() else {
         return Ok(suggested);
     };
     match said.iter().find(|(_, other)| *other != count) {

@@ -10,7 +10,7 @@ mod founded;
 mod layout;
 mod message;
 
-pub use declaration::{Declaration, Partitions, Plan};
+pub use declaration::{Database, Declaration, Partitions, Plan};
 pub use founded::{Unfounded, found};
 pub use layout::{Impossible, KFACTOR_MAX, Layout};
 pub use message::WrittenDown;

@@ -4,7 +4,7 @@
 //! `FOUNDING_SEEDS=5000` runs more.
 
 use ferrite_base::{Epoch, Incarnation, NodeId, Position};
-use ferrite_meta::founding::{Declaration, Effect, Founding, Partitions, Plan, WrittenDown, found};
+use ferrite_meta::founding::{Database, Declaration, Effect, Founding, Partitions, Plan, WrittenDown, found};
 use ferrite_meta::{Kind, State};
 use ferrite_replica::group::Mark;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ fn declaration(plan: &Plan, place: u32, key: [u8; 16]) -> Declaration {
         key,
         incarnation: Incarnation(1),
         kind: Kind::Data,
-        data: None,
+        database: None,
         partitions: Partitions::Suggested(place + 1),
         release: "0.1.0".to_string(),
         addresses: vec![format!("host{place}:21212")],
@@ -312,7 +312,7 @@ fn a_cluster_follows_from_its_declarations() {
 
     let mut with_data = three();
     let end = Mark { epoch: Epoch(6), position: Position(90), chain: 5 };
-    (with_data[1].data, with_data[1].partitions) = (Some(end), Partitions::Said(7));
+    (with_data[1].database, with_data[1].partitions) = (Some(Database { id: [4; 16], end }), Partitions::Said(7));
     let state = found(&with_data).unwrap();
     let group = state.groups().values().next().unwrap();
     assert_eq!((group.configuration.leader.node, group.configuration.epoch, group.parent), (NodeId(2), Epoch(7), end));
@@ -329,8 +329,8 @@ fn a_cluster_follows_from_its_declarations() {
 fn what_makes_no_cluster_is_said_by_name() {
     let end = Mark { epoch: Epoch(6), position: Position(90), chain: 5 };
     let mut two = three();
-    two[0].data = Some(end);
-    two[2].data = Some(end);
+    two[0].database = Some(Database { id: [4; 16], end });
+    two[2].database = Some(Database { id: [5; 16], end });
     let mut counts = three();
     counts[0].partitions = Partitions::Said(4);
     counts[1].partitions = Partitions::Said(5);

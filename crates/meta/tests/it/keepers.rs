@@ -96,7 +96,7 @@ fn founded(nodes: u32) -> State {
         key: [place as u8; 16],
         incarnation: Incarnation(1),
         kind: Kind::Data,
-        data: None,
+        database: None,
         partitions: Partitions::Suggested(2),
         release: "0.1.0".to_string(),
         addresses: vec![format!("host{place}:21212")],

@@ -34,7 +34,7 @@ fn founded(nodes: u32) -> State {
         key: [place as u8; 16],
         incarnation: Incarnation(1),
         kind: Kind::Data,
-        data: None,
+        database: None,
         partitions: Partitions::Suggested(1),
         release: "test".to_owned(),
         addresses: vec![format!("host{place}:21212")],

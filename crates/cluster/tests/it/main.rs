@@ -1,4 +1,0 @@
-//! The tests of this crate that can share a process. One program, since each costs a link.
-
-mod metadata;
-mod node;
