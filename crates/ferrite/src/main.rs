@@ -9,6 +9,7 @@ mod bench;
 mod check;
 mod init_procedure;
 mod server;
+mod witness;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +26,9 @@ struct Arguments {
 enum Command {
     /// Run a database server.
     Server(server::Options),
+    /// Run a node of a cluster that votes and keeps no data, so that two nodes with data survive
+    /// the loss of one.
+    Witness(witness::Options),
     /// Talk to a server: statements and commands, typed or from files.
     Sql(ferrite_shell::SqlOptions),
     /// Load a file into a table.
@@ -49,6 +53,7 @@ enum Command {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Server(options) => server::run(options),
+        Command::Witness(options) => witness::run(options),
         Command::Sql(options) => ferrite_shell::run_sql(&options),
         Command::Load(options) => ferrite_shell::run_load(&options),
         Command::Dump(options) => ferrite_shell::run_dump(&options),

@@ -10,7 +10,9 @@ use ferrite_base::limits::{
 };
 use ferrite_io::{RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
-use ferrite_node::{ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped};
+use ferrite_node::{
+    ClusterOptions, ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped,
+};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::iterator::Signals;
 use std::fmt;
@@ -114,6 +116,21 @@ pub struct Options {
     /// of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     recovery_threads: Option<u32>,
+    /// All nodes of a cluster, this one too, each as the others reach it; the same list on every
+    /// machine. The port is 3021 unless it is said. Needed at the first start only.
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
+    cluster: Vec<String>,
+    /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be
+    /// lost.
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
+    kfactor: u32,
+    /// Where the other nodes reach this one [default: at its place in --cluster].
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
+    cluster_listen: Option<SocketAddr>,
+    /// Megabytes per second at which everything is sent to a node of the cluster that has too
+    /// little.
+    #[arg(long, value_name = "MEGABYTES", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    transfer_rate: u64,
     /// For tests of crashes: what was not fsynced dies with the process. The number decides which
     /// parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
@@ -294,6 +311,25 @@ pub fn run(options: Options) -> ExitCode {
         Ok(signals) => signals,
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
+    let (told, signalled) = std::sync::mpsc::channel();
+    let cluster = ClusterOptions {
+        hosts: options.cluster,
+        kfactor: options.kfactor,
+        listen: options.cluster_listen,
+        transfer_rate: options.transfer_rate * 1_000_000,
+        ..ClusterOptions::default()
+    };
+    let ends = Arc::clone(&cluster.ends);
+    let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in signals.forever() {
+            // A start may wait for other nodes for ever.
+            ends.store(true, Ordering::Release);
+            let _ = told.send(());
+        }
+    });
+    if let Err(error) = listening {
+        return fail(&format!("cannot start a thread: {error}"));
+    }
     ferrite_io::ignore_harmless_signals();
     ferrite_io::at_exit(exited);
     ferrite_io::raise_descriptors();
@@ -381,6 +417,7 @@ pub fn run(options: Options) -> ExitCode {
         query_time_max,
         settings,
         runtime,
+        cluster,
     });
     let server = match started {
         Ok(server) => server,
@@ -453,9 +490,10 @@ pub fn run(options: Options) -> ExitCode {
         Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
         Durability::None => "none".to_owned(),
     };
+    let node = server.node().map_or_else(String::new, |node| format!(", node {node}"));
     let admin = server.admin_address().map_or_else(String::new, |address| format!(", administration on {address}"));
     ferrite_io::outln!(
-        "ferrite ready on {} ({partitions} partition{plural}, durability {mode}{admin})",
+        "ferrite ready on {} ({partitions} partition{plural}, durability {mode}{node}{admin})",
         server.address()
     );
     // @Shutdown ends the process the same way.
@@ -463,16 +501,17 @@ pub fn run(options: Options) -> ExitCode {
         let _ = signal_hook::low_level::raise(SIGTERM);
     });
     READY.store(true, Ordering::Release);
-    let _ = signals.forever().next();
+    let _ = signalled.recv();
     let insist = server.insist();
-    let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        signals.forever().for_each(|_| insist.insist());
+    let listening = std::thread::Builder::new().name("insistence".to_owned()).spawn(move || {
+        signalled.iter().for_each(|()| insist.insist());
     });
     if let Err(error) = listening {
         ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
     }
+    let must_end = server.must_end();
     match server.stop() {
-        Ok(Stopped::Wholly) if JAVA_EXITS.load(Ordering::Relaxed) => ExitCode::FAILURE,
+        Ok(Stopped::Wholly) if must_end.is_some() || JAVA_EXITS.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(Stopped::Wholly) => ExitCode::SUCCESS,
         // Not by way of main: what is done there at the end (the JVM's, too) would meet threads
         // that still run.

@@ -4,7 +4,8 @@
 //! A leaf: whoever sends a message need not know the thread that takes it.
 
 use ferrite_partition::Reply;
-use ferrite_partition::snapshots::Saved;
+use ferrite_partition::snapshots::{Saved, Snapshots};
+use std::time::Duration;
 
 /// For the system thread.
 pub enum SystemJob {
@@ -29,8 +30,19 @@ pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 pub enum SnapshotJob {
     /// None: nobody waits.
     Save(Option<Told>),
+    /// For another node: with a number above this one, and held with the log behind it from then
+    /// on. Told the number.
+    SaveFor(u64, Box<dyn FnOnce(Result<u64, String>) + Send>),
+    /// The snapshot that is on its way to another node; None: none is any more.
+    Hold(Option<u64>),
+    /// Another node's snapshot takes the place of what is here: done piece by piece, until it says
+    /// that it is over. No snapshot is taken meanwhile.
+    TakeIn(TakeIn),
     Stop,
 }
+
+/// Does the next piece of work with the node's own snapshots. None: it is over.
+pub type TakeIn = Box<dyn FnMut(&mut Snapshots) -> Option<Duration> + Send>;
 
 /// For the expiry thread.
 pub enum ExpiryNotice {

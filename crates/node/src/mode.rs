@@ -1,17 +1,20 @@
 //! Which calls a node takes: all, reads only, or none.
 
 use ferrite_base::{ErrorKind, UserError, UserResult};
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
 pub struct Mode {
-    /// One of the states below, and perhaps [`DISK_LOW`].
+    /// One of the states below, and perhaps [`DISK_LOW`] and [`FOLLOWS`].
     state: AtomicU8,
     /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
     free: AtomicU64,
     reserve: AtomicU64,
+    /// Of a node that does not lead: what callers are advised.
+    advice: Mutex<String>,
 }
 
 const RUNNING: u8 = 0;
@@ -20,6 +23,8 @@ const STOPPING: u8 = 2;
 const STATES: u8 = 3;
 /// The disk has less room than its reserve: writes are refused, in whatever state.
 const DISK_LOW: u8 = 4;
+/// Another node leads the partitions: nothing is executed here, in whatever state.
+const FOLLOWS: u8 = 8;
 
 impl Mode {
     fn set(&self, state: u8) {
@@ -42,8 +47,24 @@ impl Mode {
         self.set(STOPPING);
     }
 
+    /// All is as usual, and this node leads.
     pub fn is_running(&self) -> bool {
-        self.state.load(Relaxed) & STATES == RUNNING
+        self.state.load(Relaxed) & (STATES | FOLLOWS) == RUNNING
+    }
+
+    /// This node leads the partitions, as a node without others always does.
+    pub fn lead(&self) {
+        self.state.fetch_and(!FOLLOWS, Relaxed);
+    }
+
+    /// Another node leads: calls are refused with this advice.
+    pub fn follow(&self, advice: String) {
+        *self.advice.lock().expect("no panic with the advice") = advice;
+        self.state.fetch_or(FOLLOWS, Relaxed);
+    }
+
+    pub fn leads(&self) -> bool {
+        self.state.load(Relaxed) & FOLLOWS == 0
     }
 
     /// Says how much room the disk has. Whether that has changed anything.
@@ -87,12 +108,19 @@ impl Mode {
     fn admit_by(&self, mode: u8, read_only: bool, admin: bool) -> UserResult<()> {
         let text = match mode & STATES {
             STOPPING => "Server is shutting down.",
+            _ if mode & FOLLOWS != 0 => return Err(self.follows()),
             _ if read_only => return Ok(()),
             PAUSED if !admin => "Server is paused and is available in read-only mode - please try again later.",
             _ if mode & DISK_LOW != 0 => return Err(self.disk_low()),
             _ => return Ok(()),
         };
         Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
+    }
+
+    fn follows(&self) -> UserError {
+        let advice = self.advice.lock().expect("no panic with the advice").clone();
+        let text = "this node does not lead the partitions: nothing was executed";
+        UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint(advice)
     }
 
     fn disk_low(&self) -> UserError {
@@ -110,6 +138,26 @@ impl Mode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_follows_refuses_all_and_says_who_leads() {
+        let mode = Mode::default();
+        assert!(mode.leads() && mode.is_running(), "a node without others");
+        mode.follow("call node 2".to_owned());
+        mode.pause();
+        for admin in [true, false] {
+            let error = mode.admit(true, admin).expect_err("refused").to_string();
+            assert!(error.contains("does not lead") && error.contains("call node 2"), "{error}");
+        }
+        mode.run();
+        assert!(!mode.leads() && !mode.is_running());
+        mode.lead();
+        assert!(mode.is_running() && mode.admit(false, false).is_ok());
+        mode.follow(String::new());
+        mode.stop();
+        let error = mode.admit(true, true).expect_err("refused").to_string();
+        assert!(error.contains("shutting down"), "{error}");
+    }
 
     #[test]
     fn a_low_disk_refuses_writes_in_whatever_state() {

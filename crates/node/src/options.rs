@@ -13,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub struct ServerOptions {
@@ -54,6 +55,30 @@ pub struct ServerOptions {
     pub settings: Settings,
     /// Loads procedures and functions in other languages.
     pub runtime: RuntimeHandle,
+    /// Of which cluster the node is, if its directory does not say so.
+    pub cluster: ClusterOptions,
+}
+
+/// A server without others has the default.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// All nodes, the same list on each; empty: what the directory says.
+    pub hosts: Vec<String>,
+    /// Copies of everything beside the first.
+    pub kfactor: u32,
+    /// Where the other nodes reach this one. None: at its place in the list.
+    pub listen: Option<SocketAddr>,
+    /// Bytes a second at which a snapshot is sent to another node.
+    pub transfer_rate: u64,
+    /// Set by whoever wants no start any more that may wait for others for ever.
+    pub ends: Arc<AtomicBool>,
+}
+
+impl Default for ClusterOptions {
+    fn default() -> ClusterOptions {
+        let transfer_rate = 150_000_000;
+        ClusterOptions { hosts: Vec::new(), kfactor: 0, listen: None, transfer_rate, ends: Arc::default() }
+    }
 }
 
 #[derive(Debug)]
@@ -64,6 +89,11 @@ pub enum ServerError {
     Backups(PathBuf, String),
     DecimalScale(String),
     Threads(io::Error),
+    /// The node cannot be one of a cluster, or not of this one.
+    Cluster(String),
+    ClusterListen(SocketAddr, io::Error),
+    /// The start was given up before its end.
+    Ended,
 }
 
 impl fmt::Display for ServerError {
@@ -79,6 +109,11 @@ impl fmt::Display for ServerError {
             }
             ServerError::DecimalScale(text) => f.write_str(text),
             ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
+            ServerError::Cluster(text) => f.write_str(text),
+            ServerError::ClusterListen(address, error) => {
+                write!(f, "cannot listen for other nodes on {address}: {error}; see --cluster and --cluster-listen")
+            }
+            ServerError::Ended => f.write_str("ended before the other nodes were there"),
         }
     }
 }

@@ -8,6 +8,7 @@ use crossbeam_channel::Sender;
 use ferrite_partition::Compiled;
 use std::sync::Arc;
 
+#[derive(Clone)]
 pub struct Publisher {
     /// The catalog in force. Network threads look once a turn.
     pub compiled: Arc<ArcSwap<Compiled>>,

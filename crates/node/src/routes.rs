@@ -26,6 +26,15 @@ impl Routes {
         Routes { ring, partitions, coordinator }
     }
 
+    /// The ways to the partitions' threads, in their order.
+    pub fn partition_inboxes(&self) -> &[Sender<Event>] {
+        &self.partitions
+    }
+
+    pub fn coordinator_inbox(&self) -> &Sender<Job> {
+        &self.coordinator
+    }
+
     pub fn partition_count(&self) -> usize {
         self.partitions.len()
     }

@@ -1,8 +1,10 @@
 //! A running node, as whoever started it (`start.rs`) sees it.
 
 use crate::administration::Shutdown;
+use crate::cluster::Running;
 use crate::plan_cache::PlanCache;
 use crate::stop::{self, Ending, Insist, Insistence, Stopped};
+use ferrite_base::NodeId;
 use ferrite_log::LogFailed;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::recovery::Summary;
@@ -19,6 +21,8 @@ pub struct Server {
     pub(crate) recovery: Arc<Summary>,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) log: DatabaseLog,
+    /// None: a server without others.
+    pub(crate) cluster: Option<Running>,
     pub(crate) ending: Ending,
     pub(crate) insistence: Insistence,
 }
@@ -52,6 +56,16 @@ impl Server {
         &self.recovery
     }
 
+    /// Which node of its cluster this is.
+    pub fn node(&self) -> Option<NodeId> {
+        self.cluster.as_ref().map(|cluster| cluster.standing().here())
+    }
+
+    /// Why this node of a cluster must end, if that is so.
+    pub fn must_end(&self) -> Option<String> {
+        self.cluster.as_ref().and_then(Running::ended)
+    }
+
     /// Whoever has this may say, now or later, that [`Server::stop`] shall not wait for calls.
     pub fn insist(&self) -> Insist {
         self.insistence.handle()
@@ -60,6 +74,10 @@ impl Server {
     /// Answers what was taken, makes everything durable, ends. What takes longer than the settings
     /// allow is interrupted, and what waits is not executed.
     pub fn stop(self) -> Result<Stopped, LogFailed> {
-        stop::stop(self.log, self.ending, self.insistence)
+        let stopped = stop::stop(self.log, self.ending, self.insistence)?;
+        if let Some(cluster) = &self.cluster {
+            cluster.closed();
+        }
+        Ok(stopped)
     }
 }

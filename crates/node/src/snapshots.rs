@@ -10,6 +10,7 @@ use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{limits, memory};
+use ferrite_group::NotCommitted;
 use ferrite_io::Clock;
 use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
@@ -82,9 +83,15 @@ impl SnapshotThread {
             match self.inbox.recv_timeout(LOOK_EVERY) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(other) => {
+                    self.for_others(other);
+                    continue;
+                }
                 Err(RecvTimeoutError::Timeout) => {
                     let grown = before + self.log.written_bytes.load(Relaxed) - written;
-                    if Instant::now() < quiet_until || !self.is_due(grown, last.elapsed()) {
+                    // A copy's stores and its log are at different places.
+                    let may = self.mode.leads() && Instant::now() >= quiet_until;
+                    if !may || !self.is_due(grown, last.elapsed()) {
                         continue;
                     }
                 }
@@ -93,10 +100,12 @@ impl SnapshotThread {
                 match job {
                     SnapshotJob::Save(told) => asked.extend(told),
                     SnapshotJob::Stop => return,
+                    other => self.for_others(other),
                 }
             }
             let position = self.log.written_bytes.load(Relaxed);
-            let outcome = self.save(asked.len());
+            let number = self.snapshots.next_number();
+            let outcome = self.save(number, asked.len());
             match &outcome {
                 Ok(saved) => {
                     (written, before, last) = (position, 0, Instant::now());
@@ -127,15 +136,39 @@ impl SnapshotThread {
         by_size || by_time
     }
 
+    /// What transfers to and from other nodes need.
+    fn for_others(&mut self, job: SnapshotJob) {
+        match job {
+            SnapshotJob::SaveFor(above, told) => {
+                let number = self.snapshots.next_number_above(above);
+                let outcome = self.save(number, 0);
+                if outcome.is_ok() {
+                    self.snapshots.hold(Some(number));
+                }
+                told(outcome.map(|saved| saved.snapshot).map_err(|error| error.to_string()));
+            }
+            SnapshotJob::Hold(held) => self.snapshots.hold(held),
+            SnapshotJob::TakeIn(mut piece) => {
+                while let Some(wait) = piece(&mut self.snapshots) {
+                    if self.status.stop.load(Relaxed) {
+                        return;
+                    }
+                    std::thread::sleep(wait);
+                }
+            }
+            SnapshotJob::Save(_) | SnapshotJob::Stop => unreachable!("taken by who calls this"),
+        }
+    }
+
     /// `waiting` calls are under way that ask for it.
-    fn save(&mut self, waiting: usize) -> Result<Saved, SaveError> {
-        let snapshot = self.snapshots.next_number();
+    fn save(&mut self, snapshot: u64, waiting: usize) -> Result<Saved, SaveError> {
         let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
         self.routes
             .to_coordinator(Job::Checkpoint { snapshot, to })
             .expect("the coordinator outlives the snapshot thread");
-        let taken = taken.recv().expect("the coordinator answers before it ends");
+        // A coordinator that does not lead gives no answer.
+        let taken = taken.recv().map_err(|_| SaveError::NotCommitted(NotCommitted::Deposed))?;
         let (mode, status) = (&self.mode, &self.status);
         status.bytes_done.store(0, Relaxed);
         status.running.store(snapshot, Relaxed);

@@ -8,6 +8,7 @@
 use crate::administration::{Administration, Shutdown};
 use crate::backup::{self, Backups};
 use crate::cancelling::Cancelling;
+use crate::cluster::{self, FirstSchema, Member};
 use crate::collect::Collector;
 use crate::compound::{self, Compounds, Worker};
 use crate::connections::{ConnectionLimits, Connections};
@@ -39,6 +40,7 @@ use ferrite_backup::request::BackupDirectories;
 use ferrite_base::{CallLimits, PartitionId, Sequence, Settings, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_log::{Durability, LogOptions, LogStatistics};
+use ferrite_meta::founding::Partitions;
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home, LongRead, LongReads};
@@ -76,8 +78,15 @@ impl Server {
         let mut doors = open_doors(&options)?;
         let memory = PagePreallocator::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
-        let mut recovered = recover(&options, &mut doors, &disk, &clock)?;
-        begin_if_new(&mut recovered, &options, &*clock)?;
+        let (mut recovered, member) = recover(&options, &mut doors, &disk, &clock)?;
+        let first_schema = match &member {
+            None => {
+                begin_if_new(&mut recovered, &options, &*clock)?;
+                None
+            }
+            // A member's database is begun by the first leader, as a transaction.
+            Some(_) => FirstSchema::of(&options),
+        };
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes
         // now.
         memory::set_limit(options.settings.memory_bytes);
@@ -86,14 +95,29 @@ impl Server {
         }
         let failure = SharedFailure::default();
         let latched = Arc::clone(&failure);
-        recovered.log.on_failure(move |reason| latched.set(reason.clone()));
+        let unsynced = member.as_ref().map(|member| Arc::clone(&member.joined.unsynced));
+        recovered.log.on_failure(move |reason| {
+            unsynced.iter().for_each(|unsynced| unsynced.log_failed());
+            latched.set(reason.clone());
+        });
 
         let (parts, inboxes) = connect(&options, &doors, &recovered, &clock)?;
         // Where a step below fails, these end before the log does.
         let mut starting = Starting::default();
         let threads = &mut starting.0;
         watch_space(threads, &options, &parts, &disk, &failure)?;
-        start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock)?;
+        if let Some(member) = &member {
+            // They end last: what waits for other nodes' answers gets them.
+            let peers = member.joined.links.peers().clone();
+            threads.ended_by(move || peers.stop());
+        }
+        let is_copy = member.is_some();
+        let gates =
+            start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
+        let running = match member {
+            Some(member) => Some(start_cluster(threads, &options, &parts, &recovered, gates, member, &disk, &clock)?),
+            None => None,
+        };
         start_snapshots(threads, &parts, recovered.snapshots, inboxes.snapshots, &clock, options.snapshots)?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
         let submit = parts.submit(options.query_time_max);
@@ -108,6 +132,12 @@ impl Server {
         start_system(threads, &parts, inboxes.system, &submit, &backups, collector)?;
         start_compounds(threads, &parts, inboxes.compounds, &submit)?;
         start_tasks(threads, &parts, inboxes.tasks, &clock)?;
+        if let Some(running) = &running {
+            running.takes_part(&options.cluster.ends)?;
+            if let Some(first) = first_schema {
+                first.begin(running.standing(), &parts.compiled, &parts.routes, &options.cluster.ends)?;
+            }
+        }
         open_network(threads, &parts, inboxes.network, doors, &submit)?;
         backup::drop_leftovers(&backups);
         Ok(Server {
@@ -117,6 +147,7 @@ impl Server {
             recovery: parts.recovery,
             shutdown: parts.shutdown,
             log: recovered.log,
+            cluster: running,
             ending: Ending {
                 threads: starting.succeeded(),
                 memory,
@@ -166,9 +197,19 @@ fn recover(
     doors: &mut Doors,
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
-) -> Result<Recovered, ServerError> {
+) -> Result<(Recovered, Option<Member>), ServerError> {
     let progress = RecoveryProgress::default();
+    let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
+    let about = cluster::About {
+        disk: Arc::clone(disk) as Arc<dyn Disk>,
+        dir: &options.dir,
+        kind: ferrite_meta::Kind::Data,
+        durability: options.durability,
+        partitions: options.partitions.map_or_else(|| Partitions::Suggested(default_partitions()), Partitions::Said),
+        clients: clients.into_iter().flatten().collect(),
+    };
     let recover = || {
+        let joined = cluster::join(&options.cluster, &about)?;
         let look_interval = options.settings.log_look_interval;
         let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
         let how = recovery::Options {
@@ -181,13 +222,19 @@ fn recover(
             runtime: &options.runtime,
         };
         let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
-        recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+        match joined {
+            Some(joined) => {
+                cluster::open(joined, disk, clock, how).map(|(recovered, member)| (recovered, Some(member)))
+            }
+            None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+                .map(|recovered| (recovered, None))
+                .map_err(ServerError::Start),
+        }
     };
-    let recovered = match &mut doors.admin {
+    match &mut doors.admin {
         Some((listener, _)) => status_listener::open_during(listener, &progress, &**clock, BUILD, recover),
         None => recover(),
-    };
-    recovered.map_err(ServerError::Start)
+    }
 }
 
 /// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
@@ -371,6 +418,16 @@ impl Parts {
         })
     }
 
+    fn publisher(&self) -> Publisher {
+        Publisher {
+            compiled: Arc::clone(&self.compiled),
+            plan_cache: Arc::clone(&self.plan_cache),
+            expiry: self.expiry.clone(),
+            tasks: self.tasks.clone(),
+            network: Arc::clone(&self.network),
+        }
+    }
+
     fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {
         Collector {
             identity: Arc::clone(&self.identity),
@@ -425,7 +482,9 @@ fn watch_space(
     threads.spawn("space", move || watch.run(&stop))
 }
 
-/// Long reads, partitions, and the coordinator, which borrows the partitions' stores.
+/// Long reads, partitions, and the coordinator, which borrows the partitions' stores. The gates of
+/// these.
+#[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
 fn start_executors(
     threads: &mut Threads,
     options: &ServerOptions,
@@ -434,9 +493,10 @@ fn start_executors(
     recovered: &mut Recovered,
     failure: SharedFailure,
     clock: &Arc<dyn Clock>,
-) -> Result<(), ServerError> {
+    is_copy: bool,
+) -> Result<Vec<Arc<Gate>>, ServerError> {
     let ExecutorEnds { partitions, jobs, long_reads, reads } = ends;
-    let (stores, sequences) = (std::mem::take(&mut recovered.stores), std::mem::take(&mut recovered.sequences));
+    let (stores, sequences) = (std::mem::take(&mut recovered.stores), recovered.sequences.clone());
     let limits = CallLimits::new(options.query_time_max, &options.settings);
     // They end when those that hand over reads, which are below, have ended.
     threads.ended_by(|| {});
@@ -455,40 +515,77 @@ fn start_executors(
             let _ = routes.to_partition(partition, Event::Stop);
         }
     });
-    let mut borrowers = Vec::new();
+    let (mut borrowers, mut gates) = (Vec::new(), Vec::new());
     let starts = stores.into_iter().zip(sequences).zip(partitions).enumerate();
     for (id, ((store, sequence), (sender, inbox))) in starts {
         let gate = Gate::new(sequence, Arc::clone(&failure));
         let long_reads = long_reads.at(Home::Partition(sender.clone()));
+        gates.push(Arc::clone(&gate));
         borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
         let id = PartitionId(id as u32);
         let (compiled, counts) = (Arc::clone(&recovered.compiled), Arc::clone(&parts.row_counts));
         let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
         let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(clock));
+        let partition = if is_copy { partition.as_copy() } else { partition };
         threads.spawn(&format!("partition-{id}"), move || partition.run())?;
     }
-    let publisher = Publisher {
-        compiled: Arc::clone(&parts.compiled),
-        plan_cache: Arc::clone(&parts.plan_cache),
-        expiry: parts.expiry.clone(),
-        tasks: parts.tasks.clone(),
-        network: Arc::clone(&parts.network),
-    };
+    let publisher = parts.publisher();
+    let gate = Gate::new(Sequence(0), Arc::clone(&failure));
+    gates.push(Arc::clone(&gate));
     let coordinator = Coordinator::new(
         jobs,
         borrowers,
         Arc::clone(&recovered.compiled),
         Box::new(move |compiled| publisher.publish(compiled)),
-        Gate::new(Sequence(0), failure),
+        gate,
         recovered.group.clone(),
         Arc::clone(clock),
         limits,
         long_reads,
     )
-    .with_history(std::mem::take(&mut recovered.history));
+    .with_history(recovered.history.clone());
+    let coordinator = if is_copy { coordinator.as_copy() } else { coordinator };
     let routes = Arc::clone(&parts.routes);
     threads.ended_by(move || drop(routes.to_coordinator(Job::Stop)));
-    threads.spawn("coordinator", move || coordinator.run())
+    threads.spawn("coordinator", move || coordinator.run())?;
+    Ok(gates)
+}
+
+/// What a node of a cluster has besides.
+#[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
+fn start_cluster(
+    threads: &mut Threads,
+    options: &ServerOptions,
+    parts: &Parts,
+    recovered: &Recovered,
+    gates: Vec<Arc<Gate>>,
+    member: Member,
+    disk: &Arc<MeteredDisk>,
+    clock: &Arc<dyn Clock>,
+) -> Result<cluster::Running, ServerError> {
+    let uses = cluster::Uses {
+        disk: Arc::clone(disk) as Arc<dyn Disk>,
+        clock: Arc::clone(clock),
+        standing: Arc::new(cluster::Standing::new(member.joined.node, Arc::clone(&parts.mode))),
+        shutdown: Arc::clone(&parts.shutdown),
+    };
+    let data = cluster::DataUses {
+        publisher: parts.publisher(),
+        partitions: parts.routes.partition_inboxes().to_vec(),
+        coordinator: parts.routes.coordinator_inbox().clone(),
+        gates,
+        snapshots: parts.snapshots.clone(),
+        files: recovered.snapshots.files().clone(),
+        log_index: Arc::clone(recovered.log.index()),
+        runtime: options.runtime.clone(),
+        transaction_bytes_max: options.settings.transaction_bytes,
+        transfer_rate: options.cluster.transfer_rate,
+        identity: recovered.identity.clone(),
+        sequences: recovered.sequences.clone(),
+        compiled: Arc::clone(&recovered.compiled),
+        history: recovered.history.clone(),
+    };
+    cluster::start(threads, member, uses, data)
 }
 
 fn start_snapshots(

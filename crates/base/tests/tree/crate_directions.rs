@@ -55,6 +55,11 @@ const ARROWS: &[(&str, &[&str])] = &[
             "backup",
             "log",
             "system",
+            "replica",
+            "meta",
+            "group",
+            "peer",
+            "cluster",
         ],
     ),
     (

@@ -4,6 +4,7 @@
 mod common;
 
 mod check;
+mod cluster;
 mod compare;
 mod dump;
 mod full_disk;

@@ -56,6 +56,7 @@ pub fn options(dir: &Path, partitions: u32) -> ServerOptions {
         recovery_threads: 2,
         settings: Settings::default(),
         runtime: Default::default(),
+        cluster: Default::default(),
     }
 }
 

@@ -1,0 +1,265 @@
+//! Real processes that are a cluster: how they become one, what happens when the leader is killed
+//! or stops, and what is refused.
+
+use crate::common::{Db, Server};
+use ferrite_client::{Client, ClientOptions, OwnedValue};
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Only what hangs takes so long, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// What a process says, line by line.
+#[derive(Clone, Default)]
+struct Lines(Arc<(Mutex<Vec<String>>, Condvar)>);
+
+impl Lines {
+    fn of(server: &mut Server) -> Lines {
+        let (lines, stderr) = (Lines::default(), server.take_stderr());
+        let heard = lines.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                heard.0.0.lock().expect("no panic with the lines").push(line);
+                heard.0.1.notify_all();
+            }
+        });
+        lines
+    }
+
+    fn wait(&self, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        let mut lines = self.0.0.lock().expect("no panic with the lines");
+        while !lines.iter().any(|line| line.contains(what)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "in vain for '{what}': {lines:#?}");
+            lines = self.0.1.wait_timeout(lines, left).expect("no panic with the lines").0;
+        }
+    }
+}
+
+struct Node {
+    server: Server,
+    lines: Lines,
+}
+
+struct Cluster {
+    root: tempfile::TempDir,
+    hosts: Vec<String>,
+    nodes: Vec<Option<Node>>,
+    /// Rows that were acknowledged.
+    written: BTreeSet<i64>,
+    next: i64,
+}
+
+/// Addresses that nobody uses at the moment.
+fn addresses(count: usize) -> Vec<String> {
+    let held: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    held.iter().map(|listener| listener.local_addr().expect("it has an address").to_string()).collect()
+}
+
+impl Cluster {
+    /// Starts so many at once, as their operator would, and waits until they are ready.
+    fn start(count: usize, kfactor: u32) -> Cluster {
+        let root = tempfile::tempdir().expect("a temporary directory");
+        let mut cluster =
+            Cluster { root, hosts: addresses(count), nodes: Vec::new(), written: BTreeSet::new(), next: 0 };
+        let (list, kfactor) = (cluster.hosts.join(","), kfactor.to_string());
+        let servers: Vec<Server> = std::thread::scope(|scope| {
+            let start = |place: usize| {
+                let (dir, host) = (cluster.dir(place), cluster.hosts[place].clone());
+                let (list, kfactor) = (&list, &kfactor);
+                scope.spawn(move || {
+                    let options =
+                        ["--cluster", list, "--kfactor", kfactor, "--cluster-listen", &host, "--partitions", "2"];
+                    Server::start(&dir, &options)
+                })
+            };
+            let starting: Vec<_> = (0..count).map(start).collect();
+            starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
+        });
+        for mut server in servers {
+            let lines = Lines::of(&mut server);
+            cluster.nodes.push(Some(Node { server, lines }));
+        }
+        cluster
+    }
+
+    fn dir(&self, place: usize) -> PathBuf {
+        self.root.path().join(format!("node-{}", place + 1))
+    }
+
+    /// Starts a node again, which needs its directory only.
+    fn start_again(&mut self, place: usize) {
+        let mut server = Server::start(&self.dir(place), &[]);
+        assert!(server.ready_line.contains(&format!("node {}", place + 1)), "{}", server.ready_line);
+        let lines = Lines::of(&mut server);
+        self.nodes[place] = Some(Node { server, lines });
+    }
+
+    fn running(&self) -> impl Iterator<Item = (usize, &Node)> {
+        (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
+    }
+
+    fn kill(&mut self, place: usize) {
+        self.nodes[place].take().expect("it runs").server.kill();
+    }
+
+    /// Asks one node after the other until one does it; which one.
+    fn on_any<T>(&self, what: &str, mut call: impl FnMut(&Db) -> Option<T>) -> (usize, T) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            for (place, node) in self.running() {
+                let Ok(client) = Client::connect(ClientOptions::new([&node.server.address])) else { continue };
+                if let Some(done) = call(&Db(client)) {
+                    return (place, done);
+                }
+            }
+            assert!(Instant::now() < deadline, "in vain for {what}");
+            std::thread::yield_now();
+        }
+    }
+
+    fn statement(&self, text: &str) -> usize {
+        self.on_any(text, |db| db.0.call_blocking("@AdHoc", (text,)).ok()).0
+    }
+
+    /// Writes rows until so many more are acknowledged. A row whose outcome is not known is written
+    /// again, which makes no difference.
+    fn write(&mut self, count: i64) {
+        for id in self.next..self.next + count {
+            self.statement(&format!("UPSERT INTO t VALUES ({id}, {})", 3 * id));
+            self.written.insert(id);
+        }
+        self.next += count;
+    }
+
+    fn check(&self) {
+        let text = "SELECT id FROM t WHERE v = 3 * id ORDER BY id LIMIT 10000";
+        let (_, response) = self.on_any(text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
+        let rows = response.tables[0].rows.iter().map(|row| match row[0] {
+            OwnedValue::Integer(id) => id,
+            ref other => panic!("not an integer: {other:?}"),
+        });
+        let there: BTreeSet<i64> = rows.collect();
+        assert!(self.written.is_subset(&there), "lost {:?}", self.written.difference(&there).collect::<Vec<_>>());
+    }
+
+    /// Which node takes calls as their leader.
+    fn leader(&self) -> usize {
+        let text = "SELECT COUNT(*) FROM t";
+        let leads = |db: &Db| db.0.call_blocking("@AdHoc", (text,)).ok();
+        self.on_any(text, leads).0
+    }
+}
+
+const TABLE: &str =
+    "CREATE TABLE t (id BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id";
+
+#[test]
+fn a_cluster_outlives_its_leaders() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.statement(TABLE);
+    cluster.write(50);
+    // The first leader is node 1, until something happens; another member has joined it.
+    assert_eq!(cluster.leader(), 0);
+    let first = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
+    first.wait("is kept by 2 nodes");
+    cluster.write(50);
+    cluster.kill(0);
+    cluster.write(50);
+    cluster.check();
+    let second = cluster.leader();
+    assert_ne!(second, 0);
+    // The third steps in for the one that was lost.
+    cluster.nodes[second].as_ref().expect("it runs").lines.wait("is kept by 2 nodes: node 2 and node 3");
+    cluster.write(10);
+    cluster.start_again(0);
+    cluster.kill(second);
+    cluster.write(50);
+    cluster.check();
+    // The one that was killed first has come back, and takes the second's place.
+    let third = cluster.leader();
+    cluster.nodes[third].as_ref().expect("it runs").lines.wait("is kept by 2 nodes: node 1 and");
+    cluster.kill(third);
+    cluster.write(10);
+    cluster.check();
+    assert_eq!(cluster.leader(), 0);
+    for (place, node) in cluster.nodes.iter_mut().enumerate() {
+        if let Some(node) = node.take() {
+            assert_eq!(place, 0);
+            node.server.kill();
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_stops_hands_over_and_all_nodes_start_again() {
+    let mut cluster = Cluster::start(3, 2);
+    cluster.statement(TABLE);
+    cluster.write(20);
+    cluster.nodes[0].as_ref().expect("it runs").lines.wait("is kept by 3 nodes");
+    cluster.nodes[0].take().expect("it runs").server.stop();
+    cluster.write(20);
+    let second = cluster.leader();
+    cluster.start_again(0);
+    cluster.nodes[second].as_ref().expect("it runs").lines.wait("is kept by 3 nodes: node 1, node 2 and node 3");
+    cluster.write(20);
+    // All lose their power, and start again by themselves.
+    (0..3).for_each(|place| cluster.kill(place));
+    let dirs: Vec<PathBuf> = (0..3).map(|place| cluster.dir(place)).collect();
+    let servers: Vec<Server> = std::thread::scope(|scope| {
+        let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
+        starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
+    });
+    for (place, mut server) in servers.into_iter().enumerate() {
+        let lines = Lines::of(&mut server);
+        cluster.nodes[place] = Some(Node { server, lines });
+    }
+    cluster.write(5);
+    cluster.check();
+}
+
+#[test]
+fn what_cannot_be_a_cluster_is_refused() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let refused = |options: &[&str]| Server::try_start(dir.path(), options).err().expect("it is refused");
+    for (options, words) in [
+        (
+            &["--cluster", "127.0.0.1:1,127.0.0.1:2", "--kfactor", "1", "--cluster-listen", "127.0.0.1:1"][..],
+            "3 nodes with data, K = 1",
+        ),
+        (&["--cluster", "127.0.0.1:1,127.0.0.1:1"], "twice"),
+        (&["--cluster", "192.0.2.1,192.0.2.2,192.0.2.3"], "is an address of this machine"),
+        (&["--cluster", "127.0.0.1:1,127.0.0.1:2"], "are all this machine"),
+        (&["--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:3"], "is none of --cluster"),
+    ] {
+        let said = refused(options);
+        assert!(said.contains(words), "{options:?}: {said}");
+    }
+    let server = Server::start(dir.path(), &[]);
+    assert!(!server.ready_line.contains("node"), "nothing of that is left: {}", server.ready_line);
+    server.stop();
+}
+
+#[test]
+fn a_node_that_is_early_says_whom_it_waits_for_and_ends_when_it_is_told() {
+    let (dir, hosts) = (tempfile::tempdir().expect("a temporary directory"), addresses(3));
+    let mut early = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["server", "--listen", "127.0.0.1:0", "--cluster-listen", &hosts[1], "--cluster", &hosts.join(",")])
+        .args(["--kfactor", "1", "--dir"])
+        .arg(dir.path())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program under test can be started");
+    let mut line = String::new();
+    BufReader::new(early.stderr.take().expect("stderr is a pipe")).read_line(&mut line).expect("it says something");
+    assert_eq!(line.trim(), format!("ferrite: waiting for node 1 ({}), node 3 ({})", hosts[0], hosts[2]));
+    let pid = early.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is installed").success());
+    assert_eq!(early.wait().expect("it ends").code(), Some(1));
+}

@@ -1,0 +1,30 @@
+//! The server as a node of a cluster (docs/decisions/0057-server-of-a-cluster.md): how it becomes
+//! one, the threads that it has besides those of a server alone, and what they are told.
+//!
+//! Owns the cluster's port and what the directory says of the cluster. A server without others does
+//! not come here.
+
+mod around;
+mod directory;
+mod door;
+mod first_schema;
+mod forming;
+mod join;
+mod links;
+mod metadata;
+mod node;
+mod notices;
+mod open;
+mod place;
+mod running;
+mod standing;
+mod supply;
+mod transfer;
+mod witness;
+
+pub use first_schema::FirstSchema;
+pub use join::{About, join};
+pub use open::{Member, open};
+pub use running::{DataUses, Running, Uses, start};
+pub use standing::Standing;
+pub use witness::{Witness, WitnessOptions};

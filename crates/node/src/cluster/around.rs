@@ -1,0 +1,135 @@
+//! What stands around the node's steps on a server: its disk, its threads, its terminal.
+
+use crate::cluster::directory::Unsynced;
+use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
+use crate::cluster::standing::Standing;
+use crate::publish::Publisher;
+use crate::threads::spawn;
+use crossbeam_channel::Sender;
+use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_cluster::Around;
+use ferrite_group::{FromLog, Identity, IdentityError};
+use ferrite_io::Disk;
+use ferrite_meta::Ask;
+use ferrite_partition::Compiled;
+use ferrite_partition::applier::Applier;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// The appliers that run, or have run.
+#[derive(Default)]
+pub struct Appliers {
+    begun: AtomicU64,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Appliers {
+    fn run(&self, applier: Applier) {
+        let mut threads = self.threads.lock().expect("no panic with the threads");
+        threads.retain(|thread| !thread.is_finished());
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        threads.push(spawn("applier", move || applier.run()).expect("a copy needs a thread to be applied by"));
+    }
+
+    /// How many have begun.
+    pub fn count(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Waits for those that were told to end.
+    pub fn join(&self) {
+        for thread in self.threads.lock().expect("no panic with the threads").drain(..) {
+            thread.join().expect("a thread that panics ends the process");
+        }
+    }
+}
+
+pub struct ServerAround {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub metadata: Sender<MetadataNotice>,
+    /// None: a witness.
+    pub data: Option<DataAround>,
+    pub standing: Arc<Standing>,
+    pub unsynced: Arc<Unsynced>,
+    /// Asks whoever runs this process to end it.
+    pub stop: Box<dyn Fn() + Send>,
+}
+
+/// Of a node that keeps data.
+pub struct DataAround {
+    pub inboxes: DataInboxes,
+    pub publisher: Publisher,
+    pub appliers: Arc<Appliers>,
+}
+
+impl ServerAround {
+    fn data(&self) -> &DataAround {
+        self.data.as_ref().expect("only a node with data has groups")
+    }
+}
+
+impl Around for ServerAround {
+    fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
+        identity.write(&*self.disk, &self.dir)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let _ = self.metadata.send(MetadataNotice::Ask(ask));
+    }
+
+    fn run(&mut self, _: GroupId, applier: Applier) {
+        self.data().appliers.run(applier);
+    }
+
+    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+        let publisher = self.data().publisher.clone();
+        Box::new(move |compiled| publisher.publish(compiled))
+    }
+
+    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
+        let _ = self.data().inboxes.supplier.send(SupplierNotice::Wanted(wanted));
+    }
+
+    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
+        let _ = self.data().inboxes.transfer.send(TransferNotice::Wanted(node));
+    }
+
+    fn leads(&mut self, group: GroupId, epoch: Option<Epoch>) {
+        match epoch {
+            Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
+            None => {
+                ferrite_io::errln!("ferrite: this node leads group {group} no more");
+                let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
+            }
+        }
+        self.standing.change(|seen| seen.leads = epoch);
+    }
+
+    fn make_anew(&mut self, group: GroupId, reason: &str) {
+        // The next start begins with nothing, and nobody takes its word for what it had.
+        match self.unsynced.throw_away() {
+            Ok(()) => {
+                self.end(&format!("the copy of group {group} is made anew when this node is started again: {reason}"))
+            }
+            Err(error) => {
+                self.end(&format!("the copy of group {group} cannot be used ({reason}), nor given up: {error}"))
+            }
+        }
+    }
+
+    fn end(&mut self, reason: &str) {
+        ferrite_io::errln!("ferrite: this node ends: {reason}");
+        self.standing.change(|seen| {
+            seen.leads = None;
+            seen.ended.get_or_insert_with(|| reason.to_owned());
+        });
+        (self.stop)();
+    }
+
+    fn notice(&mut self, line: &str) {
+        ferrite_io::errln!("ferrite: {line}");
+    }
+}

@@ -1,0 +1,257 @@
+//! What a node of a cluster keeps in its directory beside its data: what it has declared, and
+//! whether its log may lack what it has acknowledged (docs/format/founding.md, unsynced.md).
+//!
+//! Promises that a file is there whole or as it was before.
+
+use crate::options::ServerError;
+use ferrite_group::Identity;
+use ferrite_io::{Disk, DiskError, DiskResult, OpenMode};
+use ferrite_log::Durability;
+use ferrite_meta::founding::WrittenDown;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const FOUNDING: &str = "founding";
+const UNSYNCED: &str = "unsynced";
+/// The file says that an fsync has failed, or that what was here was thrown away.
+const LOST: &str = "lost";
+/// What is here is to be thrown away.
+const ANEW: &str = "anew";
+/// What stays then.
+const KEPT: [&str; 5] = ["LOCK", FOUNDING, "node", "node.new", UNSYNCED];
+
+/// Whether a start in this directory is one of a cluster's node.
+pub fn is_of_cluster(disk: &dyn Disk, dir: &Path) -> Result<bool, ServerError> {
+    Ok(founding(disk, dir)?.is_some() || cluster_of(disk, dir)?.is_some())
+}
+
+/// The cluster that the directory belongs to.
+pub fn cluster_of(disk: &dyn Disk, dir: &Path) -> Result<Option<[u8; 16]>, ServerError> {
+    if !has_dir(dir, disk) {
+        return Ok(None);
+    }
+    let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    Ok(identity.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
+}
+
+/// What was declared here.
+pub fn founding(disk: &dyn Disk, dir: &Path) -> Result<Option<WrittenDown>, ServerError> {
+    if !has_dir(dir, disk) {
+        return Ok(None);
+    }
+    let path = dir.join(FOUNDING);
+    let Some(bytes) = read(disk, dir, FOUNDING).map_err(failed)? else { return Ok(None) };
+    let written = WrittenDown::decode(&bytes);
+    written.map(Some).map_err(|error| ServerError::Cluster(format!("{} cannot be used: {error}", path.display())))
+}
+
+/// Durable when this returns.
+pub fn write_founding(disk: &dyn Disk, dir: &Path, written: &WrittenDown) -> Result<(), ServerError> {
+    write(disk, dir, FOUNDING, &written.encode()).map_err(failed)
+}
+
+fn failed(error: DiskError) -> ServerError {
+    ServerError::Cluster(error.to_string())
+}
+
+fn has_dir(dir: &Path, disk: &dyn Disk) -> bool {
+    // One that cannot be read is told of when it is locked.
+    disk.list(dir).is_ok()
+}
+
+fn read(disk: &dyn Disk, dir: &Path, name: &str) -> DiskResult<Option<Vec<u8>>> {
+    if !disk.list(dir)?.iter().any(|other| other == name) {
+        return Ok(None);
+    }
+    let file = disk.open(&dir.join(name), OpenMode::Read)?;
+    let mut bytes = vec![0; file.bytes()? as usize];
+    let count = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(count);
+    Ok(Some(bytes))
+}
+
+fn write(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> DiskResult<()> {
+    let new = dir.join(format!("{name}.new"));
+    let file = disk.open(&new, OpenMode::Create)?;
+    file.write_at(bytes, 0)?;
+    file.sync_data()?;
+    drop(file);
+    disk.rename(&new, &dir.join(name))?;
+    disk.sync_dir(dir)
+}
+
+/// Whether the log has all that this node has acknowledged, and the file that says so to the next
+/// start.
+pub struct Unsynced {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    boot: String,
+    durability: Durability,
+}
+
+impl Unsynced {
+    /// What the directory says, and the file for this process. `boot`: names this boot of the
+    /// machine; empty: it is not known, and counts as another each time.
+    pub fn begin(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        boot: String,
+        durability: Durability,
+    ) -> Result<(Unsynced, bool), ServerError> {
+        let mut said = read(&*disk, dir, UNSYNCED).map_err(failed)?;
+        if said.as_ref().is_some_and(|said| *said == ANEW.as_bytes()) {
+            let known = Identity::read(&*disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+            set_aside(&*disk, dir, known.map_or(0, |known| known.incarnation.0)).map_err(failed)?;
+            write(&*disk, dir, UNSYNCED, LOST.as_bytes()).map_err(failed)?;
+            said = Some(LOST.as_bytes().to_vec());
+        }
+        let intact = said.as_ref().is_none_or(|said| !boot.is_empty() && *said == boot.as_bytes());
+        let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability };
+        if intact {
+            unsynced.is_whole().map_err(failed)?;
+        }
+        Ok((unsynced, intact))
+    }
+
+    /// The log has everything, from here on, or had it just now.
+    pub fn is_whole(&self) -> DiskResult<()> {
+        match self.durability {
+            Durability::Sync => self.remove(),
+            Durability::Interval(_) | Durability::None => write(&*self.disk, &self.dir, UNSYNCED, self.boot.as_bytes()),
+        }
+    }
+
+    /// The log was closed in good order.
+    pub fn closed(&self, intact: bool) -> DiskResult<()> {
+        if intact { self.remove() } else { Ok(()) }
+    }
+
+    /// An fsync has failed, or what is here is thrown away. In place, so that the next start under
+    /// this boot reads it whatever the disk does.
+    fn lost(&self) -> DiskResult<()> {
+        if self.durability == Durability::Sync {
+            return Ok(());
+        }
+        self.say_lost()
+    }
+
+    /// A write to the log has failed, or an fsync.
+    pub fn log_failed(&self) {
+        if let Err(error) = self.lost() {
+            ferrite_io::errln!("ferrite: {error}");
+        }
+    }
+
+    /// The next start throws away what is here, whatever the mode: durable when this returns.
+    pub fn throw_away(&self) -> DiskResult<()> {
+        write(&*self.disk, &self.dir, UNSYNCED, ANEW.as_bytes())
+    }
+
+    fn say_lost(&self) -> DiskResult<()> {
+        // Empty, it is of no boot.
+        let file = self.disk.open(&self.dir.join(UNSYNCED), OpenMode::Create)?;
+        file.write_at(LOST.as_bytes(), 0)?;
+        // It may fail as the log's has.
+        let _ = file.sync_data();
+        Ok(())
+    }
+
+    fn remove(&self) -> DiskResult<()> {
+        if self.disk.list(&self.dir)?.iter().any(|name| name == UNSYNCED) {
+            self.disk.remove(&self.dir.join(UNSYNCED))?;
+            self.disk.sync_dir(&self.dir)?;
+        }
+        Ok(())
+    }
+}
+
+/// Log and snapshots go to a directory beside, until an operator removes it. Ended in the middle,
+/// it is gone on with, into another one.
+fn set_aside(disk: &dyn Disk, dir: &Path, start: u64) -> DiskResult<()> {
+    let aside = dir.join(format!("aside-{start}"));
+    for folder in ["", "snapshots", "incoming"] {
+        let (from, to) = (dir.join(folder), aside.join(folder));
+        let Ok(names) = disk.list(&from) else { continue };
+        disk.create_dir(&to)?;
+        for name in names.iter().filter(|name| !folder.is_empty() || !KEPT.contains(&&name[..])) {
+            disk.rename(&from.join(name), &to.join(name))?;
+        }
+        disk.sync_dir(&to)?;
+        disk.sync_dir(&from)?;
+    }
+    Ok(())
+}
+
+/// Names this boot of the machine; empty where the system does not say.
+pub fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedDisk};
+
+    const DIR: &str = "/node";
+
+    fn begin(disk: &SimulatedDisk, boot: &str, durability: Durability) -> (Unsynced, bool) {
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        Unsynced::begin(disk, Path::new(DIR), boot.to_owned(), durability).expect("a healthy disk")
+    }
+
+    fn disk() -> SimulatedDisk {
+        let disk = SimulatedDisk::new(1, SimulatedClock::default());
+        disk.create_dir(Path::new(DIR)).expect("a healthy disk");
+        disk
+    }
+
+    #[test]
+    fn a_log_is_whole_under_the_boot_that_wrote_it_and_after_an_orderly_end() {
+        let disk = disk();
+        for durability in [Durability::None, Durability::Interval(std::time::Duration::from_millis(5))] {
+            assert!(begin(&disk, "one", durability).1, "nothing was acknowledged yet");
+            assert!(begin(&disk, "one", durability).1, "the process was killed");
+            let (unsynced, intact) = begin(&disk, "two", durability);
+            assert!(!intact, "the machine was");
+            assert!(!begin(&disk, "two", durability).1, "what is lost stays lost");
+            unsynced.is_whole().expect("a healthy disk");
+            let (unsynced, intact) = begin(&disk, "two", durability);
+            assert!(intact);
+            unsynced.closed(true).expect("a healthy disk");
+            assert!(begin(&disk, "three", durability).1);
+            begin(&disk, "three", durability).0.closed(true).expect("a healthy disk");
+        }
+    }
+
+    #[test]
+    fn after_a_failed_fsync_it_is_not_whole_under_the_same_boot_either() {
+        let disk = disk();
+        let (unsynced, _) = begin(&disk, "one", Durability::None);
+        unsynced.lost().expect("what is written need not reach the disk");
+        disk.restart(Restart::Process);
+        assert!(!begin(&disk, "one", Durability::None).1);
+        disk.restart(Restart::Power);
+        assert!(!begin(&disk, "two", Durability::None).1);
+    }
+
+    #[test]
+    fn with_every_fsync_waited_for_nothing_is_written_and_an_earlier_word_counts() {
+        let disk = disk();
+        let (unsynced, intact) = begin(&disk, "one", Durability::Sync);
+        assert!(intact);
+        unsynced.lost().expect("nothing to do");
+        assert!(begin(&disk, "two", Durability::Sync).1);
+        begin(&disk, "two", Durability::None);
+        assert!(!begin(&disk, "three", Durability::Sync).1, "written by a process that did not wait");
+        unsynced.throw_away().expect("a healthy disk");
+        let log = Path::new(DIR).join("redo-1");
+        disk.open(&log, OpenMode::Create).expect("a healthy disk");
+        assert!(!begin(&disk, "three", Durability::Sync).1);
+        assert!(disk.open(&log, OpenMode::Read).is_err(), "it is put aside");
+        disk.open(&log, OpenMode::Create).expect("a healthy disk");
+        assert!(!begin(&disk, "three", Durability::Sync).1);
+        assert!(disk.open(&log, OpenMode::Read).is_ok(), "what came since stays");
+        begin(&disk, "three", Durability::Sync).0.is_whole().expect("a healthy disk");
+        assert!(begin(&disk, "four", Durability::Sync).1);
+    }
+}

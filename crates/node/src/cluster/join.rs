@@ -1,0 +1,265 @@
+//! The first part of a node's start: from a directory and a command line to a node of a cluster
+//! that knows which it is. Nothing is said to other nodes but founding's questions.
+
+use crate::cluster::directory::{self, Unsynced};
+use crate::cluster::door::Door;
+use crate::cluster::forming::{Formed, Founders};
+use crate::cluster::links::Links;
+use crate::cluster::place;
+use crate::options::{ClusterOptions, ServerError};
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_group::Identity;
+use ferrite_io::{Disk, Random, SystemRandom};
+use ferrite_log::{DatabaseId, Durability};
+use ferrite_meta::founding::{Declaration, Layout, Partitions, Plan, WrittenDown};
+use ferrite_meta::voter::Voter;
+use ferrite_meta::{Kind, Node as Registration, Presence, State};
+use ferrite_partition::commit::DatabaseLog;
+use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, VERSION};
+use mio::net::TcpListener;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The voter's files, in the directory of the node.
+const METADATA: &str = "metadata";
+
+/// What a node is, before it is one of a cluster.
+pub struct About<'a> {
+    pub disk: Arc<dyn Disk>,
+    pub dir: &'a Path,
+    pub kind: Kind,
+    pub durability: Durability,
+    /// How many partitions it would have.
+    pub partitions: Partitions,
+    /// Where clients and administrators connect.
+    pub clients: Vec<SocketAddr>,
+}
+
+/// A node that knows its cluster and who it is. Its incarnation is that of an earlier process: the
+/// next is to be made durable.
+pub struct Joined {
+    pub dir: std::path::PathBuf,
+    pub links: Links,
+    pub door: Arc<Door>,
+    /// As the cluster was founded; the metadata may be further.
+    pub state: State,
+    pub node: NodeId,
+    /// That all nodes' logs have.
+    pub database: DatabaseId,
+    pub voter: Option<Voter>,
+    pub registration: Registration,
+    pub unsynced: Arc<Unsynced>,
+    /// The log has everything that was acknowledged.
+    pub intact: bool,
+    hello: Hello,
+}
+
+impl Joined {
+    /// This process's incarnation is durable: other nodes are spoken to from here on.
+    pub fn introduce(&mut self, incarnation: Incarnation) {
+        self.registration.incarnation = incarnation;
+        self.links.peers().introduce(Hello { incarnation, ..self.hello });
+    }
+}
+
+/// None: a server without others.
+pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined>, ServerError> {
+    let disk = &*about.disk;
+    if options.hosts.is_empty() && !directory::is_of_cluster(disk, about.dir)? {
+        return Ok(None);
+    }
+    let lock = DatabaseLog::lock(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    let written = directory::founding(disk, about.dir)?;
+    let belongs_to = directory::cluster_of(disk, about.dir)?;
+    if belongs_to.is_some() && written.as_ref().is_none_or(|written| written.founded.is_none()) {
+        let dir = about.dir.display();
+        return Err(ServerError::Cluster(format!(
+            "{dir} is of a cluster, and its file 'founding', which says of which, is gone: restore it, or start with an empty \
+             directory, to join as a new node"
+        )));
+    }
+    if written.is_none() && has_database(disk, about.dir) {
+        return Err(ServerError::Cluster(format!(
+            "{} has a database without others, and a cluster cannot begin with one yet: start it with an empty directory, and              load what `ferrite dump` writes of this one",
+            about.dir.display()
+        )));
+    }
+    let wanted = declaration(options, about, written.as_ref())?;
+    let at = place::listen_at(&wanted.plan.hosts, wanted.place, options.listen).map_err(ServerError::Cluster)?;
+    let listener = TcpListener::bind(at).map_err(|error| ServerError::ClusterListen(at, error))?;
+    let start: [u8; 16] = random_bytes();
+    let node = NodeId(wanted.place);
+    let founders = Arc::new(Founders::new(written, wanted));
+    let door = Arc::new(Door::new(Arc::clone(&founders)));
+    let limits = Limits::default();
+    let hello = Hello {
+        versions: (VERSION, VERSION),
+        lane: Lane::Control,
+        cluster: NO_CLUSTER,
+        node,
+        incarnation: Incarnation(0),
+        start: u64::from_le_bytes(start[..8].try_into().expect("8 bytes")),
+    };
+    let handler = Arc::clone(&door) as Arc<dyn ferrite_peer::Handler>;
+    let peers = ferrite_peer::start(hello, listener, limits, handler).map_err(ServerError::Threads)?;
+    let links = Links::new(peers, &limits);
+    let formed = founders.form(disk, about.dir, &options.ends);
+    let formed = formed.inspect_err(|_| links.peers().clone().stop())?;
+    let (own, all, state) = match formed {
+        Formed::Founded { own, all, state } => (own, all, *state),
+        Formed::Without { own, all } => {
+            links.peers().clone().stop();
+            return Err(ServerError::Cluster(without(&own, &all)));
+        }
+    };
+    let settings = state.settings().expect("a cluster that was founded has settings").clone();
+    let is_new = belongs_to.is_none();
+    if belongs_to.is_some_and(|cluster| cluster != settings.cluster) {
+        links.peers().clone().stop();
+        return Err(ServerError::Cluster(format!(
+            "{} is of another cluster than its file 'founding' says: restore either from where it came",
+            about.dir.display()
+        )));
+    }
+    let voter = voter(about, node, &state, is_new)?;
+    let boot = directory::boot();
+    let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
+    if is_new {
+        let promised = BTreeMap::new();
+        let identity = Identity { cluster: settings.cluster, node, incarnation: own.incarnation, promised };
+        identity.write(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    }
+    // Recovery takes it again.
+    drop(lock);
+    let registration = Registration {
+        incarnation: Incarnation(0),
+        start,
+        kind: own.kind,
+        presence: Presence::Running,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        addresses: addresses(&own, about),
+    };
+    let data = all.iter().find_map(|declaration| declaration.database.map(|database| database.id));
+    Ok(Some(Joined {
+        dir: about.dir.to_path_buf(),
+        links,
+        door,
+        node,
+        database: DatabaseId(data.unwrap_or(settings.cluster)),
+        voter,
+        registration,
+        unsynced: Arc::new(unsynced),
+        intact,
+        hello: Hello { cluster: settings.cluster, ..hello },
+        state,
+    }))
+}
+
+fn has_database(disk: &dyn Disk, dir: &Path) -> bool {
+    // What cannot be read is no empty directory.
+    let known = Identity::read(disk, dir).map_or(true, |known| known.is_some());
+    known || ferrite_log::count_segments(disk, dir, 0).map_or(true, |(_, segments)| segments > 0)
+}
+
+fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    SystemRandom.fill(&mut bytes);
+    bytes
+}
+
+/// What the operator wants, or what was declared here before.
+fn declaration(
+    options: &ClusterOptions,
+    about: &About<'_>,
+    written: Option<&WrittenDown>,
+) -> Result<Declaration, ServerError> {
+    let said = place::hosts(&options.hosts).map_err(ServerError::Cluster)?;
+    let (plan, place) = match written {
+        Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
+        Some(WrittenDown { own, founded: Some(_) }) => {
+            let (hosts, kfactor) = (own.plan.hosts.join(","), own.plan.kfactor);
+            if own.plan.hosts != said || own.plan.kfactor != options.kfactor {
+                ferrite_io::errln!(
+                    "ferrite: {} is of a cluster that was founded with --cluster {hosts} --kfactor {kfactor}, and goes on so: what is \
+                     said now was not used",
+                    about.dir.display()
+                );
+            }
+            (own.plan.clone(), own.place)
+        }
+        _ => {
+            let (place, _) = place::find(&said, options.listen).map_err(ServerError::Cluster)?;
+            (Plan { hosts: said, kfactor: options.kfactor }, place)
+        }
+    };
+    // As good as it can be, if all the others keep data.
+    let kinds: Vec<Kind> =
+        (1..=plan.hosts.len() as u32).map(|other| if other == place { about.kind } else { Kind::Data }).collect();
+    Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| ServerError::Cluster(impossible.to_string()))?;
+    if written.is_some_and(|written| written.own.kind != about.kind) {
+        let is = if about.kind == Kind::Data { "a witness's, without data" } else { "that of a node with data" };
+        return Err(ServerError::Cluster(format!(
+            "{} is {is}: start it with the command that it was made with, or take an empty directory",
+            about.dir.display()
+        )));
+    }
+    let mut declaration = Declaration {
+        plan,
+        place,
+        key: random_bytes(),
+        incarnation: Incarnation(1),
+        kind: about.kind,
+        database: None,
+        partitions: about.partitions,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        addresses: Vec::new(),
+    };
+    declaration.addresses = addresses(&declaration, about);
+    Ok(declaration)
+}
+
+/// Where the node is reached: first by other nodes, then by clients, then by administrators.
+fn addresses(own: &Declaration, about: &About<'_>) -> Vec<String> {
+    let host = &own.plan.hosts[own.place as usize - 1];
+    let name = host.rsplit_once(':').map_or(&host[..], |(name, _)| name);
+    let reached = |address: &SocketAddr| match address.ip().is_unspecified() {
+        true => format!("{name}:{}", address.port()),
+        false => address.to_string(),
+    };
+    std::iter::once(host.clone()).chain(about.clients.iter().map(reached)).collect()
+}
+
+fn without(own: &Declaration, all: &[Declaration]) -> String {
+    let theirs = &all.first().expect("a cluster has a node").plan;
+    if own.plan != *theirs {
+        return format!(
+            "the nodes of --cluster {} belong to another cluster, which was founded with --cluster {} --kfactor {}",
+            own.plan.hosts.join(","),
+            theirs.hosts.join(","),
+            theirs.kfactor
+        );
+    }
+    format!(
+        "the cluster was founded with another directory in the place of {}: this one is not among its nodes, and a node cannot \
+         be added yet",
+        own.plan.hosts[own.place as usize - 1]
+    )
+}
+
+/// This node's vote, if it is to have one.
+fn voter(about: &About<'_>, node: NodeId, state: &State, is_new: bool) -> Result<Option<Voter>, ServerError> {
+    let dir = about.dir.join(METADATA);
+    let (disk, random) = (Arc::clone(&about.disk), || Box::new(SystemRandom));
+    let failed = |error: ferrite_meta::voter::VoterError| ServerError::Cluster(error.to_string());
+    match Voter::open(node, Arc::clone(&disk), &dir, random()).map_err(failed)? {
+        Some(voter) => Ok(Some(voter)),
+        None if !state.voters().contains(&node) => Ok(None),
+        None if is_new => Voter::found(node, disk, &dir, random(), state).map(Some).map_err(failed),
+        None => {
+            ferrite_io::errln!("ferrite: {} is gone, with what this node had voted: it votes no more", dir.display());
+            Ok(None)
+        }
+    }
+}

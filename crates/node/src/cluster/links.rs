@@ -1,0 +1,83 @@
+//! The way to the other nodes: what a group sends, and where the nodes are.
+
+use crate::cluster::place;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ferrite_base::NodeId;
+use ferrite_cluster::{Letter, Post};
+use ferrite_group::Urgency;
+use ferrite_meta::{Presence, State};
+use ferrite_peer::{Lane, Limits, Peers};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at where the nodes are: names may get other addresses.
+const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
+
+/// Clones are the same.
+#[derive(Clone)]
+pub struct Links {
+    peers: Peers,
+    message_bytes_max: [usize; 4],
+}
+
+impl Links {
+    /// `limits`: those that `peers` was started with.
+    pub fn new(peers: Peers, limits: &Limits) -> Links {
+        Links { peers, message_bytes_max: limits.message_bytes_max }
+    }
+
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Whether there is room for about so many bytes on the lane.
+    pub fn has_room(&self, to: NodeId, lane: Lane, bytes_max: usize) -> bool {
+        self.peers.waiting(to, lane).is_some_and(|waiting| waiting < bytes_max)
+    }
+
+    /// Takes the message, or loses it: whoever says it says it again.
+    pub fn send_on(&self, to: NodeId, lane: Lane, letter: Letter, message: Vec<u8>) {
+        let message = letter.encode(message);
+        if message.len() <= self.message_bytes_max[lane as usize] {
+            let _ = self.peers.send(to, lane, message.into());
+        }
+    }
+}
+
+impl Post for Links {
+    fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
+        let lane = match urgency {
+            Urgency::Control => Lane::Control,
+            Urgency::Entries => Lane::Entries,
+        };
+        self.send_on(to, lane, Letter::Group, message);
+    }
+}
+
+/// The nodes of the cluster and where they hear each other, as the metadata says.
+pub fn hosts_of(state: &State) -> BTreeMap<NodeId, String> {
+    let known = state.nodes().iter().filter(|(_, node)| node.presence != Presence::Retired);
+    known.filter_map(|(id, node)| Some((*id, node.addresses.first()?.clone()))).collect()
+}
+
+/// The thread that looks names up, which may take its time. `told`: the nodes, when they change.
+pub fn look_up(peers: &Peers, mut hosts: BTreeMap<NodeId, String>, told: &Receiver<Arc<State>>) {
+    let mut known = BTreeMap::new();
+    loop {
+        for (node, host) in &hosts {
+            // One that cannot be looked up now stays where it was.
+            if let Some(address) = place::addresses(host).first() {
+                known.insert(*node, *address);
+            }
+        }
+        known.retain(|node, _| hosts.contains_key(node));
+        let expected: Vec<_> = known.iter().map(|(node, address)| (*node, *address)).collect();
+        peers.expect(&expected);
+        match told.recv_timeout(LOOK_UP_EVERY) {
+            Ok(state) => hosts = hosts_of(&told.try_iter().last().unwrap_or(state)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! The node's thread: takes one cause after the other, and looks at the time in between.
+//!
+//! The steps are `ferrite_cluster::Node`.
+
+use crate::cluster::around::Appliers;
+use crate::cluster::directory::Unsynced;
+use crate::cluster::metadata::TICK;
+use crate::cluster::standing::Standing;
+use crossbeam_channel::{Receiver, Select, Sender};
+use ferrite_base::GroupId;
+use ferrite_cluster::{Cause, Groups, Node};
+use ferrite_group::FIRST_GROUP;
+use ferrite_io::Clock;
+use ferrite_meta::{Kind, Phase, Presence, State};
+use ferrite_partition::Delivery;
+use ferrite_partition::applier::{CopyStart, Intake};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How long an orderly end waits until the others know of it.
+const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// What the node's thread is asked for by other threads.
+pub enum Order {
+    /// The way to the copy's applier, if this is a copy, and which of all appliers it is.
+    Intake(GroupId, Sender<(Option<Intake>, u64)>),
+    /// Another node's snapshot has taken the place of what was here.
+    Replaced(GroupId, Box<CopyStart>),
+    /// The node does nothing more for its groups; then the thread ends.
+    Goodbye,
+}
+
+pub struct NodeThread {
+    pub node: Node,
+    /// To wait on: the node takes from it itself.
+    pub causes: Receiver<Cause>,
+    pub orders: Receiver<Order>,
+    pub standing: Arc<Standing>,
+    pub groups: Groups,
+    pub appliers: Arc<Appliers>,
+    pub unsynced: Arc<Unsynced>,
+    /// The log has everything that was acknowledged.
+    pub whole: Arc<AtomicBool>,
+    pub clock: Arc<dyn Clock>,
+}
+
+impl NodeThread {
+    pub fn run(mut self) {
+        let tick = TICK.as_nanos() as u64;
+        let mut next_tick = self.clock.boottime_nanos();
+        let mut leaves = None;
+        let mut seen: Option<Arc<State>> = None;
+        loop {
+            let now = self.clock.boottime_nanos();
+            self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(TICK));
+            // Whatever comes, the time is looked at in between.
+            while self.node.step() && self.clock.boottime_nanos() < next_tick {}
+            let now = self.clock.boottime_nanos();
+            if now >= next_tick {
+                self.node.tick(now);
+                next_tick = now + tick;
+                self.look_whether_whole();
+            }
+            for order in self.orders.try_iter().collect::<Vec<_>>() {
+                if let Order::Goodbye = order {
+                    self.node.goodbye();
+                    leaves = Some(now + GOODBYE_TIME_MAX.as_nanos() as u64);
+                    next_tick = now;
+                } else {
+                    self.obey(order);
+                }
+            }
+            let state = Arc::clone(self.node.state());
+            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) {
+                say_who_keeps(seen.as_deref(), &state);
+                let registered = self.node.is_registered();
+                self.standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), registered));
+                seen = Some(state);
+            }
+            if leaves.is_some_and(|deadline| now >= deadline || self.has_left()) {
+                break;
+            }
+        }
+        for group in self.groups.iter() {
+            if let Some(intake) = self.node.intake(group.id()) {
+                intake.send(Delivery::Stop);
+            }
+        }
+        drop(self.node);
+        self.appliers.join();
+    }
+
+    fn wait(&self, time_max: Duration) {
+        if self.node.can_step() {
+            return;
+        }
+        let mut select = Select::new();
+        select.recv(&self.causes);
+        select.recv(&self.orders);
+        let _ = select.ready_timeout(time_max);
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Intake(group, to) => {
+                // Whoever asked may have given up waiting.
+                let _ = to.send((self.node.intake(group).cloned(), self.appliers.count()));
+            }
+            Order::Replaced(group, start) => self.node.replaced(group, *start),
+            Order::Goodbye => {}
+        }
+    }
+
+    /// The metadata knows that this node has stopped, and somebody else leads, if anybody can.
+    fn has_left(&self) -> bool {
+        let state = self.node.state();
+        let here = self.node.here();
+        let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
+        let leads = state.groups().values().any(|group| group.configuration.leader == here);
+        let others_run = state
+            .nodes()
+            .iter()
+            .any(|(id, node)| *id != here.node && node.kind == Kind::Data && node.presence == Presence::Running);
+        stopped && !(leads && others_run)
+    }
+
+    /// A log that may lack what was acknowledged has all again when this process is a member, and
+    /// what the members had when it became one is committed here.
+    fn look_whether_whole(&self) {
+        if self.whole.load(Ordering::Relaxed) {
+            return;
+        }
+        let Some(group) = self.groups.get(FIRST_GROUP) else { return };
+        let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
+        let (epoch, commit) = (known.configuration.epoch, group.commit());
+        let place = group.place();
+        let begun = place.history.starts().iter().any(|(begun, first)| *begun == epoch && *first <= commit);
+        if known.configuration.has(self.node.here()) && begun {
+            match self.unsynced.is_whole() {
+                Ok(()) => self.whole.store(true, Ordering::Relaxed),
+                Err(error) => ferrite_io::errln!("ferrite: {error}"),
+            }
+        }
+    }
+}
+
+/// Tells the operator of each new configuration.
+fn say_who_keeps(before: Option<&State>, now: &State) {
+    for (id, group) in now.groups() {
+        let configuration = &group.configuration;
+        let known = before.and_then(|before| before.groups().get(id));
+        let begins_seal = group.phase == Phase::Sealing && known.is_none_or(|known| known.burnt != group.burnt);
+        if begins_seal {
+            let leader = configuration.leader.node;
+            ferrite_io::errln!("ferrite: group {id} looks for a leader in the place of node {leader}");
+        } else if known.is_none_or(|known| known.configuration.epoch != configuration.epoch) {
+            let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
+            ids.sort_unstable();
+            let mut nodes: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
+            let (count, epoch) = (nodes.len(), configuration.epoch);
+            let last = nodes.pop().expect("a configuration has its leader");
+            let all = if nodes.is_empty() { last } else { format!("{} and {last}", nodes.join(", ")) };
+            let (plural, leader) = (if count == 1 { "" } else { "s" }, configuration.leader.node);
+            ferrite_io::errln!(
+                "ferrite: group {id} is kept by {count} node{plural}: {all}, led by node {leader} (epoch {epoch})"
+            );
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! From a node that knows its cluster to one whose database is open: a copy, in no role yet.
+
+use crate::cluster::join::Joined;
+use crate::cluster::links::hosts_of;
+use crate::options::ServerError;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
+use ferrite_group::GroupPlace;
+use ferrite_io::{Clock, Disk, SystemRandom};
+use ferrite_log::LogOptions;
+use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
+use ferrite_replica::group::Timing;
+use std::sync::Arc;
+
+/// A node of a cluster, before its threads.
+pub struct Member {
+    pub joined: Joined,
+    /// Behind the last entry that the stores show.
+    pub place: GroupPlace,
+    pub replication: GroupHandle,
+    pub host: Arc<Host>,
+    pub causes: (Sender<Cause>, Receiver<Cause>),
+    pub lease: Lease,
+}
+
+/// Opens what the directory has. From here on this process's incarnation is durable, and other
+/// nodes may connect.
+pub fn open(
+    mut joined: Joined,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    options: Options<'_>,
+) -> Result<(Recovered, Member), ServerError> {
+    let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
+    if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
+        return Err(ServerError::Start(StartError::Partitions { asked, stored }));
+    }
+    let (causes, lease) = (unbounded(), Lease::new(Arc::clone(&clock)));
+    let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone()));
+    let as_member =
+        AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
+    let log = LogOptions { database: Some(joined.database), ..options.log.clone() };
+    let options = Options { log, partitions: Some(stored), ..options };
+    let dir = joined.dir.clone();
+    let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
+    let RecoveredMember { recovered, place, replication } = opened.map_err(ServerError::Start)?;
+    joined.introduce(recovered.identity.incarnation);
+    let others = hosts_of(&joined.state);
+    ferrite_io::errln!(
+        "ferrite: node {} of {} in cluster {}",
+        joined.node,
+        others.len(),
+        ferrite_log::DatabaseId(recovered.identity.cluster)
+    );
+    Ok((recovered, Member { joined, place, replication, host, causes, lease }))
+}

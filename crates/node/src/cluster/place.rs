@@ -1,0 +1,177 @@
+//! Which of the cluster's nodes this one is, and where it listens: by the machine's own addresses,
+//! or by what its operator says.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+
+/// Where nodes hear each other unless it is said otherwise: the original server's port for that.
+pub const PORT: u16 = 3_021;
+
+/// The list of `--cluster`, each with its port.
+///
+/// # Errors
+/// A text for the operator.
+pub fn hosts(list: &[String]) -> Result<Vec<String>, String> {
+    let mut hosts: Vec<String> = Vec::new();
+    for text in list {
+        let host = with_port(text.trim())?;
+        if hosts.contains(&host) {
+            return Err(format!("--cluster names {host} twice: give each node once"));
+        }
+        hosts.push(host);
+    }
+    Ok(hosts)
+}
+
+fn with_port(text: &str) -> Result<String, String> {
+    let wrong = || {
+        format!(
+            "--cluster: '{text}' is not a node: say names or addresses, each with its port if that is not {PORT}, such as db1,db2,db3"
+        )
+    };
+    // An address of version 6 has colons of its own.
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, PORT).to_string());
+    }
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().map_err(|_| wrong())?),
+        None => (text, PORT),
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte);
+    if host.is_empty() || port == 0 || text.len() > ferrite_meta::TEXT_BYTES_MAX || !host.bytes().all(is_name) {
+        return Err(wrong());
+    }
+    Ok(format!("{host}:{port}"))
+}
+
+/// Where a node of the list is, as far as it can be looked up.
+pub fn addresses(host: &str) -> Vec<SocketAddr> {
+    let mut found: Vec<SocketAddr> = host.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    // What clients try first.
+    found.sort_by_key(|address| !address.is_ipv4());
+    found.dedup();
+    found
+}
+
+/// This node's place in the list, from 1, and where it listens. `said`: `--cluster-listen`.
+///
+/// # Errors
+/// A text for the operator.
+pub fn find(hosts: &[String], said: Option<SocketAddr>) -> Result<(u32, SocketAddr), String> {
+    let found: Vec<Vec<SocketAddr>> = hosts.iter().map(|host| addresses(host)).collect();
+    find_among(hosts, &found, said, is_own)
+}
+
+/// Where the node at that place listens, of which it is known that it is this one.
+pub fn listen_at(hosts: &[String], place: u32, said: Option<SocketAddr>) -> Result<SocketAddr, String> {
+    if let Some(said) = said {
+        return Ok(said);
+    }
+    let host = &hosts[place as usize - 1];
+    let own = addresses(host).into_iter().find(|address| is_own(address.ip()));
+    let own = own.ok_or_else(|| {
+        format!("this node is {host} of its cluster, which is not an address of this machine: say where to listen with --cluster-listen")
+    })?;
+    let found: Vec<Vec<SocketAddr>> = hosts.iter().map(|host| addresses(host)).collect();
+    Ok(reachable(own, &found))
+}
+
+fn find_among(
+    hosts: &[String],
+    found: &[Vec<SocketAddr>],
+    said: Option<SocketAddr>,
+    is_own: impl Fn(IpAddr) -> bool,
+) -> Result<(u32, SocketAddr), String> {
+    let is_here = |address: &SocketAddr| match said {
+        Some(said) if said.ip().is_unspecified() => address.port() == said.port() && is_own(address.ip()),
+        Some(said) => *address == said,
+        None => is_own(address.ip()),
+    };
+    let here: Vec<(usize, SocketAddr)> = (0..)
+        .zip(found)
+        .filter_map(|(place, all)| Some((place, *all.iter().find(|address| is_here(address))?)))
+        .collect();
+    match (&here[..], said) {
+        ([(place, address)], said) => Ok((*place as u32 + 1, said.unwrap_or_else(|| reachable(*address, found)))),
+        ([], Some(said)) => Err(format!(
+            "--cluster-listen {said} is none of --cluster {}: the list names every node where others reach it, this one too",
+            hosts.join(",")
+        )),
+        ([], None) => Err(format!(
+            "none of --cluster {} is an address of this machine: name every node as the others reach it, this one too, or say \
+             which of them this one is with --cluster-listen",
+            hosts.join(",")
+        )),
+        (several, _) => {
+            let names: Vec<&str> = several.iter().map(|(place, _)| hosts[*place].as_str()).collect();
+            Err(format!(
+                "{} of --cluster are all this machine: say which of them this node is with --cluster-listen",
+                names.join(" and ")
+            ))
+        }
+    }
+}
+
+/// Many machines know themselves by a loopback address, at which no other reaches them.
+fn reachable(own: SocketAddr, found: &[Vec<SocketAddr>]) -> SocketAddr {
+    let all_loopback = found.iter().flatten().all(|address| address.ip().is_loopback());
+    if !own.ip().is_loopback() || all_loopback {
+        return own;
+    }
+    let anywhere: IpAddr = if own.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    SocketAddr::new(anywhere, own.port())
+}
+
+/// Whether it is one of this machine's: others cannot be listened on.
+fn is_own(address: IpAddr) -> bool {
+    !address.is_unspecified() && TcpListener::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn at(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_list_names_each_node_once_with_its_port() {
+        let given = texts(&["db1", " db2:4000", "10.0.0.3", "::1", "[::2]:7"]);
+        let expected = texts(&["db1:3021", "db2:4000", "10.0.0.3:3021", "[::1]:3021", "[::2]:7"]);
+        assert_eq!(hosts(&given), Ok(expected));
+        assert!(hosts(&texts(&["db1", "db1:3021"])).expect_err("twice").contains("names db1:3021 twice"));
+        for wrong in ["", ":3", "db:", "db:x", "db:70000", "db:0", "a b", "a,b"] {
+            assert!(hosts(&texts(&[wrong])).expect_err(wrong).contains("is not a node"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_place_is_where_this_machine_is() {
+        let hosts = texts(&["a:1", "b:2", "c:3"]);
+        let found = [vec![at("10.0.0.1:1")], vec![at("127.0.1.1:2"), at("10.0.0.2:2")], vec![]];
+        let find = |said: Option<&str>, own: &[&str]| {
+            let is_own = |ip: IpAddr| own.iter().any(|own| own.parse() == Ok(ip));
+            find_among(&hosts, &found, said.map(at), is_own)
+        };
+        assert_eq!(find(None, &["10.0.0.1"]), Ok((1, at("10.0.0.1:1"))));
+        assert_eq!(find(None, &["127.0.1.1", "10.0.0.2"]), Ok((2, at("0.0.0.0:2"))), "others do not reach 127.0.1.1");
+        assert_eq!(find(Some("10.0.0.2:2"), &[]), Ok((2, at("10.0.0.2:2"))));
+        assert_eq!(find(Some("0.0.0.0:1"), &["10.0.0.1"]), Ok((1, at("0.0.0.0:1"))));
+        let refused = |said: Option<&str>, own: &[&str]| find(said, own).expect_err("no place");
+        assert!(refused(Some("10.0.0.1:9"), &["10.0.0.1"]).contains("is none of --cluster a:1,b:2,c:3"));
+        assert!(refused(None, &[]).contains("is an address of this machine"));
+        assert!(refused(None, &["10.0.0.1", "10.0.0.2"]).contains("a:1 and b:2 of --cluster are all this machine"));
+    }
+
+    #[test]
+    fn nodes_of_one_machine_listen_where_they_say() {
+        let hosts = texts(&["127.0.0.1:5001", "127.0.0.1:5002"]);
+        assert_eq!(super::find(&hosts, Some(at("127.0.0.1:5002"))), Ok((2, at("127.0.0.1:5002"))));
+        assert!(super::find(&hosts, None).is_err());
+        assert_eq!(listen_at(&hosts, 1, None), Ok(at("127.0.0.1:5001")));
+    }
+}

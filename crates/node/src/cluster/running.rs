@@ -1,0 +1,336 @@
+//! The threads of a node of a cluster, and what whoever runs the server asks of them.
+
+use crate::administration::Shutdown;
+use crate::cluster::around::{Appliers, DataAround, ServerAround};
+use crate::cluster::directory::Unsynced;
+use crate::cluster::door::{
+    DataInboxes, Inside, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice, TRANSFER_MESSAGES_MAX,
+    TransferNotice,
+};
+use crate::cluster::join::Joined;
+use crate::cluster::links::{self, hosts_of};
+use crate::cluster::metadata::MetadataThread;
+use crate::cluster::node::{NodeThread, Order};
+use crate::cluster::notices::Notices;
+use crate::cluster::open::Member;
+use crate::cluster::standing::{Seen, Standing};
+use crate::cluster::supply::SupplierThread;
+use crate::cluster::transfer::{Into, TransferThread};
+use crate::message::SnapshotJob;
+use crate::options::ServerError;
+use crate::publish::Publisher;
+use crate::threads::{Threads, spawn};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use ferrite_base::NodeId;
+use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
+use ferrite_group::{FIRST_GROUP, Identity, Supplier};
+use ferrite_io::{Clock, Disk, Random, SystemRandom};
+use ferrite_log::SegmentIndex;
+use ferrite_meta::{Keeper, Node as Registration};
+use ferrite_partition::applier::CopyStart;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::gate::Gate;
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_partition::{Compiled, Event};
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_snapshot::Files;
+use ferrite_snapshot::transfer::{Sending, Sink};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Where another node's snapshot comes to, in the directory of the node.
+const INCOMING: &str = "incoming";
+/// Between two looks whether the start was given up.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// After this the operator hears whom the start waits for.
+const SAY_AFTER: Duration = Duration::from_secs(3);
+
+/// What the cluster's threads use of the rest of the node.
+pub struct Uses {
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub standing: Arc<Standing>,
+    pub shutdown: Arc<Shutdown>,
+}
+
+/// The same of a node that keeps data.
+pub struct DataUses {
+    pub publisher: Publisher,
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+    pub gates: Vec<Arc<Gate>>,
+    pub snapshots: Sender<SnapshotJob>,
+    /// The node's own snapshots.
+    pub files: Files,
+    pub log_index: Arc<SegmentIndex>,
+    pub runtime: RuntimeHandle,
+    pub transaction_bytes_max: usize,
+    /// Bytes a second at which a snapshot is sent to another node.
+    pub transfer_rate: u64,
+    pub identity: Identity,
+    pub sequences: Vec<ferrite_base::Sequence>,
+    pub compiled: Arc<Compiled>,
+    pub history: SchemaHistory,
+}
+
+/// A node of a cluster that runs.
+pub struct Running {
+    standing: Arc<Standing>,
+    unsynced: Arc<Unsynced>,
+    whole: Arc<AtomicBool>,
+}
+
+impl Running {
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+
+    /// Why this process has to end, if it has.
+    pub fn ended(&self) -> Option<String> {
+        self.standing.seen().ended.clone()
+    }
+
+    /// The log was closed in good order.
+    pub fn closed(&self) {
+        if let Err(error) = self.unsynced.closed(self.whole.load(Ordering::Relaxed)) {
+            ferrite_io::errln!("ferrite: {error}");
+        }
+    }
+
+    /// Waits until this node takes part and somebody leads, and says whom it waits for.
+    pub fn takes_part(&self, ends: &AtomicBool) -> Result<(), ServerError> {
+        self.wait_until(ends, |seen| seen.registered && seen.leader().is_some())
+    }
+
+    /// Waits until this node takes part.
+    pub fn is_registered(&self, ends: &AtomicBool) -> Result<(), ServerError> {
+        self.wait_until(ends, |seen| seen.registered)
+    }
+
+    fn wait_until(&self, ends: &AtomicBool, holds: impl Fn(&Seen) -> bool) -> Result<(), ServerError> {
+        let (mut waited, mut said) = (Duration::ZERO, false);
+        while !self.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || holds(seen)) {
+            if ends.load(Ordering::Acquire) {
+                return Err(ServerError::Ended);
+            }
+            waited += LOOK_EVERY;
+            if waited >= SAY_AFTER && !std::mem::replace(&mut said, true) {
+                ferrite_io::errln!("ferrite: {}", self.waits_for());
+            }
+        }
+        self.ended().map_or(Ok(()), |reason| Err(ServerError::Cluster(reason)))
+    }
+
+    fn waits_for(&self) -> String {
+        let (seen, here) = (self.standing.seen(), self.standing.here());
+        let others = hosts_of(&seen.state).into_iter().filter(|(node, _)| *node != here);
+        let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
+        match seen.registered {
+            true => "waiting for a leader of the partitions".to_owned(),
+            false if names.is_empty() => "waiting for a majority of the cluster's voters".to_owned(),
+            false => format!("waiting for a majority of the cluster's voters: {}", names.join(", ")),
+        }
+    }
+}
+
+/// Begins the threads of a node that keeps data, which ends before the connections do.
+pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) -> Result<Running, ServerError> {
+    let Member { joined, place, replication, host, causes, lease } = member;
+    host.set_gates(BTreeMap::from([(FIRST_GROUP, data.gates)]));
+    let (transfer, transfer_inbox) = unbounded();
+    let (transfer_messages, transfer_arrivals) = bounded(TRANSFER_MESSAGES_MAX);
+    let (supplier, supplier_inbox) = unbounded();
+    let inboxes = DataInboxes { transfer, transfer_messages, supplier };
+    let appliers = Arc::new(Appliers::default());
+    let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator };
+    let DataUses { sequences, compiled, history, identity, .. } = data;
+    let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
+    let around = DataAround { inboxes: inboxes.clone(), publisher: data.publisher, appliers };
+    let groups = Groups::new([Arc::clone(&replication)]);
+    let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
+    let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
+    let sink = sink(&uses.disk, &joined.dir, &data.files, joined.database.0).map_err(ServerError::Cluster)?;
+    let clock = Arc::clone(&uses.clock);
+    let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
+    let parts = NodeParts {
+        identity,
+        parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
+        groups,
+        causes,
+        lease,
+        around: Some(around),
+    };
+    let (running, orders) = start_with(threads, joined, uses, parts, |threads, orders| {
+        let told = inboxes.clone();
+        threads.ended_by(move || {
+            let _ = told.supplier.send(SupplierNotice::Stop);
+            let _ = told.transfer.send(TransferNotice::Stop);
+        });
+        let supplier = SupplierThread {
+            supplier: Supplier::new(Arc::clone(&replication), data.log_index),
+            inbox: supplier_inbox,
+            links: links.clone(),
+            transfer: inboxes.transfer.clone(),
+            clock: Arc::clone(&clock),
+        };
+        threads.spawn("supplier", move || supplier.run())?;
+        let into = Into {
+            here,
+            group: replication,
+            partitions: data.partitions,
+            runtime: data.runtime,
+            transaction_bytes_max: data.transaction_bytes_max,
+        };
+        let transfer = TransferThread {
+            inbox: transfer_inbox,
+            messages: transfer_arrivals,
+            own: inboxes.transfer,
+            sending,
+            sink,
+            into,
+            snapshots: data.snapshots,
+            orders: orders.clone(),
+            links,
+            clock,
+            fail: Box::new(move |reason| ends.end(reason)),
+            notices: Notices::default(),
+        };
+        threads.spawn("transfer", move || transfer.run())
+    })?;
+    drop(orders);
+    Ok(running)
+}
+
+/// Begins the threads of a node without data.
+pub fn start_witness(
+    threads: &mut Threads,
+    joined: Joined,
+    uses: Uses,
+    identity: Identity,
+) -> Result<Running, ServerError> {
+    let parts = NodeParts {
+        identity,
+        parties: BTreeMap::new(),
+        groups: Groups::new([]),
+        causes: unbounded(),
+        lease: Lease::new(Arc::clone(&uses.clock)),
+        around: None,
+    };
+    start_with(threads, joined, uses, parts, |_, _| Ok(())).map(|(running, _)| running)
+}
+
+struct NodeParts {
+    identity: Identity,
+    parties: BTreeMap<ferrite_base::GroupId, (Parties, CopyStart)>,
+    groups: Groups,
+    causes: (Sender<Cause>, Receiver<Cause>),
+    lease: Lease,
+    around: Option<DataAround>,
+}
+
+/// Who ends this process.
+struct Ends {
+    standing: Arc<Standing>,
+    shutdown: Arc<Shutdown>,
+}
+
+impl Ends {
+    fn end(&self, reason: &str) {
+        ferrite_io::errln!("ferrite: this node ends: {reason}");
+        self.standing.change(|seen| {
+            seen.ended.get_or_insert_with(|| reason.to_owned());
+        });
+        if let Some(stop) = self.shutdown.get() {
+            stop();
+        }
+    }
+}
+
+/// `between`: threads that end behind the node's and before the metadata's.
+fn start_with(
+    threads: &mut Threads,
+    mut joined: Joined,
+    uses: Uses,
+    parts: NodeParts,
+    between: impl FnOnce(&mut Threads, &Sender<Order>) -> Result<(), ServerError>,
+) -> Result<(Running, Sender<Order>), ServerError> {
+    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around } = parts;
+    let (metadata, metadata_inbox) = unbounded();
+    let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
+    let (names, told) = unbounded();
+    let (orders, orders_inbox) = unbounded();
+    let hosts = hosts_of(&joined.state);
+    let peers = joined.links.peers().clone();
+    // A name that is not found takes its time, which the end does not wait for.
+    spawn("names", move || links::look_up(&peers, hosts, &told))?;
+    let keeper = joined.voter.take().map(|voter| Keeper::new(joined.node, voter));
+    let voters = joined.state.voters().iter().copied().collect();
+    let thread = MetadataThread {
+        metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
+        inbox: metadata_inbox,
+        messages: metadata_arrivals,
+        causes: causes.clone(),
+        links: joined.links.clone(),
+        names,
+        clock: Arc::clone(&uses.clock),
+        notices: Notices::default(),
+    };
+    let stop = metadata.clone();
+    threads.ended_by(move || drop(stop.send(MetadataNotice::Stop)));
+    threads.spawn("metadata", move || thread.run())?;
+    between(threads, &orders)?;
+    let unsynced = Arc::clone(&joined.unsynced);
+    let whole = Arc::new(AtomicBool::new(joined.intact));
+    let inside = Inside {
+        groups: groups.clone(),
+        causes: causes.clone(),
+        metadata: metadata.clone(),
+        metadata_messages,
+        data: around.as_ref().map(|around| around.inboxes.clone()),
+    };
+    let appliers = around.as_ref().map(|around| Arc::clone(&around.appliers)).unwrap_or_default();
+    let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
+    let around = ServerAround {
+        disk: uses.disk,
+        dir: joined.dir,
+        metadata,
+        data: around,
+        standing: Arc::clone(&uses.standing),
+        unsynced: Arc::clone(&unsynced),
+        stop: Box::new(move || {
+            if let Some(stop) = ends.shutdown.get() {
+                stop();
+            }
+        }),
+    };
+    let registration: Registration = joined.registration;
+    let start = Start { identity, registration, parties, groups: groups.clone(), lease };
+    let node = Node::new(start, &causes, inbox.clone(), Box::new(around));
+    let thread = NodeThread {
+        node,
+        causes: inbox,
+        orders: orders_inbox,
+        standing: Arc::clone(&uses.standing),
+        groups,
+        appliers,
+        unsynced: Arc::clone(&unsynced),
+        whole: Arc::clone(&whole),
+        clock: uses.clock,
+    };
+    let goodbye = orders.clone();
+    threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
+    threads.spawn("cluster", move || thread.run())?;
+    joined.door.open(inside);
+    Ok((Running { standing: uses.standing, unsynced, whole }, orders))
+}
+
+/// What an earlier process has left of another node's snapshot is gone on with.
+fn sink(disk: &Arc<dyn Disk>, dir: &Path, own: &Files, database: [u8; 16]) -> Result<Sink, String> {
+    let newest = own.find().map_err(|error| error.to_string())?.snapshots.last().copied().unwrap_or(0);
+    let files = Files::new(Arc::clone(disk), &dir.join(INCOMING));
+    let opened = Sink::open(files, database).and_then(|sink| sink.above(newest));
+    opened.map_err(|error| error.to_string())
+}

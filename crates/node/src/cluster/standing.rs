@@ -1,0 +1,102 @@
+//! Where this node stands: whether it leads, and who does. Written by the node's thread, read by
+//! all others.
+
+use crate::mode::Mode;
+use arc_swap::ArcSwap;
+use ferrite_base::{Epoch, NodeId};
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Phase, State};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Of one moment.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// The epoch in which this node's partitions take calls.
+    pub leads: Option<Epoch>,
+    /// It takes part.
+    pub registered: bool,
+    /// The metadata as it is known here.
+    pub state: Arc<State>,
+    /// Why this process must end.
+    pub ended: Option<String>,
+}
+
+impl Seen {
+    /// The node that leads the partitions, as far as it is known here.
+    pub fn leader(&self) -> Option<NodeId> {
+        let group = self.state.groups().get(&FIRST_GROUP)?;
+        (group.phase == Phase::Active).then_some(group.configuration.leader.node)
+    }
+
+    /// Where clients reach a node.
+    pub fn address(&self, node: NodeId) -> Option<&str> {
+        let addresses = &self.state.nodes().get(&node)?.addresses;
+        addresses.get(1).or(addresses.first()).map(String::as_str)
+    }
+
+    fn hint(&self, here: NodeId) -> String {
+        match self.leader().filter(|leader| *leader != here) {
+            Some(leader) => {
+                let address = self.address(leader).unwrap_or("an unknown address");
+                format!("call again, through node {leader} at {address}, which leads")
+            }
+            None => "no node is known to lead at the moment: try again".to_owned(),
+        }
+    }
+}
+
+pub struct Standing {
+    here: NodeId,
+    mode: Arc<Mode>,
+    seen: ArcSwap<Seen>,
+    /// Held while it is changed.
+    changes: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Standing {
+    pub fn new(here: NodeId, mode: Arc<Mode>) -> Standing {
+        let standing =
+            Standing { here, mode, seen: ArcSwap::default(), changes: Mutex::default(), changed: Condvar::new() };
+        standing.change(|_| {});
+        standing
+    }
+
+    pub fn here(&self) -> NodeId {
+        self.here
+    }
+
+    pub fn seen(&self) -> Arc<Seen> {
+        self.seen.load_full()
+    }
+
+    pub fn change(&self, change: impl FnOnce(&mut Seen)) {
+        let changing = self.changes.lock().expect("no panic with what is seen");
+        let mut seen = Seen::clone(&self.seen.load());
+        change(&mut seen);
+        match seen.leads {
+            Some(_) => self.mode.lead(),
+            None => self.mode.follow(seen.hint(self.here)),
+        }
+        self.seen.store(Arc::new(seen));
+        drop(changing);
+        self.changed.notify_all();
+    }
+
+    /// Waits until it holds, or until `time_max` is over.
+    pub fn wait(&self, time_max: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
+        let deadline = Instant::now() + time_max;
+        let mut changes = self.changes.lock().expect("no panic with what is seen");
+        loop {
+            if holds(&self.seen.load()) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            changes = self.changed.wait_timeout(changes, left).expect("no panic with what is seen").0;
+        }
+    }
+}

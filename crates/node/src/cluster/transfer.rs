@@ -1,0 +1,272 @@
+//! The thread of transfers: a leader's snapshot on its way to nodes that need it, and another
+//! node's on its way to this one (docs/replication.md, section 9).
+//!
+//! The steps are `ferrite_snapshot::transfer` and `ferrite_partition::install`; the snapshot thread
+//! takes the snapshots, and takes them in.
+
+use crate::cluster::door::{Installed, Message, TransferNotice};
+use crate::cluster::links::Links;
+use crate::cluster::node::Order;
+use crate::cluster::notices::Notices;
+use crate::message::SnapshotJob;
+use crossbeam_channel::{Receiver, Select, Sender, bounded};
+use ferrite_base::NodeId;
+use ferrite_cluster::{GroupHandle, Letter};
+use ferrite_group::FIRST_GROUP;
+use ferrite_io::{Clock, Yielding, lower_priority};
+use ferrite_partition::Event;
+use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
+use ferrite_partition::snapshots::Snapshots;
+use ferrite_peer::Lane;
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that may wait for a node before more is sent.
+const OUTBOX_BYTES: usize = 4 << 20;
+/// Until the outbox is looked at again.
+const HELD: Duration = Duration::from_millis(5);
+const IDLE: Duration = Duration::from_secs(1);
+/// Between two looks whether the log, or the copy's applier, is ready.
+const NOT_READY: Duration = Duration::from_millis(2);
+/// Pieces of work on what came, before more is taken.
+const STEPS_PER_TURN: usize = 64;
+/// Messages that are taken, before work goes on.
+const MESSAGES_PER_TURN: usize = 16;
+
+/// What a snapshot is taken into.
+pub struct Into {
+    pub here: NodeId,
+    pub group: GroupHandle,
+    pub partitions: Vec<Sender<Event>>,
+    pub runtime: RuntimeHandle,
+    pub transaction_bytes_max: usize,
+}
+
+pub struct TransferThread {
+    pub inbox: Receiver<TransferNotice>,
+    pub messages: Receiver<Message>,
+    /// The way to this thread, for those who answer it.
+    pub own: Sender<TransferNotice>,
+    pub sending: Sending,
+    pub sink: Sink,
+    pub into: Into,
+    pub snapshots: Sender<SnapshotJob>,
+    pub orders: Sender<Order>,
+    pub links: Links,
+    pub clock: Arc<dyn Clock>,
+    /// Ends the node, with the reason.
+    pub fail: Box<dyn Fn(&str) + Send>,
+    pub notices: Notices,
+}
+
+impl TransferThread {
+    pub fn run(mut self) {
+        lower_priority(Yielding::Some);
+        let (mut held, mut installing, mut wait) = (None, false, Duration::ZERO);
+        loop {
+            self.wait(wait);
+            for notice in self.inbox.try_iter().collect::<Vec<_>>() {
+                match notice {
+                    TransferNotice::Stop => return,
+                    TransferNotice::Installed(installed) => {
+                        installing = false;
+                        if !self.installed(installed) {
+                            return;
+                        }
+                    }
+                    other => self.take(other),
+                }
+            }
+            for (from, message) in self.messages.try_iter().take(MESSAGES_PER_TURN).collect::<Vec<_>>() {
+                if let Err(error) = self.received(from, &message) {
+                    self.notices.say(&format!("a snapshot from node {from}: {error}"));
+                }
+            }
+            wait = self.send().min(self.sink_step());
+            if !installing && let SinkProgress::Installed(id) = self.sink.progress() {
+                installing = self.install(id.snapshot);
+            }
+            if self.sending.holds() != held {
+                held = self.sending.holds();
+                let _ = self.snapshots.send(SnapshotJob::Hold(held));
+            }
+        }
+    }
+
+    fn wait(&self, time_max: Duration) {
+        let mut select = Select::new();
+        select.recv(&self.inbox);
+        select.recv(&self.messages);
+        let _ = select.ready_timeout(time_max);
+    }
+
+    fn take(&mut self, notice: TransferNotice) {
+        match notice {
+            TransferNotice::Wanted(node) => self.sending.want(node),
+            TransferNotice::Deposed => self.sending.stop(),
+            TransferNotice::Taken(Ok(snapshot)) => {
+                if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {
+                    self.notices.say(&format!("snapshot {snapshot} cannot be sent: {error}"));
+                }
+            }
+            TransferNotice::Taken(Err(reason)) => {
+                self.notices.say(&format!("no snapshot for another node was taken: {reason}"));
+                self.sending.not_taken();
+            }
+            TransferNotice::Installed(_) | TransferNotice::Stop => {}
+        }
+    }
+
+    fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), String> {
+        let (id, message) = decode(bytes).map_err(|error| error.0.to_owned())?;
+        let mut out = Vec::new();
+        match message {
+            TransferMessage::Install { .. } | TransferMessage::Chunk { .. } => {
+                self.sink.receive(&id, &message, &mut out).map_err(|error| error.to_string())?;
+                self.answer(from, out);
+            }
+            _ => self.sending.receive(from, &id, &message, self.clock.monotonic_nanos()),
+        }
+        Ok(())
+    }
+
+    fn answer(&self, to: NodeId, message: Vec<u8>) {
+        if !message.is_empty() {
+            self.links.send_on(to, Lane::Transfer, Letter::Transfer, message);
+        }
+    }
+
+    /// Works on what has come; until when there is nothing to do.
+    fn sink_step(&mut self) -> Duration {
+        for _ in 0..STEPS_PER_TURN {
+            if self.sink.progress() != SinkProgress::Working {
+                return IDLE;
+            }
+            let mut out = Vec::new();
+            if let Err(error) = self.sink.step(&mut out) {
+                self.notices.say(&format!("a snapshot that comes from another node: {error}"));
+                return IDLE;
+            }
+            // Who sends it is in its name.
+            if let Ok((id, _)) = decode(&out) {
+                self.answer(id.node, out);
+            }
+        }
+        Duration::ZERO
+    }
+
+    /// Sends what is due; until when there is nothing to do.
+    fn send(&mut self) -> Duration {
+        for _ in 0..STEPS_PER_TURN {
+            let full =
+                |node| self.links.peers().waiting(node, Lane::Transfer).is_some_and(|bytes| bytes > OUTBOX_BYTES);
+            if self.sending.progress().is_some_and(|(node, ..)| full(node)) {
+                return HELD;
+            }
+            let mut out = Vec::new();
+            match self.sending.step(self.clock.monotonic_nanos(), &mut out) {
+                SendingStep::Message(node) => self.answer(node, out),
+                SendingStep::Idle => return IDLE,
+                SendingStep::Wait(wait) => return wait.min(IDLE),
+                SendingStep::Take { above } => {
+                    let own = self.own.clone();
+                    let told = Box::new(move |outcome| drop(own.send(TransferNotice::Taken(outcome))));
+                    let _ = self.snapshots.send(SnapshotJob::SaveFor(above, told));
+                }
+                SendingStep::Done(node) => ferrite_io::errln!("ferrite: node {node} has this node's snapshot"),
+                SendingStep::Silent(node) => self.notices.say(&format!("node {node} takes no snapshot: it is silent")),
+                SendingStep::Refused(node, refusal) => {
+                    self.notices.say(&format!("node {node} takes no snapshot: {refusal}"));
+                }
+                SendingStep::Failed(node, error) => {
+                    self.notices.say(&format!("no snapshot can be sent to node {node}: {error}"));
+                }
+            }
+        }
+        Duration::ZERO
+    }
+
+    /// The snapshot thread takes it in. False: not now.
+    fn install(&mut self, snapshot: u64) -> bool {
+        let (to, intake) = bounded(1);
+        if self.orders.send(Order::Intake(FIRST_GROUP, to)).is_err() {
+            return false;
+        }
+        let Ok((intake, appliers)) = intake.recv() else { return false };
+        let Into { here, group, partitions, runtime, transaction_bytes_max } = &self.into;
+        let learner = Learner {
+            here: *here,
+            group: Arc::clone(group),
+            partitions: partitions.clone(),
+            intake,
+            runtime: runtime.clone(),
+            transaction_bytes_max: Some(*transaction_bytes_max),
+        };
+        let install = match Install::begin(self.sink.files().clone(), snapshot, learner) {
+            Ok(install) => install,
+            Err(error) => {
+                self.given_up(&error.to_string());
+                return false;
+            }
+        };
+        ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and takes the place of what was");
+        let (own, orders) = (self.own.clone(), self.orders.clone());
+        let mut install = Some(install);
+        // What the loading replaces must not change under it.
+        let is_same = move || {
+            let (to, now) = bounded(1);
+            orders.send(Order::Intake(FIRST_GROUP, to)).is_ok() && now.recv().is_ok_and(|(_, now)| now == appliers)
+        };
+        let piece = Box::new(move |snapshots: &mut Snapshots| {
+            let over = |installed| {
+                let _ = own.send(TransferNotice::Installed(installed));
+                None
+            };
+            let Some(under_way) = &mut install else { return None };
+            if !is_same() {
+                install = None;
+                return over(Installed::Failed("the node's part changed while it took a snapshot".to_owned()));
+            }
+            match under_way.step(snapshots) {
+                Ok(InstallStep::Working) => Some(Duration::ZERO),
+                Ok(InstallStep::Waiting) => Some(NOT_READY),
+                Ok(InstallStep::Done(start)) => over(Installed::Done(start)),
+                Err(error @ (InstallError::Log(_) | InstallError::Save(_))) => {
+                    over(Installed::Failed(error.to_string()))
+                }
+                Err(error) => over(Installed::GivenUp(error.to_string())),
+            }
+        });
+        self.snapshots.send(SnapshotJob::TakeIn(piece)).is_ok()
+    }
+
+    /// False: the node ends.
+    fn installed(&mut self, installed: Installed) -> bool {
+        match installed {
+            Installed::Done(start) => {
+                let _ = self.orders.send(Order::Replaced(FIRST_GROUP, start));
+                if let Err(error) = self.sink.taken_in() {
+                    self.notices.say(&error.to_string());
+                }
+                true
+            }
+            Installed::GivenUp(reason) => {
+                self.given_up(&reason);
+                true
+            }
+            Installed::Failed(reason) => {
+                (self.fail)(&reason);
+                false
+            }
+        }
+    }
+
+    fn given_up(&mut self, reason: &str) {
+        self.notices.say(&format!("another node's snapshot is not taken in: {reason}"));
+        if let Err(error) = self.sink.abandon() {
+            self.notices.say(&error.to_string());
+        }
+    }
+}

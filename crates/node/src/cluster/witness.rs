@@ -1,0 +1,88 @@
+//! A node without data: it votes, so that of two nodes with data one goes on when the other is
+//! lost.
+
+use crate::cluster::join::{About, join};
+use crate::cluster::running::{self, Running, Uses};
+use crate::cluster::standing::Standing;
+use crate::options::{ClusterOptions, ServerError};
+use crate::threads::{Starting, Threads};
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_group::Identity;
+use ferrite_io::{Disk, DiskLock, SystemClock};
+use ferrite_log::Durability;
+use ferrite_meta::Kind;
+use ferrite_meta::founding::Partitions;
+use ferrite_partition::commit::DatabaseLog;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub struct WitnessOptions {
+    pub dir: PathBuf,
+    pub disk: Arc<dyn Disk>,
+    pub cluster: ClusterOptions,
+}
+
+/// Runs until [`Witness::stop`].
+pub struct Witness {
+    node: NodeId,
+    threads: Threads,
+    running: Running,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl Witness {
+    /// Waits until it takes part in its cluster.
+    pub fn start(options: WitnessOptions) -> Result<Witness, ServerError> {
+        let WitnessOptions { dir, disk, cluster } = options;
+        let about = About {
+            disk: Arc::clone(&disk),
+            dir: &dir,
+            kind: Kind::Witness,
+            durability: Durability::Sync,
+            partitions: Partitions::Suggested(1),
+            clients: Vec::new(),
+        };
+        let failed = |error: &dyn std::fmt::Display| ServerError::Cluster(error.to_string());
+        let Some(mut joined) = join(&cluster, &about)? else {
+            return Err(ServerError::Cluster(format!(
+                "{} is of no cluster: say of which this witness is with --cluster and --kfactor",
+                dir.display()
+            )));
+        };
+        let lock = DatabaseLog::lock(&*disk, &dir).map_err(|error| failed(&error))?;
+        let known = Identity::read(&*disk, &dir).map_err(|error| failed(&error))?;
+        let mut identity = known.expect("written when it joined");
+        identity.incarnation = Incarnation(identity.incarnation.0 + 1);
+        identity.write(&*disk, &dir).map_err(|error| failed(&error))?;
+        joined.introduce(identity.incarnation);
+        let node = joined.node;
+        let mut starting = Starting::default();
+        let peers = joined.links.peers().clone();
+        starting.0.ended_by(move || peers.stop());
+        let uses = Uses {
+            disk,
+            clock: Arc::new(SystemClock),
+            standing: Arc::new(Standing::new(node, Arc::default())),
+            shutdown: Arc::default(),
+        };
+        let running = running::start_witness(&mut starting.0, joined, uses, identity)?;
+        running.is_registered(&cluster.ends)?;
+        Ok(Witness { node, threads: starting.succeeded(), running, _lock: lock })
+    }
+
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Waits for so long, or until this process must end: why.
+    pub fn ends_within(&self, time: Duration) -> Option<String> {
+        self.running.standing().wait(time, |seen| seen.ended.is_some());
+        self.running.ended()
+    }
+
+    /// Says goodbye to the others.
+    pub fn stop(mut self) {
+        self.threads.end();
+    }
+}
