@@ -216,3 +216,46 @@ fn a_response_larger_than_the_buffer_arrives() {
     ferrite_wire::response::write_scalar(&mut bytes, handles::PING, 0);
     assert_eq!(feed(&mut connection, &bytes, 10_000).unwrap(), ["7 1", "push 7fffffffffffffff"]);
 }
+
+#[test]
+fn what_was_not_sent_comes_back_whole_and_nothing_else_does() {
+    let procedure = Prepared::new("Vote").unwrap();
+    // Short calls, and some that are longer than what is kept of those sent.
+    let lengths = [0, 3, 200_000, 0, 90_000, 1, 130_000, 0];
+    let mut frames = Vec::new();
+    for length in lengths {
+        let mut frame = Vec::new();
+        procedure.write(&mut frame, 0, &(vec![7u8; length],)).unwrap();
+        frames.push(frame);
+    }
+    let ends: Vec<usize> =
+        frames.iter().scan(0, |end, frame| Some(std::mem::replace(end, *end + frame.len()))).collect();
+    let total = ends.last().unwrap() + frames.last().unwrap().len();
+    for step in [1_000, 70_001, 131_072, total] {
+        for sent in (0..=total).step_by(997).chain(ends.iter().flat_map(|at| [at.saturating_sub(1), *at, at + 1])) {
+            let mut connection = logged_in();
+            for (context, length) in lengths.iter().enumerate() {
+                connection.call(&procedure, &(vec![7u8; *length],), context as u32).unwrap();
+            }
+            let mut left = sent;
+            while left > 0 {
+                connection.mark_sent(step.min(left));
+                left -= step.min(left);
+            }
+            let unsent = connection.give_up_unsent();
+            let expected: Vec<u32> =
+                (0u32..).zip(&ends).filter(|(_, at)| **at >= sent).map(|(index, _)| index).collect();
+            assert_eq!(unsent.iter().map(|call| call.0).collect::<Vec<_>>(), expected, "{sent} by {step}");
+            for (context, request, handle_at) in unsent {
+                let mut request = request;
+                request[handle_at..handle_at + 8].fill(0);
+                assert!(request == frames[context as usize]);
+            }
+            assert_eq!(connection.outstanding(), lengths.len() - expected.len());
+        }
+    }
+    // The login is not a call.
+    let mut connection: Connection<u32> = Connection::new("", &[0; 32]);
+    connection.call(&procedure, &(), 5).unwrap();
+    assert_eq!(connection.give_up_unsent().len(), 1);
+}
