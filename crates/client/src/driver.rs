@@ -9,13 +9,14 @@
 use crate::connection::{Connection, ConnectionError, Event, LoginInfo};
 use crate::error::ClientError;
 use crate::options::Credentials;
+use crate::resolver::{Found, Resolver};
 use crate::statistics::Statistics;
 use crate::timer::Timer;
 use ferrite_wire::Response;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, Read, Write};
-use std::net::ToSocketAddrs;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -117,6 +118,8 @@ struct Link<C> {
     read_closed: bool,
     writable: bool,
     pause: Duration,
+    /// To connect to a host by its name.
+    attempts: usize,
     last_received: Instant,
     ping_sent: bool,
 }
@@ -253,7 +256,9 @@ impl<C> Links<C> {
 pub struct Driver<C> {
     poll: Poll,
     events: Events,
+    waker: Arc<Waker>,
     timer: Option<Timer>,
+    resolver: Resolver,
     links: Links<C>,
     options: DriverOptions,
     next_upkeep: Instant,
@@ -263,6 +268,8 @@ impl<C> Driver<C> {
     /// A driver that begins to connect with its first turn.
     pub fn new(options: DriverOptions) -> io::Result<Driver<C>> {
         let poll = Poll::new()?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let resolver = Resolver::new(Arc::clone(&waker));
         let timer = if options.precise_timer { Some(Timer::new(poll.registry(), TIMER)?) } else { None };
         let now = Instant::now();
         let count = options.connections_per_address;
@@ -278,12 +285,13 @@ impl<C> Driver<C> {
             reconnect_pause: pause,
             changed: false,
         };
-        Ok(Driver { poll, events: Events::with_capacity(256), timer, links, options, next_upkeep: now })
+        let events = Events::with_capacity(256);
+        Ok(Driver { poll, events, waker, timer, resolver, links, options, next_upkeep: now })
     }
 
     /// Something with which other threads end the driver's wait. There is one per driver.
     pub fn waker(&self) -> io::Result<Arc<Waker>> {
-        Ok(Arc::new(Waker::new(self.poll.registry(), WAKER)?))
+        Ok(Arc::clone(&self.waker))
     }
 
     /// All connections, between two runs of the loop.
@@ -298,6 +306,9 @@ impl<C> Driver<C> {
         loop {
             if now >= self.next_upkeep {
                 self.upkeep(handler, now);
+            }
+            while let Some(found) = self.resolver.next() {
+                self.found(handler, found, now);
             }
             let Turn::Wait(deadline) = handler.turn(&mut self.links, now) else {
                 return Ok(());
@@ -501,14 +512,40 @@ impl<C> Driver<C> {
 
     fn connect(&mut self, index: usize, now: Instant) -> io::Result<()> {
         let link = &mut self.links.links[index];
-        let address = link.address.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
+        link.state = State::Connecting { until: now + Duration::from_secs(CONNECT_SECONDS_MAX) };
+        match link.address.parse() {
+            Ok(address) => self.connect_to(index, address, now),
+            Err(_) => self.resolver.look_up(index, &link.address),
+        }
+    }
+
+    /// A host's addresses, or that there are none.
+    #[cold]
+    fn found<H: Handler<Context = C>>(&mut self, handler: &mut H, found: Found, now: Instant) {
+        let link = &mut self.links.links[found.link];
+        let waits = matches!(link.state, State::Connecting { .. }) && link.stream.is_none();
+        if !waits || link.address != found.address {
+            return;
+        }
+        // Another address with each attempt.
+        link.attempts += 1;
+        let address = found.addresses.and_then(|all| {
+            let at = (link.attempts - 1) % all.len().max(1);
+            all.get(at).copied().ok_or(io::ErrorKind::AddrNotAvailable.into())
+        });
+        if let Err(error) = address.and_then(|address| self.connect_to(found.link, address, now)) {
+            self.fail(handler, found.link, error, now);
+        }
+    }
+
+    fn connect_to(&mut self, index: usize, address: SocketAddr, now: Instant) -> io::Result<()> {
+        let link = &mut self.links.links[index];
         let mut stream = TcpStream::connect(address)?;
         self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
         // Batches are made here; the kernel should not wait for more.
         let _ = stream.set_nodelay(true);
         let credentials = &self.options.credentials;
         link.connection = Connection::new(credentials.user(), credentials.digest());
-        link.state = State::Connecting { until: now + Duration::from_secs(CONNECT_SECONDS_MAX) };
         link.stream = Some(stream);
         (link.readable, link.read_closed, link.writable) = (false, false, false);
         (link.last_received, link.ping_sent) = (now, false);
@@ -582,6 +619,7 @@ impl<C> Link<C> {
             read_closed: false,
             writable: false,
             pause,
+            attempts: 0,
             last_received: now,
             ping_sent: false,
         }

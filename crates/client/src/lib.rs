@@ -38,6 +38,7 @@ mod gate;
 mod options;
 mod prepared;
 mod recipient;
+mod resolver;
 mod router;
 mod rows;
 mod slab;

@@ -238,6 +238,22 @@ fn other_nodes_are_found_connected_once_and_left_when_they_are_gone() {
 }
 
 #[test]
+fn a_node_that_is_named_and_found_is_connected_once() {
+    let cluster = Cluster::of(2);
+    cluster.dies(1);
+    let named = [cluster.address(0), cluster.address(1).replace("127.0.0.1", "localhost")];
+    let client = Client::connect(ClientOptions { discover: true, ..options(&named) }).unwrap();
+    until("the search", || cluster.asked(0, "@SystemInformation") == 1);
+    // Its answer stands before that of this call.
+    assert_eq!(host(client.call_blocking("All", ())), 0);
+    // Which of its two addresses is connected first is chance.
+    cluster.comes_back(1);
+    until("both addresses", || cluster.logins() >= 3);
+    until("one connection", || cluster.connections(1) == 1 && client.statistics().connections_up == 2);
+    until("the topology", || all_reached(&client, &cluster) == [0, 1, 0, 1]);
+}
+
+#[test]
 fn a_node_of_another_cluster_gets_no_calls() {
     let cluster = Cluster::of(2);
     cluster.belongs_to_another(1);

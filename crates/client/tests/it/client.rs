@@ -354,6 +354,12 @@ fn connecting_that_fails_says_why() {
     let error = Client::connect(options(&[&address])).err().unwrap();
     assert!(error.to_string().contains("user name or password is wrong"), "{error}");
 
+    let error = Client::connect(options(&["nosuchhost.invalid"])).err().unwrap();
+    assert!(
+        matches!(error, ClientError::Connect { .. }) && error.to_string().contains("check the host's name"),
+        "{error}"
+    );
+
     // One node that answers is enough.
     let down = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let client = Client::connect(options(&[&down, &serve(echo)])).unwrap();
