@@ -184,7 +184,8 @@ impl Work {
             if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 *told = Some(Instant::now());
                 ferrite_io::errln!(
-                    "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave:                      connections wait, and those that do not go on are ended",
+                    "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave: \
+                     connections wait, and those that do not go on are ended",
                     self.charged(0),
                     memory::clients_bytes_max()
                 );

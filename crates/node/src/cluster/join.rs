@@ -82,7 +82,8 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     }
     if written.is_none() && has_database(disk, about.dir) {
         return Err(ServerError::Cluster(format!(
-            "{} has a database without others, and a cluster cannot begin with one yet: start it with an empty directory, and              load what `ferrite dump` writes of this one",
+            "{} has a database without others, and a cluster cannot begin with one yet: start it with an empty directory, and \
+             load what `ferrite dump` writes of this one",
             about.dir.display()
         )));
     }
