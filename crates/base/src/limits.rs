@@ -314,6 +314,22 @@ pub const SNAPSHOTS_KEPT: usize = 2;
 /// one arrival is larger.
 pub const COPY_ENTRIES_BYTES_MAX: usize = 67_108_864;
 
+/// Calls that a node has passed on to the one that leads, and that are not answered.
+pub const FORWARD_CALLS_MAX: usize = 65_536;
+/// Bytes of these calls, beyond which no more is passed on.
+pub const FORWARD_BYTES_MAX: usize = 33_554_432;
+/// Bytes of calls or answers that go together in one message between nodes; a larger one goes
+/// alone.
+pub const FORWARD_MESSAGE_BYTES: usize = 1_048_576;
+/// Bytes on the way to a node, beyond which calls and answers wait.
+pub const FORWARD_AHEAD_BYTES: usize = 8_388_608;
+/// Bytes of other nodes' calls and answers that wait to be read.
+pub const FORWARD_INBOX_BYTES_MAX: usize = 67_108_864;
+/// Connections of one other node whose calls a node takes.
+pub const FORWARD_CONNECTIONS_MAX: usize = 65_536;
+/// How long calls wait for a node that leads, or for the way to it.
+pub const FORWARD_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
 /// Nodes of a cluster that the Rust driver connects to.
 pub const CLIENT_NODES_MAX: usize = 256;
 
@@ -333,6 +349,7 @@ const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(ANSWER_ALWAYS_BYTES < ANSWER_SMALL_BYTES && ANSWER_SMALL_BYTES < MEMORY_ALWAYS_BYTES);
 const _: () = assert!(LOGIN_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(FORWARD_AHEAD_BYTES + FRAME_BYTES_MAX + FORWARD_MESSAGE_BYTES < PEER_OUTBOX_BYTES_MAX);
 const _: () = assert!(MEMORY_BYTES_MIN / CLIENTS_MEMORY_PART > 8 * VALUE_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);

@@ -4,9 +4,14 @@ use ferrite_partition::cancel::{Cancel, Cancellations};
 use ferrite_partition::long_read::LongReadLine;
 use std::sync::Arc;
 
+/// Tells another node, where calls may have been passed on to it.
+pub type Elsewhere = Box<dyn Fn(u64, Cancel) + Send + Sync>;
+
 pub struct Cancelling {
     pub list: Arc<Cancellations>,
     pub long_reads: LongReadLine,
+    /// None: a node without others.
+    pub elsewhere: Option<Elsewhere>,
 }
 
 impl Cancelling {
@@ -14,5 +19,17 @@ impl Cancelling {
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.list.add(connection, cancel);
         self.long_reads.drop_cancelled();
+        self.tell_elsewhere(connection, cancel);
+    }
+
+    /// A connection is gone of which no call is outstanding.
+    pub fn gone(&self, connection: u64) {
+        self.tell_elsewhere(connection, Cancel::Gone);
+    }
+
+    fn tell_elsewhere(&self, connection: u64, cancel: Cancel) {
+        if let Some(tell) = &self.elsewhere {
+            tell(connection, cancel);
+        }
     }
 }

@@ -6,6 +6,7 @@ use crate::mailbox::{Mail, NetworkMailbox};
 use crate::mode::Mode;
 use crate::plan_cache::PlanCache;
 use crate::routes::Routes;
+use crate::topology::Topology;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::Settings;
@@ -110,6 +111,7 @@ impl Parties {
 /// answers these tables only.
 pub struct Collector {
     pub identity: Arc<Identity>,
+    pub topology: Arc<Topology>,
     pub settings: Settings,
     pub compiled: Arc<ArcSwap<Compiled>>,
     pub routes: Arc<Routes>,
@@ -141,13 +143,14 @@ impl Collector {
     pub fn sources(&self) -> Sources<'_> {
         Sources {
             identity: &self.identity,
+            hosts: self.topology.hosts(),
             settings: &self.settings,
             compiled: self.compiled.load_full(),
             ring: &self.routes.ring,
             partitions: self.routes.partition_count(),
             started: self.started,
             processor: &self.processor,
-            running: self.mode.is_running(),
+            running: self.mode.is_open(),
             log: &self.log,
             disk: &*self.disk,
             recovery: &self.recovery,

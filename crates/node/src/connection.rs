@@ -143,6 +143,22 @@ pub fn id(number: u64, index: usize, admin: bool) -> u64 {
 /// In the number of a connection that no client has: a call of a compound procedure goes by it.
 const OF_COMPOUND: u64 = 1 << 31;
 
+/// In the number of a connection: its client is connected to another node.
+const OF_OTHER_NODE: u64 = 1 << 30;
+/// In the number of such a connection: its door lets it do what runs code and touches files.
+const TRUSTED: u64 = 1 << 29;
+
+/// A number for a connection of another node's client: the `number`-th of this node.
+pub fn of_other_node(number: u64, admin: bool, trusted: bool) -> u64 {
+    id(number, 0, admin) | OF_OTHER_NODE | if trusted { TRUSTED } else { 0 }
+}
+
+/// Whether the door that another node's client came in by lets it do what runs code and touches
+/// files. None: it is connected here.
+pub fn trusted_elsewhere(id: u64) -> Option<bool> {
+    (id & (OF_OTHER_NODE | OF_COMPOUND) == OF_OTHER_NODE).then_some(id & TRUSTED != 0)
+}
+
 /// A number for the calls that a compound procedure makes. They may do what its caller may.
 pub fn of_compound(admin: bool) -> u64 {
     OF_COMPOUND | if admin { ADMIN } else { 0 }

@@ -1,21 +1,24 @@
 //! From frames to work: login, the calls that a network thread answers itself, and batches for the
 //! partitions.
 
+use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{self, Connection, is_admin};
 use crate::connections::Connections;
+use crate::forward::{self, Forward};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::SystemJob;
 use crate::mode::Mode;
 use crate::plan_cache::PlanCache;
+use crate::privilege;
 use crate::route::{self, Route};
 use crate::routes::Routes;
 use crate::submit::Submit;
+use crate::topology::Topology;
 use crate::work::{Room, Work};
 use arc_swap::ArcSwap;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, ProcedureId, Settings, UserError, limits, memory};
-use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
@@ -29,7 +32,6 @@ use ferrite_wire::invocation::Invocation;
 use ferrite_wire::login::{self, LoginAccepted, LoginRequest, Service};
 use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::{Extensions, Parameters, failure, frame, login::LoginFailure};
-use std::cell::Cell;
 use std::sync::Arc;
 
 /// Calls on their way to one partition.
@@ -54,8 +56,11 @@ pub struct Handles {
     pub connections: Arc<Connections>,
     pub cancelling: Arc<Cancelling>,
     pub identity: Arc<Identity>,
+    pub topology: Arc<Topology>,
     /// Of all network threads, in their order.
     pub mailboxes: Arc<[Arc<NetworkMailbox>]>,
+    /// None: a node without others.
+    pub forward: Option<Forward>,
     pub settings: Settings,
 }
 
@@ -70,6 +75,11 @@ pub struct Dispatcher {
     batches: Vec<Batch>,
     /// Calls on their way to the coordinator.
     multi: Vec<ProgramCall>,
+    /// The calls at hand are for another node.
+    away: bool,
+    /// Calls on their way there, by place in the bytes.
+    passed_on: Vec<forward::Call>,
+    passed_bytes: Vec<u8>,
     /// Buffers that have come back with answers.
     spare_batches: Vec<Batch>,
     spare_answers: Vec<Vec<u8>>,
@@ -80,25 +90,7 @@ pub struct Dispatcher {
     arena: Bump,
     parameters: Vec<u8>,
     recompile: Recompile,
-    now: Now,
-}
-
-/// The time of calls, which never goes back: cancelling goes by it.
-#[derive(Default)]
-struct Now(Cell<i64>);
-
-impl Now {
-    fn stamp(&self) -> i64 {
-        self.0.set(SystemClock.wall_micros().max(self.0.get()));
-        self.0.get()
-    }
-
-    /// A moment that is not after any stamp before, and before any later.
-    fn cut(&self) -> i64 {
-        let until = self.stamp();
-        self.0.set(until + 1);
-        until
-    }
+    time: CallTime,
 }
 
 impl Dispatcher {
@@ -121,6 +113,9 @@ impl Dispatcher {
             compiled,
             batches,
             multi: Vec::new(),
+            away: false,
+            passed_on: Vec::new(),
+            passed_bytes: Vec::new(),
             spare_batches: Vec::new(),
             spare_answers: Vec::new(),
             spread: 0,
@@ -128,7 +123,7 @@ impl Dispatcher {
             arena: Bump::new(),
             parameters: Vec::new(),
             recompile,
-            now: Now::default(),
+            time: CallTime::default(),
         }
     }
 
@@ -149,6 +144,7 @@ impl Dispatcher {
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
+        self.away = self.node.forward.as_ref().is_some_and(Forward::is_away);
         let before = connection.work();
         let room = if is_admin(connection.id) { Room::ENDLESS } else { self.node.work.room() };
         while !connection.closing {
@@ -272,6 +268,9 @@ impl Dispatcher {
                 return;
             }
         };
+        if self.away {
+            return self.elsewhere(connection, &invocation, body);
+        }
         if invocation.procedure.starts_with('@') {
             if invocation.procedure == "@AdHoc"
                 && !self.has_own_time(connection, &invocation)
@@ -333,6 +332,50 @@ impl Dispatcher {
             }
             Ok(Route::Compound) => self.compound(connection, id, &invocation, body),
             Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+        }
+    }
+
+    /// A call that comes while another node leads: there, unless it is about this one.
+    #[cold]
+    fn elsewhere(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+        let (name, admin) = (invocation.procedure, is_admin(connection.id));
+        if !forward::is_for_leader(name) {
+            return self.system_call(connection, invocation, body);
+        }
+        if name.starts_with('@') {
+            connection.system_called(name);
+            // By this node's doors: the other one knows only that it was let in.
+            let given = invocation.parameters.count();
+            if let Err(error) = privilege::permit(&self.node.identity, name, given, admin) {
+                return response::write_error(connection.out(), invocation.handle, &error);
+            }
+        } else {
+            // So that it is counted; the other node's catalog may know what this one's does not.
+            let _ = connection.find_procedure(&self.compiled, name);
+        }
+        connection.taken(body.len());
+        let start = self.passed_bytes.len() as u32;
+        self.passed_bytes.extend_from_slice(body);
+        self.passed_on.push(forward::Call {
+            connection: connection.id,
+            handle: invocation.handle,
+            trusted: privilege::is_trusted(&self.node.identity, connection.id),
+            start,
+            end: self.passed_bytes.len() as u32,
+        });
+        if self.passed_bytes.len() > limits::FORWARD_MESSAGE_BYTES {
+            self.send_passed_on();
+        }
+    }
+
+    fn send_passed_on(&mut self) {
+        if let Some(forward) = self.node.forward.as_ref().filter(|_| !self.passed_on.is_empty()) {
+            forward.take(forward::Batch {
+                mailbox: Arc::clone(&self.mailbox),
+                calls: std::mem::take(&mut self.passed_on),
+                bytes: std::mem::take(&mut self.passed_bytes),
+                sent_micros: self.time.stamp(),
+            });
         }
     }
 
@@ -443,7 +486,7 @@ impl Dispatcher {
     }
 
     fn stamp(&self) -> i64 {
-        self.now.stamp()
+        self.time.stamp()
     }
 
     /// What to do with a call that was compiled against a catalog that is no longer in force: look
@@ -504,7 +547,7 @@ impl Dispatcher {
     pub fn cancel(&mut self, connection: &mut Connection, handle: Option<i64>) {
         // They are on their way, so that later ones have a later time.
         self.send_batches();
-        let until_micros = self.now.cut();
+        let until_micros = self.time.cut();
         if connection.outstanding() > 0 {
             connection.listed = true;
             self.node.cancelling.cancel(connection.id, Cancel::Calls { handle, until_micros });
@@ -539,6 +582,7 @@ impl Dispatcher {
     /// Hands every partition its calls, and then the coordinator those of several partitions.
     pub fn send_batches(&mut self) {
         self.send_to_partitions();
+        self.send_passed_on();
         if !self.multi.is_empty() {
             let calls = std::mem::take(&mut self.multi);
             self.routes.to_coordinator(Job::Calls(calls)).expect("the coordinator outlives the network");
@@ -553,7 +597,7 @@ impl Dispatcher {
                 continue;
             }
             if sent_micros == 0 {
-                sent_micros = self.now.stamp();
+                sent_micros = self.time.stamp();
             }
             let full = std::mem::replace(batch, self.spare_batches.pop().unwrap_or_default());
             let event = Event::Calls(CallBatch {

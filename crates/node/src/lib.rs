@@ -13,6 +13,7 @@
 mod adhoc;
 mod administration;
 mod backup;
+mod call_time;
 mod cancelling;
 mod cluster;
 mod collect;
@@ -22,6 +23,7 @@ mod connection;
 mod connections;
 mod dispatch;
 mod expiry;
+mod forward;
 mod listen;
 mod load;
 mod mailbox;
@@ -46,6 +48,7 @@ mod tasks;
 #[cfg(test)]
 mod testing;
 mod threads;
+mod topology;
 mod work;
 
 pub use cluster::{Witness, WitnessOptions};

@@ -26,6 +26,8 @@ pub enum Mail {
     Room,
     /// The schema changed: tell the connections that subscribed.
     CatalogChanged,
+    /// Another node leads, or there are others: tell them, too.
+    TopologyChanged,
     /// Somebody wants to know what was counted here.
     Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.

@@ -52,6 +52,11 @@ impl Mode {
         self.state.load(Relaxed) & (STATES | FOLLOWS) == RUNNING
     }
 
+    /// Neither paused nor stopping, whoever leads.
+    pub fn is_open(&self) -> bool {
+        self.state.load(Relaxed) & STATES == RUNNING
+    }
+
     /// This node leads the partitions, as a node without others always does.
     pub fn lead(&self) {
         self.state.fetch_and(!FOLLOWS, Relaxed);

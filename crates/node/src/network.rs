@@ -214,7 +214,7 @@ impl NetworkThread {
                     }
                 }
             }
-            Mail::CatalogChanged => self.tell_subscribers(),
+            Mail::CatalogChanged | Mail::TopologyChanged => self.tell_subscribers(),
             Mail::Report(to) => {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
@@ -323,8 +323,11 @@ impl NetworkThread {
                 // What it has sent that is not executed yet is not worth it any more.
                 self.gone.insert(connection.id, connection.work());
                 self.node.cancelling.cancel(connection.id, Cancel::Gone);
-            } else if connection.listed {
-                self.node.cancelling.list.forget(connection.id);
+            } else {
+                if connection.listed {
+                    self.node.cancelling.list.forget(connection.id);
+                }
+                self.node.cancelling.gone(connection.id);
             }
         }
     }
@@ -530,7 +533,7 @@ impl NetworkThread {
         let mut push = Vec::new();
         system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
         let ring = &self.node.submit.routes.ring;
-        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, self.node.identity.host_id, ring);
+        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.node.topology.hosts(), ring);
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut().filter(|open| open.subscribed && !open.closing) {
                 connection.out().extend_from_slice(&push);

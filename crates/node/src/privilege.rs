@@ -5,6 +5,7 @@
 //! of it. Those to the client port may, too, as long as that is reached from this machine only, or
 //! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
 
+use crate::connection::{is_admin, trusted_elsewhere};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
@@ -69,9 +70,26 @@ pub fn permit(identity: &Identity, name: &str, parameters: usize, admin: bool) -
     }
 }
 
-/// Whether the caller may send a schema change that loads or removes classes.
-pub fn permit_classes(identity: &Identity, admin: bool) -> UserResult<()> {
-    if admin { Ok(()) } else { trusted(identity, "LOAD CLASSES and REMOVE CLASSES") }
+/// Whether a connection's calls may run code and touch files, for the node that they are passed on
+/// to.
+pub fn is_trusted(identity: &Identity, connection: u64) -> bool {
+    is_admin(connection) || identity.clients_trusted
+}
+
+/// Whether the caller may send a schema change that loads or removes classes. Of one that is
+/// connected to another node, that node's doors decide.
+pub fn permit_classes(identity: &Identity, connection: u64) -> UserResult<()> {
+    const WHAT: &str = "LOAD CLASSES and REMOVE CLASSES";
+    match trusted_elsewhere(connection) {
+        _ if is_admin(connection) => Ok(()),
+        Some(true) => Ok(()),
+        Some(false) => {
+            let text = format!("{WHAT} are refused: the node that the client is connected to does not trust it");
+            Err(UserError::new(ErrorKind::Permission, "42501", text)
+                .with_hint("connect to the administration port, or start the server with --trust-clients"))
+        }
+        None => trusted(identity, WHAT),
+    }
 }
 
 fn trusted(identity: &Identity, what: &str) -> UserResult<()> {
@@ -116,6 +134,16 @@ mod tests {
             assert_eq!(clients_are_trusted(address, false), trusted, "{address}");
             assert!(clients_are_trusted(address, true), "{address}");
         }
+    }
+
+    #[test]
+    fn the_node_that_a_client_is_connected_to_decides_what_it_may() {
+        use crate::connection::{id, of_other_node};
+        let handles = crate::testing::handles(1);
+        assert!(permit_classes(&handles.identity, id(1, 0, false)).is_ok(), "trusted here");
+        assert!(permit_classes(&handles.identity, of_other_node(1, false, false)).is_err());
+        assert!(permit_classes(&handles.identity, of_other_node(1, false, true)).is_ok());
+        assert!(permit_classes(&handles.identity, of_other_node(1, true, false)).is_ok(), "an administrator");
     }
 
     #[test]

@@ -7,13 +7,14 @@
 
 use crate::administration::{Administration, Shutdown};
 use crate::backup::{self, Backups};
-use crate::cancelling::Cancelling;
+use crate::cancelling::{Cancelling, Elsewhere};
 use crate::cluster::{self, FirstSchema, Member};
 use crate::collect::Collector;
 use crate::compound::{self, Compounds, Worker};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch;
 use crate::expiry::{self, Expiry};
+use crate::forward::{self, Forward};
 use crate::listen::{connections_max, listen_on};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
@@ -33,6 +34,7 @@ use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
+use crate::topology::Topology;
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -48,7 +50,8 @@ use ferrite_partition::recovery::{self, Recovered, Summary};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Compiled, Event, RecoveryProgress, RowCounts, first_start};
+use ferrite_partition::{Compiled, Event, MailboxHandle, RecoveryProgress, RowCounts, first_start};
+use ferrite_system::hosts::Hosts;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::{Identity, expired, task_figures};
@@ -101,15 +104,17 @@ impl Server {
             latched.set(reason.clone());
         });
 
-        let (parts, inboxes) = connect(&options, &doors, &recovered, &clock)?;
+        let (parts, inboxes) = connect(&options, &doors, &recovered, &clock, member.as_ref())?;
         // Where a step below fails, these end before the log does.
         let mut starting = Starting::default();
         let threads = &mut starting.0;
         watch_space(threads, &options, &parts, &disk, &failure)?;
+        let submit = parts.submit(options.query_time_max);
         if let Some(member) = &member {
             // They end last: what waits for other nodes' answers gets them.
             let peers = member.joined.links.peers().clone();
             threads.ended_by(move || peers.stop());
+            start_forward(threads, &parts, member, inboxes.forward, &submit)?;
         }
         let is_copy = member.is_some();
         let gates =
@@ -120,7 +125,6 @@ impl Server {
         };
         start_snapshots(threads, &parts, recovered.snapshots, inboxes.snapshots, &clock, options.snapshots)?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
-        let submit = parts.submit(options.query_time_max);
         let handles = backup::Handles {
             compiled: Arc::clone(&parts.compiled),
             routes: Arc::clone(&parts.routes),
@@ -132,6 +136,10 @@ impl Server {
         start_system(threads, &parts, inboxes.system, &submit, &backups, collector)?;
         start_compounds(threads, &parts, inboxes.compounds, &submit)?;
         start_tasks(threads, &parts, inboxes.tasks, &clock)?;
+        if let Some(forward) = parts.forward.clone() {
+            // The system thread, and what else executes calls, ends from here on.
+            threads.ended_by(move || forward.close());
+        }
         if let Some(running) = &running {
             running.takes_part(&options.cluster.ends)?;
             if let Some(first) = first_schema {
@@ -257,19 +265,21 @@ fn default_partitions() -> u32 {
     (cores * 3 / 4).max(1) as u32
 }
 
-fn identity(options: &ServerOptions, doors: &Doors, recovered: &Recovered) -> Identity {
+fn identity(options: &ServerOptions, doors: &Doors, recovered: &Recovered, member: Option<&Member>) -> Identity {
+    let named = member.and_then(|member| cluster::name(&member.joined.state));
     let (listen, admin_listen) = (doors.listen, doors.admin.as_ref().map(|(_, address)| *address));
     Identity {
-        host_id: 0,
+        host_id: member.map_or(0, |member| cluster::host_id(member.joined.node)),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen,
         admin_listen,
         clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
         drop_migrating: options.drop_migrating,
         backups: doors.backups.clone(),
-        cluster_start_ms: recovered.genesis.created_ms as i64,
-        leader_address: match listen.ip() {
-            std::net::IpAddr::V4(address) if !address.is_unspecified() => address.octets(),
+        cluster_start_ms: named.map_or(recovered.genesis.created_ms as i64, |(time, _)| time),
+        leader_address: match (named, listen.ip()) {
+            (Some((_, address)), _) => address,
+            (None, std::net::IpAddr::V4(address)) if !address.is_unspecified() => address.octets(),
             _ => [127, 0, 0, 1],
         },
         build: BUILD.to_owned(),
@@ -287,6 +297,7 @@ fn identity(options: &ServerOptions, doors: &Doors, recovered: &Recovered) -> Id
 /// What the threads have in common. Each is handed what it uses; this itself ends with the start.
 struct Parts {
     identity: Arc<Identity>,
+    topology: Arc<Topology>,
     settings: Settings,
     started: Instant,
     /// The catalog in force.
@@ -300,6 +311,8 @@ struct Parts {
     plan_cache: Arc<PlanCache>,
     row_counts: Arc<RowCounts>,
     network: Arc<[Arc<NetworkMailbox>]>,
+    /// None: a node without others.
+    forward: Option<Forward>,
     system: Sender<SystemJob>,
     snapshots: Sender<SnapshotJob>,
     expiry: Sender<ExpiryNotice>,
@@ -320,6 +333,7 @@ struct Inboxes {
     expiry: Receiver<ExpiryNotice>,
     tasks: Receiver<TaskNotice>,
     compounds: compound::Inboxes,
+    forward: forward::Inbox,
     network: Vec<NetworkEnd>,
 }
 
@@ -354,7 +368,13 @@ fn connect(
     doors: &Doors,
     recovered: &Recovered,
     clock: &Arc<dyn Clock>,
+    member: Option<&Member>,
 ) -> Result<(Parts, Inboxes), ServerError> {
+    let (forward, forward_inbox) = forward::connect();
+    let forward = member.map(|_| forward);
+    let elsewhere = forward
+        .clone()
+        .map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
     let (coordinator, jobs) = unbounded();
     let (system, system_inbox) = unbounded();
     let (snapshots, snapshot_inbox) = unbounded();
@@ -364,10 +384,12 @@ fn connect(
     let partitions: Vec<(Sender<Event>, _)> = recovered.stores.iter().map(|_| unbounded()).collect();
     let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
     let network = network_ends(options.network_threads)?;
+    let identity = identity(options, doors, recovered, member);
     let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads);
     let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
     let parts = Parts {
-        identity: Arc::new(identity(options, doors, recovered)),
+        topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
+        identity: Arc::new(identity),
         settings: options.settings,
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
@@ -378,10 +400,12 @@ fn connect(
         cancelling: Arc::new(Cancelling {
             list: Arc::clone(long_reads.cancellations()),
             long_reads: long_reads.line(),
+            elsewhere,
         }),
         compounds: Arc::new(compounds),
         plan_cache: Arc::default(),
         row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
+        forward,
         network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
         system,
         snapshots,
@@ -401,6 +425,7 @@ fn connect(
         expiry: expiry_inbox,
         tasks: task_inbox,
         compounds: compound_inboxes,
+        forward: forward_inbox,
         network,
     };
     Ok((parts, inboxes))
@@ -431,6 +456,7 @@ impl Parts {
     fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {
         Collector {
             identity: Arc::clone(&self.identity),
+            topology: Arc::clone(&self.topology),
             settings: self.settings,
             compiled: Arc::clone(&self.compiled),
             routes: Arc::clone(&self.routes),
@@ -551,6 +577,30 @@ fn start_executors(
     Ok(gates)
 }
 
+/// What passes calls on to the node that leads, and takes those of others. Ends when nobody is left
+/// who answers.
+fn start_forward(
+    threads: &mut Threads,
+    parts: &Parts,
+    member: &Member,
+    inbox: forward::Inbox,
+    submit: &Arc<Submit>,
+) -> Result<(), ServerError> {
+    let forward = Arc::new(parts.forward.clone().expect("a member passes calls on"));
+    let uses = forward::Uses {
+        submit: Arc::clone(submit),
+        work: Arc::clone(&parts.work),
+        connections: Arc::clone(&parts.connections),
+        cancelling: Arc::clone(&parts.cancelling),
+        mailboxes: Arc::clone(&parts.network),
+    };
+    let executor = forward::Executor::new(uses, Arc::clone(&forward) as MailboxHandle);
+    let thread = forward::ForwardThread::new(inbox, Arc::new(member.joined.links.clone()), executor);
+    member.joined.door.take_calls(Arc::clone(&forward) as Arc<dyn cluster::Calls>);
+    threads.ended_by(move || forward.stop());
+    threads.spawn("forward", move || thread.run())
+}
+
 /// What a node of a cluster has besides.
 #[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
 fn start_cluster(
@@ -563,10 +613,18 @@ fn start_cluster(
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<cluster::Running, ServerError> {
+    let (here, forward) = (member.joined.node, parts.forward.clone().expect("a member passes calls on"));
+    let (topology, network) = (Arc::clone(&parts.topology), Arc::clone(&parts.network));
+    let told = Box::new(move |seen: &cluster::Seen| {
+        forward.lead(forward::leadership(seen, here));
+        if cluster::hosts(seen).is_some_and(|hosts| topology.learn(hosts)) {
+            network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
+        }
+    });
     let uses = cluster::Uses {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         clock: Arc::clone(clock),
-        standing: Arc::new(cluster::Standing::new(member.joined.node, Arc::clone(&parts.mode))),
+        standing: Arc::new(cluster::Standing::new(here, Arc::clone(&parts.mode), told)),
         shutdown: Arc::clone(&parts.shutdown),
     };
     let data = cluster::DataUses {
@@ -730,7 +788,9 @@ fn open_network(
         connections: Arc::clone(&parts.connections),
         cancelling: Arc::clone(&parts.cancelling),
         identity: Arc::clone(&parts.identity),
+        topology: Arc::clone(&parts.topology),
         mailboxes: Arc::clone(&parts.network),
+        forward: parts.forward.clone(),
         settings: parts.settings,
     };
     let (compounds, cancellations) = (Arc::clone(&parts.compounds), Arc::clone(&parts.cancelling.list));

@@ -40,6 +40,7 @@ pub fn handles(partitions: u32) -> Handles {
         cancelling: Arc::new(Cancelling {
             list: Arc::clone(long_reads.cancellations()),
             long_reads: long_reads.line(),
+            elsewhere: None,
         }),
         identity: Arc::new(Identity {
             host_id: 0,
@@ -57,7 +58,9 @@ pub fn handles(partitions: u32) -> Handles {
             durability: "interval=5".to_owned(),
             query_time_max,
         }),
+        topology: Arc::new(crate::topology::Topology::new(ferrite_system::hosts::Hosts::alone(0))),
         mailboxes: Arc::new([]),
+        forward: None,
         settings,
     }
 }

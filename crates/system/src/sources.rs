@@ -2,6 +2,7 @@
 
 use crate::compound_figures::Figures as CompoundFigures;
 use crate::expired::Figures as ExpiredFigures;
+use crate::hosts::Hosts;
 use crate::identity::Identity;
 use crate::plans::PlanCacheStatistics;
 use crate::processor::ProcessorUse;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 /// A node, as its parts are seen by whoever asks about it.
 pub struct Sources<'n> {
     pub identity: &'n Identity,
+    /// The cluster's nodes, as they are known here.
+    pub hosts: Arc<Hosts>,
     pub settings: &'n Settings,
     /// In force at the moment.
     pub compiled: Arc<Compiled>,

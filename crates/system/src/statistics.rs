@@ -50,7 +50,7 @@ pub fn statistics(
     let by_threads = || threads.partitions(&word, interval);
     let by_network = || threads.network(&word, interval);
     let tables = match word.as_str() {
-        "TOPO" => return topology::topology(sources.identity.host_id, sources.ring, interval),
+        "TOPO" => return topology::topology(&sources.hosts, sources.ring, interval),
         "PARTITIONCOUNT" => vec![partition_count(sources)],
         "MEMORY" => vec![storage::memory(sources, &by_threads())],
         "TABLE" => vec![storage::tables(sources, &by_threads())],

@@ -1,13 +1,14 @@
 //! `@SystemInformation`: what this node is and how it is set up, as keys and texts (wire-protocol
 //! 12.2).
 
+use crate::hosts::{self, Host};
 use crate::processor::cores;
 use crate::result::{Columns, SystemResult, SystemTable, cells};
 use crate::sources::Sources;
 use ferrite_base::{UserError, fault, memory};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{Integer, Varchar};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ pub fn system_information(sources: &Sources<'_>, selector: Option<&str>) -> Syst
             for (key, value) in overview(sources) {
                 table.row(cells![sources.identity.host_id, key, value]);
             }
+            let others = sources.hosts.hosts.iter().filter(|host| host.id != sources.identity.host_id);
+            for (id, key, value) in others.flat_map(|host| reached(host).map(|(key, value)| (host.id, key, value))) {
+                table.row(cells![id, key, value]);
+            }
             table
         }
         "DEPLOYMENT" => properties(deployment(sources)),
@@ -34,6 +39,23 @@ pub fn system_information(sources: &Sources<'_>, selector: Option<&str>) -> Syst
         _ => return Err(UserError::parameters(format!("Invalid @SystemInformation selector {selector}"))),
     };
     Ok(vec![table])
+}
+
+/// What a node knows of another one: where clients and administrators reach it.
+fn reached(host: &Host) -> [(&'static str, String); 6] {
+    let parts = |address: &Option<String>| {
+        let found = address.as_deref().and_then(hosts::split);
+        found.map_or_else(|| (NO_INTERFACE.to_owned(), NO_PORT.to_owned()), |(name, port)| (name.into(), port.into()))
+    };
+    let ((name, port), (admin_name, admin_port)) = (parts(&host.clients), parts(&host.administrators));
+    [
+        ("IPADDRESS", name.clone()),
+        ("HOSTNAME", name.clone()),
+        ("CLIENTINTERFACE", name),
+        ("CLIENTPORT", port),
+        ("ADMININTERFACE", admin_name),
+        ("ADMINPORT", admin_port),
+    ]
 }
 
 fn properties(entries: Vec<(&str, String)>) -> SystemTable {
@@ -54,7 +76,7 @@ fn overview(sources: &Sources<'_>) -> Vec<(&'static str, Option<String>)> {
     let directory = identity.dir.display().to_string();
     let under_kubernetes = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
     let entries: [(&'static str, &str); 45] = [
-        ("IPADDRESS", &reachable_address(sources).to_string()),
+        ("IPADDRESS", &reachable_address(sources)),
         ("HOSTNAME", &identity.host_name),
         ("CLIENTINTERFACE", &identity.listen.ip().to_string()),
         ("CLIENTPORT", &identity.listen.port().to_string()),
@@ -91,7 +113,7 @@ fn overview(sources: &Sources<'_>) -> Vec<(&'static str, Option<String>)> {
         ("PLACEMENTGROUP", "0"),
         ("PARTITIONGROUP", "0"),
         ("VOLTDBROOT", &directory),
-        ("FULLCLUSTERSIZE", "1"),
+        ("FULLCLUSTERSIZE", &sources.hosts.hosts.len().to_string()),
         ("CLUSTERID", "0"),
         ("TOPICSPUBLICINTERFACE", NO_INTERFACE),
         ("TOPICSPUBLICPORT", NO_PORT),
@@ -131,10 +153,16 @@ fn per_second(count: u64, took: Duration) -> u64 {
 }
 
 /// Where clients that discover the cluster connect to. A server that listens everywhere says so
-/// nowhere.
-fn reachable_address(sources: &Sources<'_>) -> IpAddr {
+/// nowhere: of one in a cluster it is what the other nodes say of it, too.
+fn reachable_address(sources: &Sources<'_>) -> String {
+    let here = sources.hosts.hosts.iter().find(|host| host.id == sources.identity.host_id);
+    let told = here.and_then(|host| hosts::split(host.clients.as_deref()?));
     let listens = sources.identity.listen.ip();
-    if listens.is_unspecified() { Ipv4Addr::from(sources.identity.leader_address).into() } else { listens }
+    match told {
+        Some((name, _)) => name.to_owned(),
+        None if listens.is_unspecified() => Ipv4Addr::from(sources.identity.leader_address).to_string(),
+        None => listens.to_string(),
+    }
 }
 
 fn uptime_text(uptime: Duration) -> String {
@@ -163,8 +191,8 @@ fn deployment(sources: &Sources<'_>) -> Vec<(&'static str, String)> {
     let admin_port = sources.identity.admin_listen.map_or(text(NO_PORT), |address| address.port().to_string());
     let mut entries = vec![
         ("voltdbroot", directory.clone()),
-        ("hostcount", text("1")),
-        ("kfactor", text("0")),
+        ("hostcount", sources.hosts.hosts.len().to_string()),
+        ("kfactor", sources.hosts.kfactor.to_string()),
         ("sitesperhost", sources.partitions.to_string()),
         ("httpport", text(NO_PORT)),
         ("httpenabled", text("false")),
@@ -263,7 +291,36 @@ mod tests {
         let mut node = testing::node(1);
         node.identity.listen = "0.0.0.0:21212".parse().unwrap();
         node.identity.leader_address = [10, 1, 2, 3];
-        assert_eq!(reachable_address(&node.sources()).to_string(), "10.1.2.3");
+        assert_eq!(reachable_address(&node.sources()), "10.1.2.3");
+    }
+
+    #[test]
+    fn each_node_names_all_others() {
+        let mut node = testing::node(2);
+        let host = |id: i32, name: &str| Host {
+            id,
+            keeps: true,
+            clients: Some(format!("{name}:2{id}")),
+            administrators: (id == 2).then(|| format!("[::1]:3{id}")),
+        };
+        node.identity.host_id = 1;
+        node.hosts.hosts = vec![host(1, "db1"), host(2, "db2"), host(3, "db3")];
+        node.hosts.kfactor = 1;
+        let result = system_information(&node.sources(), Some("OVERVIEW"));
+        let rows = &tables_of(&result)[0].rows;
+        let value = |id: i64, key: &str| {
+            let text = |text: &str| OwnedValue::Text(text.into());
+            let found = rows.iter().find(|row| row[0] == OwnedValue::Integer(id) && row[1] == text(key));
+            found.map(|row| row[2].clone()).unwrap()
+        };
+        let text = |text: &str| OwnedValue::Text(text.into());
+        assert_eq!((value(1, "IPADDRESS"), value(1, "CLIENTPORT")), (text("db1"), text("21212")));
+        assert_eq!((value(2, "IPADDRESS"), value(2, "CLIENTPORT")), (text("db2"), text("22")));
+        assert_eq!((value(2, "ADMININTERFACE"), value(2, "ADMINPORT")), (text("::1"), text("32")));
+        assert_eq!((value(3, "HOSTNAME"), value(3, "ADMINPORT")), (text("db3"), text("-1")));
+        assert_eq!(value(1, "FULLCLUSTERSIZE"), text("3"));
+        let deployment = entries(&system_information(&node.sources(), Some("DEPLOYMENT")));
+        assert_eq!((deployment["hostcount"].as_deref(), deployment["kfactor"].as_deref()), (Some("3"), Some("1")));
     }
 
     #[test]

@@ -30,6 +30,7 @@ const CAPTURES: &str = include_str!("../tests/data/system-tables.json");
 /// What a node that nobody runs, with an empty schema, has.
 pub struct Node {
     pub identity: Identity,
+    pub hosts: crate::hosts::Hosts,
     settings: Settings,
     pub compiled: Arc<Compiled>,
     ring: Ring,
@@ -63,6 +64,7 @@ pub fn node(partitions: usize) -> Node {
             durability: "interval=5".to_owned(),
             query_time_max: std::time::Duration::from_secs(10),
         },
+        hosts: crate::hosts::Hosts::alone(0),
         settings: Settings::default(),
         compiled: Arc::new(compiled),
         ring: Ring::new_default(partitions as u32),
@@ -82,6 +84,7 @@ impl Node {
     pub fn sources(&self) -> Sources<'_> {
         Sources {
             identity: &self.identity,
+            hosts: Arc::new(self.hosts.clone()),
             settings: &self.settings,
             compiled: Arc::clone(&self.compiled),
             ring: &self.ring,

@@ -1,6 +1,7 @@
 //! Where partitions live, as clients ask for it to route calls themselves (wire-protocol 11.3,
 //! 11.4).
 
+use crate::hosts::Hosts;
 use crate::result::{self, SystemResult, SystemTable, cells};
 use ferrite_base::UserError;
 use ferrite_value::SqlType;
@@ -12,14 +13,17 @@ use std::io::Write;
 /// The id under which clients know the coordinator of transactions over several partitions.
 pub const MULTI_PARTITION: i32 = 16_383;
 
-/// `@Statistics TOPO`: the partitions' hosts, and the ring, raw or as compressed JSON.
-pub fn topology(host_id: i32, ring: &Ring, json: bool) -> SystemResult {
+/// `@Statistics TOPO`: the partitions' hosts, and the ring, raw or as compressed JSON. The same on
+/// all nodes of a cluster that know the same of it.
+pub fn topology(hosts: &Hosts, ring: &Ring, json: bool) -> SystemResult {
     let mut sites =
         SystemTable::new(&[("Partition", SqlType::Integer), ("Sites", SqlType::Varchar), ("Leader", SqlType::Varchar)]);
     let partitions = ring.partition_count() as i32;
     for (site, partition) in (0..partitions).chain([MULTI_PARTITION]).enumerate() {
-        let place = format!("{host_id}:{site}");
-        sites.row(cells![partition, &place, &place]);
+        let place = |host: i32| format!("{host}:{site}");
+        let kept: Vec<String> = hosts.hosts.iter().filter(|host| host.keeps).map(|host| place(host.id)).collect();
+        let leader = hosts.leader_or_first().map_or_else(String::new, place);
+        sites.row(cells![partition, kept.join(","), leader]);
     }
     let configuration = if json { compressed(ring.json_text().as_bytes()) } else { ring.raw_bytes() };
     let mut configured = SystemTable::new(&[("HASHTYPE", SqlType::Varchar), ("HASHCONFIG", SqlType::Varbinary)]);
@@ -33,8 +37,8 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Tells a subscriber, unasked.
-pub fn write_push(out: &mut Vec<u8>, handle: i64, host_id: i32, ring: &Ring) {
-    result::write_response(out, handle, &topology(host_id, ring, false));
+pub fn write_push(out: &mut Vec<u8>, handle: i64, hosts: &Hosts, ring: &Ring) {
+    result::write_response(out, handle, &topology(hosts, ring, false));
 }
 
 /// `@GetPartitionKeys`: a key for each partition, of the type that the caller's partitioning
@@ -61,6 +65,7 @@ pub fn partition_keys(ring: &Ring, type_name: &str) -> SystemResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::Host;
     use crate::testing::{self, check_columns, tables_of};
     use ferrite_value::OwnedValue;
     use std::io::Read;
@@ -73,7 +78,7 @@ mod tests {
     }
 
     fn ring_bytes(json: bool, partitions: u32) -> Vec<u8> {
-        let tables = tables_of(&topology(0, &Ring::new_default(partitions), json));
+        let tables = tables_of(&topology(&Hosts::alone(0), &Ring::new_default(partitions), json));
         assert_eq!(tables[1].rows.len(), 1);
         match &tables[1].rows[0][1] {
             OwnedValue::Bytes(bytes) => bytes.to_vec(),
@@ -83,13 +88,29 @@ mod tests {
 
     #[test]
     fn the_partitions_and_the_coordinator_have_their_sites() {
-        let result = topology(0, &Ring::new_default(2), false);
+        let result = topology(&Hosts::alone(0), &Ring::new_default(2), false);
         check_columns("@Statistics", "TOPO", &result);
         let tables = tables_of(&result);
         let rows: Vec<(OwnedValue, &str, &str)> =
             tables[0].rows.iter().map(|row| (row[0].clone(), text(&row[1]), text(&row[2]))).collect();
         let expected = [(0, "0:0"), (1, "0:1"), (16_383, "0:2")];
         assert_eq!(rows, expected.map(|(partition, site)| (OwnedValue::Integer(partition), site, site)));
+    }
+
+    #[test]
+    fn copies_are_sites_and_one_of_them_leads() {
+        let host = |id, keeps| Host { id, keeps, clients: None, administrators: None };
+        let hosts = vec![host(1, true), host(2, true), host(3, false)];
+        let mut hosts = Hosts { hosts, leader: Some(2), epoch: 4, kfactor: 1 };
+        let rows = |hosts: &Hosts| -> Vec<(String, String)> {
+            let tables = tables_of(&topology(hosts, &Ring::new_default(2), false));
+            tables[0].rows.iter().map(|row| (text(&row[1]).to_owned(), text(&row[2]).to_owned())).collect()
+        };
+        let row = |sites: &str, leader: &str| (sites.to_owned(), leader.to_owned());
+        let expected = [row("1:0,2:0", "2:0"), row("1:1,2:1", "2:1"), row("1:2,2:2", "2:2")];
+        assert_eq!(rows(&hosts), expected);
+        hosts.leader = None;
+        assert_eq!(rows(&hosts)[0], row("1:0,2:0", "1:0"), "a driver needs somebody to send to");
     }
 
     #[test]
@@ -105,7 +126,7 @@ mod tests {
     #[test]
     fn a_push_is_a_response_with_both_tables() {
         let mut out = Vec::new();
-        write_push(&mut out, ferrite_wire::handles::TOPOLOGY_PUSH, 0, &Ring::new_default(1));
+        write_push(&mut out, ferrite_wire::handles::TOPOLOGY_PUSH, &Hosts::alone(0), &Ring::new_default(1));
         let response = ferrite_wire::Response::parse(&out[4..]).unwrap();
         assert_eq!(response.handle, 0x7fff_ffff_ffff_fffe);
         assert_eq!(testing::tables(&out).len(), 2);

@@ -55,6 +55,16 @@ pub enum SupplierNotice {
     Stop,
 }
 
+/// Who takes calls of clients that are connected to other nodes, and the answers to those that were
+/// sent there. Must be quick. False: nothing more is read from that lane until
+/// [`ferrite_peer::Peers::resume`].
+pub trait Calls: Send + Sync + 'static {
+    fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool;
+    fn answers(&self, node: NodeId, message: &[u8]) -> bool;
+    /// What was sent to the node, or came from it, may be lost.
+    fn lost(&self, node: NodeId);
+}
+
 /// Messages of other nodes that wait for the metadata's thread.
 pub const METADATA_MESSAGES_MAX: usize = 1_024;
 /// Messages that wait for the thread of transfers, each with a mebibyte at most.
@@ -80,12 +90,13 @@ pub struct DataInboxes {
 pub struct Door {
     founders: Arc<Founders>,
     inside: OnceLock<Inside>,
+    calls: OnceLock<Arc<dyn Calls>>,
     notices: Notices,
 }
 
 impl Door {
     pub fn new(founders: Arc<Founders>) -> Door {
-        Door { founders, inside: OnceLock::new(), notices: Notices::default() }
+        Door { founders, inside: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
     }
 
     /// Messages are taken from here on.
@@ -96,7 +107,15 @@ impl Door {
         assert!(self.inside.set(inside).is_ok(), "the door is opened once");
     }
 
-    fn taken(inside: &Inside, from: Member, message: &[u8]) -> Result<(), String> {
+    /// Calls are taken from here on, and answers. A witness takes none.
+    ///
+    /// # Panics
+    /// When that is said twice.
+    pub fn take_calls(&self, calls: Arc<dyn Calls>) {
+        assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
+    }
+
+    fn taken(&self, inside: &Inside, from: Member, message: &[u8]) -> Result<Room, String> {
         let (letter, body) = Letter::decode(message).map_err(|error| error.to_string())?;
         match letter {
             Letter::Group => inside.groups.received(from, body).map_err(|error| error.to_string())?,
@@ -108,10 +127,15 @@ impl Door {
                 }
             }
             Letter::Calls | Letter::Answers => {
-                return Err("calls of other nodes' clients are not taken here".to_owned());
+                let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
+                let has_room = match letter {
+                    Letter::Calls => calls.calls(from.node, from.incarnation, body),
+                    _ => calls.answers(from.node, body),
+                };
+                return Ok(if has_room { Room::More } else { Room::Wait });
             }
         }
-        Ok(())
+        Ok(Room::More)
     }
 }
 
@@ -120,10 +144,10 @@ impl Handler for Door {
 
     fn received(&self, node: NodeId, incarnation: Incarnation, _: Lane, message: Vec<u8>) -> Room {
         let Some(inside) = self.inside.get() else { return Room::More };
-        if let Err(error) = Door::taken(inside, Member { node, incarnation }, &message) {
+        self.taken(inside, Member { node, incarnation }, &message).unwrap_or_else(|error| {
             self.notices.say(&format!("node {node}: {error}"));
-        }
-        Room::More
+            Room::More
+        })
     }
 
     fn lost(&self, node: NodeId, lane: Lane) {
@@ -140,7 +164,12 @@ impl Handler for Door {
                     let _ = data.supplier.send(SupplierNotice::Lost(node));
                 }
             }
-            Lane::Calls | Lane::Transfer => {}
+            Lane::Calls => {
+                if let Some(calls) = self.calls.get() {
+                    calls.lost(node);
+                }
+            }
+            Lane::Transfer => {}
         }
     }
 

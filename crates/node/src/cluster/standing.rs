@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use ferrite_base::{Epoch, NodeId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
+use ferrite_replica::group::Member;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,13 @@ pub struct Seen {
 impl Seen {
     /// The node that leads the partitions, as far as it is known here.
     pub fn leader(&self) -> Option<NodeId> {
+        self.leading().map(|(leader, _)| leader.node)
+    }
+
+    /// The same with its process and epoch.
+    pub fn leading(&self) -> Option<(Member, Epoch)> {
         let group = self.state.groups().get(&FIRST_GROUP)?;
-        (group.phase == Phase::Active).then_some(group.configuration.leader.node)
+        (group.phase == Phase::Active).then_some((group.configuration.leader, group.configuration.epoch))
     }
 
     /// Where clients reach a node.
@@ -46,9 +52,13 @@ impl Seen {
     }
 }
 
+/// Hears of each change, one after the other.
+pub type Told = Box<dyn Fn(&Seen) + Send + Sync>;
+
 pub struct Standing {
     here: NodeId,
     mode: Arc<Mode>,
+    told: Told,
     seen: ArcSwap<Seen>,
     /// Held while it is changed.
     changes: Mutex<()>,
@@ -56,9 +66,9 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub fn new(here: NodeId, mode: Arc<Mode>) -> Standing {
-        let standing =
-            Standing { here, mode, seen: ArcSwap::default(), changes: Mutex::default(), changed: Condvar::new() };
+    pub fn new(here: NodeId, mode: Arc<Mode>, told: Told) -> Standing {
+        let (seen, changes, changed) = (ArcSwap::default(), Mutex::default(), Condvar::new());
+        let standing = Standing { here, mode, told, seen, changes, changed };
         standing.change(|_| {});
         standing
     }
@@ -79,6 +89,7 @@ impl Standing {
             Some(_) => self.mode.lead(),
             None => self.mode.follow(seen.hint(self.here)),
         }
+        (self.told)(&seen);
         self.seen.store(Arc::new(seen));
         drop(changing);
         self.changed.notify_all();

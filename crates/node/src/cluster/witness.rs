@@ -63,7 +63,7 @@ impl Witness {
         let uses = Uses {
             disk,
             clock: Arc::new(SystemClock),
-            standing: Arc::new(Standing::new(node, Arc::default())),
+            standing: Arc::new(Standing::new(node, Arc::default(), Box::new(|_| {}))),
             shutdown: Arc::default(),
         };
         let running = running::start_witness(&mut starting.0, joined, uses, identity)?;

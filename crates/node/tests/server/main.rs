@@ -26,6 +26,7 @@ mod endless;
 mod expected_answers;
 mod expiry;
 mod first_start;
+mod forward;
 mod limits;
 mod log_failure;
 mod long_reads;

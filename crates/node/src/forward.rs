@@ -1,0 +1,26 @@
+//! Calls of clients that are connected to another node than the one that leads, on their way there
+//! and back (docs/decisions/0059-forwarding.md).
+//!
+//! Owns what a node has passed on and not yet answered, and what it has taken of others. Promises
+//! one answer to each call, and that none is executed further than one node away.
+
+mod batch;
+mod early;
+mod execute;
+mod inbox;
+mod link;
+mod nodes;
+mod place;
+mod received;
+mod thread;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use execute::{Executor, Uses};
+pub use inbox::{Forward, Inbox, connect};
+pub use link::{Batch, Call};
+pub use nodes::leadership;
+pub use place::is_for_leader;
+pub use thread::ForwardThread;

@@ -1,0 +1,325 @@
+//! Calls and answers between two nodes, as bytes (docs/decisions/0059-forwarding.md).
+//!
+//! Decoding returns errors, never panics, and allocates nothing.
+
+use ferrite_partition::cancel::Cancel;
+use std::fmt;
+
+const FORMAT: u8 = 1;
+/// Of a call beside its body.
+pub const CALL_BYTES: usize = 1 + 8 + 4;
+
+const CALL: u8 = 1;
+const TRUSTED_CALL: u8 = 2;
+const CANCEL: u8 = 3;
+const CANCEL_HANDLE: u8 = 4;
+const ENDED: u8 = 5;
+const GONE: u8 = 6;
+const END: u8 = 7;
+
+const ANSWERS: u8 = 1;
+const REFUSED: u8 = 2;
+
+/// What a message between two nodes begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Of the node where the clients are. It has another one after each time in which calls may
+    /// have been lost; an older one has nothing to say any more.
+    pub session: u64,
+    /// Of the messages in this direction, from 0: without a gap.
+    pub number: u32,
+}
+
+/// From the node where the clients are to the one that leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallItem<'a> {
+    /// `body`: the frame without its length, as the client sent it. `trusted`: its door lets it do
+    /// what runs code and touches files.
+    Call { connection: u64, trusted: bool, body: &'a [u8] },
+    /// The moment of [`Cancel::Calls`] is when this is read: it is not sent.
+    Cancel { connection: u64, cancel: Cancel },
+    /// The session is over: nobody waits for answers.
+    End,
+}
+
+/// Back from the one that leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AnswerItem<'a> {
+    /// Whole response frames of one connection.
+    Answers { connection: u64, frames: &'a [u8] },
+    /// The session cannot go on: what was not answered is not.
+    Refused,
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed(pub &'static str);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+pub fn begin(out: &mut Vec<u8>, header: Header) {
+    out.push(FORMAT);
+    out.extend_from_slice(&header.session.to_le_bytes());
+    out.extend_from_slice(&header.number.to_le_bytes());
+}
+
+/// Of [`CallItem::Call`], with room for the body.
+pub fn put_call(out: &mut Vec<u8>, connection: u64, trusted: bool, body: &[u8]) {
+    out.push(if trusted { TRUSTED_CALL } else { CALL });
+    out.extend_from_slice(&connection.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(body);
+}
+
+pub fn put_cancel(out: &mut Vec<u8>, connection: u64, cancel: Cancel) {
+    let (kind, handle) = match cancel {
+        Cancel::Calls { handle: None, .. } => (CANCEL, None),
+        Cancel::Calls { handle: Some(handle), .. } => (CANCEL_HANDLE, Some(handle)),
+        Cancel::Ended => (ENDED, None),
+        Cancel::Gone => (GONE, None),
+    };
+    out.push(kind);
+    out.extend_from_slice(&connection.to_le_bytes());
+    out.extend(handle.into_iter().flat_map(i64::to_le_bytes));
+}
+
+pub fn put_end(out: &mut Vec<u8>) {
+    out.push(END);
+}
+
+pub fn put_answers(out: &mut Vec<u8>, connection: u64, frames: &[u8]) {
+    out.push(ANSWERS);
+    out.extend_from_slice(&connection.to_le_bytes());
+    out.extend_from_slice(&(frames.len() as u32).to_le_bytes());
+    out.extend_from_slice(frames);
+}
+
+pub fn put_refused(out: &mut Vec<u8>) {
+    out.push(REFUSED);
+}
+
+/// What of a message is still to be read.
+#[derive(Clone, Copy)]
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed("a message of calls is cut short"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn u32(&mut self) -> Result<u32, Malformed> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    }
+
+    fn u64(&mut self) -> Result<u64, Malformed> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+    }
+
+    fn sized(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()?;
+        self.take(length as usize)
+    }
+
+    fn header(&mut self) -> Result<Header, Malformed> {
+        if self.byte()? != FORMAT {
+            return Err(Malformed("a message of calls has a format that this release does not know"));
+        }
+        Ok(Header { session: self.u64()?, number: self.u32()? })
+    }
+
+    fn call_item(&mut self) -> Result<CallItem<'a>, Malformed> {
+        let kind = self.byte()?;
+        if kind == END {
+            return Ok(CallItem::End);
+        }
+        let connection = self.u64()?;
+        // The reader's clock says until when.
+        let calls = |handle| Cancel::Calls { handle, until_micros: 0 };
+        let cancel = match kind {
+            CALL | TRUSTED_CALL => {
+                return Ok(CallItem::Call { connection, trusted: kind == TRUSTED_CALL, body: self.sized()? });
+            }
+            CANCEL => calls(None),
+            CANCEL_HANDLE => calls(Some(self.u64()? as i64)),
+            ENDED => Cancel::Ended,
+            GONE => Cancel::Gone,
+            _ => return Err(Malformed("a message of calls has an item of an unknown kind")),
+        };
+        Ok(CallItem::Cancel { connection, cancel })
+    }
+
+    fn answer_item(&mut self) -> Result<AnswerItem<'a>, Malformed> {
+        match self.byte()? {
+            ANSWERS => Ok(AnswerItem::Answers { connection: self.u64()?, frames: self.sized()? }),
+            REFUSED => Ok(AnswerItem::Refused),
+            _ => Err(Malformed("a message of answers has an item of an unknown kind")),
+        }
+    }
+}
+
+/// The items of a message that is well-formed as a whole.
+pub struct Items<'a, T> {
+    rest: Rest<'a>,
+    next: fn(&mut Rest<'a>) -> Result<T, Malformed>,
+}
+
+impl<'a, T> Items<'a, T> {
+    fn of(bytes: &'a [u8], next: fn(&mut Rest<'a>) -> Result<T, Malformed>) -> Result<(Header, Self), Malformed> {
+        let mut rest = Rest(bytes);
+        let header = rest.header()?;
+        let items = Items { rest, next };
+        while !rest.0.is_empty() {
+            next(&mut rest)?;
+        }
+        Ok((header, items))
+    }
+}
+
+impl<T> Iterator for Items<'_, T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        (!self.rest.0.is_empty()).then(|| (self.next)(&mut self.rest).expect("the message was read to its end before"))
+    }
+}
+
+/// A message of calls. Nothing of one that is malformed somewhere is handed out.
+pub fn calls(bytes: &[u8]) -> Result<(Header, Items<'_, CallItem<'_>>), Malformed> {
+    Items::of(bytes, Rest::call_item)
+}
+
+/// A message of answers; whether the frames are whole is for the reader to see.
+pub fn answers(bytes: &[u8]) -> Result<(Header, Items<'_, AnswerItem<'_>>), Malformed> {
+    Items::of(bytes, Rest::answer_item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Format, session, number.
+    const HEADER_BYTES: usize = 1 + 8 + 4;
+    const HEADER: Header = Header { session: 0x0102_0304_0506_0708, number: 9 };
+
+    fn until_now(handle: Option<i64>) -> Cancel {
+        Cancel::Calls { handle, until_micros: 0 }
+    }
+
+    fn sample_calls() -> Vec<u8> {
+        let mut out = Vec::new();
+        begin(&mut out, HEADER);
+        put_call(&mut out, 7, false, b"abc");
+        put_call(&mut out, 1 << 63, true, b"");
+        put_cancel(&mut out, 7, Cancel::Calls { handle: None, until_micros: 5 });
+        put_cancel(&mut out, 7, Cancel::Calls { handle: Some(-2), until_micros: 5 });
+        put_cancel(&mut out, 8, Cancel::Ended);
+        put_cancel(&mut out, 8, Cancel::Gone);
+        put_end(&mut out);
+        out
+    }
+
+    fn sample_answers() -> Vec<u8> {
+        let mut out = Vec::new();
+        begin(&mut out, HEADER);
+        put_answers(&mut out, 7, b"xyz");
+        put_refused(&mut out);
+        out
+    }
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn bytes_are_those_that_other_releases_read() {
+        let (header, seven, eight) = ("01080706050403020109000000", "0700000000000000", "0800000000000000");
+        let calls = format!(
+            "{header}01{seven}03000000616263020000000000000080000000000\
+             3{seven}04{seven}feffffffffffffff05{eight}06{eight}07"
+        );
+        assert_eq!(hex(&sample_calls()), calls);
+        assert_eq!(hex(&sample_answers()), format!("{header}01{seven}0300000078797a02"));
+    }
+
+    #[test]
+    fn messages_read_back() {
+        let bytes = sample_calls();
+        let (header, items) = calls(&bytes).unwrap();
+        let expected = [
+            CallItem::Call { connection: 7, trusted: false, body: b"abc" },
+            CallItem::Call { connection: 1 << 63, trusted: true, body: b"" },
+            CallItem::Cancel { connection: 7, cancel: until_now(None) },
+            CallItem::Cancel { connection: 7, cancel: until_now(Some(-2)) },
+            CallItem::Cancel { connection: 8, cancel: Cancel::Ended },
+            CallItem::Cancel { connection: 8, cancel: Cancel::Gone },
+            CallItem::End,
+        ];
+        assert_eq!((header, items.collect::<Vec<_>>()), (HEADER, expected.to_vec()));
+        let bytes = sample_answers();
+        let (header, items) = answers(&bytes).unwrap();
+        let expected = vec![AnswerItem::Answers { connection: 7, frames: b"xyz" }, AnswerItem::Refused];
+        assert_eq!((header, items.collect::<Vec<_>>()), (HEADER, expected));
+    }
+
+    #[test]
+    fn what_is_cut_or_of_another_format_is_refused_as_a_whole() {
+        let whole = sample_calls();
+        // Between two items it is a shorter message.
+        let ends: Vec<usize> = [0, 16, 13, 9, 17, 9, 9, 1]
+            .iter()
+            .scan(HEADER_BYTES, |end, length| {
+                *end += length;
+                Some(*end)
+            })
+            .collect();
+        assert_eq!(ends.last(), Some(&whole.len()));
+        for length in 0..whole.len() {
+            assert_eq!(calls(&whole[..length]).is_ok(), ends.contains(&length), "{length}");
+        }
+        let mut other = sample_answers();
+        other[0] = 2;
+        assert!(answers(&other).is_err_and(|error| error.to_string().contains("does not know")));
+        let mut other = sample_answers();
+        other[HEADER_BYTES] = 9;
+        assert!(answers(&other).is_err_and(|error| error.to_string().contains("unknown kind")));
+        let mut endless = sample_answers();
+        endless[HEADER_BYTES + 9..HEADER_BYTES + 13].copy_from_slice(&[255; 4]);
+        assert!(answers(&endless).is_err_and(|error| error.to_string().contains("cut short")));
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut with_header = Vec::new();
+            begin(&mut with_header, HEADER);
+            with_header.extend_from_slice(&bytes);
+            for bytes in [&bytes, &with_header] {
+                let _ = calls(bytes).map(|(_, items)| items.count());
+                let _ = answers(bytes).map(|(_, items)| items.count());
+            }
+        }
+
+        #[test]
+        fn a_changed_byte_harms_nobody(place in 0usize..200, value in any::<u8>()) {
+            for mut bytes in [sample_calls(), sample_answers()] {
+                let place = place % bytes.len();
+                bytes[place] = value;
+                let _ = calls(&bytes).map(|(_, items)| items.count());
+                let _ = answers(&bytes).map(|(_, items)| items.count());
+            }
+        }
+    }
+}

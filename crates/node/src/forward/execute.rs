@@ -1,0 +1,205 @@
+//! Calls of other nodes' clients on the way to the partitions: in batches, as a network thread
+//! sends those of its own.
+
+use crate::call_time::CallTime;
+use crate::cancelling::Cancelling;
+use crate::connection::{self, is_admin, queued_bytes};
+use crate::connections::Connections;
+use crate::forward::link::Batch;
+use crate::forward::received::Execute;
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::message::SystemJob;
+use crate::route::{self, Route};
+use crate::submit::Submit;
+use crate::work::{Outstanding, Work};
+use ferrite_base::{PartitionId, UserError, UserResult, limits};
+use ferrite_partition::cancel::Cancel;
+use ferrite_partition::{CallBatch, CallHeader, Compiled, Event, MailboxHandle, Reply};
+use ferrite_wire::failure;
+use ferrite_wire::invocation::Invocation;
+use std::sync::Arc;
+
+/// What this uses of its node.
+pub struct Uses {
+    pub submit: Arc<Submit>,
+    pub work: Arc<Work>,
+    pub connections: Arc<Connections>,
+    pub cancelling: Arc<Cancelling>,
+    /// Of all network threads.
+    pub mailboxes: Arc<[Arc<NetworkMailbox>]>,
+}
+
+#[derive(Default)]
+struct Calls {
+    headers: Vec<CallHeader>,
+    bytes: Vec<u8>,
+}
+
+pub struct Executor {
+    node: Uses,
+    mailbox: MailboxHandle,
+    compiled: Arc<Compiled>,
+    batches: Vec<Calls>,
+    spread: u32,
+    time: CallTime,
+}
+
+impl Executor {
+    /// `mailbox`: where the answers go.
+    pub fn new(node: Uses, mailbox: MailboxHandle) -> Executor {
+        let compiled = node.submit.compiled.load_full();
+        let batches = node.submit.routes.partitions().map(|_| Calls::default()).collect();
+        Executor { node, mailbox, compiled, batches, spread: 0, time: CallTime::default() }
+    }
+
+    pub fn cancelling(&self) -> &Cancelling {
+        &self.node.cancelling
+    }
+
+    /// Takes up a new catalog version. Batches never mix versions.
+    pub fn look_at_catalog(&mut self) {
+        if !std::ptr::eq(&**self.node.submit.compiled.load(), &*self.compiled) {
+            self.send_batches();
+            self.compiled = self.node.submit.compiled.load_full();
+        }
+    }
+
+    /// Calls of this node's own clients that waited to be sent elsewhere, and are for this node
+    /// now.
+    pub fn own(&mut self, batch: &Batch) {
+        self.send_batches();
+        for call in &batch.calls {
+            let (mailbox, sent_micros) = (batch.mailbox.clone(), self.time.stamp());
+            let reply = Reply { mailbox, connection: call.connection, handle: call.handle, sent_micros };
+            let parsed = Invocation::parse(batch.body(call));
+            let invocation = parsed.expect("a network thread has read it");
+            if let Err(error) = self.alone(&invocation, batch.body(call), &reply) {
+                reply.refuse(&error);
+            }
+        }
+    }
+
+    /// Hands every partition its calls.
+    pub fn send_batches(&mut self) {
+        let mut sent_micros = None;
+        for (partition, calls) in self.batches.iter_mut().enumerate().filter(|(_, calls)| !calls.headers.is_empty()) {
+            let Calls { headers, bytes } = std::mem::take(calls);
+            let event = Event::Calls(CallBatch {
+                compiled: Arc::clone(&self.compiled),
+                mailbox: Arc::clone(&self.mailbox),
+                calls: headers,
+                bytes,
+                answers: Vec::new(),
+                cached: None,
+                sent_micros: *sent_micros.get_or_insert_with(|| self.time.stamp()),
+            });
+            // They may have ended with the server; then the answers are lost, as when it is killed.
+            let _ = self.node.submit.routes.to_partition(PartitionId(partition as u32), event);
+        }
+    }
+
+    fn reply(&self, connection: u64, handle: i64) -> Reply {
+        Reply { mailbox: Arc::clone(&self.mailbox), connection, handle, sent_micros: self.time.stamp() }
+    }
+
+    /// One call, behind those that were sent before.
+    fn alone(&self, invocation: &Invocation<'_>, body: &[u8], reply: &Reply) -> UserResult<()> {
+        if invocation.procedure.starts_with('@') {
+            let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+            let _ = self.node.submit.system.send(job);
+            return Ok(());
+        }
+        self.node.submit.procedure(invocation, &self.compiled, body, reply)
+    }
+
+    /// Into its partition's batch, or alone. An error is the call's answer.
+    fn route(&mut self, connection: u64, invocation: &Invocation<'_>, body: &[u8]) -> UserResult<()> {
+        let handle = invocation.handle;
+        let admin = is_admin(connection);
+        let alone = invocation.procedure.starts_with('@')
+            || self.node.submit.time_asked(&invocation.extensions, admin).is_some();
+        if !alone {
+            let unknown = || failure::unknown_procedure(invocation.procedure);
+            let procedure = self.compiled.find(invocation.procedure).ok_or_else(unknown)?;
+            let program = self.compiled.program(procedure);
+            self.node.submit.mode.admit(program.read_only, admin)?;
+            self.spread = self.spread.wrapping_add(1);
+            let (parameters, ring) = (&invocation.parameters, &self.node.submit.routes.ring);
+            let route = route::route(program, &invocation.extensions, parameters, ring, self.spread)?;
+            if let Route::Partition { partition, drop_first_parameter } = route {
+                let calls = &mut self.batches[partition.index()];
+                let parameters_start = calls.bytes.len() as u32;
+                parameters.copy_to(&mut calls.bytes);
+                let parameters_end = calls.bytes.len() as u32;
+                let header = CallHeader {
+                    connection,
+                    handle,
+                    procedure,
+                    parameters_start,
+                    parameters_end,
+                    drop_first_parameter,
+                };
+                calls.headers.push(header);
+                if calls.bytes.len() > limits::FRAME_BYTES_MAX {
+                    // Offsets are 32 bits.
+                    self.send_batches();
+                }
+                return Ok(());
+            }
+        }
+        // What was sent before it goes before it.
+        self.send_batches();
+        self.alone(invocation, body, &self.reply(connection, handle))
+    }
+
+    fn wake_held(&self) {
+        self.node.mailboxes.iter().for_each(|mailbox| mailbox.send(Mail::Room));
+    }
+}
+
+impl Execute for Executor {
+    fn admit(&mut self, connection: u64, trusted: bool) -> u64 {
+        connection::of_other_node(self.node.connections.next_number(), is_admin(connection), trusted)
+    }
+
+    fn call(&mut self, connection: u64, body: &[u8]) {
+        let refused = match Invocation::parse(body) {
+            Ok(invocation) => self.route(connection, &invocation, body).map_err(|error| (invocation.handle, error)),
+            // Its node has read it before, and answers what has no handle itself.
+            Err(error) => Err((
+                error.handle.unwrap_or_default(),
+                UserError::parameters(format!("the call is malformed: {}", error.reason)),
+            )),
+        };
+        if let Err((handle, error)) = refused {
+            self.reply(connection, handle).refuse(&error);
+        }
+    }
+
+    fn cancel(&mut self, connection: u64, cancel: Cancel) {
+        // They are on their way, so that later ones have a later time.
+        self.send_batches();
+        let cancel = match cancel {
+            Cancel::Calls { handle, .. } => Cancel::Calls { handle, until_micros: self.time.cut() },
+            other => other,
+        };
+        self.node.cancelling.cancel(connection, cancel);
+    }
+
+    fn forget(&mut self, connection: u64) {
+        self.node.cancelling.list.forget(connection);
+    }
+
+    fn taken(&mut self, work: Outstanding) {
+        self.node.work.take(work);
+        // It is more that is held: nobody is woken by that.
+        let _ = self.node.work.charge(queued_bytes(work) as isize);
+    }
+
+    fn answered(&mut self, work: Outstanding) {
+        let eased = self.node.work.charge(-(queued_bytes(work) as isize));
+        if self.node.work.give_back(work) || eased {
+            self.wake_held();
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What the thread that forwards is told, by network threads, by the cluster and by partitions.
+//!
+//! Promises that what other nodes send is bounded: beyond that nothing more is read from them.
+
+use crate::forward::early::Message;
+use crate::forward::link::{Batch, Leadership};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::limits::FORWARD_INBOX_BYTES_MAX;
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_partition::cancel::Cancel;
+use ferrite_partition::{AnswerBatch, Mailbox};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+pub enum Notice {
+    /// Of clients here.
+    Calls(Batch),
+    /// Calls of a connection here are not wanted any more.
+    Cancel(u64, Cancel),
+    Leadership(Leadership),
+    CallsFrom(Message),
+    AnswersFrom {
+        node: NodeId,
+        message: Vec<u8>,
+    },
+    Lost(NodeId),
+    /// Calls of other nodes' clients.
+    Answered(AnswerBatch),
+    /// Nothing of other nodes is executed any more: partitions are about to end.
+    Close,
+    Stop,
+}
+
+/// Messages of other nodes that wait.
+#[derive(Default)]
+struct Held {
+    bytes: usize,
+    /// Nothing more is read from these until there is room.
+    waiting: BTreeSet<NodeId>,
+}
+
+/// The way into the thread. Clones are the same.
+#[derive(Clone)]
+pub struct Forward {
+    notices: Sender<Notice>,
+    held: Arc<Mutex<Held>>,
+    away: Arc<AtomicBool>,
+}
+
+/// The thread's end.
+pub struct Inbox {
+    notices: Receiver<Notice>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// A way into a thread that has yet to begin. No node is known to lead until it is said.
+pub fn connect() -> (Forward, Inbox) {
+    let (sender, notices) = unbounded();
+    let held = Arc::new(Mutex::default());
+    let away = Arc::new(AtomicBool::new(true));
+    (Forward { notices: sender, held: Arc::clone(&held), away }, Inbox { notices, held })
+}
+
+impl Forward {
+    fn tell(&self, notice: Notice) {
+        // The thread has ended only when nobody makes calls any more.
+        let _ = self.notices.send(notice);
+    }
+
+    /// Whether calls are for another node, or none. Asked once for the calls that come in one read.
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Calls that this node does not execute itself. Each gets one answer.
+    pub fn take(&self, batch: Batch) {
+        self.tell(Notice::Calls(batch));
+    }
+
+    /// Calls of a connection here that were taken before are not wanted any more.
+    pub fn cancel(&self, connection: u64, cancel: Cancel) {
+        self.tell(Notice::Cancel(connection, cancel));
+    }
+
+    /// Who leads from now on.
+    pub fn lead(&self, leadership: Leadership) {
+        self.away.store(leadership != Leadership::Here, Ordering::Relaxed);
+        self.tell(Notice::Leadership(leadership));
+    }
+
+    /// A message of calls from another node's process. False: nothing more may be read from it
+    /// until [`Link::resume`](crate::forward::link::Link::resume).
+    pub fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool {
+        let room = self.hold(node, message.len());
+        self.tell(Notice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
+        room
+    }
+
+    /// The same of answers.
+    pub fn answers(&self, node: NodeId, message: &[u8]) -> bool {
+        let room = self.hold(node, message.len());
+        self.tell(Notice::AnswersFrom { node, message: message.to_vec() });
+        room
+    }
+
+    /// What was sent to the node, or came from it, may be lost.
+    pub fn lost(&self, node: NodeId) {
+        self.tell(Notice::Lost(node));
+    }
+
+    /// Calls of other nodes are refused from now on. Those that were taken are answered.
+    pub fn close(&self) {
+        self.tell(Notice::Close);
+    }
+
+    pub fn stop(&self) {
+        self.tell(Notice::Stop);
+    }
+
+    fn hold(&self, node: NodeId, bytes: usize) -> bool {
+        let mut held = self.held.lock().expect("nobody panics with it");
+        held.bytes += bytes;
+        let room = held.bytes < FORWARD_INBOX_BYTES_MAX;
+        if !room {
+            held.waiting.insert(node);
+        }
+        room
+    }
+}
+
+/// Where partitions send the answers of other nodes' calls.
+impl Mailbox for Forward {
+    fn deliver(&self, mut answers: AnswerBatch) {
+        answers.count();
+        self.tell(Notice::Answered(answers));
+    }
+}
+
+impl Inbox {
+    pub fn wait(&self, timeout: Duration) -> Option<Notice> {
+        self.notices.recv_timeout(timeout).ok()
+    }
+
+    pub fn next(&self) -> Option<Notice> {
+        self.notices.try_recv().ok()
+    }
+
+    /// A message of that many bytes was read; the nodes that may send again.
+    pub fn done_with(&self, bytes: usize) -> BTreeSet<NodeId> {
+        let mut held = self.held.lock().expect("nobody panics with it");
+        held.bytes -= bytes;
+        if held.bytes < FORWARD_INBOX_BYTES_MAX / 2 { std::mem::take(&mut held.waiting) } else { BTreeSet::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_has_filled_the_inbox_waits_until_half_of_it_is_read() {
+        let (forward, inbox) = connect();
+        let message = vec![0; FORWARD_INBOX_BYTES_MAX / 4];
+        for _ in 0..3 {
+            assert!(forward.answers(NodeId(2), &message));
+        }
+        assert!(!forward.calls(NodeId(2), Incarnation(1), &message), "at the limit");
+        assert!(!forward.answers(NodeId(3), &[]));
+        assert!(inbox.done_with(message.len()).is_empty() && inbox.done_with(message.len()).is_empty());
+        assert_eq!(inbox.done_with(message.len()), BTreeSet::from([NodeId(2), NodeId(3)]));
+        assert!(inbox.done_with(message.len()).is_empty() && forward.answers(NodeId(2), &message));
+    }
+
+    #[test]
+    fn a_node_is_away_until_it_leads() {
+        let (forward, _inbox) = connect();
+        assert!(forward.is_away());
+        forward.lead(Leadership::Here);
+        assert!(!forward.is_away());
+        forward.lead(Leadership::Unknown);
+        assert!(forward.is_away());
+    }
+}

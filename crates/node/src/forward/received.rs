@@ -1,0 +1,323 @@
+//! The side that leads: calls of clients that are connected to other nodes, and their answers on
+//! the way back.
+//!
+//! Owns which connection of which node a number of this node stands for. Promises that a node that
+//! is gone leaves nothing behind, and that nothing of a message that cannot be read is executed.
+
+use crate::forward::batch::{self, CallItem, Header, Malformed};
+use crate::forward::link::{Kind, Link};
+use crate::work::Outstanding;
+use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES};
+use ferrite_base::{ErrorKind, Incarnation, NodeId, UserError, memory};
+use ferrite_partition::AnswerBatch;
+use ferrite_partition::cancel::Cancel;
+use ferrite_wire::invocation::Invocation;
+use ferrite_wire::response;
+use std::collections::{HashMap, VecDeque};
+
+/// What executes calls here. Each gets one answer, under its connection's number.
+pub trait Execute {
+    /// Another node's connection is that number here. `connection`: its number there.
+    fn admit(&mut self, connection: u64, trusted: bool) -> u64;
+    fn call(&mut self, connection: u64, body: &[u8]);
+    /// The connection's calls up to now are not wanted any more.
+    fn cancel(&mut self, connection: u64, cancel: Cancel);
+    /// None of the connection's calls is left.
+    fn forget(&mut self, connection: u64);
+    fn taken(&mut self, work: Outstanding);
+    fn answered(&mut self, work: Outstanding);
+}
+
+/// A connection of another node.
+struct Remote {
+    node: NodeId,
+    /// Its number there.
+    connection: u64,
+    outstanding: Outstanding,
+    /// Something of it is listed to be cancelled.
+    listed: bool,
+    /// Nobody waits for its answers.
+    gone: bool,
+}
+
+/// A node whose clients call.
+struct Origin {
+    incarnation: Incarnation,
+    session: u64,
+    /// Of the next message, there and back.
+    number: u32,
+    answers_number: u32,
+    /// Nothing more is taken of the session.
+    over: bool,
+    /// By what its messages say: the connection's number there, and whether it is trusted.
+    connections: HashMap<(u64, bool), u64>,
+    /// Messages that wait to be sent; more is added to the last.
+    answers: VecDeque<Vec<u8>>,
+}
+
+impl Origin {
+    fn new(incarnation: Incarnation, session: u64) -> Origin {
+        Origin {
+            incarnation,
+            session,
+            number: 0,
+            answers_number: 0,
+            over: false,
+            connections: HashMap::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    /// The message that the next `bytes` go into.
+    fn message(&mut self, bytes: usize) -> &mut Vec<u8> {
+        let fits = self.answers.back().is_some_and(|last| last.len() + bytes <= FORWARD_MESSAGE_BYTES);
+        if !fits {
+            let mut message = Vec::new();
+            batch::begin(&mut message, Header { session: self.session, number: self.answers_number });
+            self.answers_number += 1;
+            self.answers.push_back(message);
+        }
+        self.answers.back_mut().expect("there is one now")
+    }
+
+    fn answer(&mut self, connection: u64, frames: &[u8]) {
+        batch::put_answers(self.message(frames.len()), connection, frames);
+        memory::answers_changed(frames.len() as isize);
+    }
+}
+
+/// What answers take in a message, as it was counted: all but its frames is little.
+fn counted(message: &[u8]) -> isize {
+    let (_, items) = batch::answers(message).expect("it was written here");
+    let bytes = |item| match item {
+        batch::AnswerItem::Answers { frames, .. } => frames.len() as isize,
+        batch::AnswerItem::Refused => 0,
+    };
+    items.map(bytes).sum()
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let left: isize = self.answers.iter().map(|message| counted(message)).sum();
+        memory::answers_changed(-left);
+    }
+}
+
+#[derive(Default)]
+pub struct Received {
+    origins: HashMap<NodeId, Origin>,
+    /// By their numbers here.
+    remotes: HashMap<u64, Remote>,
+}
+
+#[cold]
+fn does_not_lead() -> UserError {
+    let text = "the node that the call was passed to does not lead any more: nothing was executed";
+    UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint("try again")
+}
+
+impl Received {
+    /// Takes a message of calls. Unless this node `leads`, they are refused: no call goes further
+    /// than to one other node.
+    pub fn calls(
+        &mut self,
+        from: (NodeId, Incarnation),
+        message: &[u8],
+        leads: bool,
+        execute: &mut dyn Execute,
+    ) -> Result<(), Malformed> {
+        let (node, incarnation) = from;
+        let (header, items) = match batch::calls(message) {
+            Ok(read) => read,
+            Err(error) => {
+                self.refuse(node, execute);
+                return Err(error);
+            }
+        };
+        if self.origins.get(&node).is_none_or(|origin| {
+            origin.incarnation < incarnation || (origin.incarnation == incarnation && origin.session < header.session)
+        }) {
+            self.lost(node, execute);
+            self.origins.insert(node, Origin::new(incarnation, header.session));
+        }
+        let origin = self.origins.get_mut(&node).expect("there is one now");
+        if origin.over || origin.session != header.session || origin.incarnation != incarnation {
+            return Ok(());
+        }
+        if origin.number != header.number {
+            self.refuse(node, execute);
+            return Err(Malformed("a message of calls is missing"));
+        }
+        origin.number += 1;
+        for item in items {
+            match item {
+                CallItem::Call { connection, trusted, body } => {
+                    if let Err(error) = self.call(node, (connection, trusted), body, leads, execute) {
+                        self.refuse(node, execute);
+                        return Err(error);
+                    }
+                }
+                CallItem::Cancel { connection, cancel } => {
+                    for trusted in [false, true] {
+                        self.cancel(node, (connection, trusted), cancel, execute);
+                    }
+                }
+                CallItem::End => {
+                    self.finish(node, execute);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        node: NodeId,
+        connection: (u64, bool),
+        body: &[u8],
+        leads: bool,
+        execute: &mut dyn Execute,
+    ) -> Result<(), Malformed> {
+        let origin = self.origins.get_mut(&node).expect("its message is read");
+        if !leads {
+            let handle = match Invocation::parse(body) {
+                Ok(invocation) => Some(invocation.handle),
+                Err(error) => error.handle,
+            };
+            let mut answer = Vec::new();
+            let handle = handle.ok_or(Malformed("a call has no handle"))?;
+            response::write_error(&mut answer, handle, &does_not_lead());
+            origin.answer(connection.0, &answer);
+            return Ok(());
+        }
+        let known = origin.connections.get(&connection).copied();
+        let number = match known {
+            Some(number) => number,
+            None if origin.connections.len() >= FORWARD_CONNECTIONS_MAX => {
+                return Err(Malformed("calls come from more connections than a node has"));
+            }
+            None => {
+                let number = execute.admit(connection.0, connection.1);
+                origin.connections.insert(connection, number);
+                let (connection, outstanding) = (connection.0, Outstanding::default());
+                let remote = Remote { node, connection, outstanding, listed: false, gone: false };
+                assert!(self.remotes.insert(number, remote).is_none(), "no two connections have one number");
+                number
+            }
+        };
+        let work = Outstanding { calls: 1, bytes: body.len() };
+        self.remotes.get_mut(&number).expect("each connection is there").outstanding += work;
+        execute.taken(work);
+        execute.call(number, body);
+        Ok(())
+    }
+
+    fn cancel(&mut self, node: NodeId, connection: (u64, bool), cancel: Cancel, execute: &mut dyn Execute) {
+        let origin = self.origins.get_mut(&node).expect("its message is read");
+        let Some(&number) = origin.connections.get(&connection) else { return };
+        if cancel == Cancel::Gone {
+            origin.connections.remove(&connection);
+            return self.gone(number, execute);
+        }
+        let remote = self.remotes.get_mut(&number).expect("each connection is there");
+        if remote.outstanding.calls > 0 {
+            remote.listed = true;
+            execute.cancel(number, cancel);
+        }
+    }
+
+    fn gone(&mut self, number: u64, execute: &mut dyn Execute) {
+        let remote = self.remotes.get_mut(&number).expect("each connection is there");
+        if remote.outstanding.calls == 0 {
+            self.remotes.remove(&number);
+            execute.forget(number);
+        } else {
+            remote.gone = true;
+            execute.cancel(number, Cancel::Gone);
+        }
+    }
+
+    /// Nobody waits for answers of the session, and nothing more is taken of it.
+    fn finish(&mut self, node: NodeId, execute: &mut dyn Execute) {
+        let Some(origin) = self.origins.get_mut(&node) else { return };
+        origin.over = true;
+        let left: isize = origin.answers.drain(..).map(|message| counted(&message)).sum();
+        memory::answers_changed(-left);
+        for (_, number) in std::mem::take(&mut origin.connections) {
+            self.gone(number, execute);
+        }
+    }
+
+    /// The same, and the node is told. What was answered before still goes.
+    fn refuse(&mut self, node: NodeId, execute: &mut dyn Execute) {
+        let Some(origin) = self.origins.get_mut(&node) else { return };
+        if !origin.over {
+            let answers = std::mem::take(&mut origin.answers);
+            self.finish(node, execute);
+            let origin = self.origins.get_mut(&node).expect("it was just there");
+            origin.answers = answers;
+            batch::put_refused(origin.message(1));
+        }
+    }
+
+    /// What came from the node, or was sent to it, may be lost: nobody there waits any more.
+    pub fn lost(&mut self, node: NodeId, execute: &mut dyn Execute) {
+        self.finish(node, execute);
+        self.origins.remove(&node);
+    }
+
+    /// Answers of calls that came from other nodes.
+    pub fn answered(&mut self, answers: &AnswerBatch, execute: &mut dyn Execute) {
+        let (mut start, mut work) = (0, Outstanding::default());
+        for run in &answers.runs {
+            let frames = &answers.bytes[start..run.end as usize];
+            start = run.end as usize;
+            let remote = self.remotes.get_mut(&run.connection).expect("a connection is kept while it has calls");
+            let before = remote.outstanding;
+            remote.outstanding.answered(run.calls as usize);
+            work += before - remote.outstanding;
+            let done = remote.outstanding.calls == 0;
+            if remote.gone {
+                if done {
+                    self.remotes.remove(&run.connection);
+                    execute.forget(run.connection);
+                }
+                continue;
+            }
+            if done && std::mem::take(&mut remote.listed) {
+                execute.forget(run.connection);
+            }
+            let origin = self.origins.get_mut(&remote.node).expect("whoever is not gone has a session");
+            origin.answer(remote.connection, frames);
+        }
+        execute.answered(work);
+    }
+
+    /// Sends what there is room for. True: something waits still.
+    pub fn send(&mut self, link: &dyn Link) -> bool {
+        let mut waits = false;
+        for (node, origin) in &mut self.origins {
+            while !origin.answers.is_empty() {
+                // Where there is no way, the loss will be told.
+                if link.waiting(*node).is_none_or(|waiting| waiting >= FORWARD_AHEAD_BYTES) {
+                    waits = true;
+                    break;
+                }
+                let message = origin.answers.pop_front().expect("it is not empty");
+                memory::answers_changed(-counted(&message));
+                if !link.send(*node, Kind::Answers, message) {
+                    // The way was lost just now; the gap would say so, too.
+                    break;
+                }
+            }
+        }
+        waits
+    }
+
+    /// How many connections of other nodes are known.
+    #[cfg(test)]
+    pub fn remote_count(&self) -> usize {
+        self.remotes.len()
+    }
+}

@@ -1,0 +1,371 @@
+//! The side where the clients are: calls that wait to be sent to the node that leads, and those
+//! that were sent and are not answered.
+//!
+//! Promises one answer to each call that it takes. Those that were sent when the way is lost, or
+//! when another node leads, are answered *unknown*: they may have been executed. Those that were
+//! not are sent to whoever leads next, in their order, or refused after a while.
+
+use crate::forward::batch::{self, AnswerItem, CALL_BYTES, Header, Malformed};
+use crate::forward::link::{Batch, Call, Destination, Kind, Link};
+use crate::work::Outstanding;
+use ferrite_base::limits::{
+    FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_WAIT,
+};
+use ferrite_base::{ErrorKind, NodeId, UserError};
+use ferrite_partition::cancel::Cancel;
+use ferrite_partition::{AnswerBatch, MailboxHandle};
+use ferrite_wire::{frame, response};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
+
+/// Calls of one handle of one connection that were sent: mostly one, but a client may use a handle
+/// again.
+struct Sent {
+    mailbox: usize,
+    work: Outstanding,
+    sent_micros: i64,
+}
+
+struct Queued {
+    batch: Batch,
+    /// The first that waits still.
+    next: usize,
+    came: Instant,
+}
+
+/// Answers on their way to one mailbox.
+type Ready = Vec<AnswerBatch>;
+
+#[derive(Default)]
+pub struct Window {
+    destination: Option<Destination>,
+    /// Since when nothing can be sent.
+    stranded: Option<Instant>,
+    session: u64,
+    /// Of the next message, there and back.
+    number: u32,
+    answers_number: u32,
+    sent: HashMap<(u64, i64), Sent>,
+    outstanding: Outstanding,
+    /// Connections of which the other node has heard in this session.
+    told: HashSet<u64>,
+    cancels: Vec<u8>,
+    queue: VecDeque<Queued>,
+    mailboxes: Vec<MailboxHandle>,
+}
+
+#[cold]
+fn unknown(reason: &str) -> UserError {
+    let text = format!("{reason} before the answer came: the call may have been executed, or may not");
+    UserError::new(ErrorKind::OutcomeUnknown, "08007", text).with_hint("look whether it took place")
+}
+
+#[cold]
+fn unreachable() -> UserError {
+    let text = "no node that leads can be reached: the call was not executed";
+    UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint("try again")
+}
+
+impl Window {
+    pub fn take(&mut self, batch: Batch, now: Instant) {
+        self.queue.push_back(Queued { batch, next: 0, came: now });
+    }
+
+    /// Calls that were sent and are not answered.
+    #[cfg(test)]
+    pub fn outstanding(&self) -> Outstanding {
+        self.outstanding
+    }
+
+    /// Whether something waits to be sent.
+    pub fn has_waiting(&self) -> bool {
+        !self.queue.is_empty() || !self.cancels.is_empty()
+    }
+
+    /// The node to which calls go from now on. With another one, or none, those that are under way
+    /// get no answer of the former one.
+    pub fn lead(&mut self, destination: Option<Destination>, link: &dyn Link) {
+        if destination == self.destination {
+            return;
+        }
+        if let Some(former) = self.destination {
+            if !self.told.is_empty() {
+                let mut message = self.begin();
+                batch::put_end(&mut message);
+                // Where it does not arrive, the way is lost, which says the same.
+                link.send(former.node, Kind::Calls, message);
+            }
+            self.end_session("another node leads, or none,");
+        }
+        self.destination = destination;
+    }
+
+    /// What was sent to the node, or came from it, may be lost.
+    pub fn lost(&mut self, node: NodeId) {
+        if self.destination.is_some_and(|destination| destination.node == node) {
+            self.end_session("the connection to the node that leads was lost");
+        }
+    }
+
+    /// Those that wait; none does afterwards. Without the calls that were sent before.
+    pub fn take_back(&mut self) -> impl Iterator<Item = Batch> {
+        std::mem::take(&mut self.queue).into_iter().map(|mut queued| {
+            queued.batch.calls.drain(..queued.next);
+            queued.batch
+        })
+    }
+
+    fn begin(&self) -> Vec<u8> {
+        let mut message = Vec::new();
+        batch::begin(&mut message, Header { session: self.session, number: self.number });
+        message
+    }
+
+    fn end_session(&mut self, reason: &str) {
+        self.session += 1;
+        (self.number, self.answers_number) = (0, 0);
+        self.told.clear();
+        self.cancels.clear();
+        self.outstanding = Outstanding::default();
+        if self.sent.is_empty() {
+            return;
+        }
+        let (mut ready, error) = (self.ready(), unknown(reason));
+        for ((connection, handle), sent) in self.sent.drain() {
+            let answers = &mut ready[sent.mailbox];
+            for _ in 0..sent.work.calls {
+                response::write_error(&mut answers.bytes, handle, &error);
+                answers.finish_answer(connection);
+            }
+        }
+        self.deliver(ready);
+    }
+
+    fn ready(&self) -> Ready {
+        self.mailboxes.iter().map(|_| AnswerBatch::default()).collect()
+    }
+
+    fn deliver(&self, ready: Ready) {
+        for (mailbox, answers) in self.mailboxes.iter().zip(ready) {
+            if !answers.runs.is_empty() {
+                mailbox.deliver(answers);
+            }
+        }
+    }
+
+    /// Hands on a message of answers. Those of calls that nobody made here, or that were answered
+    /// already, are dropped.
+    pub fn answers(&mut self, from: NodeId, message: &[u8]) -> Result<(), Malformed> {
+        if self.destination.is_none_or(|destination| destination.node != from) {
+            return Ok(());
+        }
+        let taken = self.take_answers(message);
+        if taken.is_err() {
+            self.end_session("the node that leads has sent what cannot be read");
+        }
+        taken
+    }
+
+    fn take_answers(&mut self, message: &[u8]) -> Result<(), Malformed> {
+        let (header, items) = batch::answers(message)?;
+        if header.session != self.session {
+            // Late: these calls were answered.
+            return Ok(());
+        }
+        if header.number != self.answers_number {
+            return Err(Malformed("a message of answers is missing"));
+        }
+        self.answers_number += 1;
+        let (mut ready, mut outcome, mut refused) = (self.ready(), Ok(()), false);
+        for item in items {
+            match item {
+                AnswerItem::Answers { connection, frames } => {
+                    outcome = outcome.and(self.take_frames(connection, frames, &mut ready));
+                }
+                AnswerItem::Refused => refused = true,
+            }
+        }
+        self.deliver(ready);
+        if refused {
+            self.end_session("the node that leads has given up what came from here");
+        }
+        outcome
+    }
+
+    fn take_frames(&mut self, connection: u64, mut frames: &[u8], ready: &mut Ready) -> Result<(), Malformed> {
+        while !frames.is_empty() {
+            let whole = frame::split(frames).ok().flatten();
+            let (length, body) = whole.ok_or(Malformed("an answer is not a whole frame"))?;
+            let handle = body.get(1..9).ok_or(Malformed("an answer has no handle"))?;
+            let handle = i64::from_be_bytes(handle.try_into().expect("eight bytes"));
+            if let Some((mailbox, sent_micros)) = self.answered(connection, handle) {
+                let answers = &mut ready[mailbox];
+                if answers.runs.is_empty() {
+                    answers.sent_micros = sent_micros;
+                }
+                answers.bytes.extend_from_slice(&frames[..length]);
+                answers.finish_answer(connection);
+            }
+            frames = &frames[length..];
+        }
+        Ok(())
+    }
+
+    /// Takes one call out. None: there is none.
+    fn answered(&mut self, connection: u64, handle: i64) -> Option<(usize, i64)> {
+        let sent = self.sent.get_mut(&(connection, handle))?;
+        let (found, before) = ((sent.mailbox, sent.sent_micros), sent.work);
+        sent.work.answered(1);
+        let less = before - sent.work;
+        if sent.work.calls == 0 {
+            self.sent.remove(&(connection, handle));
+        }
+        self.outstanding = self.outstanding - less;
+        Some(found)
+    }
+
+    /// Calls of a connection are not wanted any more. Those that wait here are answered with
+    /// `error`; the node that leads is told of the others.
+    pub fn cancel(&mut self, connection: u64, cancel: Cancel, error: &UserError) {
+        let meant = |call: &Call| {
+            call.connection == connection
+                && match cancel {
+                    Cancel::Gone => true,
+                    // What does not take long is still answered.
+                    Cancel::Ended => false,
+                    Cancel::Calls { handle, .. } => handle.is_none_or(|handle| handle == call.handle),
+                }
+        };
+        for queued in &mut self.queue {
+            let mut position = 0;
+            let (next, mailbox) = (queued.next, &queued.batch.mailbox);
+            queued.batch.calls.retain(|call| {
+                position += 1;
+                let stays = position <= next || !meant(call);
+                if !stays {
+                    refuse(mailbox, call, error);
+                }
+                stays
+            });
+        }
+        self.queue.retain(|queued| queued.next < queued.batch.calls.len());
+        // More of them than one message takes is no use to anybody; that a connection is gone is
+        // said always, and once.
+        let told = match cancel {
+            Cancel::Gone => self.told.remove(&connection),
+            _ => self.told.contains(&connection) && self.cancels.len() < FORWARD_MESSAGE_BYTES,
+        };
+        if told {
+            batch::put_cancel(&mut self.cancels, connection, cancel);
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.outstanding.calls < FORWARD_CALLS_MAX && self.outstanding.bytes < FORWARD_BYTES_MAX
+    }
+
+    /// Sends what may be sent.
+    pub fn send(&mut self, link: &dyn Link, now: Instant) {
+        while !self.cancels.is_empty() || (!self.queue.is_empty() && self.has_room()) {
+            let waiting = self.destination.and_then(|destination| link.waiting(destination.node));
+            let (Some(to), Some(waiting)) = (self.destination, waiting) else {
+                self.stranded.get_or_insert(now);
+                return;
+            };
+            self.stranded = None;
+            if waiting >= FORWARD_AHEAD_BYTES {
+                return;
+            }
+            let mut message = self.begin();
+            message.extend_from_slice(&self.cancels);
+            let count = self.fill(&mut message);
+            if !link.send(to.node, Kind::Calls, message) {
+                // Nothing of it was written: it waits on, and the loss will be told.
+                self.stranded.get_or_insert(now);
+                return;
+            }
+            self.number += 1;
+            self.cancels.clear();
+            self.note_sent(count);
+        }
+        if self.destination.is_none() {
+            self.stranded.get_or_insert(now);
+        }
+    }
+
+    /// Appends calls in their order, at least one if there is room for any; how many.
+    fn fill(&self, message: &mut Vec<u8>) -> usize {
+        let mut sum = self.outstanding;
+        let mut count = 0;
+        for queued in &self.queue {
+            for call in &queued.batch.calls[queued.next..] {
+                let body = queued.batch.body(call);
+                let fits = message.len() + CALL_BYTES + body.len() <= FORWARD_MESSAGE_BYTES || count == 0;
+                if !fits || sum.calls >= FORWARD_CALLS_MAX || sum.bytes >= FORWARD_BYTES_MAX {
+                    return count;
+                }
+                batch::put_call(message, call.connection, call.trusted, body);
+                sum += Outstanding { calls: 1, bytes: body.len() };
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The first `count` that waited were sent.
+    fn note_sent(&mut self, mut count: usize) {
+        while count > 0 {
+            let queued = self.queue.front_mut().expect("what was sent has waited");
+            let mailbox = number_of(&mut self.mailboxes, &queued.batch.mailbox);
+            let most = count.min(queued.batch.calls.len() - queued.next);
+            for call in &queued.batch.calls[queued.next..queued.next + most] {
+                let work = Outstanding { calls: 1, bytes: (call.end - call.start) as usize };
+                self.outstanding += work;
+                self.told.insert(call.connection);
+                let anew = || Sent { mailbox, work: Outstanding::default(), sent_micros: queued.batch.sent_micros };
+                self.sent.entry((call.connection, call.handle)).or_insert_with(anew).work += work;
+            }
+            queued.next += most;
+            count -= most;
+            if queued.next == queued.batch.calls.len() {
+                self.queue.pop_front();
+            }
+        }
+    }
+
+    /// Refuses what has waited too long for somebody to lead, or for the way to it.
+    pub fn tick(&mut self, now: Instant) {
+        let Some(since) = self.stranded else { return };
+        while let Some(first) = self.queue.front()
+            && now.duration_since(since.max(first.came)) >= FORWARD_WAIT
+        {
+            let queued = self.queue.pop_front().expect("it was looked at");
+            let error = unreachable();
+            queued.batch.calls[queued.next..].iter().for_each(|call| refuse(&queued.batch.mailbox, call, &error));
+        }
+    }
+
+    /// Nothing is sent any more: what waits is refused, and what was sent stays unknown.
+    pub fn end(&mut self) {
+        for batch in self.take_back() {
+            batch.calls.iter().for_each(|call| refuse(&batch.mailbox, call, &unreachable()));
+        }
+        self.end_session("this node stopped");
+    }
+}
+
+fn number_of(mailboxes: &mut Vec<MailboxHandle>, mailbox: &MailboxHandle) -> usize {
+    // There are as many as network threads.
+    let same = |known: &MailboxHandle| std::ptr::addr_eq(&raw const **known, &raw const **mailbox);
+    mailboxes.iter().position(same).unwrap_or_else(|| {
+        mailboxes.push(mailbox.clone());
+        mailboxes.len() - 1
+    })
+}
+
+fn refuse(mailbox: &MailboxHandle, call: &Call, error: &UserError) {
+    let mut answers = AnswerBatch::default();
+    response::write_error(&mut answers.bytes, call.handle, error);
+    answers.finish_answer(call.connection);
+    mailbox.deliver(answers);
+}

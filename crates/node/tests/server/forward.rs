@@ -1,0 +1,249 @@
+//! Clients of nodes that do not lead: whatever they call is answered as the node that leads would.
+
+use crate::common::raw::Raw;
+use crate::common::{Db, connect, options, start, text_of, wait_for};
+use crate::endless::ENDLESS;
+use ferrite_client::{CallFuture, ClientError, Status};
+use ferrite_node::{ClusterOptions, Server};
+use ferrite_value::OwnedValue;
+use ferrite_wire::{Response, handles};
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener};
+use tempfile::TempDir;
+
+const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, s VARCHAR(1000000), PRIMARY KEY (id));
+    PARTITION TABLE t ON COLUMN id;
+    CREATE TABLE account (id BIGINT NOT NULL, balance BIGINT, PRIMARY KEY (id));
+    PARTITION TABLE account ON COLUMN id;
+    CREATE PROCEDURE Put PARTITION ON TABLE t COLUMN id AS INSERT INTO t VALUES (?, ?);
+    CREATE PROCEDURE Get PARTITION ON TABLE t COLUMN id AS SELECT s FROM t WHERE id = ?;
+    CREATE PROCEDURE Count AS SELECT COUNT(*) FROM t;";
+
+/// Nodes of one cluster, which the first leads.
+struct Nodes {
+    servers: Vec<Option<Server>>,
+    _dir: TempDir,
+}
+
+impl Nodes {
+    fn start(count: usize) -> Nodes {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let held: Vec<TcpListener> =
+            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+        let hosts: Vec<SocketAddr> = held.iter().map(|held| held.local_addr().expect("it has an address")).collect();
+        drop(held);
+        let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+        let servers = std::thread::scope(|scope| {
+            let begin = |host: &SocketAddr| {
+                let mut options = options(&dir.path().join(host.port().to_string()), 3);
+                std::fs::create_dir_all(options.dir.parent().expect("it has one")).expect("a directory");
+                let (hosts, listen) = (names.clone(), Some(*host));
+                options.cluster = ClusterOptions { hosts, kfactor: 1, listen, ..ClusterOptions::default() };
+                scope.spawn(move || start(options))
+            };
+            let starting: Vec<_> = hosts.iter().map(begin).collect();
+            starting.into_iter().map(|thread| Some(thread.join().expect("it starts"))).collect()
+        });
+        Nodes { servers, _dir: dir }
+    }
+
+    fn node(&self, place: usize) -> &Server {
+        self.servers[place].as_ref().expect("it runs")
+    }
+
+    fn db(&self, place: usize) -> Db {
+        connect(self.node(place))
+    }
+
+    fn stop(&mut self, place: usize) {
+        self.servers[place].take().expect("it runs").stop().expect("its log is closed");
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // All at once: nobody waits for one that is gone.
+        std::thread::scope(|scope| {
+            self.servers.drain(..).flatten().for_each(|server| drop(scope.spawn(move || server.stop())));
+        });
+    }
+}
+
+#[test]
+fn any_node_takes_any_call_and_a_change_of_leader_loses_none() {
+    let mut nodes = Nodes::start(3);
+    let (leader, two, three) = (nodes.db(0), nodes.db(1), nodes.db(2));
+    // Also a schema change; and what it made is seen through every node at once.
+    three.sql(TABLES);
+    let has_table = |db: &Db| {
+        let tables = &db.call("@SystemCatalog", ("TABLES",)).tables[0];
+        tables.rows.iter().any(|row| row.iter().any(|cell| *cell == OwnedValue::Text("ACCOUNT".into())))
+    };
+    assert!(has_table(&two) && has_table(&three));
+    for (id, db) in (0..).zip([&leader, &two, &three]) {
+        db.call("Put", (id, "x"));
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), id + 1);
+        assert_eq!(db.call("Count", ()).scalar(), Some(id + 1));
+        db.call("@Ping", ());
+        db.call("@Quiesce", ());
+    }
+    // Errors are the leader's, to the word.
+    for (procedure, id) in [("Put", 1i64), ("NoSuch", 1)] {
+        let said =
+            |db: &Db| (db.fail(procedure, (id, "x")).status(), text_of(&db.fail(procedure, (id, "x"))).to_owned());
+        assert_eq!(said(&two), said(&leader), "{procedure}");
+    }
+    for text in ["SELECT * FROM nosuch", "INSERT INTO t VALUES (1, 'x')", "SELEC"] {
+        assert_eq!(text_of(&two.fail("@AdHoc", (text,))), text_of(&leader.fail("@AdHoc", (text,))));
+    }
+    two.fails("@NoSuch", (), Status::UnexpectedFailure, "@NoSuch was not found");
+    // Answers larger than a message.
+    let wide = "y".repeat(900_000);
+    (10..15i64).for_each(|id| drop(three.call("Put", (id, wide.as_str()))));
+    let rows = two.sql("SELECT id, s FROM t WHERE id >= 10 ORDER BY id");
+    assert_eq!(rows.tables[0].rows.len(), 5);
+    assert!(rows.tables[0].rows.iter().all(|row| row[1] == OwnedValue::Text(wide.as_str().into())));
+    // Many at once, of several connections.
+    let calls: Vec<(i64, CallFuture)> =
+        (1_000..6_000i64).map(|id| (id, [&leader, &two, &three][id as usize % 3].0.call("Put", (id, "z")))).collect();
+    for (id, call) in calls {
+        call.wait().unwrap_or_else(|error| panic!("{id}: {error}"));
+    }
+    assert_eq!(three.scalar("SELECT COUNT(*) FROM t WHERE id >= 1000"), 5_000);
+
+    cancels(&nodes, &leader);
+    let before = topology(&nodes, &[0, 1, 2]);
+    assert_eq!(before.leader, "1");
+    let mut subscriber = Raw::connect(nodes.node(2).address());
+    subscriber.call("@Subscribe", 1, &("TOPOLOGY",));
+    assert_eq!(subscriber.answer().map(|answer| answer.0), Some(1));
+
+    // The leader stops while clients of the others call: what is refused was not executed, and what
+    // was acknowledged is there.
+    let calls: Vec<(i64, CallFuture)> =
+        (10_000..14_000i64).map(|id| (id, [&two, &three][id as usize % 2].0.call("Put", (id, "z")))).collect();
+    nodes.stop(0);
+    let (mut done, mut unknown, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+    for (id, call) in calls {
+        match call.wait() {
+            Ok(_) => done.push(id),
+            Err(error) if error.is_outcome_unknown() => unknown.push(id),
+            Err(ClientError::Failed(response)) => {
+                assert_eq!(response.status(), Some(Status::ServerUnavailable), "{}", text_of(&response));
+                refused.push(id);
+            }
+            Err(error) => panic!("{id}: {error}"),
+        }
+    }
+    for db in [&two, &three] {
+        wait_for("another leader", || db.0.call_blocking("Count", ()).is_ok());
+        let there = |id: i64| !db.call("Get", (id,)).tables[0].rows.is_empty();
+        assert!(done.iter().all(|id| there(*id)) && !refused.iter().any(|id| there(*id)));
+    }
+    assert_eq!(done.len() + unknown.len() + refused.len(), 4_000);
+    // Whoever subscribed is told of the new leader, and all nodes name the same.
+    loop {
+        let body = subscriber.frame().expect("a push");
+        let response = Response::parse(&body).expect("well-formed");
+        let names_another = response.handle == handles::TOPOLOGY_PUSH && leader_of(&response) != "1";
+        if names_another {
+            break;
+        }
+    }
+    let after = topology(&nodes, &[1, 2]);
+    assert!(after.leader != "1" && after.addresses == before.addresses, "{after:?}");
+}
+
+#[derive(PartialEq, Debug)]
+struct Topology {
+    leader: String,
+    /// By host id.
+    addresses: Vec<(i64, String)>,
+}
+
+/// The host that leads all partitions and transactions over several.
+fn leader_of(response: &Response<'_>) -> String {
+    let sites = response.tables().next().expect("two tables").expect("well-formed").to_owned_table().expect("rows");
+    let hosts: BTreeSet<&str> = sites
+        .rows
+        .iter()
+        .map(|row| match &row[2] {
+            OwnedValue::Text(leader) => leader.split(':').next().expect("a host"),
+            other => panic!("not a text: {other:?}"),
+        })
+        .collect();
+    assert_eq!(hosts.len(), 1, "{hosts:?}");
+    hosts.first().map(|host| (*host).to_owned()).expect("one")
+}
+
+/// What all these nodes say, once they agree.
+fn topology(nodes: &Nodes, places: &[usize]) -> Topology {
+    let said = |place: usize| {
+        let (mut raw, db) = (Raw::connect(nodes.node(place).address()), nodes.db(place));
+        raw.call("@Statistics", 1, &("TOPO", 0i32));
+        let body = raw.frame().expect("an answer");
+        let leader = leader_of(&Response::parse(&body).expect("well-formed"));
+        let overview = db.call("@SystemInformation", ("OVERVIEW",));
+        let text = |cell: &OwnedValue| match cell {
+            OwnedValue::Text(text) => text.to_string(),
+            other => format!("{other:?}"),
+        };
+        let mut addresses: Vec<(i64, String)> = overview.tables[0]
+            .rows
+            .iter()
+            .filter(|row| ["IPADDRESS", "CLIENTPORT", "STARTTIME"].contains(&text(&row[1]).as_str()))
+            .filter_map(|row| match row[0] {
+                OwnedValue::Integer(host) if text(&row[1]) != "STARTTIME" => Some((host, text(&row[2]))),
+                // The same on all nodes, whichever says it.
+                _ => Some((0, text(&row[2]))),
+            })
+            .collect();
+        addresses.sort();
+        Topology { leader, addresses }
+    };
+    let mut all: Vec<Topology> = Vec::new();
+    wait_for("the nodes to agree", || {
+        all = places.iter().map(|place| said(*place)).collect();
+        all.windows(2).all(|two| two[0] == two[1])
+    });
+    all.pop().expect("there are nodes")
+}
+
+/// A call through the second node, cancelled there, or by the end of its connection.
+fn cancels(nodes: &Nodes, leader: &Db) {
+    let long_reads = || {
+        let row = &leader.call("@Statistics", ("LONGREADS", 0i32)).tables[0].rows[0];
+        match row[4] {
+            OwnedValue::Integer(running) => running,
+            ref other => panic!("{other:?}"),
+        }
+    };
+    (0..300i64).for_each(|id| drop(leader.call("ACCOUNT.insert", (id, 1_000i64))));
+    let (mut raw, number) = Raw::connect_numbered(nodes.node(1).address());
+    let mut other = Raw::connect(nodes.node(1).address());
+    for by_other in [false, true] {
+        raw.call("@AdHoc", 7, &(ENDLESS,));
+        wait_for("the query to run", || long_reads() == 1);
+        match by_other {
+            true => {
+                other.call("@Cancel", 8, &(number, 7i64));
+                assert_eq!(other.answer().map(|answer| answer.0), Some(8));
+            }
+            false => raw.call("@Cancel", 8, &()),
+        }
+        // That of `@Cancel` may come before or after.
+        let mut answers = vec![raw.answer().expect("an answer")];
+        if !by_other {
+            answers.push(raw.answer().expect("an answer"));
+        }
+        answers.retain(|answer| answer.0 != 8);
+        let [(handle, status, text)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!((*handle, *status), (7, Status::GracefulFailure.code()), "{text}");
+        assert!(text.contains("it was cancelled"), "{text}");
+        wait_for("the thread to be free", || long_reads() == 0);
+    }
+    raw.call("@AdHoc", 7, &(ENDLESS,));
+    wait_for("the query to run", || long_reads() == 1);
+    drop(raw);
+    wait_for("the thread to be free", || long_reads() == 0);
+}
