@@ -58,6 +58,8 @@ pub(crate) struct Kept {
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
     causes: Sender<Cause>,
+    /// Of the nodes that may become members, the one that a leader was last told of.
+    pub offered: Option<NodeId>,
 }
 
 impl Kept {
@@ -70,7 +72,16 @@ impl Kept {
         around: &mut dyn Around,
     ) -> Kept {
         let here = start.here;
-        let mut kept = Kept { group, here, parties, role: Role::Broken, todo: VecDeque::new(), replaced: None, causes };
+        let mut kept = Kept {
+            group,
+            here,
+            parties,
+            role: Role::Broken,
+            todo: VecDeque::new(),
+            replaced: None,
+            causes,
+            offered: None,
+        };
         kept.begin_to_copy(start, around);
         kept
     }

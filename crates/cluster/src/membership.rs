@@ -15,20 +15,79 @@ fn process(id: NodeId, node: &Node) -> Member {
     Member { node: id, incarnation: node.incarnation }
 }
 
-/// To be called for each word of the metadata; the group hears what it knows already without harm.
-pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State) {
+/// A restarted process, or one that has said that it stops, acknowledges nothing more.
+fn is_gone(state: &State, member: &Member) -> bool {
+    let node = state.nodes().get(&member.node);
+    node.is_none_or(|node| node.presence != Presence::Running || node.incarnation != member.incarnation)
+}
+
+/// How many members there should be beside those that are there, and who may become one.
+fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
     let members = kept.configuration.members();
-    // A restarted process, or one that has said that it stops, acknowledges nothing more.
-    let is_gone = |member: &&Member| {
-        let node = state.nodes().get(&member.node);
-        node.is_none_or(|node| node.presence != Presence::Running || node.incarnation != member.incarnation)
-    };
-    members.iter().filter(is_gone).for_each(|member| leader.gone(*member));
-    let lacking = wanted(state).saturating_sub(members.len() - members.iter().filter(is_gone).count());
+    let there = members.iter().filter(|member| !is_gone(state, member)).count();
     let may_join = |(id, node): (&NodeId, &Node)| {
         let joins = node.kind == Kind::Data && node.presence == Presence::Running;
         let process = process(*id, node);
         (joins && !members.contains(&process)).then_some(process)
     };
-    state.nodes().iter().filter_map(may_join).take(lacking).for_each(|learner| leader.learner(learner));
+    (wanted(state).saturating_sub(there), state.nodes().iter().filter_map(may_join).collect())
+}
+
+/// To be called for each word of the metadata, before the group is told its configuration: who
+/// follows and is not needed any more must not be proposed once others have become members.
+pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State) {
+    let (lacking, candidates) = openings(kept, state);
+    let follow = candidates.into_iter().filter(|member| leader.follows(*member));
+    follow.skip(lacking).for_each(|member| leader.forget(member));
+}
+
+/// To be called for each word of the metadata; the group hears what it knows already without harm.
+/// `offered`: whom the group was last told of as somebody who may become a member.
+pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State, offered: &mut Option<NodeId>) {
+    let members = kept.configuration.members();
+    members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
+    let (lacking, candidates) = openings(kept, state);
+    for learner in chosen(&candidates, |member| leader.follows(member), lacking, *offered) {
+        *offered = Some(learner.node);
+        leader.learner(learner);
+    }
+}
+
+/// Who is offered to a group that lacks so many members, beside those who follow it. A process that
+/// runs as far as the metadata knows may be dead; the group stops to follow it when it is silent.
+/// So the next in turn is whoever comes behind the one that was offered last.
+fn chosen(
+    candidates: &[Member],
+    follows: impl Fn(Member) -> bool,
+    lacking: usize,
+    offered: Option<NodeId>,
+) -> Vec<Member> {
+    let (follow, others): (Vec<Member>, Vec<Member>) = candidates.iter().copied().partition(|member| follows(*member));
+    let (later, earlier): (Vec<Member>, Vec<Member>) =
+        others.into_iter().partition(|member| Some(member.node) > offered);
+    later.into_iter().chain(earlier).take(lacking.saturating_sub(follow.len())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dead_node_keeps_nobody_from_becoming_a_member() {
+        let candidates: Vec<Member> = (2..5).map(|node| Member::new(node, 1)).collect();
+        let chosen = |follows: &[u32], lacking, offered: u32| -> Vec<u32> {
+            let offered = (offered > 0).then_some(NodeId(offered));
+            let follows = |member: Member| follows.contains(&member.node.0);
+            let chosen = chosen(&candidates, follows, lacking, offered);
+            chosen.into_iter().map(|member| member.node.0).collect()
+        };
+        assert_eq!(chosen(&[], 1, 0), [2]);
+        assert_eq!(chosen(&[2], 1, 2), [], "it may answer yet");
+        assert_eq!(chosen(&[], 1, 2), [3], "it was silent");
+        assert_eq!(chosen(&[], 1, 4), [2], "and all once more");
+        assert_eq!(chosen(&[3], 2, 3), [4]);
+        assert_eq!(chosen(&[3], 2, 4), [2]);
+        assert_eq!(chosen(&[2, 3], 1, 3), [], "one more than is lacking is nobody's harm");
+        assert_eq!(chosen(&[], 0, 0), []);
+    }
 }

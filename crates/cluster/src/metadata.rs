@@ -16,7 +16,8 @@ pub enum Errand {
     Send { to: NodeId, message: Vec<u8> },
     /// To the inbox of this node.
     Cause(Cause),
-    /// This node votes no more. It goes on without.
+    /// This node votes no more. It goes on without. After a fault of the disk its vote may be
+    /// opened again, as at a start, and handed to [`Metadata::begin_to_vote`].
     VoteLost(VoterError),
 }
 
@@ -84,6 +85,15 @@ impl Metadata {
     /// This node's vote, while it has one.
     pub fn keeper(&self) -> Option<&Keeper> {
         self.keeper.as_ref()
+    }
+
+    /// This node votes again, from what it has kept.
+    ///
+    /// # Panics
+    /// When it votes already.
+    pub fn begin_to_vote(&mut self, keeper: Keeper) {
+        assert!(self.keeper.is_none(), "a node has one vote");
+        self.keeper = Some(keeper);
     }
 
     /// Asks the voters. What comes of it shows in the state. `now`: of the boot-time clock, in

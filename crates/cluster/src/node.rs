@@ -244,14 +244,19 @@ impl Node {
         if !self.registered || self.ended {
             return;
         }
+        let here = self.here();
         for (id, group) in state.groups() {
-            let Some(kept) = self.kept.get(id) else { continue };
+            let Some(kept) = self.kept.get_mut(id) else { continue };
+            let leads = group.phase == Phase::Active && group.configuration.leader == here;
+            if leads {
+                membership::forget(&kept.group, group, &state);
+            }
             kept.group.configured(group.configuration.clone());
             if group.phase == Phase::Sealing && group.configuration.has_node(self.identity.node) {
                 kept.group.seal(group.burnt);
             }
-            if group.phase == Phase::Active && group.configuration.leader == self.here() {
-                membership::tell(&kept.group, group, &state);
+            if leads {
+                membership::tell(&kept.group, group, &state, &mut kept.offered);
             }
         }
     }

@@ -437,6 +437,15 @@ impl<C: Party> Replication<C> {
         self.told(|machine, now| machine.learner(member, now));
     }
 
+    /// Whether this node leads, and the process follows, as a learner or a member.
+    pub fn follows(&self, member: Member) -> bool {
+        self.lock().machine.follows(member)
+    }
+
+    pub fn forget(self: &Arc<Self>, member: Member) {
+        self.told(|machine, _| machine.forget(member));
+    }
+
     pub fn gone(self: &Arc<Self>, member: Member) {
         self.told(|machine, now| machine.gone(member, now));
     }

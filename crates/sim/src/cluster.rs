@@ -2,8 +2,8 @@
 //! its own, a network that follows from the seed, and clients that remember what they were told.
 //!
 //! What is real: partitions, coordinator, applier, log, replication, `ferrite_cluster::Node`, the
-//! messages between nodes. What is made up: disks, clocks, network, clients, the order of turns,
-//! and for now the metadata: one process that never fails, over the real state.
+//! metadata with its voters, witnesses and leases, the messages between nodes. What is made up:
+//! disks, clocks, network, clients, the order of turns.
 
 mod callers;
 mod contents;
@@ -15,6 +15,8 @@ mod network;
 mod noting;
 mod plan;
 mod process;
+mod trouble;
+mod witness;
 mod world;
 
 pub use world::{Counts, Report, run};

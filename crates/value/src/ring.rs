@@ -6,6 +6,8 @@
 use crate::hash::{partition_token_bytes, partition_token_i64};
 use crate::{OwnedValue, SqlType};
 use ferrite_base::PartitionId;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Tokens of a new cluster's ring.
 pub const TOKENS_DEFAULT: u32 = 16_384;
@@ -186,10 +188,10 @@ fn token_from_offset(offset: u32) -> i32 {
 /// Owners of evenly spread tokens. Each new partition takes, one by one, the lowest token of the
 /// partition that has most (ties: the highest id), until counts differ by at most one.
 fn spread(token_count: u32, partition_count: u32) -> Box<[u16]> {
-    // Token indices per partition, descending, so that the lowest is popped from the end.
-    let mut owned: Vec<Vec<u32>> = vec![(0..token_count).rev().collect()];
+    // Token indices per partition, the lowest on top.
+    let mut owned: Vec<BinaryHeap<Reverse<u32>>> = vec![(0..token_count).map(Reverse).collect()];
     for _ in 1..partition_count {
-        owned.push(Vec::new());
+        owned.push(BinaryHeap::new());
         loop {
             let richest = (0..owned.len()).max_by_key(|id| owned[*id].len()).expect("there is a partition");
             let poorest = (0..owned.len()).min_by_key(|id| owned[*id].len()).expect("there is a partition");
@@ -197,14 +199,12 @@ fn spread(token_count: u32, partition_count: u32) -> Box<[u16]> {
                 break;
             }
             let token = owned[richest].pop().expect("the richest has a token");
-            let tokens = &mut owned[poorest];
-            let place = tokens.partition_point(|other| *other > token);
-            tokens.insert(place, token);
+            owned[poorest].push(token);
         }
     }
     let mut owners = vec![0; token_count as usize];
     for (partition, tokens) in owned.iter().enumerate() {
-        tokens.iter().for_each(|token| owners[*token as usize] = partition as u16);
+        tokens.iter().for_each(|Reverse(token)| owners[*token as usize] = partition as u16);
     }
     owners.into()
 }

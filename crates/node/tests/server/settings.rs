@@ -126,19 +126,19 @@ const ELSEWHERE: &[(&str, &str, &str)] = &[
     ("result-bytes", "settings.rs", "result_bytes: RESULT_BYTES"),
     ("temporary-bytes", "two_servers.rs", "temporary_bytes: LITTLE"),
     ("transaction-bytes", "two_servers.rs", "transaction_bytes: LITTLE"),
-    ("connection-outstanding-calls", "server/connection_limits.rs", "connection_outstanding_calls: MOST"),
-    ("connection-outstanding-bytes", "server/connection_limits.rs", "connection_outstanding_bytes: MOST * bytes"),
-    ("node-outstanding-calls", "server/connection_limits.rs", "node_outstanding_calls: MOST"),
-    ("node-outstanding-bytes", "server/connection_limits.rs", "node_outstanding_bytes: MOST * bytes"),
-    ("connections", "server/connection_limits.rs", "limits.connections_max = MOST"),
-    ("connection-unread-seconds", "server/connection_limits.rs", "limits.unread_time_max ="),
-    ("connection-answer-bytes", "server/connection_limits.rs", "limits.unread_bytes_max = MOST"),
-    ("login-seconds", "server/connection_limits.rs", "limits.login_time_max ="),
-    ("frame-seconds", "server/connection_limits.rs", "limits.frame_time_max ="),
+    ("connection-outstanding-calls", "connection_limits.rs", "connection_outstanding_calls: MOST"),
+    ("connection-outstanding-bytes", "connection_limits.rs", "connection_outstanding_bytes: MOST * bytes"),
+    ("node-outstanding-calls", "connection_limits.rs", "node_outstanding_calls: MOST"),
+    ("node-outstanding-bytes", "connection_limits.rs", "node_outstanding_bytes: MOST * bytes"),
+    ("connections", "connection_limits.rs", "limits.connections_max = MOST"),
+    ("connection-unread-seconds", "connection_limits.rs", "limits.unread_time_max ="),
+    ("connection-answer-bytes", "connection_limits.rs", "limits.unread_bytes_max = MOST"),
+    ("login-seconds", "connection_limits.rs", "limits.login_time_max ="),
+    ("frame-seconds", "connection_limits.rs", "limits.frame_time_max ="),
     ("compound-calls", "compound.rs", "compound_calls: 3"),
     ("compound-stage-calls", "compound.rs", "compound_stage_calls: 2"),
     ("compound-seconds", "compound.rs", "compound_seconds: 1"),
-    ("schema-seconds", "server/schema_time.rs", "Settings { schema_seconds,"),
+    ("schema-seconds", "schema_time.rs", "Settings { schema_seconds,"),
     ("stop-seconds", "stop.rs", "Settings { stop_seconds,"),
 ];
 
@@ -149,7 +149,7 @@ fn every_setting_is_tried_at_a_value_of_its_own() {
         let elsewhere = ELSEWHERE.iter().find(|(tried, ..)| *tried == name);
         assert!(of_calls != elsewhere.is_some(), "--limit {name} is tried once: in SQL_CASES or ELSEWHERE");
         if let Some((_, file, words)) = elsewhere {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server").join(file);
             let text = std::fs::read_to_string(&path).expect("a test's source");
             // The list above is none of the places.
             let places = text.matches(words).count() - usize::from(*file == "settings.rs");
@@ -161,14 +161,8 @@ fn every_setting_is_tried_at_a_value_of_its_own() {
     assert_eq!(unknown.filter(|name| !names.contains(name)).collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
-/// One after the other: what they set is the process's.
 #[test]
 fn what_is_set_is_in_force_and_takes_nothing_back() {
-    at_what_is_set_and_one_past_it();
-    what_was_accepted_under_larger_settings_stays();
-}
-
-fn at_what_is_set_and_one_past_it() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let (server, db) = opened(dir.path(), small());
     db.sql("CREATE TABLE one (id BIGINT NOT NULL, PRIMARY KEY (id)); CREATE TABLE wide (id BIGINT NOT NULL);");
@@ -218,6 +212,7 @@ fn at_what_is_set_and_one_past_it() {
 }
 
 /// Larger settings than there are without; then the least ones, to which nothing is lost.
+#[test]
 fn what_was_accepted_under_larger_settings_stays() {
     const PARAMETERS: usize = 5_000;
     const STATEMENTS: usize = 12_000;

@@ -181,6 +181,23 @@ impl Group {
         leading.others.insert(member.node, Progress::new(member, next, now));
     }
 
+    /// Whether this node leads, and the process follows: it was heard of within the failure time,
+    /// or has that long yet.
+    pub fn follows(&self, member: Member) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some())
+    }
+
+    /// The process is to become no member: nothing more is sent to it, unless it is one.
+    pub fn forget(&mut self, member: Member) {
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
+        if let Role::Leading(leading) = &mut self.role
+            && leading.followed(member).is_some()
+            && !is_member
+        {
+            leading.others.remove(&member.node);
+        }
+    }
+
     /// The connection to a node was lost: what was on its way may not have come.
     pub fn disconnected(&mut self, node: NodeId) {
         if let Role::Leading(leading) = &mut self.role

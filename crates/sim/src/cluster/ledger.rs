@@ -3,7 +3,8 @@
 use crate::invariants::Violation;
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::Identity;
-use ferrite_replica::group::{Mark, Member};
+use ferrite_meta::State;
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +16,18 @@ pub struct Book {
     pub opened: BTreeMap<Epoch, Member>,
     /// What each node has made durable of itself.
     pub identities: BTreeMap<NodeId, Identity>,
+    /// The metadata as any voter has it, where it is furthest, after so many commands.
+    pub known: (u64, Arc<State>),
+    /// By command, the state's hash behind it.
+    pub states: BTreeMap<u64, u32>,
+    /// By voter, the last command that was looked at.
+    pub last_noted: BTreeMap<NodeId, u64>,
+    /// Of the group, as voters have applied them.
+    pub configurations: BTreeMap<Epoch, GroupConfiguration>,
+    /// Leaderships of voters, votes that a disk has ended, leases that were told.
+    pub terms: u64,
+    pub votes_lost: u64,
+    pub leases: u64,
     pub violation: Option<Violation>,
 }
 

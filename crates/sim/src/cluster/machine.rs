@@ -2,8 +2,9 @@
 //! while it runs.
 
 use crate::cluster::ledger::Ledger;
+use crate::cluster::network::Packet;
 use crate::cluster::plan::{Plan, TICK_NANOS};
-use crate::cluster::process::Process;
+use crate::cluster::process::{Means, Process};
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
 use ferrite_base::{Incarnation, NodeId};
@@ -11,10 +12,12 @@ use ferrite_group::Identity;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_log::{DatabaseId, LogOptions};
+use ferrite_meta::State;
 use ferrite_partition::recovery::StartError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Parts of a million by which two clocks' rates may differ from the true one.
@@ -32,6 +35,9 @@ pub struct Machine {
     pub process: Option<Process>,
     /// When it starts again, by the true time.
     pub down_until: u64,
+    /// Until then it stands still, with what comes meanwhile.
+    pub still_until: u64,
+    pub inbox: VecDeque<Packet>,
     /// When a process whose log has failed is ended.
     pub ends: Option<u64>,
     /// Whoever calls this node changes nothing for now.
@@ -72,6 +78,8 @@ impl Machine {
             random: random.fork(),
             process: None,
             down_until: 0,
+            still_until: 0,
+            inbox: VecDeque::new(),
             ends: None,
             only_looks: false,
             next_tick: 0,
@@ -93,14 +101,14 @@ impl Machine {
         due.then_some(now)
     }
 
-    pub fn start(&mut self, ledger: &Ledger) -> Result<Started, StartError> {
+    pub fn start(&mut self, founded: &Arc<State>, ledger: &Ledger) -> Result<Started, StartError> {
         assert!(self.process.is_none(), "one process at a time");
         let random = self.random.fork();
         self.highest.clear();
-        let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.log, self.partitions);
-        let pace = self.sync_micros;
+        let Machine { disk, clock, log, partitions, sync_micros, .. } = self;
+        let on = Means { disk, clock, log, partitions: *partitions, sync_micros: *sync_micros };
         // Power is lost with durability `sync` only.
-        let start = || Process::start(disk, clock, log, partitions, pace, random, ledger);
+        let start = || Process::start(&on, random, founded, ledger);
         match catch_unwind(AssertUnwindSafe(start)) {
             Ok(process) => self.process = Some(process?),
             Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),
@@ -118,5 +126,7 @@ impl Machine {
         self.disk.restart(restart);
         self.disk.heal();
         self.ends = None;
+        self.still_until = 0;
+        self.inbox.clear();
     }
 }

@@ -1,209 +1,200 @@
-//! The metadata, as one process that never fails: the real state, and for now in place of its
-//! voters what docs/replication.md says that their leader does.
+//! What each node has of the metadata: the server's own code, with files on the node's disk.
 
-use crate::cluster::network::{METADATA, Packet};
-use crate::cluster::plan::{DEAD_NANOS, GRACE_NANOS, SEAL_AGAIN_NANOS};
+use crate::cluster::invariants::voters;
+use crate::cluster::ledger::Ledger;
+use crate::cluster::plan::Plan;
+use crate::node::DIRECTORY;
+use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_meta::{Ask, Change, Command, Group, Kind, Node, Phase, Presence, Settings, State};
-use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use ferrite_cluster::{Cause, Errand, Letter, Metadata};
+use ferrite_io::Clock;
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_meta::voter::{Voter, VoterError};
+use ferrite_meta::{
+    Ask, Command, Group, Keeper, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
+};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-pub struct Metadata {
-    state: Arc<State>,
-    index: u64,
-    /// When each node was last heard of.
-    heard: BTreeMap<NodeId, u64>,
-    seals: BTreeMap<GroupId, Seal>,
-    /// What it wants to say.
-    out: Vec<Packet>,
-    /// Every configuration of each group, in order.
-    pub configurations: Vec<(GroupId, GroupConfiguration)>,
-    pub seals_begun: u64,
-    pub refused: u64,
-}
-
-struct Seal {
-    epoch: Epoch,
-    began: u64,
-    answers: BTreeMap<NodeId, Sealed>,
-    /// When one sufficed.
-    sufficed: Option<u64>,
-}
+const MILLI: u64 = 1_000_000;
+/// A vote that a fault of the disk has ended is opened again after so long at most.
+const AGAIN_MILLIS: u64 = 1_500;
 
 /// What a node says of itself. No directory is copied: its incarnation tells its starts apart.
-pub fn registration(id: NodeId, incarnation: Incarnation) -> Node {
-    Node {
+pub fn registration(id: NodeId, incarnation: Incarnation, kind: Kind) -> Registration {
+    Registration {
         incarnation,
         start: u128::from(incarnation.0).to_le_bytes(),
-        kind: Kind::Data,
+        kind,
         presence: Presence::Running,
         release: "simulated".to_owned(),
         addresses: vec![format!("node{id}:1")],
     }
 }
 
-impl Metadata {
-    /// Founds a cluster: node 1 leads the group, and all are members.
-    pub fn found(cluster: [u8; 16], nodes: u32, partitions: u32, group: GroupId, now: u64) -> Metadata {
-        let members: Vec<Member> = (1..=nodes).map(|id| Member::new(id, 1)).collect();
-        // Registered by their founder; each says so again when it starts.
-        let registered = |member: &Member| (member.node, registration(member.node, member.incarnation));
-        let configuration = GroupConfiguration::new(Epoch(1), members[0], members.clone(), Vec::new());
-        let founded =
-            Group { configuration: configuration.clone(), parent: Mark::ORIGIN, burnt: Epoch(1), phase: Phase::Active };
-        let command = Command::Found {
-            settings: Settings { cluster, revision: 1, kfactor: nodes - 1, partitions },
-            nodes: members.iter().map(registered).collect(),
-            groups: vec![(group, founded)],
-            voters: vec![NodeId(1)],
-        };
-        let mut state = State::default();
-        state.apply(&command).expect("a cluster can be founded");
-        Metadata {
-            state: Arc::new(state),
-            index: 1,
-            heard: members.iter().map(|member| (member.node, now)).collect(),
-            seals: BTreeMap::new(),
-            out: Vec::new(),
-            configurations: vec![(group, configuration)],
-            seals_begun: 0,
-            refused: 0,
+/// A cluster as it is founded: node 1 leads the group, and the first nodes are its members.
+pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
+    let first = Incarnation(1);
+    let members: Vec<Member> = (1..=plan.kfactor + 1).map(|id| Member::new(id, 1)).collect();
+    let kind = |id: u32| if id <= plan.nodes { Kind::Data } else { Kind::Witness };
+    let all = (1..=plan.nodes + plan.witnesses).map(|id| (NodeId(id), registration(NodeId(id), first, kind(id))));
+    let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
+    let founded = Group { configuration, parent: Mark::ORIGIN, burnt: Epoch(1), phase: Phase::Active };
+    let command = Command::Found {
+        settings: Settings { cluster, revision: 1, kfactor: plan.kfactor, partitions: plan.database.partitions },
+        nodes: all.collect(),
+        groups: vec![(group, founded)],
+        voters: (1..=plan.nodes + plan.witnesses).rev().take(plan.voters()).map(NodeId).collect(),
+    };
+    let mut state = State::default();
+    state.apply(&command).expect("a cluster can be founded");
+    state
+}
+
+/// What a node asks, until it is sent. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Asks(Arc<Mutex<Vec<Ask>>>);
+
+impl Asks {
+    pub fn push(&self, ask: Ask) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ask);
+    }
+
+    fn take(&self) -> Vec<Ask> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Of one process.
+pub struct Seat {
+    here: NodeId,
+    metadata: Metadata,
+    asks: Asks,
+    founded: Arc<State>,
+    disk: SimulatedDisk,
+    clock: SimulatedClock,
+    random: SimulatedRandom,
+    causes: Sender<Cause>,
+    /// When a vote that was lost is opened again.
+    again: Option<u64>,
+    led: bool,
+    ledger: Ledger,
+}
+
+fn open_vote(
+    here: NodeId,
+    disk: &SimulatedDisk,
+    random: &mut SimulatedRandom,
+    founded: &State,
+) -> Result<Option<Keeper>, VoterError> {
+    if !founded.voters().contains(&here) {
+        return Ok(None);
+    }
+    let dir: PathBuf = Path::new(DIRECTORY).join("metadata");
+    let opened = Voter::open(here, Arc::new(disk.clone()), &dir, Box::new(random.fork()))?;
+    let voter = match opened {
+        Some(voter) => voter,
+        None => Voter::found(here, Arc::new(disk.clone()), &dir, Box::new(random.fork()), founded)?,
+    };
+    Ok(Some(Keeper::new(here, voter)))
+}
+
+impl Seat {
+    /// `causes`: to the node's inbox.
+    pub fn open(
+        here: NodeId,
+        disk: &SimulatedDisk,
+        clock: &SimulatedClock,
+        mut random: SimulatedRandom,
+        founded: &Arc<State>,
+        causes: Sender<Cause>,
+        ledger: &Ledger,
+    ) -> Result<Seat, VoterError> {
+        let keeper = open_vote(here, disk, &mut random, founded)?;
+        let voters = founded.voters().iter().copied().collect();
+        Ok(Seat {
+            here,
+            metadata: Metadata::new(here, voters, keeper, random.number()),
+            asks: Asks::default(),
+            founded: Arc::clone(founded),
+            disk: disk.clone(),
+            clock: clock.clone(),
+            random,
+            causes,
+            again: None,
+            led: false,
+            ledger: ledger.clone(),
+        })
+    }
+
+    /// Where the node leaves what it asks.
+    pub fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+        self.metadata.received(from, bytes, self.clock.boottime_nanos())
+    }
+
+    pub fn lost(&mut self, node: NodeId) {
+        self.metadata.lost(node);
+    }
+
+    pub fn tick(&mut self) {
+        self.metadata.tick(self.clock.boottime_nanos());
+    }
+
+    /// Whether it votes, if it should.
+    pub fn votes(&self) -> bool {
+        self.metadata.keeper().is_some() || !self.founded.voters().contains(&self.here)
+    }
+
+    /// Does what follows from all that came.
+    pub fn work(&mut self, mut send: impl FnMut(NodeId, Vec<u8>)) {
+        let now = self.clock.boottime_nanos();
+        if self.again.take_if(|again| now >= *again).is_some() {
+            match open_vote(self.here, &self.disk, &mut self.random, &self.founded) {
+                Ok(Some(keeper)) => self.metadata.begin_to_vote(keeper),
+                Ok(None) => unreachable!("it has a vote"),
+                Err(error) => self.vote_lost(&error),
+            }
         }
-    }
-
-    pub fn state(&self) -> &Arc<State> {
-        &self.state
-    }
-
-    pub fn take_out(&mut self) -> Vec<Packet> {
-        std::mem::take(&mut self.out)
-    }
-
-    fn tell(&mut self, to: NodeId) {
-        assert_ne!(to, METADATA);
-        self.out.push(Packet::Metadata { to, index: self.index, state: Arc::clone(&self.state) });
-    }
-
-    /// Whether it was done now.
-    fn apply(&mut self, command: &Command) -> bool {
-        let mut state = (*self.state).clone();
-        let done = match state.apply(command) {
-            Ok(Change::Done) => true,
-            Ok(Change::Repeated) => false,
-            Err(_) => {
-                self.refused += 1;
-                false
-            }
-        };
-        if done {
-            self.state = Arc::new(state);
-            self.index += 1;
-            if let Command::Activate { group, configuration, .. } | Command::Configure { group, configuration, .. } =
-                command
-            {
-                self.configurations.push((*group, configuration.clone()));
-            }
-            let all: Vec<NodeId> = self.state.nodes().keys().copied().collect();
-            all.into_iter().for_each(|node| self.tell(node));
+        for ask in self.asks.take() {
+            self.metadata.ask(ask, now);
         }
-        done
-    }
-
-    fn is_current(&self, member: Member) -> bool {
-        self.state
-            .nodes()
-            .get(&member.node)
-            .is_some_and(|node| node.incarnation == member.incarnation && node.presence == Presence::Running)
-    }
-
-    pub fn asked(&mut self, from: NodeId, ask: Ask, now: u64) {
-        match ask {
-            Ask::Register { id, node } => {
-                let known = self.state.nodes().get(&id).map_or(Incarnation(0), |known| known.incarnation);
-                if node.incarnation >= known {
-                    self.heard.insert(id, now);
-                }
-                self.apply(&Command::Register { id, expected: known, node });
-                self.tell(from);
-            }
-            Ask::Goodbye(Member { node, incarnation }) => {
-                self.apply(&Command::Goodbye { node, incarnation });
-            }
-            Ask::Look { member, .. } => {
-                if self.is_current(member) {
-                    self.heard.insert(member.node, now);
-                }
-                self.tell(from);
-            }
-            Ask::Propose { group, from, proposal, parent } => self.proposed(group, from, proposal, parent),
-            Ask::Sealed { group, sealed } => {
-                if let Some(seal) = self.seals.get_mut(&group)
-                    && seal.epoch == sealed.epoch
-                {
-                    seal.answers.insert(sealed.member.node, sealed);
-                }
-            }
-        }
-    }
-
-    fn proposed(&mut self, id: GroupId, from: Member, proposal: Proposal, parent: Mark) {
-        let Some(group) = self.state.groups().get(&id) else { return };
-        if group.configuration.leader != from {
-            return;
-        }
-        let Proposal { expected, members, added } = proposal;
-        let configuration = GroupConfiguration::new(Epoch(group.burnt.0 + 1), from, members, added);
-        self.apply(&Command::Configure { group: id, expected, configuration, parent });
-    }
-
-    pub fn tick(&mut self, now: u64) {
-        let groups: Vec<(GroupId, Group)> =
-            self.state.groups().iter().map(|(id, group)| (*id, group.clone())).collect();
-        for (id, group) in groups {
-            match group.phase {
-                Phase::Active => {
-                    let leader = group.configuration.leader;
-                    let runs = self.is_current(leader);
-                    let silent = now.saturating_sub(self.heard.get(&leader.node).copied().unwrap_or_default());
-                    if !runs || silent > DEAD_NANOS {
-                        self.seal(id, &group, now);
+        let mut errands = Vec::new();
+        self.metadata.work(now, &mut errands);
+        for errand in errands {
+            match errand {
+                Errand::Send { to, message } => send(to, Letter::Metadata.encode(message)),
+                Errand::Cause(cause) => {
+                    if let Cause::Lease { .. } = cause {
+                        self.ledger.with(|book| book.leases += 1);
                     }
+                    self.causes.send(cause).expect("the node lives as long as its process");
                 }
-                Phase::Sealing => self.decide(id, &group, now),
+                Errand::VoteLost(error) => self.vote_lost(&error),
             }
         }
+        self.note();
     }
 
-    fn seal(&mut self, id: GroupId, group: &Group, now: u64) {
-        let epoch = Epoch(group.burnt.0 + 1);
-        let command = Command::Seal { group: id, expected: group.configuration.epoch, epoch };
-        if self.apply(&command) {
-            self.seals_begun += 1;
-            self.seals.insert(id, Seal { epoch, began: now, answers: BTreeMap::new(), sufficed: None });
-        }
+    fn vote_lost(&mut self, error: &VoterError) {
+        self.ledger.with(|book| book.votes_lost += 1);
+        // What was acknowledged is never lost here: no disk forgets what it has fsynced.
+        assert!(matches!(error, VoterError::Disk(_)), "{error}");
+        self.again = Some(self.clock.boottime_nanos() + self.random.below(AGAIN_MILLIS) * MILLI);
     }
 
-    fn decide(&mut self, id: GroupId, group: &Group, now: u64) {
-        let seal = self.seals.get(&id).expect("a group that is sealed");
-        let answers = seal.answers.values().filter(|answer| self.is_current(answer.member));
-        let answers: Vec<Sealed> = answers.cloned().collect();
-        let decided = decide(&group.configuration, seal.epoch, &answers);
-        let all = answers.len() == group.configuration.members().len();
-        let seal = self.seals.get_mut(&id).expect("seen just now");
-        let Some(configuration) = decided else {
-            if now.saturating_sub(seal.began) > SEAL_AGAIN_NANOS {
-                self.seal(id, group, now);
-            }
-            return;
-        };
-        let since = *seal.sufficed.get_or_insert(now);
-        if all || now.saturating_sub(since) >= GRACE_NANOS {
-            let leads = |answer: &&Sealed| answer.member == configuration.leader;
-            let parent = answers.iter().find(leads).expect("a leader has answered").end;
-            self.heard.insert(configuration.leader.node, now);
-            self.apply(&Command::Activate { group: id, configuration, parent });
-            self.seals.remove(&id);
-        }
+    fn note(&mut self) {
+        let Some(keeper) = self.metadata.keeper() else { return };
+        let (index, state) = keeper.state();
+        let begins = keeper.leads() && !self.led;
+        self.led = keeper.leads();
+        self.ledger.with(|book| {
+            book.terms += u64::from(begins);
+            voters::note(book, self.here, index, state);
+        });
     }
 }

@@ -2,61 +2,43 @@
 
 use crate::cluster::plan::Faults;
 use ferrite_base::NodeId;
+use ferrite_cluster::Letter;
 use ferrite_group::Urgency;
 use ferrite_io::simulated::SimulatedRandom;
-use ferrite_meta::{Ask, State};
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-/// Where the metadata is.
-pub const METADATA: NodeId = NodeId(0);
 /// Of a hundred messages: how many take long.
 const SLOW: u64 = 3;
 const SLOW_MILLIS: u64 = 400;
 
+/// What one process says to another node, as bytes. What the connection knows of the sender stands
+/// beside it.
 #[derive(Clone)]
-pub enum Packet {
-    /// Of a group, as bytes. What the connection knows of the sender stands beside it.
-    Group {
-        from: Member,
-        to: NodeId,
-        lane: Urgency,
-        bytes: Vec<u8>,
-    },
-    Ask {
-        from: NodeId,
-        ask: Ask,
-    },
-    Metadata {
-        to: NodeId,
-        index: u64,
-        state: Arc<State>,
-    },
+pub struct Packet {
+    pub from: Member,
+    pub to: NodeId,
+    pub lane: Urgency,
+    pub bytes: Vec<u8>,
 }
 
 impl Packet {
-    pub fn way(&self) -> (NodeId, NodeId) {
-        match self {
-            Packet::Group { from, to, .. } => (from.node, *to),
-            Packet::Ask { from, .. } => (*from, METADATA),
-            Packet::Metadata { to, .. } => (METADATA, *to),
-        }
+    fn way(&self) -> (NodeId, NodeId) {
+        (self.from.node, self.to)
     }
 
     pub fn line(&self) -> String {
-        match self {
-            Packet::Group { from, to, lane, bytes } => match ferrite_group::message::decode(bytes) {
-                Ok((_, envelope, _)) => {
-                    let text = format!("{:?}", envelope.message);
-                    let short: String = text.chars().take(160).collect();
-                    format!("{} to {to} by {lane:?}: {} {short}", from.node, envelope.epoch)
-                }
+        let Packet { from, to, lane, bytes } = self;
+        let text = match Letter::decode(bytes) {
+            Ok((Letter::Group, body)) => match ferrite_group::message::decode(body) {
+                Ok((_, envelope, _)) => format!("{} {:?}", envelope.epoch, envelope.message),
                 Err(error) => error.to_string(),
             },
-            Packet::Ask { from, ask } => format!("{from} asks {ask:?}"),
-            Packet::Metadata { to, index, .. } => format!("{to} is told {index}"),
-        }
+            Ok((letter, body)) => format!("{letter:?} {body:?}"),
+            Err(error) => error.to_string(),
+        };
+        let short: String = text.chars().take(160).collect();
+        format!("{} to {to} by {lane:?}: {short}", from.node)
     }
 }
 
@@ -126,7 +108,7 @@ impl Network {
     /// What is on its way to or from a process that has ended is lost, or not.
     pub fn crashed(&mut self, node: NodeId) {
         let random = &mut self.random;
-        self.flying.retain(|flying| flying.packet.way().0 != node || random.percent(50));
+        self.flying.retain(|flying| flying.packet.from.node != node || random.percent(50));
     }
 
     pub fn heal(&mut self) {
@@ -139,17 +121,16 @@ impl Network {
             self.heal();
             return "heals".to_owned();
         }
-        let all: Vec<NodeId> = nodes.iter().copied().chain([METADATA]).collect();
         let one = if self.random.percent(50) { leader } else { *self.random.pick(nodes) };
-        let others = || all.iter().copied().filter(|node| *node != one);
+        let others = || nodes.iter().copied().filter(|node| *node != one);
         match self.random.below(5) {
             0 => {
-                let other = *self.random.pick(&all);
+                let other = *self.random.pick(nodes);
                 self.cut.insert((one, other));
                 format!("cuts {one} to {other}")
             }
             1 => {
-                let other = *self.random.pick(&all);
+                let other = *self.random.pick(nodes);
                 self.cut.extend([(one, other), (other, one)]);
                 format!("cuts {one} and {other}")
             }
@@ -166,6 +147,12 @@ impl Network {
                 format!("cuts {one} off")
             }
         }
+    }
+
+    /// Cuts one node off from now on.
+    pub fn cut_off(&mut self, nodes: &[NodeId], one: NodeId) {
+        let others = nodes.iter().copied().filter(|node| *node != one);
+        self.cut.extend(others.flat_map(|other| [(one, other), (other, one)]));
     }
 
     pub fn is_split(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::plan::Plan as DatabasePlan;
 use ferrite_io::simulated::SimulatedRandom;
+use ferrite_meta::founding::Layout;
 use ferrite_replica::group::Timing;
 
 const MILLI: u64 = 1_000_000;
@@ -14,20 +15,17 @@ pub const TIMING: Timing = Timing {
     join_bytes: 20_000,
     window_bytes: 200_000,
 };
-/// A node that was not heard of for so long is not there: longer than what a leader needs to notice
-/// that it is alone, whatever its clock does.
-pub const DEAD_NANOS: u64 = 1_500 * MILLI;
-/// The others' answers to a seal are waited for so long, once one suffices.
-pub const GRACE_NANOS: u64 = 200 * MILLI;
-/// A seal that nobody has answered is begun again.
-pub const SEAL_AGAIN_NANOS: u64 = 3_000 * MILLI;
 /// Between two ticks of a node.
 pub const TICK_NANOS: u64 = 20 * MILLI;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub database: DatabasePlan,
+    /// With data; then those without, which only vote.
     pub nodes: u32,
+    pub witnesses: u32,
+    /// A group has so many members beside the first when all is well.
+    pub kfactor: u32,
     pub chapters: u32,
     /// Calls on the way at a time, to one node.
     pub window: usize,
@@ -54,12 +52,18 @@ pub struct Faults {
     /// Of those that happen, one is of this kind so often in proportion.
     pub crashes: u64,
     pub disks: u64,
+    /// Processes that stand still for a while.
+    pub pauses: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
     pub power: u64,
     pub schema: bool,
 }
 
 impl Plan {
+    pub fn voters(&self) -> usize {
+        Layout { data: self.nodes, witnesses: self.witnesses, kfactor: self.kfactor }.voters()
+    }
+
     pub fn new(random: &mut SimulatedRandom) -> Plan {
         let mut database = DatabasePlan::new(random);
         database.partitions = 1 + random.below(3) as u32;
@@ -78,16 +82,21 @@ impl Plan {
                 splits: kind > 2 && random.percent(80),
                 crashes: if kind > 1 { random.below(10) } else { 0 },
                 disks: if kind > 3 { random.below(4) } else { 0 },
+                pauses: if kind > 1 { random.below(6) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
                 schema: random.percent(70),
             },
         };
+        // Layouts that the server takes.
+        let (nodes, witnesses, kfactor) = *random.pick(&[(2, 1, 1), (3, 0, 1), (3, 0, 2), (3, 0, 2), (3, 2, 2)]);
         Plan {
             database,
-            nodes: 2 + random.below(2) as u32,
+            nodes,
+            witnesses,
+            kfactor,
             window,
             chapters: 1 + random.below(3) as u32,
-            millis: 3_000 + random.below(12_000),
+            millis: 4_000 + random.below(20_000),
             sync_micros: 1 << random.below(16),
             think_micros: 1 << (10 + random.below(8)),
             faults,

@@ -4,18 +4,18 @@
 use crate::clients::{Doors, Letterbox};
 use crate::cluster::invariants::promises;
 use crate::cluster::ledger::Ledger;
-use crate::cluster::metadata::registration;
+use crate::cluster::metadata::{Asks, Seat, registration};
 use crate::cluster::noting::Noting;
 use crate::cluster::plan::TIMING;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, Parties, Post, Start as NodeStart};
+use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Letter, Node, Parties, Post, Start as NodeStart};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
-use ferrite_meta::Ask;
+use ferrite_meta::{Ask, Kind, State};
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::{Borrower, Coordinator};
@@ -39,8 +39,8 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// What a process wants done outside, in order.
 pub enum Wish {
+    /// The whole message.
     Send(NodeId, Urgency, Vec<u8>),
-    Ask(Ask),
     Run(Box<Applier>),
     FromLog(FromLog),
     /// Entries cannot be had from the log.
@@ -67,7 +67,7 @@ impl Wishes {
 
 impl Post for Wishes {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
-        self.push(Wish::Send(to, urgency, message));
+        self.push(Wish::Send(to, urgency, Letter::Group.encode(message)));
     }
 }
 
@@ -75,6 +75,7 @@ impl Post for Wishes {
 struct Outside {
     disk: SimulatedDisk,
     wishes: Wishes,
+    asks: Asks,
     current: Arc<Mutex<Arc<Compiled>>>,
     ledger: Ledger,
 }
@@ -87,7 +88,7 @@ impl Around for Outside {
     }
 
     fn ask(&mut self, ask: Ask) {
-        self.wishes.push(Wish::Ask(ask));
+        self.asks.push(ask);
     }
 
     fn run(&mut self, _: GroupId, applier: Applier) {
@@ -143,6 +144,16 @@ impl Partitions {
     }
 }
 
+/// What a process has of its machine.
+pub struct Means<'a> {
+    pub disk: &'a SimulatedDisk,
+    pub clock: &'a SimulatedClock,
+    pub log: &'a LogOptions,
+    pub partitions: u32,
+    /// Between two turns of the log, at most.
+    pub sync_micros: u64,
+}
+
 pub struct Process {
     pub member: Member,
     // First, as it ends before the others do.
@@ -150,6 +161,8 @@ pub struct Process {
     partitions: Arc<Mutex<Partitions>>,
     applier: Option<Applier>,
     pub node: Node,
+    pub seat: Seat,
+    pub lease: Lease,
     pub groups: Groups,
     pub replication: Arc<Replication<Completion>>,
     supplier: Supplier<Completion>,
@@ -187,16 +200,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Process {
     /// Starts where the disk's files end. The log has everything that was acknowledged: power is
-    /// lost with durability `sync` only. `sync_micros`: between two turns of the log, at most.
+    /// lost with durability `sync` only.
     pub fn start(
-        disk: &SimulatedDisk,
-        clock: &SimulatedClock,
-        log: &LogOptions,
-        partitions: u32,
-        sync_micros: u64,
+        on: &Means<'_>,
         mut random: SimulatedRandom,
+        founded: &Arc<State>,
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
+        let Means { disk, clock, log, partitions, sync_micros } = *on;
         let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let known = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
@@ -281,16 +292,19 @@ impl Process {
         let groups = Groups::new([Arc::clone(&replication)]);
         let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone() };
         let copy = CopyStart { here: here.node, place, sequences, compiled, history };
+        let seat = Seat::open(here.node, disk, clock, random.fork(), founded, causes.clone(), ledger);
+        let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let start = NodeStart {
-            registration: registration(here.node, here.incarnation),
+            registration: registration(here.node, here.incarnation, Kind::Data),
             identity,
             parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
             groups: groups.clone(),
-            lease,
+            lease: lease.clone(),
         };
         let outside = Outside {
             disk: disk.clone(),
             wishes: wishes.clone(),
+            asks: seat.asks().clone(),
             current: Arc::clone(&current),
             ledger: ledger.clone(),
         };
@@ -304,6 +318,8 @@ impl Process {
             partitions,
             applier: None,
             node,
+            seat,
+            lease,
             groups,
             supplier: Supplier::new(Arc::clone(&replication), Arc::clone(log.index())),
             replication,
@@ -398,8 +414,15 @@ impl Process {
         Some(format!("{party:?}"))
     }
 
+    /// Sends what the metadata wants sent.
+    pub fn work_for_metadata(&mut self) {
+        let wishes = &self.wishes;
+        self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
+    }
+
     pub fn tick(&mut self, now: u64) {
         self.node.tick(now);
+        self.seat.tick();
         if !self.log.has_work() {
             // With an interval, an fsync may be due.
             self.log.step();
@@ -425,7 +448,7 @@ impl Process {
 
     fn supply(&mut self) {
         let wishes = &self.wishes;
-        let mut send = |to, urgency, message| wishes.push(Wish::Send(to, urgency, message));
+        let mut send = |to, urgency, message| wishes.send(to, urgency, message);
         match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
             Supplied::Working | Supplied::Idle | Supplied::Held => {}
             Supplied::Gone(node) => wishes.push(Wish::NotSupplied(format!("node {node} needs what is not there"))),
@@ -436,10 +459,11 @@ impl Process {
     /// What was sent to a node may be lost.
     pub fn lost(&mut self, node: NodeId) {
         self.supplier.forget(node);
+        self.seat.lost(node);
         self.cause(Cause::Lost(node));
     }
 
-    pub fn cause(&self, cause: Cause) {
+    fn cause(&self, cause: Cause) {
         self.causes.send(cause).expect("the node lives as long as its process");
     }
 

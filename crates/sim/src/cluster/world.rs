@@ -7,33 +7,36 @@ use crate::cluster::contents::contents;
 use crate::cluster::invariants::{chain, copies, fresh, leaders};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started};
-use crate::cluster::metadata::Metadata;
+use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
 use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::{Process, Wish};
+use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
 use crate::operation::Told;
 use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
 use ferrite_base::NodeId;
-use ferrite_cluster::Cause;
+use ferrite_cluster::Letter;
 use ferrite_group::FIRST_GROUP;
-use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedRandom};
+use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
+use ferrite_meta::{Phase, State as Metadata};
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-const MILLI: u64 = 1_000_000;
+pub(super) const MILLI: u64 = 1_000_000;
 /// In which all has to be well again once nothing is done wrong any more.
 const REST_NANOS: u64 = 60_000 * MILLI;
 const REST_STEPS: u64 = 60_000;
 /// Between two looks whether all is well.
 const LOOK_STEPS: u64 = 8;
-/// A split lasts so long at most, besides a pause.
-const SPLIT_MILLIS: u64 = 5_000;
-/// A machine is down so long at most.
+/// A machine is down so long at most, mostly.
 const DOWN_MILLIS: u64 = 4_000;
+/// And some for longer than anybody is waited for.
+const DOWN_LONG_MILLIS: u64 = 20_000;
 
 /// How much a seed has tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,9 +56,16 @@ pub struct Counts {
     pub crashes: u64,
     pub power_losses: u64,
     pub disk_faults: u64,
+    /// Processes that stood still, and those that were cut off meanwhile.
+    pub pauses: u64,
+    pub cut_off: u64,
+    /// Leaderships of the metadata's voters, votes that a disk has ended for a while, leases that
+    /// were told.
+    pub terms: u64,
+    pub votes_lost: u64,
+    pub leases: u64,
     /// Logs that have failed.
     pub failures: u64,
-    pub seals: u64,
     pub configurations: u64,
     pub promotions: u64,
     /// Leaders that became copies without ending.
@@ -80,8 +90,12 @@ impl Counts {
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;
         self.disk_faults += other.disk_faults;
+        self.pauses += other.pauses;
+        self.cut_off += other.cut_off;
+        self.terms += other.terms;
+        self.votes_lost += other.votes_lost;
+        self.leases += other.leases;
         self.failures += other.failures;
-        self.seals += other.seals;
         self.configurations += other.configurations;
         self.promotions += other.promotions;
         self.deposed += other.deposed;
@@ -113,6 +127,7 @@ pub fn run(seed: u64, show: bool) -> Report {
     world.count();
     // What is left of processes must not write any more.
     world.machines.values().for_each(|machine| machine.disk.halt());
+    world.witnesses.values().for_each(|witness| witness.disk.halt());
     let counts = world.counts;
     // A party may have been torn in the middle of something.
     if violation.is_some() {
@@ -121,22 +136,24 @@ pub fn run(seed: u64, show: bool) -> Report {
     Report { seed, trace: trace.hash(), counts, violation }
 }
 
-struct World {
-    random: SimulatedRandom,
-    plan: Plan,
+pub(super) struct World {
+    pub random: SimulatedRandom,
+    pub plan: Plan,
     /// The true time, nanoseconds.
-    now: u64,
-    next_look: u64,
+    pub now: u64,
     next_call: u64,
     /// A leader that goes down at that time.
-    succession: Option<(u64, NodeId)>,
-    network: Network,
-    metadata: Metadata,
-    machines: BTreeMap<NodeId, Machine>,
-    callers: Callers,
+    pub succession: Option<(u64, NodeId)>,
+    /// A node that is cut off from a time to another.
+    pub isolation: Option<(u64, u64, NodeId)>,
+    pub network: Network,
+    founded: Arc<Metadata>,
+    pub machines: BTreeMap<NodeId, Machine>,
+    pub witnesses: BTreeMap<NodeId, Witness>,
+    pub callers: Callers,
     ledger: Ledger,
-    trace: Trace,
-    counts: Counts,
+    pub trace: Trace,
+    pub counts: Counts,
 }
 
 fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
@@ -145,6 +162,7 @@ fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
 
 enum Turn {
     Deliver,
+    Inbox(NodeId),
     Machine(NodeId),
     Submit,
     Time,
@@ -161,17 +179,22 @@ impl World {
             (NodeId(id), machine)
         });
         let machines = machines.collect();
+        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
+        ledger.with(|book| book.known = (1, Arc::clone(&founded)));
+        let witnesses = (plan.nodes + 1..=plan.nodes + plan.witnesses).map(NodeId);
+        let witnesses = witnesses.map(|id| (id, Witness::new(id, &founded, &mut random, &ledger, &trace))).collect();
         let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
-            metadata: Metadata::found(cluster, plan.nodes, plan.database.partitions, FIRST_GROUP, 0),
+            founded,
             machines,
+            witnesses,
             callers: Callers::new(clients),
-            ledger: Ledger::default(),
+            ledger,
             now: 0,
-            next_look: 0,
             next_call: 0,
             succession: None,
+            isolation: None,
             trace,
             counts: Counts::default(),
             random,
@@ -191,8 +214,10 @@ impl World {
         counts.reads = self.callers.known.len() as u64;
         counts.schema_changes = self.callers.clients.history.schema.catalog.version.0;
         counts.lost = self.network.lost;
-        counts.seals = self.metadata.seals_begun;
-        counts.configurations = self.metadata.configurations.len() as u64;
+        self.ledger.with(|book| {
+            counts.configurations = book.configurations.len() as u64;
+            (counts.terms, counts.votes_lost, counts.leases) = (book.terms, book.votes_lost, book.leases);
+        });
     }
 
     fn run(&mut self) -> Result<(), Violation> {
@@ -218,49 +243,6 @@ impl World {
         self.machines[&id].process.as_ref().expect("it runs")
     }
 
-    /// A part of the history in which things go wrong.
-    fn trouble(&mut self) -> Result<(), Violation> {
-        self.network.calm = false;
-        self.callers.clients.quiet = false;
-        let end = self.now + self.plan.millis * MILLI;
-        let faults = self.plan.faults;
-        let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
-        let mut next_fault = self.now + pause(&mut self.random);
-        let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
-        while self.now < end {
-            if self.now >= next_split {
-                let nodes: Vec<NodeId> = self.machines.keys().copied().collect();
-                let leader = self.configuration().leader.node;
-                let what = self.network.split_or_heal(&nodes, leader);
-                self.trace.line(&what);
-                // Some splits outlive a leader.
-                next_split = self.now + pause(&mut self.random);
-                if self.network.is_split() {
-                    self.counts.splits += 1;
-                    next_split += self.random.below(SPLIT_MILLIS) * MILLI;
-                }
-            }
-            let all = faults.crashes + faults.disks;
-            if self.now >= next_fault && all > 0 {
-                next_fault = self.now + pause(&mut self.random);
-                if self.random.below(all) < faults.crashes {
-                    self.plan_crashes()?;
-                } else {
-                    self.fail_disk();
-                }
-            }
-            if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
-                && self.running().contains(&leader)
-            {
-                self.crash(leader, Restart::Process);
-            }
-            self.step()?;
-        }
-        self.succession = None;
-        self.counts.millis += self.plan.millis;
-        Ok(())
-    }
-
     /// Nothing is done wrong any more: all nodes become members, and a write succeeds.
     fn settle(&mut self) -> Result<(), Violation> {
         self.trace.line("calm");
@@ -271,6 +253,12 @@ impl World {
             machine.disk.crash_at(None);
             machine.disk.heal();
             machine.down_until = 0;
+            machine.still_until = 0;
+        }
+        for witness in self.witnesses.values_mut() {
+            witness.disk.crash_at(None);
+            witness.disk.heal();
+            witness.down_until = 0;
         }
         self.rest()?;
         let before = self.callers.writes();
@@ -308,34 +296,57 @@ impl World {
 
     /// What is not at rest.
     fn unrest(&self) -> Option<String> {
-        let configuration = self.configuration();
-        let Some(leader) = self.leader() else { return Some(format!("nobody leads: {configuration:?}")) };
+        let state = self.metadata();
+        let (configuration, phase) = (self.configuration(), state.groups()[&FIRST_GROUP].phase);
+        let Some(leader) = self.leader().filter(|_| phase == Phase::Active) else {
+            return Some(format!("nobody leads: {configuration:?}, {phase:?}"));
+        };
+        if !self.process(leader).lease.holds() {
+            return Some(format!("node {leader} leads without a lease"));
+        }
+        if configuration.members().len() != self.plan.kfactor as usize + 1 {
+            return Some(format!("members are missing: {configuration:?}"));
+        }
         let mark = self.process(leader).replication.end();
+        for (id, witness) in &self.witnesses {
+            let Some(running) = &witness.running else { return Some(format!("witness {id} does not run")) };
+            if !running.node.is_registered() || !running.seat.votes() {
+                return Some(format!("witness {id} is not there"));
+            }
+        }
         for (id, machine) in &self.machines {
             let Some(process) = &machine.process else { return Some(format!("node {id} does not run")) };
             if process.log_has_failed() {
                 return Some(format!("the log of node {id} has failed"));
             }
-            if !process.node.is_registered() || !configuration.has(process.member) {
-                return Some(format!("node {id} is not a member: {configuration:?}"));
+            if !process.node.is_registered() || !process.seat.votes() {
+                return Some(format!("node {id} is not there"));
             }
-            if !configuration.added().is_empty() && configuration.members().len() < self.machines.len() {
-                return Some(format!("node {id} was added just now"));
+            if !process.is_at_rest() || !machine.inbox.is_empty() {
+                return Some(format!("node {id} is at work"));
+            }
+            if !configuration.has_node(*id) {
+                continue;
+            }
+            if !configuration.has(process.member) {
+                return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
             }
             let (end, commit) = (process.replication.end(), process.replication.commit());
             if end != mark || commit != mark.position {
                 return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
-            }
-            if !process.is_at_rest() {
-                return Some(format!("node {id} is at work"));
             }
         }
         let waiting = self.callers.waiting();
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
     }
 
-    fn configuration(&self) -> &GroupConfiguration {
-        &self.metadata.state().groups()[&FIRST_GROUP].configuration
+    /// As any voter has it, where it is furthest.
+    fn metadata(&self) -> Arc<Metadata> {
+        self.ledger.with(|book| Arc::clone(&book.known.1))
+    }
+
+    pub fn configuration(&self) -> GroupConfiguration {
+        self.metadata().groups()[&FIRST_GROUP].configuration.clone()
     }
 
     /// Whose partitions take calls, as the metadata has decided.
@@ -347,12 +358,12 @@ impl World {
 
     /// All rules, when all is at rest.
     fn check(&mut self) -> Result<(), Violation> {
-        let chain: Vec<GroupConfiguration> =
-            self.metadata.configurations.iter().map(|(_, configuration)| configuration.clone()).collect();
+        let chain: Vec<GroupConfiguration> = self.ledger.with(|book| book.configurations.values().cloned().collect());
         chain::check(&chain).map_err(violated("configurations form a chain"))?;
         let leader = self.leader().expect("at rest there is one");
         let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
-        for (id, machine) in &self.machines {
+        let configuration = self.configuration();
+        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
             let process = machine.process.as_ref().expect("at rest all run");
             let found = process.with_stores(contents).expect("at rest all stores are at home");
             all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
@@ -376,15 +387,21 @@ impl World {
     }
 
     /// One turn of somebody.
-    fn step(&mut self) -> Result<(), Violation> {
+    pub fn step(&mut self) -> Result<(), Violation> {
         self.counts.steps += 1;
         let mut turns = Vec::new();
         if self.network.has_due(self.now) {
             turns.push((12, Turn::Deliver));
         }
         for (id, machine) in &self.machines {
+            if machine.still_until > self.now {
+                continue;
+            }
             if machine.process.as_ref().is_some_and(Process::can_step) {
                 turns.push((12, Turn::Machine(*id)));
+            }
+            if !machine.inbox.is_empty() {
+                turns.push((12, Turn::Inbox(*id)));
             }
         }
         if self.may_call() && self.now >= self.next_call {
@@ -400,6 +417,11 @@ impl World {
         });
         match chosen.expect("the point lies within the weights").1 {
             Turn::Deliver => self.deliver()?,
+            Turn::Inbox(id) => {
+                let machine = self.machines.get_mut(&id).expect("machines are known");
+                let packet = machine.inbox.pop_front().expect("seen just now");
+                self.receive(packet)?;
+            }
             Turn::Machine(id) => self.step_machine(id, |process| process.step())?,
             Turn::Submit => self.submit(),
             Turn::Time => self.pass(busy)?,
@@ -460,64 +482,91 @@ impl World {
             let machine = self.machines.get_mut(&id).expect("machines are known");
             if machine.process.is_none() && self.now >= machine.down_until {
                 self.start(id)?;
-            } else if let Some(time) = machine.tick_is_due() {
+            } else if machine.still_until <= self.now
+                && let Some(time) = machine.tick_is_due()
+            {
                 self.step_machine(id, |process| {
                     process.tick(time);
                     None
                 })?;
             }
         }
-        if self.now >= self.next_look {
-            self.next_look = self.now + TICK_NANOS;
-            self.metadata.tick(self.now);
-            self.send_metadata();
+        let ids: Vec<NodeId> = self.witnesses.keys().copied().collect();
+        for id in ids {
+            let witness = self.witnesses.get_mut(&id).expect("witnesses are known");
+            if !witness.pass(nanos, self.now) {
+                self.crash_witness(id, Restart::Power);
+            }
+            self.send_for_witness(id);
         }
         Ok(())
     }
 
-    fn send_metadata(&mut self) {
-        for packet in self.metadata.take_out() {
+    fn send_for_witness(&mut self, id: NodeId) {
+        let witness = self.witnesses.get_mut(&id).expect("witnesses are known");
+        for packet in std::mem::take(&mut witness.out) {
             self.network.send(packet, self.now);
         }
     }
 
     fn deliver(&mut self) -> Result<(), Violation> {
         let Some(packet) = self.network.deliver(self.now) else { return Ok(()) };
+        if let Some(machine) = self.machines.get_mut(&packet.to)
+            && (machine.still_until > self.now || !machine.inbox.is_empty())
+        {
+            if machine.process.is_some() {
+                machine.inbox.push_back(packet);
+            }
+            return Ok(());
+        }
+        self.receive(packet)
+    }
+
+    fn receive(&mut self, packet: Packet) -> Result<(), Violation> {
+        const SENSE: &str = "messages make sense";
         self.counts.messages += 1;
         self.trace.line(&format!("arrives {}", packet.line()));
-        match packet {
-            Packet::Ask { from, ask } => {
-                self.metadata.asked(from, ask, self.now);
-                self.send_metadata();
-                Ok(())
+        let Packet { from, to, ref bytes, .. } = packet;
+        if let Some(witness) = self.witnesses.get_mut(&to) {
+            if !witness.received(&packet).map_err(violated(SENSE))? {
+                self.crash_witness(to, Restart::Power);
             }
-            Packet::Metadata { to, index, state } => self.step_machine(to, |process| {
-                process.cause(Cause::Metadata { index, state });
-                None
-            }),
-            Packet::Group { from, to, bytes, .. } => {
-                let machine = self.machines.get_mut(&to).expect("machines are known");
-                let highest = machine.highest.entry(from.node).or_insert(from.incarnation);
-                if from.incarnation < *highest {
-                    // The connection was closed when a later process came.
-                    return Ok(());
-                }
-                *highest = from.incarnation;
-                let mut outcome = Ok(());
-                self.step_machine(to, |process| {
-                    outcome = process.groups.received(from, &bytes);
-                    None
-                })?;
-                outcome.map_err(|error| Violation { invariant: "messages make sense", detail: error.to_string() })
-            }
+            self.send_for_witness(to);
+            return Ok(());
         }
+        let machine = self.machines.get_mut(&to).expect("machines are known");
+        let highest = machine.highest.entry(from.node).or_insert(from.incarnation);
+        if from.incarnation < *highest {
+            // The connection was closed when a later process came.
+            return Ok(());
+        }
+        *highest = from.incarnation;
+        let (letter, body) = Letter::decode(bytes).map_err(|error| violated(SENSE)(error.to_string()))?;
+        let mut outcome = Ok(());
+        self.step_machine(to, |process| {
+            outcome = match letter {
+                Letter::Group => process.groups.received(from, body).map_err(|error| error.to_string()),
+                Letter::Metadata => process.seat.received(from.node, body).map_err(|error| error.to_string()),
+                letter => Err(format!("nobody sends {letter:?}")),
+            };
+            None
+        })?;
+        outcome.map_err(violated(SENSE))
     }
 
     /// Something is done by the process of a node, if it runs; and what follows from that.
-    fn step_machine(&mut self, id: NodeId, body: impl FnOnce(&mut Process) -> Option<String>) -> Result<(), Violation> {
+    pub fn step_machine(
+        &mut self,
+        id: NodeId,
+        body: impl FnOnce(&mut Process) -> Option<String>,
+    ) -> Result<(), Violation> {
         let machine = self.machines.get_mut(&id).expect("machines are known");
         let Some(process) = &mut machine.process else { return Ok(()) };
-        let lived = catch_unwind(AssertUnwindSafe(|| body(process)));
+        let lived = catch_unwind(AssertUnwindSafe(|| {
+            let line = body(process);
+            process.work_for_metadata();
+            line
+        }));
         let member = process.member;
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
@@ -525,9 +574,8 @@ impl World {
         for wish in wishes {
             match wish {
                 Wish::Send(to, lane, bytes) => {
-                    self.network.send(Packet::Group { from: member, to, lane, bytes }, self.now);
+                    self.network.send(Packet { from: member, to, lane, bytes }, self.now);
                 }
-                Wish::Ask(ask) => self.network.send(Packet::Ask { from: id, ask }, self.now),
                 Wish::Run(_) => unreachable!("the process keeps it"),
                 Wish::FromLog(wanted) => {
                     self.counts.from_log += 1;
@@ -568,80 +616,15 @@ impl World {
         }
     }
 
-    fn running(&self) -> Vec<NodeId> {
+    pub fn running(&self) -> Vec<NodeId> {
         self.machines.iter().filter(|(_, machine)| machine.process.is_some()).map(|(id, _)| *id).collect()
     }
 
-    /// A write or an fsync of somebody fails, once or from then on.
-    fn fail_disk(&mut self) {
-        let running = self.running();
-        if running.is_empty() {
-            return;
-        }
-        let chosen = *self.random.pick(&running);
-        let disk = &self.machines[&chosen].disk;
-        // In the other modes a failed fsync takes what was acknowledged: a node that starts again
-        // does not know that yet.
-        let sync = self.plan.database.power_loss && self.random.percent(50);
-        let kind = if sync { FaultKind::Sync } else { FaultKind::Write };
-        let times = if self.random.percent(50) { 1 } else { u64::MAX };
-        let at = disk.count(kind) + 1 + self.random.below(20);
-        let short = self.random.below(5_000) as usize;
-        self.trace.line(&format!("{chosen} fails {kind:?} {at}"));
-        self.counts.disk_faults += 1;
-        disk.fail(Fault { kind, at, times, error: Fault::EIO, short });
-    }
-
-    /// One goes down, or two, or all of them together, or a member and soon the leader.
-    fn plan_crashes(&mut self) -> Result<(), Violation> {
-        let running = self.running().len();
-        let leader = self.configuration().leader.node;
-        let followers: Vec<NodeId> = self.running().into_iter().filter(|node| *node != leader).collect();
-        if !followers.is_empty() && self.random.percent(30) {
-            let follower = *self.random.pick(&followers);
-            self.succession = Some((self.now + self.random.below(300 * MILLI), leader));
-            let power = self.random.percent(self.plan.faults.power);
-            self.crash_soon(follower, power);
-            return Ok(());
-        }
-        let together = match self.random.below(10) {
-            0..6 => 1,
-            6..8 => 2,
-            _ => running,
-        };
-        (0..together.min(running)).try_for_each(|_| self.plan_crash())
-    }
-
-    /// Somebody goes down, now or at one of the next changes of its disk.
-    fn plan_crash(&mut self) -> Result<(), Violation> {
-        let all = self.running();
-        if all.is_empty() {
-            return Ok(());
-        }
-        let leader = self.configuration().leader.node;
-        let chosen = if all.contains(&leader) && self.random.percent(40) { leader } else { *self.random.pick(&all) };
-        let power = self.random.percent(self.plan.faults.power);
-        self.crash_soon(chosen, power);
-        Ok(())
-    }
-
-    fn crash_soon(&mut self, chosen: NodeId, power: bool) {
-        if power && self.random.percent(60) {
-            let within = 1 + self.random.below(20);
-            let disk = &self.machines[&chosen].disk;
-            let (boundary, after) = (disk.boundaries() + within, self.random.percent(50));
-            self.trace.line(&format!("{chosen} loses its power at {boundary}"));
-            disk.crash_at(Some(CrashPoint { boundary, after }));
-            return;
-        }
-        self.crash(chosen, if power { Restart::Power } else { Restart::Process });
-    }
-
-    fn crash(&mut self, id: NodeId, restart: Restart) {
+    pub fn crash(&mut self, id: NodeId, restart: Restart) {
         self.trace.line(&format!("{id} crashes {restart:?}"));
         self.counts.crashes += 1;
         self.counts.power_losses += u64::from(restart == Restart::Power);
-        let down = self.random.below(DOWN_MILLIS) * MILLI;
+        let down = self.down_nanos();
         let machine = self.machines.get_mut(&id).expect("machines are known");
         let member = machine.process.as_ref().map(|process| process.member);
         machine.crash(restart);
@@ -650,9 +633,34 @@ impl World {
         if let Some(member) = member {
             self.callers.ended(member);
         }
+        self.lost(id);
+    }
+
+    fn down_nanos(&mut self) -> u64 {
+        let most = if self.random.percent(15) { DOWN_LONG_MILLIS } else { DOWN_MILLIS };
+        self.random.below(most) * MILLI
+    }
+
+    pub fn crash_witness(&mut self, id: NodeId, restart: Restart) {
+        self.trace.line(&format!("witness {id} crashes {restart:?}"));
+        self.counts.crashes += 1;
+        self.counts.power_losses += u64::from(restart == Restart::Power);
+        let down_until = self.now + self.down_nanos();
+        self.witnesses.get_mut(&id).expect("witnesses are known").crash(restart, down_until);
+        self.network.crashed(id);
+        self.lost(id);
+    }
+
+    /// All others hear that a connection has ended.
+    fn lost(&mut self, id: NodeId) {
         for machine in self.machines.values_mut() {
             if let Some(process) = &mut machine.process {
                 process.lost(id);
+            }
+        }
+        for witness in self.witnesses.values_mut() {
+            if let Some(running) = &mut witness.running {
+                running.seat.lost(id);
             }
         }
     }
@@ -660,7 +668,7 @@ impl World {
     fn start(&mut self, id: NodeId) -> Result<(), Violation> {
         self.trace.line(&format!("{id} starts"));
         let machine = self.machines.get_mut(&id).expect("machines are known");
-        match machine.start(&self.ledger) {
+        match machine.start(&self.founded, &self.ledger) {
             Ok(Started::Yes) => {
                 let place = self.process(id).replication.place();
                 let Mark { epoch, position, .. } = place.end;

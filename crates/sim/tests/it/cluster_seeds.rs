@@ -51,7 +51,7 @@ fn clusters_keep_what_they_have_acknowledged() {
         // What nobody tries, nobody finds.
         assert!(counts.acknowledged > 5_000 && counts.unknown > 40 && counts.schema_changes > 100, "{counts:?}");
         assert!(counts.crashes > 50 && counts.power_losses > 15 && counts.splits > 20, "{counts:?}");
-        assert!(counts.seals > 25 && counts.promotions > 40 && counts.deposed > 3, "{counts:?}");
+        assert!(counts.terms > 25 && counts.promotions > 40 && counts.deposed > 3, "{counts:?}");
         assert!(counts.from_log > 8 && counts.disk_faults > 5, "{counts:?}");
     }
 }

@@ -1,0 +1,4 @@
+//! The tests of this crate that can share a process. One program, since each costs a link.
+
+mod metadata;
+mod node;

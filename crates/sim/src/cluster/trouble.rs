@@ -1,0 +1,171 @@
+//! What goes wrong in a cluster, and when.
+
+use crate::cluster::world::{MILLI, World};
+use crate::invariants::Violation;
+use ferrite_base::NodeId;
+use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRandom};
+
+/// A split lasts so long at most, besides a pause.
+const SPLIT_MILLIS: u64 = 5_000;
+/// A process stands still for so long at most: some leases end meanwhile.
+const STILL_MILLIS: u64 = 5_000;
+
+impl World {
+    /// A part of the history in which things go wrong.
+    pub fn trouble(&mut self) -> Result<(), Violation> {
+        self.network.calm = false;
+        self.callers.clients.quiet = false;
+        let end = self.now + self.plan.millis * MILLI;
+        let faults = self.plan.faults;
+        let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
+        let mut next_fault = self.now + pause(&mut self.random);
+        let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
+        while self.now < end {
+            if self.now >= next_split {
+                let nodes = self.everybody();
+                let leader = self.configuration().leader.node;
+                let what = self.network.split_or_heal(&nodes, leader);
+                self.trace.line(&what);
+                // Some splits outlive a leader.
+                next_split = self.now + pause(&mut self.random);
+                if self.network.is_split() {
+                    self.counts.splits += 1;
+                    next_split += self.random.below(SPLIT_MILLIS) * MILLI;
+                }
+            }
+            let all = faults.crashes + faults.disks + faults.pauses;
+            if self.now >= next_fault && all > 0 {
+                next_fault = self.now + pause(&mut self.random);
+                let kind = self.random.below(all);
+                if kind < faults.crashes {
+                    self.plan_crashes()?;
+                } else if kind < faults.crashes + faults.disks {
+                    self.fail_disk();
+                } else {
+                    self.stand_still();
+                }
+            }
+            self.isolate();
+            if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
+                && self.running().contains(&leader)
+            {
+                self.crash(leader, Restart::Process);
+            }
+            self.step()?;
+        }
+        (self.succession, self.isolation) = (None, None);
+        self.counts.millis += self.plan.millis;
+        Ok(())
+    }
+
+    fn everybody(&self) -> Vec<NodeId> {
+        self.machines.keys().chain(self.witnesses.keys()).copied().collect()
+    }
+
+    /// A process stands still, the leader's preferred. Some are cut off from all others before they
+    /// go on: what had come by then they take for news.
+    fn stand_still(&mut self) {
+        let running = self.running();
+        if running.is_empty() {
+            return;
+        }
+        let leader = self.configuration().leader.node;
+        let takes_leader = running.contains(&leader) && self.random.percent(70);
+        let chosen = if takes_leader { leader } else { *self.random.pick(&running) };
+        let nanos = self.random.below(STILL_MILLIS) * MILLI;
+        self.machines.get_mut(&chosen).expect("machines are known").still_until = self.now + nanos;
+        self.counts.pauses += 1;
+        self.trace.line(&format!("{chosen} stands still for {nanos}"));
+        if self.isolation.is_none() && self.random.percent(50) {
+            let from = self.now + self.random.below(1 + nanos);
+            let until = self.now + nanos + self.random.below(SPLIT_MILLIS) * MILLI;
+            self.isolation = Some((from, until, chosen));
+        }
+    }
+
+    fn isolate(&mut self) {
+        let Some((from, until, node)) = self.isolation else { return };
+        if self.now >= until {
+            self.isolation = None;
+            self.network.heal();
+            self.trace.line("heals");
+        } else if self.now >= from && !self.network.is_split() {
+            let nodes = self.everybody();
+            self.network.cut_off(&nodes, node);
+            self.counts.cut_off += 1;
+            self.trace.line(&format!("cuts {node} off"));
+        }
+    }
+
+    /// A write or an fsync of somebody fails, once or from then on.
+    fn fail_disk(&mut self) {
+        let running = self.running();
+        if running.is_empty() {
+            return;
+        }
+        let chosen = *self.random.pick(&running);
+        let disk = &self.machines[&chosen].disk;
+        // In the other modes a failed fsync takes what was acknowledged: a node that starts again
+        // does not know that yet.
+        let sync = self.plan.database.power_loss && self.random.percent(50);
+        let kind = if sync { FaultKind::Sync } else { FaultKind::Write };
+        let times = if self.random.percent(50) { 1 } else { u64::MAX };
+        let at = disk.count(kind) + 1 + self.random.below(20);
+        let short = self.random.below(5_000) as usize;
+        self.trace.line(&format!("{chosen} fails {kind:?} {at}"));
+        self.counts.disk_faults += 1;
+        disk.fail(Fault { kind, at, times, error: Fault::EIO, short });
+    }
+
+    /// One goes down, or two, or all of them together, or a member and soon the leader.
+    fn plan_crashes(&mut self) -> Result<(), Violation> {
+        if !self.witnesses.is_empty() && self.random.percent(15) {
+            let all: Vec<NodeId> = self.witnesses.keys().copied().collect();
+            let chosen = *self.random.pick(&all);
+            let power = self.random.percent(self.plan.faults.power);
+            self.crash_witness(chosen, if power { Restart::Power } else { Restart::Process });
+            return Ok(());
+        }
+        let running = self.running().len();
+        let leader = self.configuration().leader.node;
+        let followers: Vec<NodeId> = self.running().into_iter().filter(|node| *node != leader).collect();
+        if !followers.is_empty() && self.random.percent(30) {
+            let follower = *self.random.pick(&followers);
+            self.succession = Some((self.now + self.random.below(300 * MILLI), leader));
+            let power = self.random.percent(self.plan.faults.power);
+            self.crash_soon(follower, power);
+            return Ok(());
+        }
+        let together = match self.random.below(10) {
+            0..6 => 1,
+            6..8 => 2,
+            _ => running,
+        };
+        (0..together.min(running)).try_for_each(|_| self.plan_crash())
+    }
+
+    /// Somebody goes down, now or at one of the next changes of its disk.
+    fn plan_crash(&mut self) -> Result<(), Violation> {
+        let all = self.running();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let leader = self.configuration().leader.node;
+        let chosen = if all.contains(&leader) && self.random.percent(40) { leader } else { *self.random.pick(&all) };
+        let power = self.random.percent(self.plan.faults.power);
+        self.crash_soon(chosen, power);
+        Ok(())
+    }
+
+    fn crash_soon(&mut self, chosen: NodeId, power: bool) {
+        if power && self.random.percent(60) {
+            let within = 1 + self.random.below(20);
+            let disk = &self.machines[&chosen].disk;
+            let (boundary, after) = (disk.boundaries() + within, self.random.percent(50));
+            self.trace.line(&format!("{chosen} loses its power at {boundary}"));
+            disk.crash_at(Some(CrashPoint { boundary, after }));
+            return;
+        }
+        self.crash(chosen, if power { Restart::Power } else { Restart::Process });
+    }
+}
