@@ -11,7 +11,7 @@ impl Store {
     /// thread and be dropped there. Writing to it, asking it for an index or for a table that it
     /// does not cover panics. Must not be called within a transaction.
     pub fn snapshot(&mut self, covers: impl Fn(TableId) -> bool) -> Store {
-        assert!(self.mark().undo == 0, "a snapshot is taken between transactions");
+        assert!(self.undo.is_empty(), "a snapshot is taken between transactions");
         let pin = self.pins.take();
         let mut snapshot = Store::new(self.partition, Arc::clone(&self.ring));
         snapshot.catalog = Arc::clone(&self.catalog);

@@ -2,7 +2,7 @@
 //! was when it was taken, on whatever thread it is read and dropped, and leaves no memory behind.
 
 use crate::common::*;
-use ferrite_base::{RowId, TableId};
+use ferrite_base::{RowId, Sequence, TableId};
 use ferrite_catalog::{Change, Effect, IndexKind, TableKind};
 use ferrite_expr::AggregateKind;
 use ferrite_table::Store;
@@ -201,4 +201,21 @@ fn only_what_is_written_to_is_copied() {
     assert_eq!(store.snapshot_bytes(), one + 16_384);
     drop(held);
     assert_eq!(store.snapshot_bytes(), 0);
+}
+
+#[test]
+fn what_has_ended_is_shown_while_its_undo_is_kept() {
+    let (mut store, narrow) = (schema().store(), TableId(0));
+    store.retain_undo(true);
+    store.insert(narrow, &[Value::Integer(1), Value::Integer(1), Value::Text("one")]).unwrap();
+    store.commit_at(Sequence(1));
+    assert!(store.retained_bytes() > 0);
+    let shown = all_contents(&store, &[true; TABLES as usize]);
+    let snapshot = store.snapshot(|_| true);
+    store.step_back(Sequence(0));
+    assert_eq!(all_contents(&snapshot, &[true; TABLES as usize]), shown);
+    assert_eq!(store.table(narrow).row_count(), 0);
+    store.insert(narrow, &[Value::Integer(2), Value::Integer(1), Value::Text("two")]).unwrap();
+    let within = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| store.snapshot(|_| true)));
+    assert!(within.is_err(), "a transaction has not ended");
 }
