@@ -26,13 +26,13 @@ pub struct Seen {
 impl Seen {
     /// The node that leads the partitions, as far as it is known here.
     pub fn leader(&self) -> Option<NodeId> {
-        self.leading().map(|(leader, _)| leader.node)
+        self.leading().map(|leader| leader.node)
     }
 
-    /// The same with its process and epoch.
-    pub fn leading(&self) -> Option<(Member, Epoch)> {
+    /// The same with its process.
+    pub fn leading(&self) -> Option<Member> {
         let group = self.state.groups().get(&FIRST_GROUP)?;
-        (group.phase == Phase::Active).then_some((group.configuration.leader, group.configuration.epoch))
+        (group.phase == Phase::Active).then_some(group.configuration.leader)
     }
 
     /// Where clients reach a node.

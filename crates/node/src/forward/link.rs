@@ -1,6 +1,6 @@
 //! What forwarding uses of the cluster: the way to another node, and who leads.
 
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Incarnation, NodeId};
 use ferrite_partition::MailboxHandle;
 
 /// Which of the two kinds of messages.
@@ -20,12 +20,12 @@ pub trait Link: Send + Sync + 'static {
     fn resume(&self, from: NodeId);
 }
 
-/// A node that leads, in one of its processes and one of its epochs.
+/// A node that leads, in one of its processes. It answers what it has taken, also when it leads in
+/// another epoch by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {
     pub node: NodeId,
     pub incarnation: Incarnation,
-    pub epoch: Epoch,
 }
 
 /// Who leads the partitions, as far as it is known here.

@@ -46,8 +46,8 @@ pub fn leadership(seen: &Seen, here: NodeId) -> Leadership {
         return Leadership::Here;
     }
     match seen.leading() {
-        Some((leader, epoch)) if leader.node != here => {
-            Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation, epoch })
+        Some(leader) if leader.node != here => {
+            Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation })
         }
         _ => Leadership::Unknown,
     }

@@ -9,7 +9,7 @@ use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES,
     FORWARD_WAIT,
 };
-use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
+use ferrite_base::{Incarnation, NodeId, UserError};
 use ferrite_partition::cancel::{Cancel, cancelled};
 use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
 use ferrite_wire::response::{self, ResponseWriter};
@@ -23,7 +23,7 @@ const HERE: NodeId = NodeId(1);
 const START: Incarnation = Incarnation(5);
 
 fn leader(node: u32) -> Destination {
-    Destination { node: NodeId(node), incarnation: Incarnation(1), epoch: Epoch(u64::from(node)) }
+    Destination { node: NodeId(node), incarnation: Incarnation(1) }
 }
 
 /// Messages in both directions between this node and each other one.
