@@ -5,69 +5,46 @@
 //! Each phase takes what it needs as values and says what it has made. A thread that was begun ends
 //! in its turn where a later phase fails.
 
-use crate::administration::{Administration, Shutdown};
+mod opening;
+mod parts;
+
+use crate::administration::Administration;
 use crate::backup::{self, Backups};
-use crate::cancelling::{Cancelling, Elsewhere};
 use crate::cluster::{self, FirstSchema, Member};
 use crate::collect::Collector;
-use crate::compound::{self, Compounds, Worker};
-use crate::connections::{ConnectionLimits, Connections};
+use crate::compound::{self, Worker};
 use crate::dispatch;
 use crate::expiry::{self, Expiry};
-use crate::forward::{self, Forward};
-use crate::listen::{connections_max, listen_on};
-use crate::mailbox::{Mail, NetworkMailbox};
+use crate::forward::{self};
+use crate::mailbox::Mail;
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
-use crate::mode::Mode;
-use crate::network::{self, Listeners, NetworkThread};
+use crate::network::{Listeners, NetworkThread};
 use crate::options::{ServerError, ServerOptions};
-use crate::plan_cache::PlanCache;
-use crate::privilege;
-use crate::publish::Publisher;
-use crate::routes::Routes;
 use crate::server::Server;
 use crate::snapshots::{SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
-use crate::status_listener;
+use crate::start::opening::{Doors, begin_if_new, open_doors, recover};
+use crate::start::parts::{ExecutorEnds, NetworkEnd, Parts, connect};
 use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
-use crate::topology::Topology;
-use crate::work::Work;
-use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use ferrite_backup::request::BackupDirectories;
-use ferrite_base::{CallLimits, PartitionId, Sequence, Settings, limits, memory};
-use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, SystemRandom, Yielding, lower_priority};
-use ferrite_log::{Durability, LogOptions, LogStatistics};
-use ferrite_meta::founding::Partitions;
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use ferrite_base::{CallLimits, PartitionId, Sequence, limits, memory};
+use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, Yielding, lower_priority};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
-use ferrite_partition::long_read::{self, Home, LongRead, LongReads};
-use ferrite_partition::recovery::{self, Recovered, Summary};
+use ferrite_partition::long_read::{self, Home};
+use ferrite_partition::recovery::Recovered;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Compiled, Event, MailboxHandle, RecoveryProgress, RowCounts, first_start};
-use ferrite_system::hosts::Hosts;
-use ferrite_system::processor::ProcessorUse;
-use ferrite_system::saved::SnapshotStatus;
-use ferrite_system::{Identity, expired, task_figures};
-use ferrite_value::ring::Ring;
-use mio::net::TcpListener;
-use mio::{Poll, Waker};
-use std::io;
-use std::net::SocketAddr;
+use ferrite_partition::{Event, MailboxHandle};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
-
-/// What clients are told that they are connected to.
-const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
-const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
+use std::time::Duration;
 
 /// Within this the stages of compound procedures that still run when the server stops must end.
 const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX);
@@ -166,316 +143,6 @@ impl Server {
             },
             insistence: Insistence::default(),
         })
-    }
-}
-
-/// Ports, taken but not yet served, and where backups go.
-struct Doors {
-    clients: TcpListener,
-    listen: SocketAddr,
-    admin: Option<(TcpListener, SocketAddr)>,
-    backups: BackupDirectories,
-}
-
-fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
-    let (clients, listen) = listen_on(options.listen)?;
-    let backups = backup_place(options)?;
-    let admin = options.admin_listen.map(listen_on).transpose()?;
-    Ok(Doors { clients, listen, admin, backups })
-}
-
-/// Where backups may be, as an absolute path: the working directory may go.
-fn backup_place(options: &ServerOptions) -> Result<BackupDirectories, ServerError> {
-    let mut place = BackupDirectories { own: options.dir.clone(), root: None };
-    if let Some(dir) = &options.backup_dir {
-        let failed = |reason: String| ServerError::Backups(dir.clone(), reason);
-        let root = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
-        if place.is_own(&root) {
-            return Err(failed("it lies within the database's own directory".to_owned()));
-        }
-        std::fs::create_dir_all(&root).map_err(|error| failed(error.to_string()))?;
-        place.root = Some(root);
-    }
-    Ok(place)
-}
-
-/// Reads snapshot and log; who comes to the administration port meanwhile hears how far that is.
-fn recover(
-    options: &ServerOptions,
-    doors: &mut Doors,
-    disk: &Arc<MeteredDisk>,
-    clock: &Arc<dyn Clock>,
-) -> Result<(Recovered, Option<Member>), ServerError> {
-    let progress = RecoveryProgress::default();
-    let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
-    let about = cluster::About {
-        disk: Arc::clone(disk) as Arc<dyn Disk>,
-        dir: &options.dir,
-        kind: ferrite_meta::Kind::Data,
-        durability: options.durability,
-        partitions: options.partitions.map_or_else(|| Partitions::Suggested(default_partitions()), Partitions::Said),
-        clients: clients.into_iter().flatten().collect(),
-    };
-    let recover = || {
-        let joined = cluster::join(&options.cluster, &about)?;
-        let look_interval = options.settings.log_look_interval;
-        let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
-        let how = recovery::Options {
-            log,
-            partitions: options.partitions,
-            partitions_default: default_partitions(),
-            threads: options.recovery_threads,
-            report: &|line| ferrite_io::errln!("ferrite: {line}"),
-            progress: &progress,
-            runtime: &options.runtime,
-        };
-        let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
-        match joined {
-            Some(joined) => {
-                cluster::open(joined, disk, clock, how).map(|(recovered, member)| (recovered, Some(member)))
-            }
-            None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
-                .map(|recovered| (recovered, None))
-                .map_err(ServerError::Start),
-        }
-    };
-    match &mut doors.admin {
-        Some((listener, _)) => status_listener::open_during(listener, &progress, &**clock, BUILD, recover),
-        None => recover(),
-    }
-}
-
-/// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
-fn begin_if_new(recovered: &mut Recovered, options: &ServerOptions, clock: &dyn Clock) -> Result<(), ServerError> {
-    first_start::choose_decimal_scale(recovered, options.decimal_scale)
-        .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
-    let given = options.schema.is_some() || !options.classes.is_empty();
-    if given && recovered.compiled.catalog.version.0 == 0 {
-        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
-        let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
-            .map_err(|error| ServerError::Schema(error.to_string()))?;
-        warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
-    }
-    Ok(())
-}
-
-/// About three quarters of the cores, at least one.
-fn default_partitions() -> u32 {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    (cores * 3 / 4).max(1) as u32
-}
-
-fn identity(options: &ServerOptions, doors: &Doors, recovered: &Recovered, member: Option<&Member>) -> Identity {
-    let named = member.and_then(|member| cluster::name(&member.joined.state));
-    let (listen, admin_listen) = (doors.listen, doors.admin.as_ref().map(|(_, address)| *address));
-    Identity {
-        host_id: member.map_or(0, |member| cluster::host_id(member.joined.node)),
-        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        listen,
-        admin_listen,
-        clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
-        drop_migrating: options.drop_migrating,
-        backups: doors.backups.clone(),
-        cluster_start_ms: named.map_or(recovered.genesis.created_ms as i64, |(time, _)| time),
-        leader_address: match (named, listen.ip()) {
-            (Some((_, address)), _) => address,
-            (None, std::net::IpAddr::V4(address)) if !address.is_unspecified() => address.octets(),
-            _ => [127, 0, 0, 1],
-        },
-        build: BUILD.to_owned(),
-        version: VERSION,
-        dir: options.dir.clone(),
-        durability: match options.durability {
-            Durability::Sync => "sync".to_owned(),
-            Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
-            Durability::None => "none".to_owned(),
-        },
-        query_time_max: options.query_time_max,
-    }
-}
-
-/// What the threads have in common. Each is handed what it uses; this itself ends with the start.
-struct Parts {
-    identity: Arc<Identity>,
-    topology: Arc<Topology>,
-    settings: Settings,
-    started: Instant,
-    /// The catalog in force.
-    compiled: Arc<ArcSwap<Compiled>>,
-    routes: Arc<Routes>,
-    mode: Arc<Mode>,
-    work: Arc<Work>,
-    connections: Arc<Connections>,
-    cancelling: Arc<Cancelling>,
-    compounds: Arc<Compounds>,
-    plan_cache: Arc<PlanCache>,
-    row_counts: Arc<RowCounts>,
-    network: Arc<[Arc<NetworkMailbox>]>,
-    /// None: a node without others.
-    forward: Option<Forward>,
-    system: Sender<SystemJob>,
-    snapshots: Sender<SnapshotJob>,
-    expiry: Sender<ExpiryNotice>,
-    tasks: Sender<TaskNotice>,
-    log: Arc<LogStatistics>,
-    recovery: Arc<Summary>,
-    snapshot_status: Arc<SnapshotStatus>,
-    expired: Arc<expired::Figures>,
-    task_figures: Arc<task_figures::Figures>,
-    shutdown: Arc<Shutdown>,
-}
-
-/// The threads' ends of what [`Parts`] has the other ends of.
-struct Inboxes {
-    executors: ExecutorEnds,
-    system: Receiver<SystemJob>,
-    snapshots: Receiver<SnapshotJob>,
-    expiry: Receiver<ExpiryNotice>,
-    tasks: Receiver<TaskNotice>,
-    compounds: compound::Inboxes,
-    forward: forward::Inbox,
-    network: Vec<NetworkEnd>,
-}
-
-/// Of partitions, coordinator and long reads. They send to each other, too.
-struct ExecutorEnds {
-    partitions: Vec<(Sender<Event>, Receiver<Event>)>,
-    jobs: Receiver<Job>,
-    long_reads: LongReads,
-    reads: Receiver<LongRead>,
-}
-
-/// What a network thread is woken by and told through, made before there are threads.
-struct NetworkEnd {
-    poll: Poll,
-    mailbox: Arc<NetworkMailbox>,
-    mail: Receiver<Mail>,
-}
-
-fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ServerError> {
-    let end = |_| {
-        let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), network::WAKER)?;
-        let (mailbox, mail) = NetworkMailbox::new(waker);
-        Ok(NetworkEnd { poll, mailbox, mail })
-    };
-    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ServerError::Threads)
-}
-
-/// Makes what the threads are handed, before the first of them.
-fn connect(
-    options: &ServerOptions,
-    doors: &Doors,
-    recovered: &Recovered,
-    clock: &Arc<dyn Clock>,
-    member: Option<&Member>,
-) -> Result<(Parts, Inboxes), ServerError> {
-    let (forward, forward_inbox) = forward::connect();
-    let forward = member.map(|_| forward);
-    let elsewhere = forward
-        .clone()
-        .map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
-    let (coordinator, jobs) = unbounded();
-    let (system, system_inbox) = unbounded();
-    let (snapshots, snapshot_inbox) = unbounded();
-    let (expiry, expiry_inbox) = unbounded();
-    let (tasks, task_inbox) = unbounded();
-    let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(clock));
-    let partitions: Vec<(Sender<Event>, _)> = recovered.stores.iter().map(|_| unbounded()).collect();
-    let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
-    let network = network_ends(options.network_threads)?;
-    let identity = identity(options, doors, recovered, member);
-    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads);
-    let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
-    let parts = Parts {
-        topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
-        identity: Arc::new(identity),
-        settings: options.settings,
-        started: Instant::now(),
-        compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
-        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions), inboxes, coordinator)),
-        mode: Arc::default(),
-        work: Arc::new(Work::new(&options.settings)),
-        connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
-        cancelling: Arc::new(Cancelling {
-            list: Arc::clone(long_reads.cancellations()),
-            long_reads: long_reads.line(),
-            elsewhere,
-        }),
-        compounds: Arc::new(compounds),
-        plan_cache: Arc::default(),
-        row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
-        forward,
-        network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
-        system,
-        snapshots,
-        expiry,
-        tasks,
-        log: Arc::clone(recovered.log.statistics()),
-        recovery: Arc::new(recovered.summary.clone()),
-        snapshot_status: Arc::default(),
-        expired: Arc::default(),
-        task_figures: Arc::default(),
-        shutdown: Arc::default(),
-    };
-    let inboxes = Inboxes {
-        executors: ExecutorEnds { partitions, jobs, long_reads, reads },
-        system: system_inbox,
-        snapshots: snapshot_inbox,
-        expiry: expiry_inbox,
-        tasks: task_inbox,
-        compounds: compound_inboxes,
-        forward: forward_inbox,
-        network,
-    };
-    Ok((parts, inboxes))
-}
-
-impl Parts {
-    fn submit(&self, query_time_max: Duration) -> Arc<Submit> {
-        Arc::new(Submit {
-            compiled: Arc::clone(&self.compiled),
-            mode: Arc::clone(&self.mode),
-            routes: Arc::clone(&self.routes),
-            system: self.system.clone(),
-            compounds: Arc::clone(&self.compounds),
-            query_time_max,
-        })
-    }
-
-    fn publisher(&self) -> Publisher {
-        Publisher {
-            compiled: Arc::clone(&self.compiled),
-            plan_cache: Arc::clone(&self.plan_cache),
-            expiry: self.expiry.clone(),
-            tasks: self.tasks.clone(),
-            network: Arc::clone(&self.network),
-        }
-    }
-
-    fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {
-        Collector {
-            identity: Arc::clone(&self.identity),
-            topology: Arc::clone(&self.topology),
-            settings: self.settings,
-            compiled: Arc::clone(&self.compiled),
-            routes: Arc::clone(&self.routes),
-            network: Arc::clone(&self.network),
-            mode: Arc::clone(&self.mode),
-            started: self.started,
-            processor: ProcessorUse::new(self.started),
-            log: Arc::clone(&self.log),
-            disk: Arc::clone(disk) as Arc<dyn Disk>,
-            recovery: Arc::clone(&self.recovery),
-            snapshots: Arc::clone(&self.snapshot_status),
-            backups: Arc::clone(backups),
-            expired: Arc::clone(&self.expired),
-            tasks: Arc::clone(&self.task_figures),
-            compounds: Arc::clone(&self.compounds),
-            long_reads: self.cancelling.long_reads.clone(),
-            plan_cache: Arc::clone(&self.plan_cache),
-            baselines: Mutex::default(),
-        }
     }
 }
 

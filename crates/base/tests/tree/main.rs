@@ -3,6 +3,7 @@
 mod crate_directions;
 mod errors_page;
 mod file_circles;
+mod file_lengths;
 mod idioms;
 mod limits_page;
 mod room_directions;

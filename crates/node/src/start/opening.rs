@@ -1,0 +1,156 @@
+//! Ports and directories, recovery, and what a new database begins with.
+
+use crate::cluster::{self, Member};
+use crate::listen::listen_on;
+use crate::options::{ServerError, ServerOptions};
+use crate::privilege;
+use crate::status_listener;
+use ferrite_backup::request::BackupDirectories;
+use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
+use ferrite_log::{Durability, LogOptions};
+use ferrite_meta::founding::Partitions;
+use ferrite_partition::recovery::{self, Recovered};
+use ferrite_partition::{RecoveryProgress, first_start};
+use ferrite_system::Identity;
+use mio::net::TcpListener;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread;
+
+/// What clients are told that they are connected to.
+const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
+const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
+
+/// Ports, taken but not yet served, and where backups go.
+pub(super) struct Doors {
+    pub(super) clients: TcpListener,
+    pub(super) listen: SocketAddr,
+    pub(super) admin: Option<(TcpListener, SocketAddr)>,
+    pub(super) backups: BackupDirectories,
+}
+
+pub(super) fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
+    let (clients, listen) = listen_on(options.listen)?;
+    let backups = backup_place(options)?;
+    let admin = options.admin_listen.map(listen_on).transpose()?;
+    Ok(Doors { clients, listen, admin, backups })
+}
+
+/// Where backups may be, as an absolute path: the working directory may go.
+pub(super) fn backup_place(options: &ServerOptions) -> Result<BackupDirectories, ServerError> {
+    let mut place = BackupDirectories { own: options.dir.clone(), root: None };
+    if let Some(dir) = &options.backup_dir {
+        let failed = |reason: String| ServerError::Backups(dir.clone(), reason);
+        let root = std::path::absolute(dir).map_err(|error| failed(error.to_string()))?;
+        if place.is_own(&root) {
+            return Err(failed("it lies within the database's own directory".to_owned()));
+        }
+        std::fs::create_dir_all(&root).map_err(|error| failed(error.to_string()))?;
+        place.root = Some(root);
+    }
+    Ok(place)
+}
+
+/// Reads snapshot and log; who comes to the administration port meanwhile hears how far that is.
+pub(super) fn recover(
+    options: &ServerOptions,
+    doors: &mut Doors,
+    disk: &Arc<MeteredDisk>,
+    clock: &Arc<dyn Clock>,
+) -> Result<(Recovered, Option<Member>), ServerError> {
+    let progress = RecoveryProgress::default();
+    let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
+    let about = cluster::About {
+        disk: Arc::clone(disk) as Arc<dyn Disk>,
+        dir: &options.dir,
+        kind: ferrite_meta::Kind::Data,
+        durability: options.durability,
+        partitions: options.partitions.map_or_else(|| Partitions::Suggested(default_partitions()), Partitions::Said),
+        clients: clients.into_iter().flatten().collect(),
+    };
+    let recover = || {
+        let joined = cluster::join(&options.cluster, &about)?;
+        let look_interval = options.settings.log_look_interval;
+        let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
+        let how = recovery::Options {
+            log,
+            partitions: options.partitions,
+            partitions_default: default_partitions(),
+            threads: options.recovery_threads,
+            report: &|line| ferrite_io::errln!("ferrite: {line}"),
+            progress: &progress,
+            runtime: &options.runtime,
+        };
+        let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
+        match joined {
+            Some(joined) => {
+                cluster::open(joined, disk, clock, how).map(|(recovered, member)| (recovered, Some(member)))
+            }
+            None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+                .map(|recovered| (recovered, None))
+                .map_err(ServerError::Start),
+        }
+    };
+    match &mut doors.admin {
+        Some((listener, _)) => status_listener::open_during(listener, &progress, &**clock, BUILD, recover),
+        None => recover(),
+    }
+}
+
+/// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
+pub(super) fn begin_if_new(
+    recovered: &mut Recovered,
+    options: &ServerOptions,
+    clock: &dyn Clock,
+) -> Result<(), ServerError> {
+    first_start::choose_decimal_scale(recovered, options.decimal_scale)
+        .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
+    let given = options.schema.is_some() || !options.classes.is_empty();
+    if given && recovered.compiled.catalog.version.0 == 0 {
+        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+        let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
+            .map_err(|error| ServerError::Schema(error.to_string()))?;
+        warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// About three quarters of the cores, at least one.
+pub(super) fn default_partitions() -> u32 {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores * 3 / 4).max(1) as u32
+}
+
+pub(super) fn identity(
+    options: &ServerOptions,
+    doors: &Doors,
+    recovered: &Recovered,
+    member: Option<&Member>,
+) -> Identity {
+    let named = member.and_then(|member| cluster::name(&member.joined.state));
+    let (listen, admin_listen) = (doors.listen, doors.admin.as_ref().map(|(_, address)| *address));
+    Identity {
+        host_id: member.map_or(0, |member| cluster::host_id(member.joined.node)),
+        host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        listen,
+        admin_listen,
+        clients_trusted: privilege::clients_are_trusted(listen.ip(), options.trust_clients),
+        drop_migrating: options.drop_migrating,
+        backups: doors.backups.clone(),
+        cluster_start_ms: named.map_or(recovered.genesis.created_ms as i64, |(time, _)| time),
+        leader_address: match (named, listen.ip()) {
+            (Some((_, address)), _) => address,
+            (None, std::net::IpAddr::V4(address)) if !address.is_unspecified() => address.octets(),
+            _ => [127, 0, 0, 1],
+        },
+        build: BUILD.to_owned(),
+        version: VERSION,
+        dir: options.dir.clone(),
+        durability: match options.durability {
+            Durability::Sync => "sync".to_owned(),
+            Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
+            Durability::None => "none".to_owned(),
+        },
+        query_time_max: options.query_time_max,
+    }
+}

@@ -1,0 +1,226 @@
+//! What the threads are handed, made before the first of them.
+
+use crate::administration::Shutdown;
+use crate::backup::Backups;
+use crate::cancelling::{Cancelling, Elsewhere};
+use crate::cluster::Member;
+use crate::collect::Collector;
+use crate::compound::{self, Compounds};
+use crate::connections::{ConnectionLimits, Connections};
+use crate::forward::{self, Forward};
+use crate::listen::connections_max;
+use crate::mailbox::{Mail, NetworkMailbox};
+use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
+use crate::mode::Mode;
+use crate::network;
+use crate::options::{ServerError, ServerOptions};
+use crate::plan_cache::PlanCache;
+use crate::publish::Publisher;
+use crate::routes::Routes;
+use crate::start::opening::{Doors, identity};
+use crate::submit::Submit;
+use crate::topology::Topology;
+use crate::work::Work;
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::Settings;
+use ferrite_io::{Clock, Disk, MeteredDisk};
+use ferrite_log::LogStatistics;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::long_read::{Home, LongRead, LongReads};
+use ferrite_partition::recovery::{Recovered, Summary};
+use ferrite_partition::{Compiled, Event, RowCounts};
+use ferrite_system::hosts::Hosts;
+use ferrite_system::processor::ProcessorUse;
+use ferrite_system::saved::SnapshotStatus;
+use ferrite_system::{Identity, expired, task_figures};
+use ferrite_value::ring::Ring;
+use mio::{Poll, Waker};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What the threads have in common. Each is handed what it uses; this itself ends with the start.
+pub(super) struct Parts {
+    pub(super) identity: Arc<Identity>,
+    pub(super) topology: Arc<Topology>,
+    pub(super) settings: Settings,
+    pub(super) started: Instant,
+    /// The catalog in force.
+    pub(super) compiled: Arc<ArcSwap<Compiled>>,
+    pub(super) routes: Arc<Routes>,
+    pub(super) mode: Arc<Mode>,
+    pub(super) work: Arc<Work>,
+    pub(super) connections: Arc<Connections>,
+    pub(super) cancelling: Arc<Cancelling>,
+    pub(super) compounds: Arc<Compounds>,
+    pub(super) plan_cache: Arc<PlanCache>,
+    pub(super) row_counts: Arc<RowCounts>,
+    pub(super) network: Arc<[Arc<NetworkMailbox>]>,
+    /// None: a node without others.
+    pub(super) forward: Option<Forward>,
+    pub(super) system: Sender<SystemJob>,
+    pub(super) snapshots: Sender<SnapshotJob>,
+    pub(super) expiry: Sender<ExpiryNotice>,
+    pub(super) tasks: Sender<TaskNotice>,
+    pub(super) log: Arc<LogStatistics>,
+    pub(super) recovery: Arc<Summary>,
+    pub(super) snapshot_status: Arc<SnapshotStatus>,
+    pub(super) expired: Arc<expired::Figures>,
+    pub(super) task_figures: Arc<task_figures::Figures>,
+    pub(super) shutdown: Arc<Shutdown>,
+}
+
+/// The threads' ends of what [`Parts`] has the other ends of.
+pub(super) struct Inboxes {
+    pub(super) executors: ExecutorEnds,
+    pub(super) system: Receiver<SystemJob>,
+    pub(super) snapshots: Receiver<SnapshotJob>,
+    pub(super) expiry: Receiver<ExpiryNotice>,
+    pub(super) tasks: Receiver<TaskNotice>,
+    pub(super) compounds: compound::Inboxes,
+    pub(super) forward: forward::Inbox,
+    pub(super) network: Vec<NetworkEnd>,
+}
+
+/// Of partitions, coordinator and long reads. They send to each other, too.
+pub(super) struct ExecutorEnds {
+    pub(super) partitions: Vec<(Sender<Event>, Receiver<Event>)>,
+    pub(super) jobs: Receiver<Job>,
+    pub(super) long_reads: LongReads,
+    pub(super) reads: Receiver<LongRead>,
+}
+
+/// What a network thread is woken by and told through, made before there are threads.
+pub(super) struct NetworkEnd {
+    pub(super) poll: Poll,
+    pub(super) mailbox: Arc<NetworkMailbox>,
+    pub(super) mail: Receiver<Mail>,
+}
+
+pub(super) fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ServerError> {
+    let end = |_| {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), network::WAKER)?;
+        let (mailbox, mail) = NetworkMailbox::new(waker);
+        Ok(NetworkEnd { poll, mailbox, mail })
+    };
+    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ServerError::Threads)
+}
+
+/// Makes what the threads are handed, before the first of them.
+pub(super) fn connect(
+    options: &ServerOptions,
+    doors: &Doors,
+    recovered: &Recovered,
+    clock: &Arc<dyn Clock>,
+    member: Option<&Member>,
+) -> Result<(Parts, Inboxes), ServerError> {
+    let (forward, forward_inbox) = forward::connect();
+    let forward = member.map(|_| forward);
+    let elsewhere = forward
+        .clone()
+        .map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
+    let (coordinator, jobs) = unbounded();
+    let (system, system_inbox) = unbounded();
+    let (snapshots, snapshot_inbox) = unbounded();
+    let (expiry, expiry_inbox) = unbounded();
+    let (tasks, task_inbox) = unbounded();
+    let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(clock));
+    let partitions: Vec<(Sender<Event>, _)> = recovered.stores.iter().map(|_| unbounded()).collect();
+    let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
+    let network = network_ends(options.network_threads)?;
+    let identity = identity(options, doors, recovered, member);
+    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads);
+    let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
+    let parts = Parts {
+        topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
+        identity: Arc::new(identity),
+        settings: options.settings,
+        started: Instant::now(),
+        compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
+        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions), inboxes, coordinator)),
+        mode: Arc::default(),
+        work: Arc::new(Work::new(&options.settings)),
+        connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
+        cancelling: Arc::new(Cancelling {
+            list: Arc::clone(long_reads.cancellations()),
+            long_reads: long_reads.line(),
+            elsewhere,
+        }),
+        compounds: Arc::new(compounds),
+        plan_cache: Arc::default(),
+        row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
+        forward,
+        network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
+        system,
+        snapshots,
+        expiry,
+        tasks,
+        log: Arc::clone(recovered.log.statistics()),
+        recovery: Arc::new(recovered.summary.clone()),
+        snapshot_status: Arc::default(),
+        expired: Arc::default(),
+        task_figures: Arc::default(),
+        shutdown: Arc::default(),
+    };
+    let inboxes = Inboxes {
+        executors: ExecutorEnds { partitions, jobs, long_reads, reads },
+        system: system_inbox,
+        snapshots: snapshot_inbox,
+        expiry: expiry_inbox,
+        tasks: task_inbox,
+        compounds: compound_inboxes,
+        forward: forward_inbox,
+        network,
+    };
+    Ok((parts, inboxes))
+}
+
+impl Parts {
+    pub(super) fn submit(&self, query_time_max: Duration) -> Arc<Submit> {
+        Arc::new(Submit {
+            compiled: Arc::clone(&self.compiled),
+            mode: Arc::clone(&self.mode),
+            routes: Arc::clone(&self.routes),
+            system: self.system.clone(),
+            compounds: Arc::clone(&self.compounds),
+            query_time_max,
+        })
+    }
+
+    pub(super) fn publisher(&self) -> Publisher {
+        Publisher {
+            compiled: Arc::clone(&self.compiled),
+            plan_cache: Arc::clone(&self.plan_cache),
+            expiry: self.expiry.clone(),
+            tasks: self.tasks.clone(),
+            network: Arc::clone(&self.network),
+        }
+    }
+
+    pub(super) fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {
+        Collector {
+            identity: Arc::clone(&self.identity),
+            topology: Arc::clone(&self.topology),
+            settings: self.settings,
+            compiled: Arc::clone(&self.compiled),
+            routes: Arc::clone(&self.routes),
+            network: Arc::clone(&self.network),
+            mode: Arc::clone(&self.mode),
+            started: self.started,
+            processor: ProcessorUse::new(self.started),
+            log: Arc::clone(&self.log),
+            disk: Arc::clone(disk) as Arc<dyn Disk>,
+            recovery: Arc::clone(&self.recovery),
+            snapshots: Arc::clone(&self.snapshot_status),
+            backups: Arc::clone(backups),
+            expired: Arc::clone(&self.expired),
+            tasks: Arc::clone(&self.task_figures),
+            compounds: Arc::clone(&self.compounds),
+            long_reads: self.cancelling.long_reads.clone(),
+            plan_cache: Arc::clone(&self.plan_cache),
+            baselines: Mutex::default(),
+        }
+    }
+}
