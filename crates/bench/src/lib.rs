@@ -21,6 +21,8 @@
 //! | [`demo`], [`scoreboard`] | a live scoreboard on a server of its own |
 //! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
 //! | [`progress`] | a line of progress while anything takes long |
+//! | [`failover`], [`writes`] | how long a cluster is without a leader; the writes that show it |
+//! | [`cluster`] | a cluster under test, as processes |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
@@ -31,12 +33,14 @@ pub mod adhoc;
 pub mod against;
 pub mod area_codes;
 pub mod beside;
+pub mod cluster;
 pub mod companion;
 pub mod crossing;
 pub mod curve;
 pub mod demo;
 pub mod diff;
 pub mod error;
+pub mod failover;
 pub mod generator;
 pub mod kv;
 pub mod limit;
@@ -62,6 +66,7 @@ pub mod statements;
 pub mod voter;
 pub mod voter_load;
 pub mod workloads;
+pub mod writes;
 
 pub use error::{BenchError, BenchResult};
 pub use options::DemoOptions;

@@ -221,6 +221,34 @@ pub struct PausesOptions {
 }
 
 #[derive(Clone, Debug, Args)]
+pub struct FailoverOptions {
+    /// Nodes, processes on this machine
+    #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=7))]
+    pub nodes: u32,
+    /// Copies beside the first
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=6))]
+    pub kfactor: u32,
+    /// Kills of the leader, and then as many orderly stops
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub rounds: u32,
+    /// Writes per second
+    #[arg(long, value_name = "WRITES", default_value = "1000", value_parser = positive_rate)]
+    pub rate: f64,
+    /// Durability of the servers: sync, interval=MS or none
+    #[arg(long, value_name = "HOW", default_value = "sync")]
+    pub durability: String,
+    /// Partitions of the database [default: the server's own]
+    #[arg(long, value_name = "COUNT")]
+    pub partitions: Option<usize>,
+    /// Save the result as JSON in this file, see `bench diff`
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// More options for the servers, after --
+    #[arg(last = true, value_name = "OPTION")]
+    pub server_options: Vec<String>,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct LimitServerOptions {
     /// Address to listen on
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:0")]

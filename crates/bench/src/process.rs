@@ -180,6 +180,15 @@ impl ServerProcess {
             return Err(BenchError::Server(format!("the server ended during the run ({status})")));
         }
         self.signal(Signal::TERM);
+        self.await_stop()
+    }
+
+    /// Waits for the orderly end of a server that was sent SIGTERM.
+    pub fn await_end(mut self) -> BenchResult<()> {
+        self.await_stop()
+    }
+
+    fn await_stop(&mut self) -> BenchResult<()> {
         let Some(status) = self.wait_until(Instant::now() + Duration::from_secs(STOP_SECONDS_MAX))? else {
             let seconds = STOP_SECONDS_MAX;
             return Err(BenchError::Server(format!("the server did not stop within {seconds} s of being told to")));

@@ -1,12 +1,13 @@
 //! The server under test with a client for everything around the load: schema, initial data,
 //! questions afterwards.
 
+use crate::cluster::patiently;
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
 use crate::process::{ServerCommand, ServerProcess, Usage, end_all_now, usage};
 use crate::progress::with_progress;
 use crate::statements::statements;
-use ferrite_client::{Client, ClientOptions, OwnedTable, ParameterSet};
+use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, OwnedTable, ParameterSet};
 use ferrite_value::OwnedValue;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -72,6 +73,8 @@ pub struct Session {
     process: Option<ServerProcess>,
     address: String,
     client: Client,
+    /// Of a cluster: calls wait until it has a leader.
+    is_patient: bool,
 }
 
 fn client(address: &str) -> BenchResult<Client> {
@@ -115,6 +118,14 @@ impl Session {
         Self::connect(Some(process), address)
     }
 
+    /// Connects to all nodes of a cluster. What cannot be executed while it looks for a leader is
+    /// repeated.
+    pub fn to_cluster(options: ClientOptions) -> BenchResult<Session> {
+        let address = options.addresses.join(",");
+        let client = Client::connect(options).doing("connecting")?;
+        Ok(Session { process: None, address, client, is_patient: true })
+    }
+
     /// Connects to a server that somebody else looks after.
     pub fn to(address: &str) -> BenchResult<Session> {
         Self::connect(None, address.to_string())
@@ -122,7 +133,7 @@ impl Session {
 
     fn connect(process: Option<ServerProcess>, address: String) -> BenchResult<Session> {
         let client = client(&address)?;
-        Ok(Session { process, address, client })
+        Ok(Session { process, address, client, is_patient: false })
     }
 
     /// A client with connections of its own.
@@ -168,12 +179,25 @@ impl Session {
 
     /// Calls a procedure and returns its tables.
     pub fn call(&self, procedure: &str, parameters: impl ParameterSet) -> BenchResult<Vec<OwnedTable>> {
-        Ok(self.client.call_blocking(procedure, parameters).doing(format_args!("calling {procedure}"))?.tables)
+        Ok(self.execute(procedure, parameters, false).doing(format_args!("calling {procedure}"))?.tables)
     }
 
-    /// Runs a query and returns its first table.
+    fn execute(
+        &self,
+        procedure: &str,
+        parameters: impl ParameterSet,
+        twice: bool,
+    ) -> Result<OwnedResponse, ClientError> {
+        if self.is_patient {
+            patiently(&self.client, procedure, parameters, twice)
+        } else {
+            self.client.call_blocking(procedure, parameters)
+        }
+    }
+
+    /// Runs a query and returns its first table. On a cluster it may be executed twice.
     pub fn query(&self, sql: &str) -> BenchResult<OwnedTable> {
-        let response = with_progress(sql, || self.client.call_blocking("@AdHoc", (sql,))).doing(sql)?;
+        let response = with_progress(sql, || self.execute("@AdHoc", (sql,), true)).doing(sql)?;
         response.tables.into_iter().next().ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
     }
 
@@ -191,7 +215,7 @@ impl Session {
     pub fn run_statements(&self, text: &str) -> BenchResult<()> {
         for statement in statements(text) {
             let first_line = statement.lines().next().unwrap_or_default();
-            with_progress(first_line, || self.client.call_blocking("@AdHoc", (statement,))).doing(first_line)?;
+            with_progress(first_line, || self.execute("@AdHoc", (statement,), false)).doing(first_line)?;
         }
         Ok(())
     }

@@ -2,13 +2,13 @@
 
 use clap::Subcommand;
 use ferrite_bench::options::{
-    AdHocOptions, CompareOptions, CrossingOptions, CurveOptions, DiffOptions, KvOptions, LimitOptions,
+    AdHocOptions, CompareOptions, CrossingOptions, CurveOptions, DiffOptions, FailoverOptions, KvOptions, LimitOptions,
     LimitServerOptions, MultiOptions, NodeOptions, PausesOptions, RegressOptions, ScaleOptions, VoterOptions,
 };
 use ferrite_bench::session::{PROGRAM_VARIABLE, own_executable};
 use ferrite_bench::{
-    BenchError, BenchResult, Environment, adhoc, against, crossing, curve, diff, kv, limit, multi, node, pauses,
-    regress, results, scale, voter,
+    BenchError, BenchResult, Environment, adhoc, against, crossing, curve, diff, failover, kv, limit, multi, node,
+    pauses, regress, results, scale, voter,
 };
 use ferrite_torture::{SoakOptions, TortureOptions};
 use std::env;
@@ -40,6 +40,9 @@ pub enum Command {
     /// Kill a server repeatedly under load, and compare what clients were told with what was
     /// recovered.
     Torture(TortureOptions),
+    /// How long a cluster of processes on this machine acknowledges nothing when its leader is
+    /// killed, and when it is stopped.
+    Failover(FailoverOptions),
     /// The yardstick: a bare client against a bare loop with hash tables, or with
     /// --rate, --connections or --threads the load generator.
     Limit(LimitOptions),
@@ -77,6 +80,7 @@ impl Command {
             Command::Crossing(options) => options.load.json.as_deref(),
             Command::Soak(options) => options.load.json.as_deref(),
             Command::Torture(options) => options.json.as_deref(),
+            Command::Failover(options) => options.json.as_deref(),
             Command::Limit(options) => options.load.json.as_deref(),
             Command::Pauses(options) => options.json.as_deref(),
             Command::Node(options) => options.json.as_deref(),
@@ -133,6 +137,7 @@ fn run_load(command: &Command, environment: &Environment) -> BenchResult<()> {
         Command::Crossing(options) => crossing::run_crossing(environment, options),
         Command::Soak(options) => ferrite_torture::run_soak(environment, options),
         Command::Torture(options) => ferrite_torture::run_torture(environment, options),
+        Command::Failover(options) => failover::run_failover(environment, options),
         Command::Curve(options) => curve::run_curve(environment, options).map(drop),
         Command::Node(options) => node::run_node(environment, options),
         Command::Scale(options) => scale::run_scale(environment, options),
@@ -193,6 +198,8 @@ mod tests {
             "kv --entropy 0",
             "kv --key-size 10",
             "curve --clients-max 0",
+            "failover --kfactor 0",
+            "failover --rate 0",
             "node --forks 0",
             "node --sweep --forks 2",
             "node --duration 1.5",

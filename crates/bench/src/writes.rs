@@ -1,0 +1,282 @@
+//! Steady writes to a cluster through one client, and how each of them ended: for telling how long
+//! nothing was acknowledged, and afterwards whether what is there is what was said.
+//!
+//! Writes are made at a fixed rate, whether earlier ones have been answered or not. A write that
+//! was refused is not made again: the next one is due soon.
+
+use crate::cluster::{PATIENCE, patiently};
+use crate::error::{BenchError, BenchResult, Doing};
+use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, Prepared};
+use ferrite_value::OwnedValue;
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+const DDL: [&str; 2] = [
+    "CREATE TABLE bench_write (id BIGINT NOT NULL, content BIGINT NOT NULL, PRIMARY KEY (id))",
+    "PARTITION TABLE bench_write ON COLUMN id",
+];
+/// More are not made until some have been answered.
+const OUTSTANDING_MAX: usize = 20_000;
+/// Rows of one question afterwards.
+const ROWS_AT_ONCE: usize = 50_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Outstanding,
+    Acknowledged,
+    /// It was not executed: the server said so, or it was never sent.
+    Refused,
+    Unknown,
+}
+
+/// How many writes ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ends {
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub unknown: u64,
+}
+
+impl Ends {
+    pub fn since(self, before: Ends) -> Ends {
+        Ends {
+            acknowledged: self.acknowledged - before.acknowledged,
+            refused: self.refused - before.refused,
+            unknown: self.unknown - before.unknown,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Record {
+    fates: Vec<Fate>,
+    ends: Ends,
+    outstanding: usize,
+    /// When the last write was acknowledged, and the longest time between two since it was asked.
+    acknowledged_at: Instant,
+    longest_gap: Duration,
+    /// The first acknowledgement of a write that was sent after this moment.
+    watched: Option<(Instant, Option<Instant>)>,
+    refusal: Option<String>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    record: Mutex<Record>,
+    changed: Condvar,
+    stop: AtomicBool,
+}
+
+impl Shared {
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self, id: usize, sent: Instant, result: Result<OwnedResponse, ClientError>) {
+        let now = Instant::now();
+        let mut record = self.record();
+        record.outstanding -= 1;
+        record.fates[id] = match result {
+            Ok(_) => {
+                record.ends.acknowledged += 1;
+                record.longest_gap = record.longest_gap.max(now - record.acknowledged_at);
+                record.acknowledged_at = now;
+                if let Some((since, first @ None)) = &mut record.watched
+                    && sent >= *since
+                {
+                    *first = Some(now);
+                }
+                Fate::Acknowledged
+            }
+            Err(error) if error.is_outcome_unknown() => {
+                record.ends.unknown += 1;
+                Fate::Unknown
+            }
+            Err(error) => {
+                record.ends.refused += 1;
+                record.refusal = Some(error.to_string());
+                Fate::Refused
+            }
+        };
+        self.changed.notify_all();
+    }
+}
+
+/// The writes, which go on until this is dropped.
+pub struct Writes {
+    client: Client,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writes {
+    /// Makes the table, and begins.
+    pub fn begin(options: ClientOptions, every: Duration) -> BenchResult<Writes> {
+        let options = ClientOptions { outstanding_max: OUTSTANDING_MAX + 1, ..options };
+        let client = Client::connect(options).doing("connecting")?;
+        for statement in DDL {
+            patiently(&client, "@AdHoc", (statement,), false).doing(statement)?;
+        }
+        let record = Record {
+            fates: Vec::new(),
+            ends: Ends::default(),
+            outstanding: 0,
+            acknowledged_at: Instant::now(),
+            longest_gap: Duration::ZERO,
+            watched: None,
+            refusal: None,
+        };
+        let shared =
+            Arc::new(Shared { record: Mutex::new(record), changed: Condvar::new(), stop: AtomicBool::new(false) });
+        let (of_thread, its_client) = (Arc::clone(&shared), client.clone());
+        let write = move || write_steadily(&its_client, &of_thread, every);
+        let thread = thread::Builder::new().name("writes".to_string()).spawn(write).doing("starting a thread")?;
+        Ok(Writes { client, shared, thread: Some(thread) })
+    }
+
+    pub fn ends(&self) -> Ends {
+        self.shared.record().ends
+    }
+
+    /// From now on the longest time without an acknowledgement is measured.
+    pub fn watch(&self) -> Instant {
+        let now = Instant::now();
+        let mut record = self.shared.record();
+        record.acknowledged_at = now;
+        record.longest_gap = Duration::ZERO;
+        now
+    }
+
+    /// The longest time without an acknowledgement since [`Writes::watch`], until the last one.
+    pub fn longest_gap(&self) -> Duration {
+        self.shared.record().longest_gap
+    }
+
+    /// Waits for the acknowledgement of a write that was sent at that time or later, and says when
+    /// it came.
+    pub fn first_sent_after(&self, since: Instant) -> BenchResult<Instant> {
+        let mut record = self.shared.record();
+        record.watched = Some((since, None));
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            if let Some((_, Some(at))) = record.watched {
+                record.watched = None;
+                return Ok(at);
+            }
+            let left = give_up.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let refusal = record.refusal.as_deref().unwrap_or("none was refused");
+                return Err(BenchError::Server(format!(
+                    "no write was acknowledged for {PATIENCE:?}; the last refusal: {refusal}"
+                )));
+            }
+            record = self.shared.changed.wait_timeout(record, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until so many more are acknowledged.
+    pub fn await_more(&self, count: u64) -> BenchResult<()> {
+        let until = self.ends().acknowledged + count;
+        while self.ends().acknowledged < until {
+            self.first_sent_after(Instant::now())?;
+        }
+        Ok(())
+    }
+
+    /// No more writes; waits for the ends of those under way, and compares what is there with what
+    /// was said. Returns how all ended.
+    pub fn finish(mut self) -> BenchResult<Ends> {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let mut record = self.shared.record();
+        while record.outstanding > 0 {
+            // Each call ends by its own time limit.
+            record = self.shared.changed.wait(record).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (fates, ends) = (std::mem::take(&mut record.fates), record.ends);
+        drop(record);
+        let mut there = vec![false; fates.len()];
+        let mut wrong = Vec::new();
+        for from in (0..fates.len()).step_by(ROWS_AT_ONCE) {
+            let to = from + ROWS_AT_ONCE;
+            let question = format!("SELECT id, content FROM bench_write WHERE id >= {from} AND id < {to}");
+            let answer = patiently(&self.client, "@AdHoc", (&question[..],), true).doing(&question)?;
+            for row in answer.tables.first().map_or(&[][..], |table| &table.rows) {
+                match row.as_slice() {
+                    [OwnedValue::Integer(id), OwnedValue::Integer(content)] if *content == content_of(*id) => {
+                        match there.get_mut(*id as usize) {
+                            Some(there) => *there = true,
+                            None => wrong.push(format!("row {id} is there, which nobody wrote")),
+                        }
+                    }
+                    other => wrong.push(format!("{other:?} is there, which nobody wrote")),
+                }
+            }
+        }
+        for (id, (fate, there)) in fates.iter().zip(&there).enumerate() {
+            match (fate, there) {
+                (Fate::Acknowledged, false) => wrong.push(format!("row {id} was acknowledged and is not there")),
+                (Fate::Refused, true) => wrong.push(format!("row {id} was refused and is there")),
+                _ => {}
+            }
+        }
+        if wrong.is_empty() { Ok(ends) } else { Err(BenchError::Wrong(shortened(wrong))) }
+    }
+}
+
+impl Drop for Writes {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.client.close();
+    }
+}
+
+fn content_of(id: i64) -> i64 {
+    id.wrapping_mul(31) ^ 0x5eed
+}
+
+/// More than these are counted and not told.
+fn shortened(mut wrong: Vec<String>) -> Vec<String> {
+    const TOLD: usize = 10;
+    if wrong.len() > TOLD {
+        let more = wrong.len() - TOLD;
+        wrong.truncate(TOLD);
+        wrong.push(format!("and {more} more"));
+    }
+    wrong
+}
+
+fn write_steadily(client: &Client, shared: &Arc<Shared>, every: Duration) {
+    let insert = Prepared::new("BENCH_WRITE.insert").expect("a short name");
+    let mut due = Instant::now();
+    while !shared.stop.load(Ordering::SeqCst) {
+        let now = Instant::now();
+        if now < due {
+            thread::sleep(due - now);
+        }
+        // What a busy machine has missed is not made up for in a burst.
+        due = due.max(Instant::now() - every * 10) + every;
+        let id = {
+            let mut record = shared.record();
+            if record.outstanding >= OUTSTANDING_MAX {
+                continue;
+            }
+            record.outstanding += 1;
+            record.fates.push(Fate::Outstanding);
+            record.fates.len() - 1
+        };
+        let (of_call, sent) = (Arc::clone(shared), Instant::now());
+        let ended = move |result| of_call.ended(id, sent, result);
+        if let Err(error) = client.call_with_callback(&insert, (id as i64, content_of(id as i64)), ended) {
+            shared.ended(id, sent, Err(error));
+        }
+    }
+}
