@@ -158,8 +158,17 @@ impl Cluster {
         stopped.map_err(|error| BenchError::Server(format!("{error}; {}", self.last_words(place))))
     }
 
-    pub fn pause(&self, place: usize) {
-        self.process(place).signal(Signal::STOP);
+    /// The orderly end of a node that was sent SIGTERM.
+    pub fn stop_told(&mut self, place: usize) -> BenchResult<()> {
+        let stopped = self.nodes[place].take().expect("the node runs").await_end();
+        stopped.map_err(|error| BenchError::Server(format!("{error}; {}", self.last_words(place))))
+    }
+
+    /// Starts a node and kills it after that time, wherever it has come.
+    pub fn launch_and_kill(&mut self, place: usize, after: Duration) -> BenchResult<()> {
+        let launched = self.launch(place, Vec::new())?;
+        thread::sleep(after);
+        launched.process.kill()
     }
 
     pub fn resume(&self, place: usize) {

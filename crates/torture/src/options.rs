@@ -22,9 +22,19 @@ pub struct SoakOptions {
 #[derive(Clone, Debug, Args)]
 pub struct TortureOptions {
     /// Kills under load
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", default_value_t = 20, conflicts_with = "nodes")]
     pub kills: u32,
-    /// No further kills after this many seconds
+    /// Of a cluster of so many processes, nodes are killed, stopped and paused [default: one server
+    /// without others]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..=7))]
+    pub nodes: Option<u32>,
+    /// Copies beside the first
+    #[arg(long, value_name = "K", default_value_t = 1, requires = "nodes", value_parser = clap::value_parser!(u32).range(1..=6))]
+    pub kfactor: u32,
+    /// Rounds with a cluster
+    #[arg(long, value_name = "COUNT", default_value_t = 20, requires = "nodes")]
+    pub rounds: u32,
+    /// No further kills or rounds after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,
     /// Seed of what happens when [default: another one each time]

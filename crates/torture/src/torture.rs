@@ -8,6 +8,7 @@
 //! | [`drive`] | one load's calls and their ends, and the kill in the moment of a success |
 //! | [`lane`] | histories, and what of them may be found after a crash |
 //! | [`votes`], [`values`], [`bank`], [`schema`], [`snapshots`] | the loads with their models |
+//! | [`cluster`] | the same loads against several nodes |
 //!
 //! What is promised, and so checked: with `sync` durability nothing acknowledged is ever lost. A
 //! kill of the process loses nothing in the other modes either, since what was written is the
@@ -17,6 +18,7 @@
 //! partitions and loads.
 
 pub mod bank;
+pub mod cluster;
 pub mod drive;
 pub mod lane;
 pub mod plan;
@@ -52,6 +54,9 @@ const FSYNC_SLACK: Duration = Duration::from_millis(1_000);
 
 /// Runs the rounds asked for. The error names what was found, and where the database is kept then.
 pub fn run_torture(environment: &Environment, options: &TortureOptions) -> BenchResult<()> {
+    if let Some(nodes) = options.nodes {
+        return cluster::run_cluster(environment, options, nodes);
+    }
     let place = DatabaseDirectory::new(options)?;
     let mut journal = Journal::new(options)?;
     let seed = seed_or_random(options.seed);

@@ -203,6 +203,10 @@ impl Load for Bank {
         }
     }
 
+    fn calls_of_a_round(&self) -> u32 {
+        CALLS_MAX
+    }
+
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
         let mut there = HashMap::new();
         let mut turnover: BTreeMap<i64, (i64, i64)> = BTreeMap::new();

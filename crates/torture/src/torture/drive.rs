@@ -2,6 +2,7 @@
 //! on the trigger, which kills the server in the very moment in which a client hears of a success.
 
 use crate::torture::lane::Cut;
+use ferrite_bench::cluster::was_refused;
 use ferrite_bench::error::{BenchResult, Doing};
 use ferrite_bench::process::{Signal, send_signal};
 use ferrite_bench::random::FastRandom;
@@ -18,7 +19,7 @@ pub enum Fate {
     Acknowledged(OwnedResponse),
     /// The server said no.
     Refused(String),
-    /// It never went out.
+    /// It never went out, or no node took it.
     NotSent,
     Unknown,
 }
@@ -46,6 +47,9 @@ pub trait Load: Send {
 
     fn ended(&mut self, ended: Ended, cut: &mut Cut);
 
+    /// How many calls it makes in a round at most, which is spread over a cluster's longer rounds.
+    fn calls_of_a_round(&self) -> u32;
+
     /// Compares the model with what is there, and makes it the model.
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()>;
 }
@@ -69,7 +73,13 @@ pub struct Control {
     pub acknowledged: AtomicU64,
     pub refused: AtomicU64,
     pub unknown: AtomicU64,
+    /// Calls that a cluster's node did not take, and nothing of which was executed.
+    pub not_taken: AtomicU64,
     killed_at: AtomicU64,
+    /// What the trigger sends.
+    signal: Signal,
+    /// The server is one of a cluster: calls go on without it.
+    pub has_others: bool,
 }
 
 const NEVER: i64 = i64::MAX / 2;
@@ -88,8 +98,16 @@ impl Control {
             acknowledged: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
+            not_taken: AtomicU64::new(0),
             killed_at: AtomicU64::new(0),
+            signal: Signal::KILL,
+            has_others: false,
         }
+    }
+
+    /// The process is one of a cluster's, and its trigger sends this.
+    pub fn of_cluster(epoch: Instant, process: u32, signal: Signal) -> Control {
+        Control { signal, has_others: true, ..Control::new(epoch, process, false) }
     }
 
     pub fn now(&self) -> u64 {
@@ -111,7 +129,7 @@ impl Control {
         let process = self.process.swap(0, Ordering::SeqCst);
         if process != 0 {
             self.killed_at.store(self.now(), Ordering::SeqCst);
-            send_signal(process as u32, Signal::KILL);
+            send_signal(process as u32, self.signal);
         }
     }
 
@@ -152,6 +170,24 @@ pub struct Calls {
 }
 
 impl Calls {
+    pub fn new(client: Client, control: Arc<Control>, ends: Sender<Ended>) -> Calls {
+        Calls { client, control, ends, outstanding: 0 }
+    }
+
+    /// Calls whose end has not been taken.
+    pub fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
+    /// An end was taken.
+    pub fn one_ended(&mut self) {
+        self.outstanding -= 1;
+    }
+
+    pub fn close(&self) {
+        self.client.close();
+    }
+
     /// Sends a call; its end will come with this token. Returns when it was sent, or a little
     /// earlier.
     pub fn call(&mut self, procedure: &Prepared, parameters: impl ParameterSet, token: u64) -> u64 {
@@ -167,6 +203,7 @@ impl Calls {
             let fate = match result {
                 Ok(response) => Fate::Acknowledged(response),
                 Err(error) if error.is_outcome_unknown() => Fate::Unknown,
+                Err(error) if control.has_others && was_refused(&error) => Fate::NotSent,
                 Err(ClientError::Failed(response)) => Fate::Refused(response.status_text.unwrap_or_default()),
                 Err(_) => Fate::NotSent,
             };
@@ -190,9 +227,9 @@ impl Calls {
 }
 
 /// How long a thread waits for an end before it looks whether it is to stop.
-const LOOK_AFTER: Duration = Duration::from_millis(20);
+pub const LOOK_AFTER: Duration = Duration::from_millis(20);
 /// Time that a call may take. A server that hangs is a finding.
-const CALL_SECONDS_MAX: u64 = 60;
+pub const CALL_SECONDS_MAX: u64 = 60;
 
 /// Runs a load against the server at `address` until that is gone or `control` says stop. All calls
 /// have ended then.
@@ -211,7 +248,7 @@ pub fn drive(load: &mut dyn Load, address: &str, control: &Arc<Control>, cut: &m
         Err(error) => return Err(error).doing("connecting to a server that is ready"),
     };
     let (ends, receiver) = channel();
-    let mut calls = Calls { client, control: Arc::clone(control), ends, outstanding: 0 };
+    let mut calls = Calls::new(client, Arc::clone(control), ends);
     let mut more = true;
     let mut filling = true;
     loop {

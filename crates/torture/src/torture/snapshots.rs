@@ -79,6 +79,10 @@ impl Load for Snapshots {
         }
     }
 
+    fn calls_of_a_round(&self) -> u32 {
+        SNAPSHOTS_MAX
+    }
+
     /// What is there after a start from a snapshot is what the other loads check.
     fn check(&mut self, _: &Session, _: &mut Cut) -> BenchResult<()> {
         Ok(())

@@ -204,6 +204,10 @@ impl Load for Values {
         }
     }
 
+    fn calls_of_a_round(&self) -> u32 {
+        CALLS_MAX
+    }
+
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
         let mut there: Vec<Option<i64>> = vec![None; self.keys.len()];
         let table = session.query("SELECT id, version, content FROM torture_value")?;

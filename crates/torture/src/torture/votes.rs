@@ -146,6 +146,10 @@ impl Load for Votes {
         }
     }
 
+    fn calls_of_a_round(&self) -> u32 {
+        CALLS_MAX
+    }
+
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
         let mut there: HashMap<i64, u32> = HashMap::new();
         let mut by_contestant_and_state: HashMap<(i64, String), i64> = HashMap::new();

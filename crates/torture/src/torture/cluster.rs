@@ -1,0 +1,275 @@
+//! `ferrite bench torture --nodes N`: the same loads against a cluster of processes, of which one
+//! or all are killed, stopped or paused, round after round.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | [`harm`] | what happens in a round, from a seed |
+//! | [`through`] | one load's calls through all of it |
+//! | [`round`] | loads run, the harm comes, the cluster heals, the checks |
+//!
+//! What is promised, and so checked: what was acknowledged is there, whoever leads; what was
+//! refused is not; what is unknown is there or not, whole. No read shows anything older than what
+//! was acknowledged before it began, also not by a leader that was paused for longer than every
+//! time limit. After a check another copy leads, and has exactly the same.
+
+pub mod harm;
+pub mod round;
+pub mod through;
+
+use crate::options::TortureOptions;
+use crate::torture::drive::Load;
+use crate::torture::lane::Cut;
+use crate::torture::round::Counts;
+use crate::torture::{DatabaseDirectory, Journal};
+use crate::torture::{bank, schema, snapshots, values, votes};
+use ferrite_bench::cluster::{Cluster, ClusterCommand};
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::report::grouped;
+use ferrite_bench::results::keep;
+use ferrite_bench::run::seed_or_random;
+use ferrite_bench::session::{Environment, Session};
+use harm::Plan;
+use round::Outcome;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Runs the rounds asked for. The error names what was found, and where the directories are kept
+/// then.
+pub fn run_cluster(environment: &Environment, options: &TortureOptions, nodes: u32) -> BenchResult<()> {
+    let place = DatabaseDirectory::new(options)?;
+    let mut journal = Journal::new(options)?;
+    let seed = seed_or_random(options.seed);
+    journal.line(&format!(
+        "torture: seed {seed}, {nodes} nodes, K = {}, {} partitions, durability {}, {}",
+        options.kfactor,
+        options.partitions,
+        options.durability,
+        if options.power_loss { "kills are power losses" } else { "kills of processes" }
+    ))?;
+    let result = all_rounds(environment, options, nodes, seed, &place, &mut journal);
+    match result {
+        Ok(run) => {
+            keep(options.json.as_deref(), "torture", &run.report(options, nodes, seed))?;
+            journal.line(&run.summary())
+        }
+        Err(error) => {
+            journal.line(&format!("stopped: {error}"))?;
+            let kept = place.keep();
+            journal.line(&format!("the directories and what the nodes said are kept in {}", kept.display()))?;
+            Err(error)
+        }
+    }
+}
+
+/// What is kept of a run that found nothing wrong.
+#[derive(Debug, Serialize)]
+struct ClusterTortureReport {
+    settings: Settings,
+    rounds: u32,
+    kills: u32,
+    kills_of_all: u32,
+    pauses: u32,
+    orderly_ends: u32,
+    comparisons_of_copies: u32,
+    acknowledged: u64,
+    refused: u64,
+    not_taken: u64,
+    unknown: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Settings {
+    seed: u64,
+    nodes: u32,
+    kfactor: u32,
+    partitions: u32,
+    durability: String,
+    power_loss: bool,
+}
+
+/// A run with its cluster and models.
+struct Run {
+    cluster: Cluster,
+    loads: Vec<Box<dyn Load>>,
+    epoch: Instant,
+    rounds: u32,
+    kills: u32,
+    kills_of_all: u32,
+    pauses: u32,
+    stops: u32,
+    comparisons: u32,
+    total: Counts,
+    not_taken: u64,
+    longest_silence: Duration,
+}
+
+fn all_rounds(
+    environment: &Environment,
+    options: &TortureOptions,
+    nodes: u32,
+    seed: u64,
+    place: &DatabaseDirectory,
+    journal: &mut Journal,
+) -> BenchResult<Run> {
+    // So small that the leader takes snapshots by itself in most rounds, and cuts the log: a node
+    // that comes back may find what it missed gone, and gets everything.
+    let own = ["--snapshot-log", "8", "--snapshot-interval", "2"].map(Into::into);
+    let cluster = Cluster::start(ClusterCommand {
+        executable: environment.executable.clone(),
+        root: place.path().to_path_buf(),
+        nodes: nodes as usize,
+        kfactor: options.kfactor,
+        durability: Some(options.durability.clone()),
+        partitions: Some(options.partitions as usize),
+        power_loss: options.power_loss.then_some(seed),
+        options: own.into_iter().chain(options.server_options.iter().map(Into::into)).collect(),
+    })?;
+    let session = Session::to_cluster(cluster.client_options())?;
+    let loads: Vec<Box<dyn Load>> = vec![
+        Box::new(votes::Votes::new(&session)?),
+        Box::new(values::Values::new(&session)?),
+        Box::new(bank::Bank::new(&session)?),
+        Box::new(schema::Schema::new(&session)?),
+        Box::new(snapshots::Snapshots::new()),
+    ];
+    session.close()?;
+    let mut run = Run {
+        cluster,
+        loads,
+        epoch: Instant::now(),
+        rounds: 0,
+        kills: 0,
+        kills_of_all: 0,
+        pauses: 0,
+        stops: 0,
+        comparisons: 0,
+        total: Counts::default(),
+        not_taken: 0,
+        longest_silence: Duration::ZERO,
+    };
+    while run.rounds < options.rounds
+        && options.duration.is_none_or(|duration| run.epoch.elapsed() < duration)
+        && !environment.stop.load(Ordering::Relaxed)
+    {
+        run.rounds += 1;
+        run.round(&Plan::new(seed, run.rounds), journal)?;
+    }
+    run.let_each_lead(journal)?;
+    Ok(run)
+}
+
+impl Run {
+    fn round(&mut self, plan: &Plan, journal: &mut Journal) -> BenchResult<()> {
+        let mut cut = Cut::default();
+        let outcome = round::run(&mut self.cluster, &mut self.loads, plan, self.epoch, &mut cut);
+        // What loads have found says more than what the cluster's end looked like.
+        judge(&mut cut)?;
+        let outcome = outcome?;
+        let leader = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+        judge(&mut cut)?;
+        let compared = if plan.compare { Some(self.compare(leader)?) } else { None };
+        self.count(plan, &outcome);
+        let mut line = format!("{:4}  {}", self.rounds, outcome.line(plan));
+        if let Some((leader, copy)) = compared {
+            line.push_str(&format!("; node {} has the same as node {}", copy + 1, leader + 1));
+        }
+        journal.line(&line)
+    }
+
+    /// The leader stops in good order, and another copy, which leads then, is to have exactly what
+    /// it had. Returns both.
+    fn compare(&mut self, leader: usize) -> BenchResult<(usize, usize)> {
+        let mut cut = Cut::default();
+        self.cluster.stop(leader)?;
+        self.cluster.await_keepers("another node leads", |keepers| keepers.leader != leader)?;
+        let copy = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+        for finding in &mut cut.findings {
+            finding.insert_str(0, &format!("node {} differs from node {}: ", copy + 1, leader + 1));
+        }
+        judge(&mut cut)?;
+        self.cluster.start_again(leader)?;
+        self.cluster.await_copies(0)?;
+        self.comparisons += 1;
+        Ok((leader, copy))
+    }
+
+    /// Until every node has led, and had what the others had.
+    fn let_each_lead(&mut self, journal: &mut Journal) -> BenchResult<()> {
+        let mut cut = Cut::default();
+        let mut leader = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+        judge(&mut cut)?;
+        let mut seen = BTreeSet::from([leader + 1]);
+        for _ in 0..3 * self.cluster.count() {
+            if seen.len() == self.cluster.count() {
+                break;
+            }
+            leader = self.compare(leader)?.1;
+            seen.insert(leader + 1);
+        }
+        journal.line(&format!("led one after the other, with the same data: nodes {seen:?}"))
+    }
+
+    fn count(&mut self, plan: &Plan, outcome: &Outcome) {
+        match plan.harm {
+            harm::Harm::Kill => self.kills += 1,
+            harm::Harm::KillAll => self.kills_of_all += 1,
+            harm::Harm::Pause(_) => self.pauses += 1,
+            harm::Harm::Stop => self.stops += 1,
+        }
+        self.total.acknowledged += outcome.counts.acknowledged;
+        self.total.refused += outcome.counts.refused;
+        self.total.unknown += outcome.counts.unknown;
+        self.not_taken += outcome.not_taken;
+        self.longest_silence = self.longest_silence.max(outcome.silence);
+    }
+
+    fn report(&self, options: &TortureOptions, nodes: u32, seed: u64) -> ClusterTortureReport {
+        ClusterTortureReport {
+            settings: Settings {
+                seed,
+                nodes,
+                kfactor: options.kfactor,
+                partitions: options.partitions,
+                durability: options.durability.clone(),
+                power_loss: options.power_loss,
+            },
+            rounds: self.rounds,
+            kills: self.kills,
+            kills_of_all: self.kills_of_all,
+            pauses: self.pauses,
+            orderly_ends: self.stops,
+            comparisons_of_copies: self.comparisons,
+            acknowledged: self.total.acknowledged,
+            refused: self.total.refused,
+            not_taken: self.not_taken,
+            unknown: self.total.unknown,
+        }
+    }
+
+    fn summary(&self) -> String {
+        format!(
+            "no difference after {} rounds ({} kills of a node, {} of all, {} pauses, {} orderly ends), {} comparisons of \
+             copies: {} calls acknowledged (none lost), {} refused, {} not taken, {} unknown; longest time without an \
+             acknowledgement {:.1} s",
+            self.rounds,
+            self.kills,
+            self.kills_of_all,
+            self.pauses,
+            self.stops,
+            self.comparisons,
+            grouped(self.total.acknowledged),
+            grouped(self.total.refused),
+            grouped(self.not_taken),
+            grouped(self.total.unknown),
+            self.longest_silence.as_secs_f64(),
+        )
+    }
+}
+
+/// Nothing acknowledged may be lost, ever.
+fn judge(cut: &mut Cut) -> BenchResult<()> {
+    cut.judge(u64::MAX, Some(0));
+    if cut.findings.is_empty() { Ok(()) } else { Err(BenchError::Wrong(std::mem::take(&mut cut.findings))) }
+}

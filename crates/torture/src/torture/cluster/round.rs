@@ -1,0 +1,264 @@
+//! One round: loads run, the harm comes at its moment, others take over, the node comes back, and
+//! what the leader has is compared with what clients were told.
+
+use crate::torture::cluster::harm::{Harm, Plan, Victim};
+use crate::torture::cluster::through;
+use crate::torture::drive::{Control, Load};
+use crate::torture::lane::Cut;
+use crate::torture::plan::Moment;
+use crate::torture::round::Counts;
+use ferrite_bench::cluster::{Cluster, LOOK_AFTER, PATIENCE};
+use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::process::Signal;
+use ferrite_bench::random::FastRandom;
+use ferrite_bench::session::Session;
+use ferrite_client::ClientOptions;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// A moment that does not come by itself is over after this.
+const MOMENT_MAX: Duration = Duration::from_millis(4_000);
+/// Acknowledged calls after the harm, before a round ends: the cluster has its stride again.
+const CALLS_AFTER: u64 = 200;
+
+/// What came of a round.
+#[derive(Debug)]
+pub struct Outcome {
+    pub victim: usize,
+    pub was_leader: bool,
+    pub leader_after: usize,
+    /// From the harm until calls were acknowledged again that were made after it.
+    pub silence: Duration,
+    /// Calls acknowledged while the node was paused.
+    pub during_pause: Option<u64>,
+    pub counts: Counts,
+    pub not_taken: u64,
+    /// From the harm until K + 1 nodes kept the data and all ran.
+    pub healed: Duration,
+}
+
+impl Outcome {
+    pub fn line(&self, plan: &Plan) -> String {
+        let who = if self.was_leader { "the leader" } else { "another node" };
+        let node = self.victim + 1;
+        let mut line = match plan.harm {
+            Harm::Kill => format!("node {node}, {who}, killed"),
+            Harm::KillAll => "all nodes killed".to_string(),
+            Harm::Stop => format!("node {node}, {who}, stopped"),
+            Harm::Pause(length) => format!("node {node}, {who}, paused for {:.1} s", length.as_secs_f64()),
+        };
+        line.push_str(&format!(
+            " {plan}: {} acknowledged, {} refused, {} not taken, {} unknown",
+            self.counts.acknowledged, self.counts.refused, self.not_taken, self.counts.unknown
+        ));
+        if let Some(during) = self.during_pause {
+            line.push_str(&format!(", {during} acknowledged in the pause"));
+        }
+        if plan.killed_again.is_some() {
+            line.push_str(", killed again while it came back");
+        }
+        line.push_str(&format!(
+            "; silent for {:.2} s, node {} leads, healed after {:.1} s",
+            self.silence.as_secs_f64(),
+            self.leader_after + 1,
+            self.healed.as_secs_f64()
+        ));
+        line
+    }
+}
+
+/// Runs the loads through the harm that is planned, until the cluster has healed.
+pub fn run(
+    cluster: &mut Cluster,
+    loads: &mut [Box<dyn Load>],
+    plan: &Plan,
+    epoch: Instant,
+    cut: &mut Cut,
+) -> BenchResult<Outcome> {
+    let before = cluster.await_copies(0)?;
+    let count = cluster.count();
+    let victim = match plan.victim {
+        Victim::Leader => before.leader,
+        Victim::Other(turn) => (before.leader + 1 + turn as usize % (count - 1)) % count,
+    };
+    let signal = match plan.harm {
+        Harm::Kill | Harm::KillAll => Signal::KILL,
+        Harm::Pause(_) => Signal::STOP,
+        Harm::Stop => Signal::TERM,
+    };
+    let control = Arc::new(Control::of_cluster(epoch, cluster.process(victim).id(), signal));
+    let mut seeds = FastRandom::new(plan.seed);
+    for load in loads.iter_mut() {
+        load.begin(FastRandom::new(seeds.next_u64()));
+    }
+    let options = ClientOptions { affinity: plan.affinity, ..cluster.client_options() };
+    let harm = HarmDone { victim, was_leader: victim == before.leader, epoch: before.epoch };
+    let healed = thread::scope(|scope| {
+        let running: Vec<_> = loads
+            .iter_mut()
+            .map(|load| {
+                let (control, options) = (Arc::clone(&control), &options);
+                scope.spawn(move || {
+                    let mut cut = Cut::default();
+                    let result = through::drive(load.as_mut(), options, &control, &mut cut);
+                    (result, cut)
+                })
+            })
+            .collect();
+        let healed = go_through(cluster, plan, &harm, &control);
+        control.stop.store(true, Ordering::SeqCst);
+        if healed.is_err() {
+            // Calls that a paused node has would be waited for.
+            (0..count).filter(|place| cluster.is_running(*place)).for_each(|place| cluster.resume(place));
+        }
+        for thread in running {
+            match thread.join() {
+                Ok((Ok(()), of_load)) => of_load.findings.into_iter().for_each(|finding| cut.finding(finding)),
+                Ok((Err(error), _)) => cut.finding(error.to_string()),
+                Err(_) => cut.finding("a load's thread panicked".to_string()),
+            }
+        }
+        healed
+    });
+    let (silence, during_pause, harmed_at) = healed?;
+    cluster.start_all_again()?;
+    let after = cluster.await_copies(if harm.was_leader && plan.harm == Harm::Kill { before.epoch } else { 0 })?;
+    Ok(Outcome {
+        victim,
+        was_leader: harm.was_leader,
+        leader_after: after.leader,
+        silence,
+        during_pause,
+        counts: Counts {
+            acknowledged: control.acknowledged.load(Ordering::Relaxed),
+            refused: control.refused.load(Ordering::Relaxed),
+            unknown: control.unknown.load(Ordering::Relaxed),
+        },
+        not_taken: control.not_taken.load(Ordering::Relaxed),
+        healed: harmed_at.elapsed(),
+    })
+}
+
+struct HarmDone {
+    victim: usize,
+    was_leader: bool,
+    /// Of the configuration before it.
+    epoch: u64,
+}
+
+/// The harm at its moment, and until calls are acknowledged as before. Returns how long they were
+/// not, how many were in a pause, and when the harm came.
+fn go_through(
+    cluster: &mut Cluster,
+    plan: &Plan,
+    harm: &HarmDone,
+    control: &Control,
+) -> BenchResult<(Duration, Option<u64>, Instant)> {
+    await_moment(cluster, plan, control)?;
+    control.kill();
+    let harmed_at = Instant::now();
+    let mut during_pause = None;
+    match plan.harm {
+        Harm::Kill => cluster.await_kill(harm.victim)?,
+        Harm::KillAll => {
+            cluster.await_kill(harm.victim)?;
+            for place in 0..cluster.count() {
+                if cluster.is_running(place) {
+                    cluster.kill(place)?;
+                }
+            }
+            cluster.start_all_again()?;
+        }
+        Harm::Stop => cluster.stop_told(harm.victim)?,
+        Harm::Pause(length) => {
+            let acknowledged = control.acknowledged.load(Ordering::Relaxed);
+            thread::sleep(length);
+            during_pause = Some(control.acknowledged.load(Ordering::Relaxed) - acknowledged);
+            cluster.resume(harm.victim);
+        }
+    }
+    // What is acknowledged now may be answers of a leader that is no more.
+    if harm.was_leader && plan.harm != Harm::KillAll {
+        cluster.await_keepers("another node leads", |keepers| keepers.epoch > harm.epoch)?;
+    }
+    let silence = await_calls(cluster, control, harmed_at)?;
+    if plan.returns_under_load && matches!(plan.harm, Harm::Kill | Harm::Stop) {
+        if let Some(after) = plan.killed_again {
+            cluster.launch_and_kill(harm.victim, after)?;
+        }
+        cluster.start_all_again()?;
+        cluster.await_copies(0)?;
+        await_calls(cluster, control, harmed_at)?;
+    }
+    Ok((silence, during_pause, harmed_at))
+}
+
+fn await_moment(cluster: &mut Cluster, plan: &Plan, control: &Control) -> BenchResult<()> {
+    let began = Instant::now();
+    let wait = |cluster: &mut Cluster, over: &dyn Fn() -> bool| -> BenchResult<()> {
+        while !over() && began.elapsed() < MOMENT_MAX {
+            thread::sleep(LOOK_AFTER / 10);
+            if !control.was_killed() {
+                cluster.check_alive()?;
+            }
+        }
+        Ok(())
+    };
+    match plan.moment {
+        Moment::Time(after) => wait(cluster, &|| began.elapsed() >= after)?,
+        Moment::Success(after, nth) => {
+            wait(cluster, &|| began.elapsed() >= after)?;
+            control.kill_at_success(nth);
+            wait(cluster, &|| control.was_killed())?;
+        }
+        Moment::SchemaChange(after, into) => {
+            wait(cluster, &|| began.elapsed() >= after)?;
+            let before = control.schema_changes_in_flight.load(Ordering::SeqCst);
+            wait(cluster, &|| control.schema_changes_in_flight.load(Ordering::SeqCst) > before)?;
+            let now = Instant::now();
+            wait(cluster, &|| now.elapsed() >= into)?;
+        }
+        Moment::Snapshot(after, into) => {
+            wait(cluster, &|| began.elapsed() >= after)?;
+            wait(cluster, &|| control.snapshots_in_flight.load(Ordering::SeqCst) > 0)?;
+            let now = Instant::now();
+            wait(cluster, &|| now.elapsed() >= into)?;
+        }
+        Moment::Burst(_) | Moment::Stop(_) => unreachable!("not planned here"),
+    }
+    Ok(())
+}
+
+/// Waits for so many more acknowledged calls. Returns how long it took from the harm to the first
+/// of them.
+fn await_calls(cluster: &mut Cluster, control: &Control, harmed_at: Instant) -> BenchResult<Duration> {
+    let acknowledged = || control.acknowledged.load(Ordering::Relaxed);
+    let (before, give_up) = (acknowledged(), Instant::now() + PATIENCE);
+    let mut silence = None;
+    while acknowledged() < before + CALLS_AFTER {
+        if acknowledged() > before {
+            silence.get_or_insert_with(|| harmed_at.elapsed());
+        }
+        cluster.check_alive()?;
+        if Instant::now() >= give_up {
+            let found = cluster.keepers();
+            return Err(BenchError::Server(format!(
+                "calls are not acknowledged again within {PATIENCE:?}; last heard of {found:?}"
+            )));
+        }
+        thread::sleep(LOOK_AFTER);
+    }
+    Ok(silence.unwrap_or_else(|| harmed_at.elapsed()))
+}
+
+/// Compares all models with what the leader has. Returns which node that is.
+pub fn check(cluster: &mut Cluster, loads: &mut [Box<dyn Load>], cut: &mut Cut) -> BenchResult<usize> {
+    let session = Session::to_cluster(cluster.client_options())?;
+    for load in loads {
+        load.check(&session, cut).map_err(|error| BenchError::Server(format!("{}: {error}", load.name())))?;
+    }
+    session.close()?;
+    Ok(cluster.await_copies(0)?.leader)
+}

@@ -1,0 +1,80 @@
+//! One load's calls to a cluster, through everything that happens to it: no node's end is the end.
+//!
+//! Calls are made at a pace, so that they last for the round. After one that no node took, single
+//! calls ask from time to time whether there is a leader again. Calls that a paused node has are
+//! waited for until it goes on, as their outcome is open until then; others are made meanwhile.
+
+use crate::torture::drive::{CALL_SECONDS_MAX, Calls, Control, Ended, Fate, LOOK_AFTER, Load};
+use crate::torture::lane::Cut;
+use ferrite_bench::error::{BenchResult, Doing};
+use ferrite_client::{Client, ClientOptions};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// For so long a load's calls are to last.
+const ROUND: Duration = Duration::from_secs(20);
+
+/// Runs a load until `control` says stop. All calls have ended then.
+pub fn drive(load: &mut dyn Load, options: &ClientOptions, control: &Arc<Control>, cut: &mut Cut) -> BenchResult<()> {
+    let outstanding_max = load.outstanding_max();
+    let options = ClientOptions {
+        outstanding_max: 2 * outstanding_max + 1,
+        call_timeout: Duration::from_secs(CALL_SECONDS_MAX),
+        ..options.clone()
+    };
+    let client = match Client::connect(options) {
+        Ok(client) => client,
+        Err(_) if control.was_killed() => return Ok(()),
+        Err(error) => return Err(error).doing("connecting to a cluster that is ready"),
+    };
+    let (ends, receiver) = channel();
+    let mut calls = Calls::new(client, Arc::clone(control), ends);
+    let pace = f64::from(load.calls_of_a_round()) / ROUND.as_secs_f64();
+    let (mut allowance, mut counted_at) = (1.0, Instant::now());
+    // Whether the last call that ended was not taken, and when one was made since.
+    let (mut in_vain, mut tried_at) = (false, Instant::now());
+    let mut more = true;
+    while more || calls.outstanding() > 0 {
+        more &= !control.stop.load(Ordering::Relaxed);
+        let now = Instant::now();
+        allowance = f64::min(allowance + pace * (now - counted_at).as_secs_f64(), pace.max(1.0));
+        counted_at = now;
+        let limit = if control.was_killed() && outstanding_max > 1 { 2 * outstanding_max } else { outstanding_max };
+        while more && allowance >= 1.0 && calls.outstanding() < limit {
+            if in_vain && tried_at.elapsed() < LOOK_AFTER {
+                break;
+            }
+            tried_at = Instant::now();
+            if !load.call(&mut calls) {
+                break;
+            }
+            allowance -= 1.0;
+        }
+        let ended = match receiver.recv_timeout(LOOK_AFTER / 4) {
+            Ok(ended) => ended,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
+        };
+        for ended in std::iter::once(ended).chain(std::iter::from_fn(|| receiver.try_recv().ok())) {
+            in_vain = matches!(ended.fate, Fate::NotSent);
+            take(load, ended, &mut calls, control, cut);
+        }
+    }
+    calls.close();
+    Ok(())
+}
+
+fn take(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) {
+    calls.one_ended();
+    let count = match &ended.fate {
+        Fate::Acknowledged(_) => None,
+        Fate::Refused(_) => Some(&control.refused),
+        Fate::NotSent => Some(&control.not_taken),
+        Fate::Unknown => Some(&control.unknown),
+    };
+    if let Some(count) = count {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    load.ended(ended, cut);
+}
