@@ -57,3 +57,16 @@ fn a_prefix_is_left_where_less_is_promised() {
     let said = torture(&["--seed", "17", "--partitions", "2", "--power-loss", "--durability", "none"]);
     assert!(!said.contains("(0 lost"), "a run that loses nothing shows nothing: {said}");
 }
+
+#[test]
+fn a_cluster_goes_on_when_its_leader_is_killed_and_when_it_stops() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["bench", "failover", "--kfactor", "2", "--rounds", "1", "--rate", "200", "--partitions", "2"])
+        .output()
+        .expect("the program under test can be started");
+    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {error}\n{said}", output.status);
+    for what in ["kill of the leader, 1 times", "stop of the leader, 1 times", "are all there"] {
+        assert!(said.contains(what), "{said}");
+    }
+}

@@ -260,5 +260,5 @@ pub fn check(cluster: &mut Cluster, loads: &mut [Box<dyn Load>], cut: &mut Cut) 
         load.check(&session, cut).map_err(|error| BenchError::Server(format!("{}: {error}", load.name())))?;
     }
     session.close()?;
-    Ok(cluster.await_copies(0)?.leader)
+    Ok(cluster.await_keepers("a node leads", |_| true)?.leader)
 }
