@@ -192,10 +192,10 @@ fn topology(nodes: &Nodes, places: &[usize]) -> Topology {
             .rows
             .iter()
             .filter(|row| ["IPADDRESS", "CLIENTPORT", "STARTTIME"].contains(&text(&row[1]).as_str()))
-            .filter_map(|row| match row[0] {
-                OwnedValue::Integer(host) if text(&row[1]) != "STARTTIME" => Some((host, text(&row[2]))),
+            .map(|row| match row[0] {
+                OwnedValue::Integer(host) if text(&row[1]) != "STARTTIME" => (host, text(&row[2])),
                 // The same on all nodes, whichever says it.
-                _ => Some((0, text(&row[2]))),
+                _ => (0, text(&row[2])),
             })
             .collect();
         addresses.sort();
