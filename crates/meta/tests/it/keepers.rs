@@ -500,7 +500,7 @@ fn no_lease_holds_while_another_leads() {
     }
     println!("{total:?}");
     if seeds().end > 40 {
-        assert!(total.leases > 50_000 && total.epochs > 300 && total.restarts > 300, "{total:?}");
+        assert!(total.leases > 50_000 && total.epochs > 250 && total.restarts > 300, "{total:?}");
         assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
     }
 }
