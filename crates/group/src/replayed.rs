@@ -113,6 +113,11 @@ impl Replayed {
         &self.configurations.last().expect("a stream begins with a configuration").1
     }
 
+    /// The last entry that was read, whether or not it is known to be committed.
+    pub fn end(&self) -> Mark {
+        self.end
+    }
+
     /// Entries that are not known to be committed.
     pub fn pending(&self) -> usize {
         self.pending.len()

@@ -130,7 +130,12 @@ impl<C: Party> Supplier<C> {
             }
             Ok(Missed::Working) => {}
             Ok(Missed::End) => job.done = true,
-            Err(CatchUpError::Removed) => return Supplied::Gone(to),
+            Err(CatchUpError::Removed) => {
+                // It is asked where it stands, again and again: with a snapshot it is further at
+                // once.
+                self.group.disconnected(to);
+                return Supplied::Gone(to);
+            }
             Err(error) => return Supplied::Failed(to, error),
         }
         job.done |= job.reader.position() >= up_to;

@@ -7,6 +7,8 @@
 
 mod callers;
 mod contents;
+mod copying;
+mod counts;
 pub mod invariants;
 mod ledger;
 mod machine;
@@ -19,4 +21,5 @@ mod trouble;
 mod witness;
 mod world;
 
-pub use world::{Counts, Report, run};
+pub use counts::Counts;
+pub use world::{Report, run};

@@ -30,6 +30,7 @@ pub struct Machine {
     rate: u64,
     log: LogOptions,
     partitions: u32,
+    snapshots: bool,
     sync_micros: u64,
     random: SimulatedRandom,
     pub process: Option<Process>,
@@ -42,7 +43,13 @@ pub struct Machine {
     pub ends: Option<u64>,
     /// Whoever calls this node changes nothing for now.
     pub only_looks: bool,
+    /// Until then for sure: what is not committed would hold up reads behind it.
+    pub looks_until: u64,
     next_tick: u64,
+    /// When it takes a snapshot, if it leads then.
+    pub next_snapshot: u64,
+    /// It was seen to take another node's snapshot in.
+    pub installs: bool,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
 }
@@ -67,13 +74,14 @@ impl Machine {
         disk.unwind_at_power_loss();
         let told = trace.clone();
         disk.trace(move |line| told.line(&format!("{id} {line}")));
-        let log = LogOptions { database: Some(DatabaseId::random(random)), ..plan.database.log.clone() };
+        let log = LogOptions { database: Some(DatabaseId(cluster)), ..plan.database.log.clone() };
         Machine {
             disk,
             clock,
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             log,
             partitions: plan.database.partitions,
+            snapshots: plan.snapshots,
             sync_micros: plan.sync_micros,
             random: random.fork(),
             process: None,
@@ -82,7 +90,10 @@ impl Machine {
             inbox: VecDeque::new(),
             ends: None,
             only_looks: false,
+            looks_until: 0,
             next_tick: 0,
+            next_snapshot: 0,
+            installs: false,
             highest: BTreeMap::new(),
         }
     }
@@ -105,8 +116,8 @@ impl Machine {
         assert!(self.process.is_none(), "one process at a time");
         let random = self.random.fork();
         self.highest.clear();
-        let Machine { disk, clock, log, partitions, sync_micros, .. } = self;
-        let on = Means { disk, clock, log, partitions: *partitions, sync_micros: *sync_micros };
+        let Machine { disk, clock, log, partitions, snapshots, sync_micros, .. } = self;
+        let on = Means { disk, clock, log, partitions: *partitions, snapshots: *snapshots, sync_micros: *sync_micros };
         // Power is lost with durability `sync` only.
         let start = || Process::start(&on, random, founded, ledger);
         match catch_unwind(AssertUnwindSafe(start)) {
@@ -126,6 +137,7 @@ impl Machine {
         self.disk.restart(restart);
         self.disk.heal();
         self.ends = None;
+        self.installs = false;
         self.still_until = 0;
         self.inbox.clear();
     }

@@ -28,6 +28,10 @@ impl GroupHost for Noting {
         self.host.committed(group, entries);
     }
 
+    fn has_lease(&self) -> bool {
+        self.host.has_lease()
+    }
+
     fn event(&self, group: GroupId, event: GroupEvent) {
         if let GroupEvent::Deposed(place) = &event {
             self.ledger.with(|book| committed::note(book, self.here, place.end));

@@ -35,6 +35,12 @@ pub struct Plan {
     pub sync_micros: u64,
     /// Between two calls of clients, at most.
     pub think_micros: u64,
+    /// Between two snapshots of a leader, at most; 0: it takes none by itself.
+    pub snapshot_millis: u64,
+    /// Nodes that have nothing get snapshots.
+    pub snapshots: bool,
+    /// A node loses all that it has, and joins as another.
+    pub wipes: bool,
     pub faults: Faults,
 }
 
@@ -87,6 +93,8 @@ impl Plan {
                 schema: random.percent(70),
             },
         };
+        // Not in the ordinary tests: see docs/simulator.md.
+        let snapshots = std::env::var_os("CLUSTER_SNAPSHOTS").is_some();
         // Layouts that the server takes.
         let (nodes, witnesses, kfactor) = *random.pick(&[(2, 1, 1), (3, 0, 1), (3, 0, 2), (3, 0, 2), (3, 2, 2)]);
         Plan {
@@ -99,6 +107,9 @@ impl Plan {
             millis: 4_000 + random.below(20_000),
             sync_micros: 1 << random.below(16),
             think_micros: 1 << (10 + random.below(8)),
+            snapshot_millis: if snapshots { [0, 400, 2_000][random.below(3) as usize] } else { 0 },
+            wipes: snapshots && faults.crashes > 0 && random.percent(70),
+            snapshots,
             faults,
         }
     }

@@ -2,6 +2,7 @@
 //! another node.
 
 use crate::clients::{Doors, Letterbox};
+use crate::cluster::copying::{Copying, Parts, Wanted};
 use crate::cluster::invariants::promises;
 use crate::cluster::ledger::Ledger;
 use crate::cluster::metadata::{Asks, Seat, registration};
@@ -65,6 +66,12 @@ impl Wishes {
     }
 }
 
+impl Wishes {
+    fn push_message(&self, to: NodeId, message: Vec<u8>) {
+        self.push(Wish::Send(to, Urgency::Entries, message));
+    }
+}
+
 impl Post for Wishes {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
         self.push(Wish::Send(to, urgency, Letter::Group.encode(message)));
@@ -76,6 +83,7 @@ struct Outside {
     disk: SimulatedDisk,
     wishes: Wishes,
     asks: Asks,
+    wanted: Wanted,
     current: Arc<Mutex<Arc<Compiled>>>,
     ledger: Ledger,
 }
@@ -100,7 +108,9 @@ impl Around for Outside {
         Box::new(move |compiled| *current.lock().unwrap_or_else(PoisonError::into_inner) = compiled)
     }
 
-    fn needs_snapshot(&mut self, _: GroupId, _: NodeId) {}
+    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
+        self.wanted.push(node);
+    }
 
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
         self.wishes.push(Wish::FromLog(wanted));
@@ -150,6 +160,8 @@ pub struct Means<'a> {
     pub clock: &'a SimulatedClock,
     pub log: &'a LogOptions,
     pub partitions: u32,
+    /// Nodes that have nothing get snapshots.
+    pub snapshots: bool,
     /// Between two turns of the log, at most.
     pub sync_micros: u64,
 }
@@ -162,6 +174,7 @@ pub struct Process {
     applier: Option<Applier>,
     pub node: Node,
     pub seat: Seat,
+    pub copying: Copying,
     pub lease: Lease,
     pub groups: Groups,
     pub replication: Arc<Replication<Completion>>,
@@ -189,6 +202,7 @@ enum Party {
     Applier,
     Node,
     Supplier,
+    Copying,
     Log,
     LogAhead,
     Read,
@@ -207,7 +221,7 @@ impl Process {
         founded: &Arc<State>,
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
-        let Means { disk, clock, log, partitions, sync_micros } = *on;
+        let Means { disk, clock, log, partitions, sync_micros, .. } = *on;
         let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let known = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
@@ -226,7 +240,7 @@ impl Process {
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };
-        let as_member = AsMember { host, timing: TIMING, intact: true, snapshots: false };
+        let as_member = AsMember { host, timing: TIMING, intact: true, snapshots: on.snapshots };
         let opened = recovery::open_member(
             Arc::new(disk.clone()),
             Arc::clone(&time),
@@ -238,7 +252,8 @@ impl Process {
         let RecoveredMember { recovered, place, replication } = opened;
         assert_eq!(recovered.identity.incarnation, next, "each start is another incarnation");
         ledger.with(|book| promises::note(book, &recovered.identity));
-        let recovery::Recovered { stores, sequences, compiled, history, log, group, identity, .. } = recovered;
+        let recovery::Recovered { stores, sequences, compiled, history, log, group, identity, snapshots, .. } =
+            recovered;
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
@@ -294,6 +309,16 @@ impl Process {
         let copy = CopyStart { here: here.node, place, sequences, compiled, history };
         let seat = Seat::open(here.node, disk, clock, random.fork(), founded, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
+        let parts = Parts {
+            here: here.node,
+            database: log.index().database().0,
+            snapshots,
+            group: Arc::clone(&replication),
+            partitions: inboxes.clone(),
+            coordinator: coordinator.clone(),
+        };
+        let copying = Copying::open(disk, parts);
+        let copying = copying.unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}"));
         let start = NodeStart {
             registration: registration(here.node, here.incarnation, Kind::Data),
             identity,
@@ -305,6 +330,7 @@ impl Process {
             disk: disk.clone(),
             wishes: wishes.clone(),
             asks: seat.asks().clone(),
+            wanted: copying.wanted.clone(),
             current: Arc::clone(&current),
             ledger: ledger.clone(),
         };
@@ -319,6 +345,7 @@ impl Process {
             applier: None,
             node,
             seat,
+            copying,
             lease,
             groups,
             supplier: Supplier::new(Arc::clone(&replication), Arc::clone(log.index())),
@@ -353,6 +380,9 @@ impl Process {
         if self.supplier.has_work() {
             ready.push(Party::Supplier);
         }
+        if self.copying.can_step() {
+            ready.push(Party::Copying);
+        }
         if self.log.has_work() && self.doors.clock.monotonic_nanos() >= self.next_sync {
             ready.push(Party::Log);
         }
@@ -364,7 +394,7 @@ impl Process {
 
     /// Nothing is to be done, now or when time has passed.
     pub fn is_at_rest(&self) -> bool {
-        !self.can_step() && !self.log.has_work() && !self.node.waits()
+        !self.can_step() && !self.log.has_work() && !self.node.waits() && self.copying.is_idle()
     }
 
     pub fn can_step(&self) -> bool {
@@ -398,6 +428,10 @@ impl Process {
                 self.node.step();
             }
             Party::Supplier => self.supply(),
+            Party::Copying => {
+                let wishes = &self.wishes;
+                self.copying.step(&mut self.node, &mut |to, bytes| wishes.push_message(to, bytes));
+            }
             Party::Log => {
                 self.next_sync = self.doors.clock.monotonic_nanos() + 1_000 * self.random.below(self.sync_micros);
                 self.log.step();
@@ -414,10 +448,20 @@ impl Process {
         Some(format!("{party:?}"))
     }
 
-    /// Sends what the metadata wants sent.
-    pub fn work_for_metadata(&mut self) {
+    /// Sends what is to be sent about the metadata and about snapshots.
+    pub fn work_around(&mut self) {
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
+        if self.leads.is_some() {
+            let now = self.doors.clock.monotonic_nanos();
+            self.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
+        }
+    }
+
+    /// A message about a snapshot.
+    pub fn received_transfer(&mut self, from: NodeId, body: &[u8]) -> Result<(), String> {
+        let (now, wishes) = (self.doors.clock.monotonic_nanos(), &self.wishes);
+        self.copying.received(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
     pub fn tick(&mut self, now: u64) {
@@ -451,7 +495,7 @@ impl Process {
         let mut send = |to, urgency, message| wishes.send(to, urgency, message);
         match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
             Supplied::Working | Supplied::Idle | Supplied::Held => {}
-            Supplied::Gone(node) => wishes.push(Wish::NotSupplied(format!("node {node} needs what is not there"))),
+            Supplied::Gone(node) => self.copying.wanted.push(node),
             Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(format!("node {node}: {error}"))),
         }
     }

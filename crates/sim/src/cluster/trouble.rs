@@ -9,6 +9,10 @@ use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRand
 const SPLIT_MILLIS: u64 = 5_000;
 /// A process stands still for so long at most: some leases end meanwhile.
 const STILL_MILLIS: u64 = 5_000;
+/// So long before it is cut off, clients of a node begin only to read.
+const LOOK_MILLIS: u64 = 300;
+/// A leader that had acknowledged what others have lost stays away for so long at most.
+const AWAY_MILLIS: u64 = 25_000;
 
 impl World {
     /// A part of the history in which things go wrong.
@@ -20,8 +24,15 @@ impl World {
         let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
         let mut next_fault = self.now + pause(&mut self.random);
         let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
+        let mut looked = false;
         while self.now < end {
+            if !looked && self.now + LOOK_MILLIS * MILLI >= next_split {
+                looked = true;
+                let leader = self.configuration().leader.node;
+                self.only_looks(leader, next_split + SPLIT_MILLIS * MILLI);
+            }
             if self.now >= next_split {
+                looked = false;
                 let nodes = self.everybody();
                 let leader = self.configuration().leader.node;
                 let what = self.network.split_or_heal(&nodes, leader);
@@ -45,15 +56,20 @@ impl World {
                     self.stand_still();
                 }
             }
+            self.begin_to_stand_still();
             self.isolate();
             if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
                 && self.running().contains(&leader)
             {
                 self.crash(leader, Restart::Process);
+                if self.random.percent(60) {
+                    let machine = self.machines.get_mut(&leader).expect("it ran");
+                    machine.down_until = self.now + self.random.below(AWAY_MILLIS) * MILLI;
+                }
             }
             self.step()?;
         }
-        (self.succession, self.isolation) = (None, None);
+        (self.succession, self.still, self.isolation) = (None, None, None);
         self.counts.millis += self.plan.millis;
         Ok(())
     }
@@ -66,21 +82,39 @@ impl World {
     /// go on: what had come by then they take for news.
     fn stand_still(&mut self) {
         let running = self.running();
-        if running.is_empty() {
+        if running.is_empty() || self.still.is_some() {
             return;
         }
         let leader = self.configuration().leader.node;
         let takes_leader = running.contains(&leader) && self.random.percent(70);
         let chosen = if takes_leader { leader } else { *self.random.pick(&running) };
+        let begin = self.now + self.random.below(2 * LOOK_MILLIS) * MILLI;
         let nanos = self.random.below(STILL_MILLIS) * MILLI;
-        self.machines.get_mut(&chosen).expect("machines are known").still_until = self.now + nanos;
-        self.counts.pauses += 1;
-        self.trace.line(&format!("{chosen} stands still for {nanos}"));
-        if self.isolation.is_none() && self.random.percent(50) {
-            let from = self.now + self.random.below(1 + nanos);
-            let until = self.now + nanos + self.random.below(SPLIT_MILLIS) * MILLI;
+        self.still = Some((begin, nanos, chosen));
+        let mut until = begin + nanos;
+        if self.isolation.is_none() && self.random.percent(60) {
+            let from = begin + self.random.below(1 + nanos);
+            until += self.random.below(SPLIT_MILLIS) * MILLI;
             self.isolation = Some((from, until, chosen));
         }
+        self.only_looks(chosen, until);
+    }
+
+    /// Of some that will be cut off, clients only read from soon before that.
+    fn only_looks(&mut self, chosen: NodeId, until: u64) {
+        if self.random.percent(60)
+            && let Some(machine) = self.machines.get_mut(&chosen)
+        {
+            machine.looks_until = until;
+        }
+    }
+
+    fn begin_to_stand_still(&mut self) {
+        let Some((_, nanos, chosen)) = self.still.take_if(|(begin, ..)| self.now >= *begin) else { return };
+        let Some(machine) = self.machines.get_mut(&chosen).filter(|machine| machine.process.is_some()) else { return };
+        machine.still_until = self.now + nanos;
+        self.counts.pauses += 1;
+        self.trace.line(&format!("{chosen} stands still for {nanos}"));
     }
 
     fn isolate(&mut self) {
@@ -94,6 +128,39 @@ impl World {
             self.network.cut_off(&nodes, node);
             self.counts.cut_off += 1;
             self.trace.line(&format!("cuts {node} off"));
+        }
+    }
+
+    /// A node other than the leader loses everything, where that loses nothing: the leader has a
+    /// lease, so nobody decides otherwise at the same time.
+    fn wipe_somebody(&mut self) -> bool {
+        let leader = self.configuration().leader;
+        let leads = self.machines.get(&leader.node).is_some_and(|machine| {
+            let process = machine.process.as_ref().filter(|process| process.member == leader);
+            machine.still_until <= self.now
+                && process.is_some_and(|process| process.leads.is_some() && process.lease.holds())
+        });
+        let others: Vec<NodeId> = self.machines.keys().copied().filter(|id| *id != leader.node).collect();
+        if !leads || others.is_empty() {
+            return false;
+        }
+        let chosen = *self.random.pick(&others);
+        self.wipe(chosen);
+        true
+    }
+
+    /// Another node's snapshot begins to take the place of what a node has. Some crash before that
+    /// is done, and go on with what they had; perhaps another node leads by then, and has what they
+    /// missed.
+    pub fn installs(&mut self, id: NodeId) {
+        if self.network.calm || !self.random.percent(60) {
+            return;
+        }
+        let power = self.plan.database.power_loss && self.random.percent(70);
+        self.crash_soon(id, power);
+        if self.random.percent(50) {
+            let leader = self.configuration().leader.node;
+            self.succession = Some((self.now + self.random.below(300 * MILLI), leader));
         }
     }
 
@@ -119,6 +186,9 @@ impl World {
 
     /// One goes down, or two, or all of them together, or a member and soon the leader.
     fn plan_crashes(&mut self) -> Result<(), Violation> {
+        if self.plan.wipes && !self.wiped && self.random.percent(60) && self.wipe_somebody() {
+            return Ok(());
+        }
         if !self.witnesses.is_empty() && self.random.percent(15) {
             let all: Vec<NodeId> = self.witnesses.keys().copied().collect();
             let chosen = *self.random.pick(&all);
@@ -130,8 +200,13 @@ impl World {
         let leader = self.configuration().leader.node;
         let followers: Vec<NodeId> = self.running().into_iter().filter(|node| *node != leader).collect();
         if !followers.is_empty() && self.random.percent(30) {
-            let follower = *self.random.pick(&followers);
             self.succession = Some((self.now + self.random.below(300 * MILLI), leader));
+            if self.plan.faults.power > 0 && self.random.percent(50) {
+                // All that they had not fsynced is gone, perhaps.
+                followers.into_iter().for_each(|follower| self.crash(follower, Restart::Power));
+                return Ok(());
+            }
+            let follower = *self.random.pick(&followers);
             let power = self.random.percent(self.plan.faults.power);
             self.crash_soon(follower, power);
             return Ok(());

@@ -4,6 +4,7 @@
 use crate::clients::Clients;
 use crate::cluster::callers::Callers;
 use crate::cluster::contents::contents;
+use crate::cluster::counts::Counts;
 use crate::cluster::invariants::{chain, copies, fresh, leaders};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started};
@@ -29,79 +30,14 @@ use std::sync::Arc;
 
 pub(super) const MILLI: u64 = 1_000_000;
 /// In which all has to be well again once nothing is done wrong any more.
-const REST_NANOS: u64 = 60_000 * MILLI;
-const REST_STEPS: u64 = 60_000;
+const REST_NANOS: u64 = 90_000 * MILLI;
+const REST_STEPS: u64 = 90_000;
 /// Between two looks whether all is well.
 const LOOK_STEPS: u64 = 8;
 /// A machine is down so long at most, mostly.
 const DOWN_MILLIS: u64 = 4_000;
 /// And some for longer than anybody is waited for.
 const DOWN_LONG_MILLIS: u64 = 20_000;
-
-/// How much a seed has tried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    pub operations: u64,
-    pub acknowledged: u64,
-    pub unknown: u64,
-    pub refused: u64,
-    pub reads: u64,
-    pub schema_changes: u64,
-    pub steps: u64,
-    /// Simulated, in which things went wrong.
-    pub millis: u64,
-    pub messages: u64,
-    pub lost: u64,
-    pub splits: u64,
-    pub crashes: u64,
-    pub power_losses: u64,
-    pub disk_faults: u64,
-    /// Processes that stood still, and those that were cut off meanwhile.
-    pub pauses: u64,
-    pub cut_off: u64,
-    /// Leaderships of the metadata's voters, votes that a disk has ended for a while, leases that
-    /// were told.
-    pub terms: u64,
-    pub votes_lost: u64,
-    pub leases: u64,
-    /// Logs that have failed.
-    pub failures: u64,
-    pub configurations: u64,
-    pub promotions: u64,
-    /// Leaders that became copies without ending.
-    pub deposed: u64,
-    pub from_log: u64,
-}
-
-impl Counts {
-    pub fn add(&mut self, other: &Counts) {
-        let Counts { operations, acknowledged, unknown, refused, reads, schema_changes, steps, .. } = other;
-        self.operations += operations;
-        self.acknowledged += acknowledged;
-        self.unknown += unknown;
-        self.refused += refused;
-        self.reads += reads;
-        self.schema_changes += schema_changes;
-        self.steps += steps;
-        self.millis += other.millis;
-        self.messages += other.messages;
-        self.lost += other.lost;
-        self.splits += other.splits;
-        self.crashes += other.crashes;
-        self.power_losses += other.power_losses;
-        self.disk_faults += other.disk_faults;
-        self.pauses += other.pauses;
-        self.cut_off += other.cut_off;
-        self.terms += other.terms;
-        self.votes_lost += other.votes_lost;
-        self.leases += other.leases;
-        self.failures += other.failures;
-        self.configurations += other.configurations;
-        self.promotions += other.promotions;
-        self.deposed += other.deposed;
-        self.from_log += other.from_log;
-    }
-}
 
 /// What a seed came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,8 +80,12 @@ pub(super) struct World {
     next_call: u64,
     /// A leader that goes down at that time.
     pub succession: Option<(u64, NodeId)>,
+    /// A process that stands still from a time on, for so long.
+    pub still: Option<(u64, u64, NodeId)>,
     /// A node that is cut off from a time to another.
     pub isolation: Option<(u64, u64, NodeId)>,
+    /// A node has been wiped.
+    pub wiped: bool,
     pub network: Network,
     founded: Arc<Metadata>,
     pub machines: BTreeMap<NodeId, Machine>,
@@ -194,7 +134,9 @@ impl World {
             now: 0,
             next_call: 0,
             succession: None,
+            still: None,
             isolation: None,
+            wiped: false,
             trace,
             counts: Counts::default(),
             random,
@@ -252,13 +194,12 @@ impl World {
         for machine in self.machines.values_mut() {
             machine.disk.crash_at(None);
             machine.disk.heal();
-            machine.down_until = 0;
             machine.still_until = 0;
+            machine.looks_until = 0;
         }
         for witness in self.witnesses.values_mut() {
             witness.disk.crash_at(None);
             witness.disk.heal();
-            witness.down_until = 0;
         }
         self.rest()?;
         let before = self.callers.writes();
@@ -447,7 +388,7 @@ impl World {
         let replaced = chosen != self.configuration().leader.node && self.random.percent(80);
         let machine = self.machines.get_mut(&chosen).expect("machines are known");
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
-        let looks = machine.only_looks || replaced;
+        let looks = machine.only_looks || replaced || machine.looks_until > self.now;
         let process = machine.process.as_ref().expect("it runs");
         if self.callers.waiting_for(process.member) >= self.plan.window {
             return;
@@ -479,7 +420,19 @@ impl World {
                     continue;
                 }
             }
+            if self.machines[&id].process.as_ref().is_some_and(|process| process.copying.ends) {
+                self.crash(id, Restart::Process);
+                continue;
+            }
+            let every = self.plan.snapshot_millis;
             let machine = self.machines.get_mut(&id).expect("machines are known");
+            if every > 0
+                && self.now >= machine.next_snapshot
+                && let Some(process) = &mut machine.process
+            {
+                process.copying.due = process.leads.is_some();
+                machine.next_snapshot = self.now + self.random.below(every) * MILLI;
+            }
             if machine.process.is_none() && self.now >= machine.down_until {
                 self.start(id)?;
             } else if machine.still_until <= self.now
@@ -534,7 +487,8 @@ impl World {
             self.send_for_witness(to);
             return Ok(());
         }
-        let machine = self.machines.get_mut(&to).expect("machines are known");
+        // One that was wiped has another id.
+        let Some(machine) = self.machines.get_mut(&to) else { return Ok(()) };
         let highest = machine.highest.entry(from.node).or_insert(from.incarnation);
         if from.incarnation < *highest {
             // The connection was closed when a later process came.
@@ -547,6 +501,7 @@ impl World {
             outcome = match letter {
                 Letter::Group => process.groups.received(from, body).map_err(|error| error.to_string()),
                 Letter::Metadata => process.seat.received(from.node, body).map_err(|error| error.to_string()),
+                Letter::Transfer => process.received_transfer(from.node, body),
                 letter => Err(format!("nobody sends {letter:?}")),
             };
             None
@@ -564,7 +519,7 @@ impl World {
         let Some(process) = &mut machine.process else { return Ok(()) };
         let lived = catch_unwind(AssertUnwindSafe(|| {
             let line = body(process);
-            process.work_for_metadata();
+            process.work_around();
             line
         }));
         let member = process.member;
@@ -589,7 +544,10 @@ impl World {
                             self.counts.promotions += 1;
                             self.ledger.with(|book| leaders::note(book, epoch, member));
                         }
-                        None => self.counts.deposed += 1,
+                        None => {
+                            process.copying.deposed();
+                            self.counts.deposed += 1;
+                        }
                     }
                 }
                 Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),
@@ -598,6 +556,12 @@ impl World {
                 Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),
             }
         }
+        let begins = process.copying.is_installing()
+            && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
+        let done = std::mem::take(&mut process.copying.done);
+        self.counts.snapshots += done.taken;
+        self.counts.installed += done.installed;
+        self.counts.needed += done.needed;
         match lived {
             Ok(line) => {
                 if let Some(line) = line {
@@ -610,10 +574,13 @@ impl World {
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }
-        match problem {
-            Some((invariant, detail)) => Err(Violation { invariant, detail: format!("node {id}: {detail}") }),
-            None => Ok(()),
+        if let Some((invariant, detail)) = problem {
+            return Err(Violation { invariant, detail: format!("node {id}: {detail}") });
         }
+        if begins {
+            self.installs(id);
+        }
+        Ok(())
     }
 
     pub fn running(&self) -> Vec<NodeId> {
@@ -634,6 +601,18 @@ impl World {
             self.callers.ended(member);
         }
         self.lost(id);
+    }
+
+    /// A node loses all that it has, and joins with a new id.
+    pub fn wipe(&mut self, id: NodeId) {
+        self.crash(id, Restart::Power);
+        self.machines.remove(&id);
+        let next = self.metadata().next_node();
+        self.trace.line(&format!("{id} is wiped, and joins as {next}"));
+        (self.wiped, self.counts.wiped) = (true, self.counts.wiped + 1);
+        let cluster = self.founded.settings().expect("it is founded").cluster;
+        let machine = Machine::new(next.0, cluster, &self.plan, &mut self.random, &self.trace);
+        self.machines.insert(next, machine);
     }
 
     fn down_nanos(&mut self) -> u64 {

@@ -1,0 +1,259 @@
+//! Snapshots of a node: those that a leader takes, those on their way to another node, and the one
+//! that takes the place of what is here. The server's own parts, moved on step by step.
+
+use crate::node::DIRECTORY;
+use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use ferrite_base::NodeId;
+use ferrite_cluster::{Letter, Node};
+use ferrite_group::{FIRST_GROUP, Replication};
+use ferrite_io::simulated::SimulatedDisk;
+use ferrite_partition::Event;
+use ferrite_partition::commit::Completion;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::event::Taken;
+use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
+use ferrite_partition::snapshots::Snapshots;
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
+use ferrite_snapshot::{Files, SnapshotError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes a second, and in a message: a few messages for each snapshot.
+const RATE: u64 = 4 << 20;
+const CHUNK_BYTES: usize = 20_000;
+/// Messages of a transfer that are sent at once.
+const MESSAGES_AT_ONCE: usize = 4;
+
+/// Who needs a snapshot, as the group says. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Wanted(Arc<Mutex<Vec<NodeId>>>);
+
+impl Wanted {
+    pub fn push(&self, node: NodeId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+    }
+
+    fn take(&self) -> Vec<NodeId> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What a node with data has for its snapshots.
+pub struct Parts {
+    pub here: NodeId,
+    pub database: [u8; 16],
+    pub snapshots: Snapshots,
+    pub group: Arc<Replication<Completion>>,
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Done {
+    pub taken: u64,
+    pub installed: u64,
+    /// Snapshots that came, and that others needed the node too much to take.
+    pub needed: u64,
+}
+
+/// Of one process.
+pub struct Copying {
+    parts: Parts,
+    pub wanted: Wanted,
+    sending: Sending,
+    sink: Sink,
+    /// One that the coordinator takes, and one that waits for its record in the log.
+    asked: Option<(u64, Receiver<Taken>)>,
+    taken: Option<(u64, Taken)>,
+    install: Option<Install>,
+    /// The leader takes one for itself.
+    pub due: bool,
+    pub done: Done,
+    /// The disk or the log has failed in the middle of a step that cannot be tried again.
+    pub ends: bool,
+}
+
+impl Copying {
+    pub fn open(disk: &SimulatedDisk, parts: Parts) -> Result<Copying, SnapshotError> {
+        let newest = parts.snapshots.files().find()?.snapshots.last().copied();
+        let files = Files::new(Arc::new(disk.clone()), &Path::new(DIRECTORY).join("incoming"));
+        let sink = Sink::open(files, parts.database)?.above(newest.unwrap_or(0))?;
+        let sending = Sending::new(parts.snapshots.files().clone(), parts.here, RATE).with_chunk_bytes(CHUNK_BYTES);
+        let (wanted, done) = (Wanted::default(), Done::default());
+        Ok(Copying {
+            parts,
+            wanted,
+            sending,
+            sink,
+            asked: None,
+            taken: None,
+            install: None,
+            due: false,
+            done,
+            ends: false,
+        })
+    }
+
+    /// Whether a step would do something.
+    pub fn can_step(&self) -> bool {
+        let comes = matches!(self.sink.progress(), SinkProgress::Working | SinkProgress::Installed(_));
+        !self.ends && (comes || self.install.is_some())
+    }
+
+    /// A snapshot is noted, and does not count yet.
+    pub fn is_installing(&self) -> bool {
+        self.install.is_some()
+    }
+
+    /// For what is at rest.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_none() && self.taken.is_none() && !self.can_step()
+    }
+
+    /// The node leads no more.
+    pub fn deposed(&mut self) {
+        self.sending.stop();
+        self.due = false;
+    }
+
+    pub fn received(
+        &mut self,
+        from: NodeId,
+        body: &[u8],
+        now: u64,
+        send: &mut impl FnMut(NodeId, Vec<u8>),
+    ) -> Result<(), String> {
+        let (id, message) = decode(body).map_err(|error| error.to_string())?;
+        match message {
+            TransferMessage::Install { .. } | TransferMessage::Chunk { .. } => {
+                let mut out = Vec::new();
+                // What is there is looked at again after an error of the disk.
+                let _ = self.sink.receive(&id, &message, &mut out);
+                if !out.is_empty() {
+                    send(from, Letter::Transfer.encode(out));
+                }
+            }
+            TransferMessage::Acked { .. } | TransferMessage::Installed | TransferMessage::Refused(_) => {
+                self.sending.receive(from, &id, &message, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a leader does: takes snapshots, and sends them.
+    pub fn lead(&mut self, node: &Node, now: u64, send: &mut impl FnMut(NodeId, Vec<u8>)) {
+        self.wanted.take().into_iter().for_each(|node| self.sending.want(node));
+        if let Some(group) = node.state().groups().get(&FIRST_GROUP) {
+            // Whoever has come there by itself needs none.
+            group.configuration.members().iter().for_each(|member| self.sending.forget(member.node));
+        }
+        self.save(now);
+        if std::mem::take(&mut self.due) {
+            self.take(0);
+        }
+        for _ in 0..MESSAGES_AT_ONCE {
+            let mut out = Vec::new();
+            match self.sending.step(now, &mut out) {
+                SendingStep::Message(to) => send(to, Letter::Transfer.encode(out)),
+                SendingStep::Take { above } => self.take(above),
+                SendingStep::Idle | SendingStep::Wait(_) => break,
+                SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
+            }
+        }
+        self.parts.snapshots.hold(self.sending.holds());
+    }
+
+    fn take(&mut self, above: u64) {
+        if self.asked.is_some() || self.taken.is_some() {
+            // The one that is taken already may do.
+            return;
+        }
+        let (to, taken) = unbounded();
+        let snapshot = self.parts.snapshots.next_number_above(above);
+        self.parts.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator lives as long");
+        self.asked = Some((snapshot, taken));
+    }
+
+    /// What was taken becomes files, once its record is committed.
+    fn save(&mut self, now: u64) {
+        if let Some((snapshot, asked)) = &self.asked {
+            match asked.try_recv() {
+                Ok(taken) => (self.taken, self.asked) = (Some((*snapshot, taken)), None),
+                Err(TryRecvError::Empty) => {}
+                Err(TryRecvError::Disconnected) => {
+                    self.asked = None;
+                    self.sending.not_taken();
+                }
+            }
+        }
+        let Some((snapshot, taken)) = self.taken.take_if(|(_, taken)| !taken.logged.is_empty()) else { return };
+        match self.parts.snapshots.save(taken, 0, &|_| Ok(())) {
+            Ok(_) => {
+                self.done.taken += 1;
+                if self.sending.taken(snapshot, now).is_err() {
+                    self.sending.not_taken();
+                }
+            }
+            Err(_) => self.sending.not_taken(),
+        }
+    }
+
+    /// One piece of work for a snapshot that comes. `node`: whose copy it becomes.
+    pub fn step(&mut self, node: &mut Node, send: &mut impl FnMut(NodeId, Vec<u8>)) {
+        if self.sink.progress() == SinkProgress::Working {
+            let mut out = Vec::new();
+            let _ = self.sink.step(&mut out);
+            if let Ok((id, _)) = decode(&out) {
+                send(id.node, Letter::Transfer.encode(out));
+            }
+            return;
+        }
+        let outcome = match &mut self.install {
+            Some(install) => install.step(&mut self.parts.snapshots),
+            None => match self.begin(node) {
+                Ok(install) => {
+                    self.install = install;
+                    return;
+                }
+                Err(error) => Err(error),
+            },
+        };
+        match outcome {
+            Ok(InstallStep::Working | InstallStep::Waiting) => {}
+            Ok(InstallStep::Done(start)) => {
+                self.install = None;
+                self.done.installed += 1;
+                node.replaced(FIRST_GROUP, *start);
+                self.ends |= self.sink.taken_in().is_err();
+            }
+            Err(InstallError::Needed) => {
+                self.done.needed += 1;
+                self.give_up();
+            }
+            Err(InstallError::Files(_)) => self.give_up(),
+            Err(InstallError::Log(_) | InstallError::Save(_)) => self.ends = true,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn give_up(&mut self) {
+        self.install = None;
+        self.ends |= self.sink.abandon().is_err();
+    }
+
+    /// None: nothing has come. A node that is no copy at the moment has what others need.
+    fn begin(&self, node: &Node) -> Result<Option<Install>, InstallError> {
+        let SinkProgress::Installed(id) = self.sink.progress() else { return Ok(None) };
+        let intake = node.intake(FIRST_GROUP).ok_or(InstallError::Needed)?.clone();
+        let learner = Learner {
+            here: self.parts.here,
+            group: Arc::clone(&self.parts.group),
+            partitions: self.parts.partitions.clone(),
+            intake: Some(intake),
+            runtime: RuntimeHandle::default(),
+            transaction_bytes_max: None,
+        };
+        Install::begin(self.sink.files().clone(), id.snapshot, learner).map(Some)
+    }
+}

@@ -1,0 +1,76 @@
+//! What seeds have tried, in figures.
+
+/// How much a seed has tried.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    pub operations: u64,
+    pub acknowledged: u64,
+    pub unknown: u64,
+    pub refused: u64,
+    pub reads: u64,
+    pub schema_changes: u64,
+    pub steps: u64,
+    /// Simulated, in which things went wrong.
+    pub millis: u64,
+    pub messages: u64,
+    pub lost: u64,
+    pub splits: u64,
+    pub crashes: u64,
+    pub power_losses: u64,
+    pub disk_faults: u64,
+    /// Processes that stood still, and those that were cut off meanwhile.
+    pub pauses: u64,
+    /// Nodes that lost everything; snapshots that were taken, came into another node's place, and
+    /// were given up there.
+    pub wiped: u64,
+    pub snapshots: u64,
+    pub installed: u64,
+    pub needed: u64,
+    pub cut_off: u64,
+    /// Leaderships of the metadata's voters, votes that a disk has ended for a while, leases that
+    /// were told.
+    pub terms: u64,
+    pub votes_lost: u64,
+    pub leases: u64,
+    /// Logs that have failed.
+    pub failures: u64,
+    pub configurations: u64,
+    pub promotions: u64,
+    /// Leaders that became copies without ending.
+    pub deposed: u64,
+    pub from_log: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        let Counts { operations, acknowledged, unknown, refused, reads, schema_changes, steps, .. } = other;
+        self.operations += operations;
+        self.acknowledged += acknowledged;
+        self.unknown += unknown;
+        self.refused += refused;
+        self.reads += reads;
+        self.schema_changes += schema_changes;
+        self.steps += steps;
+        self.millis += other.millis;
+        self.messages += other.messages;
+        self.lost += other.lost;
+        self.splits += other.splits;
+        self.crashes += other.crashes;
+        self.power_losses += other.power_losses;
+        self.disk_faults += other.disk_faults;
+        self.pauses += other.pauses;
+        self.wiped += other.wiped;
+        self.snapshots += other.snapshots;
+        self.installed += other.installed;
+        self.needed += other.needed;
+        self.cut_off += other.cut_off;
+        self.terms += other.terms;
+        self.votes_lost += other.votes_lost;
+        self.leases += other.leases;
+        self.failures += other.failures;
+        self.configurations += other.configurations;
+        self.promotions += other.promotions;
+        self.deposed += other.deposed;
+        self.from_log += other.from_log;
+    }
+}
