@@ -104,7 +104,8 @@ impl<C: Party> GroupAppender<C> {
     }
 
     /// Appends a checkpoint record: `write` is told where the streams have come to. It begins a
-    /// block, whose place is in `mark` when the append completes.
+    /// block, whose place is in `mark` when the append completes. Refused like an entry where the
+    /// leadership has ended: the tables show what is in no stream.
     pub fn append_checkpoint(
         &self,
         write: impl FnOnce(&Checkpointed) -> Vec<u8>,
@@ -113,6 +114,6 @@ impl<C: Party> GroupAppender<C> {
     ) -> Checkpointed {
         let group = self.0.id();
         let write = |place: &GroupPlace| write(&Checkpointed { group, place: place.clone() });
-        Checkpointed { group, place: self.0.append_checkpoint(write, mark, party) }
+        Checkpointed { group, place: self.0.append_checkpoint(write, mark, party, self.1) }
     }
 }

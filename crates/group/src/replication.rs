@@ -287,10 +287,17 @@ impl<C: Party> Replication<C> {
         write: impl FnOnce(&GroupPlace) -> Vec<u8>,
         mark: Arc<OnceLock<LogPosition>>,
         party: C,
+        since: Option<Epoch>,
     ) -> GroupPlace {
         self.log.wait_for_room();
         let mut state = self.lock();
         let place = state.place();
+        if !self.solo && !state.leads_since(since) {
+            // What was executed since the leader was deposed is in the tables, and in no stream.
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
+            self.tell(state);
+            return place;
+        }
         let what = Appended::Own { after: place.end, party };
         let taken = self.log.append_marked(write(&place), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
