@@ -179,7 +179,9 @@ impl Load for Values {
             return;
         }
         let key = &mut self.keys[(ended.token >> 1) as usize];
-        key.writing = false;
+        // What became of it is not known, and so not what the next change would find: in a cluster,
+        // where calls go on, nobody writes the key before the check.
+        key.writing = matches!(ended.fate, Fate::Unknown);
         match ended.fate {
             Fate::Acknowledged(response) => {
                 let steps = key.lane.steps.len();
