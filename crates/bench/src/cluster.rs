@@ -309,7 +309,7 @@ fn keepers_in(line: &str) -> Option<Keepers> {
 
 /// Ports that nobody listens on at the moment.
 fn free_ports(count: usize) -> BenchResult<Vec<u16>> {
-    let mut random = FastRandom::new(u64::from(std::process::id()) ^ crate::run::seed_or_random(None));
+    let mut random = FastRandom::new(u64::from(std::process::id()) ^ crate::random::seed_or_random(None));
     let mut held: Vec<TcpListener> = Vec::new();
     for _ in 0..10_000 {
         if held.len() == count {

@@ -6,9 +6,10 @@ use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcom
 use crate::options::KvOptions;
 use crate::progress::with_progress;
 use crate::random::FastRandom;
+use crate::random::seed_or_random;
 use crate::report::{LoadReport, MemoryReport, grouped};
 use crate::results::keep;
-use crate::run::{measure, seed_or_random};
+use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::Prepared;
 use ferrite_client::event_loop::{Connection, Response};

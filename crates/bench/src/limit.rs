@@ -4,9 +4,10 @@ use crate::error::{BenchError, BenchResult};
 use crate::limit_client::{self, BareTally, OUTSTANDING_MAX};
 use crate::limit_server;
 use crate::options::{LimitOptions, LimitServerOptions, LoadOptions, VoteProcedure};
+use crate::random::seed_or_random;
 use crate::report::LoadReport;
 use crate::results::keep;
-use crate::run::{measure, measure_with, seed_or_random};
+use crate::run::{measure, measure_with};
 use crate::session::{Environment, Session};
 use crate::voter_load::{Tally, VoterLoad};
 

@@ -47,6 +47,13 @@ impl FastRandom {
     }
 }
 
+/// The seed asked for, or another one each time.
+pub fn seed_or_random(seed: Option<u64>) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    // The standard library's hash keys are random numbers of the operating system.
+    seed.unwrap_or_else(|| std::collections::hash_map::RandomState::new().build_hasher().finish())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -82,13 +82,6 @@ fn fsync_report(before: Option<Fsyncs>, after: Option<Fsyncs>, measured: Duratio
     Some(FsyncReport { count, per_second, median_microseconds: after.median_microseconds })
 }
 
-/// The seed asked for, or another one each time.
-pub fn seed_or_random(seed: Option<u64>) -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    // The standard library's hash keys are random numbers of the operating system.
-    seed.unwrap_or_else(|| std::collections::hash_map::RandomState::new().build_hasher().finish())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

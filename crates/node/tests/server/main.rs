@@ -26,7 +26,6 @@ mod endless;
 mod expected_answers;
 mod expiry;
 mod first_start;
-mod forward;
 mod limits;
 mod log_failure;
 mod long_reads;

@@ -1,8 +1,16 @@
 //! Clients of nodes that do not lead: whatever they call is answered as the node that leads would.
+//!
+//! In a process of its own: three nodes keep their leases by the clock, and other tests would take
+//! the processor from them.
 
-use crate::common::raw::Raw;
-use crate::common::{Db, connect, options, start, text_of, wait_for};
-use crate::endless::ENDLESS;
+mod common;
+#[allow(dead_code, reason = "its part of this room")]
+#[path = "server/endless.rs"]
+mod endless;
+
+use common::raw::Raw;
+use common::{Db, connect, options, start, text_of, wait_for};
+use endless::ENDLESS;
 use ferrite_client::{CallFuture, ClientError, Status};
 use ferrite_node::{ClusterOptions, Server};
 use ferrite_value::OwnedValue;
