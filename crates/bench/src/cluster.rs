@@ -343,9 +343,10 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_free_and_different() {
+    fn ports_are_different() {
+        // Whether they are free is anybody's to change.
         let mut ports = free_ports(6).unwrap();
-        ports.iter().for_each(|port| drop(TcpListener::bind(("127.0.0.1", *port)).unwrap()));
+        assert!(ports.iter().all(|port| PORTS.contains(&u32::from(*port))));
         ports.sort_unstable();
         ports.dedup();
         assert_eq!(ports.len(), 6);

@@ -29,7 +29,7 @@ final class FakeCluster implements AutoCloseable {
         REFUSES,
         /** Takes calls and says nothing. */
         SILENT,
-        /** Does not even read. */
+        /** Reads one more call, and then does not even read. */
         STUCK
     }
 
@@ -44,6 +44,7 @@ final class FakeCluster implements AutoCloseable {
         final ServerSocket listener;
         final List<Socket> open = new ArrayList<>();
         Manner manner = Manner.SERVES;
+        boolean hasReadSince;
         boolean up = true;
         long clusterStart = 2;
         int[] view;
@@ -95,6 +96,7 @@ final class FakeCluster implements AutoCloseable {
 
     synchronized void is(int host, Manner manner) {
         nodes.get(host).manner = manner;
+        nodes.get(host).hasReadSince = false;
         notifyAll();
     }
 
@@ -202,7 +204,7 @@ final class FakeCluster implements AutoCloseable {
             }
             while (true) {
                 synchronized (this) {
-                    while (node.manner == Manner.STUCK && node.up) wait();
+                    while (node.manner == Manner.STUCK && node.hasReadSince && node.up) wait();
                 }
                 ByteBuffer call = ByteBuffer.wrap(in.readNBytes(in.readInt()));
                 if (call.get() == 0) socket.getOutputStream().write(answer(node, call));
@@ -233,6 +235,7 @@ final class FakeCluster implements AutoCloseable {
         }
         ByteArrayOutputStream out = new ByteArrayOutputStream();
         for (; node.pushes > 0; node.pushes--) out.write(topology(node, PUSHED_TOPOLOGY));
+        node.hasReadSince = true;
         if (node.manner == Manner.SERVES) out.write(response(handle, 1, null, table(new String[] {""}, new int[] {6}, List.<Object[]>of(new Object[] {(long) node.id}))));
         if (node.manner == Manner.REFUSES) out.write(response(handle, -5, "this node is not the leader: host 1 is"));
         return out.toByteArray();
