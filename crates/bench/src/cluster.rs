@@ -336,7 +336,8 @@ mod tests {
         assert_eq!(keepers_in(said), Some(Keepers { epoch: 17, leader: 1, members: vec![0, 1, 2] }));
         let said = "ferrite: group 0 is kept by 1 node: node 3, led by node 3 (epoch 4)";
         assert_eq!(keepers_in(said), Some(Keepers { epoch: 4, leader: 2, members: vec![2] }));
-        for other in ["", "ferrite: group 0 looks for a leader in the place of node 1", "ferrite: group 0 is kept by x"]
+        for other in
+            ["", "ferrite: group 0 is choosing a new leader to replace node 1", "ferrite: group 0 is kept by x"]
         {
             assert_eq!(keepers_in(other), None);
         }

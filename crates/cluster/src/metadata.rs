@@ -16,7 +16,7 @@ pub enum Errand {
     Send { to: NodeId, message: Vec<u8> },
     /// To the inbox of this node.
     Cause(Cause),
-    /// This node votes no more. It goes on without. After a fault of the disk its vote may be
+    /// This node no longer votes. It goes on without. After a fault of the disk its vote may be
     /// opened again, as at a start, and handed to [`Metadata::begin_to_vote`].
     VoteLost(VoterError),
 }

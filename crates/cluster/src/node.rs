@@ -195,11 +195,11 @@ impl Node {
             }
             GroupEvent::AskMetadata(_) => self.wants_news = true,
             GroupEvent::Diverged(node) if node == self.identity.node => {
-                self.made_anew(id, "its stream is not the leader's");
+                self.made_anew(id, "its entries are not the leader's");
             }
             GroupEvent::Diverged(node) => {
                 let line =
-                    format!("node {node} has another stream of group {id} than its leader: it must be made anew");
+                    format!("node {node} has other entries in group {id} than its leader: its copy must be rebuilt");
                 self.around.notice(&line);
             }
             GroupEvent::Replaced => {
@@ -230,7 +230,7 @@ impl Node {
 
     fn made_anew(&mut self, id: GroupId, reason: &str) {
         self.kept(id).broken();
-        self.around.notice(&format!("this node's copy of group {id} cannot be used and is made anew: {reason}"));
+        self.around.notice(&format!("this node's copy of group {id} is unusable and must be rebuilt: {reason}"));
         self.around.make_anew(id, reason);
     }
 

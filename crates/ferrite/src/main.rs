@@ -7,6 +7,7 @@ mod admin;
 mod allocator;
 mod bench;
 mod check;
+mod cluster_options;
 mod init_procedure;
 mod server;
 mod witness;

@@ -3,6 +3,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use crate::address;
+use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_base::Settings;
 use ferrite_base::limits::{
@@ -116,17 +117,8 @@ pub struct Options {
     /// of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     recovery_threads: Option<u32>,
-    /// All nodes of a cluster, this one too, each as the others reach it; the same list on every
-    /// machine. The port is 3021 unless it is said. Needed at the first start only.
-    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
-    cluster: Vec<String>,
-    /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be
-    /// lost.
-    #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
-    kfactor: u32,
-    /// Where the other nodes reach this one [default: at its place in --cluster].
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
-    cluster_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    member: MemberOptions,
     /// Megabytes per second at which everything is sent to a node of the cluster that has too
     /// little.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -312,14 +304,9 @@ pub fn run(options: Options) -> ExitCode {
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
     let (told, signalled) = std::sync::mpsc::channel();
-    let cluster = ClusterOptions {
-        hosts: options.cluster,
-        kfactor: options.kfactor,
-        listen: options.cluster_listen,
-        transfer_rate: options.transfer_rate * 1_000_000,
-        ..ClusterOptions::default()
-    };
-    let ends = Arc::clone(&cluster.ends);
+    let ends = Arc::new(AtomicBool::new(false));
+    let transfer_rate = options.transfer_rate * 1_000_000;
+    let cluster = ClusterOptions { transfer_rate, ..options.member.cluster(&ends) };
     let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             // A start may wait for other nodes for ever.

@@ -2,13 +2,12 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-use crate::address;
+use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_io::{RealDisk, stdio};
-use ferrite_node::{ClusterOptions, Witness, WitnessOptions};
+use ferrite_node::{Witness, WitnessOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,15 +22,8 @@ pub struct Options {
     /// Directory of this node; created if missing.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
-    /// All nodes of the cluster, as for `ferrite server`; needed at the first start only.
-    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
-    cluster: Vec<String>,
-    /// Copies of all data beside the first, as for `ferrite server`.
-    #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
-    kfactor: u32,
-    /// Where the other nodes reach this one [default: at its place in --cluster].
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
-    cluster_listen: Option<SocketAddr>,
+    #[command(flatten)]
+    member: MemberOptions,
 }
 
 pub fn run(options: Options) -> ExitCode {
@@ -45,13 +37,7 @@ pub fn run(options: Options) -> ExitCode {
         }
     }
     ferrite_io::ignore_harmless_signals();
-    let cluster = ClusterOptions {
-        hosts: options.cluster,
-        kfactor: options.kfactor,
-        listen: options.cluster_listen,
-        ends: Arc::clone(&ends),
-        ..ClusterOptions::default()
-    };
+    let cluster = options.member.cluster(&ends);
     let witness = match Witness::start(WitnessOptions { dir: options.dir, disk: Arc::new(RealDisk), cluster }) {
         Ok(witness) => witness,
         Err(error) => return fail(&error.to_string()),

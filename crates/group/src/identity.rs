@@ -6,7 +6,7 @@
 
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_io::{Disk, DiskError, OpenMode, SECTOR_BYTES};
+use ferrite_io::{Disk, DiskError, OpenMode, SECTOR_BYTES, small_file};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -88,28 +88,21 @@ impl Identity {
 
     /// Says it, durably.
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<(), IdentityError> {
-        let path = dir.join(NAME);
         match read_slots(disk, dir) {
             Ok(Some((generation, _))) => {
                 let generation = generation + 1;
-                let file = disk.open(&path, OpenMode::Write)?;
+                let file = disk.open(&dir.join(NAME), OpenMode::Write)?;
                 // Odd generations stand in the first.
                 file.write_at(&self.encode(generation), SLOTS[(generation as usize + 1) % SLOTS.len()])?;
                 file.sync_data()?;
             }
             Ok(None) => {
-                let new = dir.join(NEW_NAME);
-                let file = disk.open(&new, OpenMode::Create)?;
                 let mut bytes = vec![0; FILE_BYTES];
                 // Both, so that the file never has a slot that was not written.
                 for (at, generation) in SLOTS.iter().zip(1..) {
                     bytes[*at as usize..][..SECTOR_BYTES].copy_from_slice(&self.encode(generation));
                 }
-                file.write_at(&bytes, 0)?;
-                file.sync_data()?;
-                drop(file);
-                disk.rename(&new, &path)?;
-                disk.sync_dir(dir)?;
+                small_file::replace(disk, dir, NAME, NEW_NAME, &bytes)?;
             }
             Err(error) => return Err(error),
         }
@@ -138,13 +131,8 @@ impl Identity {
 
 /// The slot that was written last, with its generation.
 fn read_slots(disk: &dyn Disk, dir: &Path) -> Result<Option<(u64, Identity)>, IdentityError> {
-    if !disk.list(dir)?.iter().any(|name| name == NAME) {
-        return Ok(None);
-    }
+    let Some(bytes) = small_file::read(disk, dir, NAME, FILE_BYTES)? else { return Ok(None) };
     let path = dir.join(NAME);
-    let mut bytes = vec![0; FILE_BYTES];
-    let count = disk.open(&path, OpenMode::Read)?.read_at(&mut bytes, 0)?;
-    bytes.truncate(count);
     let slots: Vec<Slot> = SLOTS.iter().filter_map(|at| decode(bytes.get(*at as usize..)?)).collect();
     if let Some(version) = slots.iter().filter_map(|slot| slot.as_ref().err()).max() {
         return Err(IdentityError::Version { path, version: *version });

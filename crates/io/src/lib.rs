@@ -19,6 +19,7 @@ mod priority;
 mod random;
 mod real_disk;
 pub mod simulated;
+pub mod small_file;
 pub mod stdio;
 mod volatile_disk;
 

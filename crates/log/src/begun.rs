@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use ferrite_base::checksum::crc32c;
-use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES};
+use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, small_file};
 
 use crate::error::LogError;
 use crate::format::{DatabaseId, u32_at, u64_at};
@@ -61,14 +61,8 @@ pub(crate) enum Begun {
 
 impl Begun {
     pub fn read(disk: &dyn Disk, dir: &Path, accept_loss: bool) -> Result<Begun, LogError> {
-        if !disk.list(dir)?.iter().any(|name| name == NAME) {
-            return Ok(Begun::Never);
-        }
+        let Some(bytes) = small_file::read(disk, dir, NAME, FILE_BYTES)? else { return Ok(Begun::Never) };
         let path = path(dir);
-        let file = disk.open(&path, OpenMode::Read)?;
-        let mut bytes = vec![0; FILE_BYTES];
-        let count = file.read_at(&mut bytes, 0)?;
-        bytes.truncate(count);
         if bytes == TEXT_BEFORE {
             return Ok(Begun::Once);
         }
@@ -170,19 +164,13 @@ impl BegunFile {
     /// Makes it, in place of one of an earlier release where there is one. Not before block 1 is
     /// durable.
     pub fn create(disk: &dyn Disk, dir: &Path, database: DatabaseId, end: KnownEnd) -> DiskResult<BegunFile> {
-        let new = dir.join(NEW_NAME);
-        let file = disk.open(&new, OpenMode::Create)?;
         let mut bytes = vec![0; FILE_BYTES];
         bytes[..TEXT.len()].copy_from_slice(TEXT);
         // Both, so that the file never has a slot that was not written.
         for (at, generation) in SLOTS.iter().zip(1..) {
             bytes[*at as usize..][..SECTOR_BYTES].copy_from_slice(&Slot { database, end, generation }.encode());
         }
-        file.write_at(&bytes, 0)?;
-        file.sync_data()?;
-        drop(file);
-        disk.rename(&new, &path(dir))?;
-        disk.sync_dir(dir)?;
+        small_file::replace(disk, dir, NAME, NEW_NAME, &bytes)?;
         BegunFile::open(disk, dir, database, SLOTS.len() as u64)
     }
 

@@ -9,7 +9,7 @@ use crate::mode::Mode;
 use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{limits, memory};
+use ferrite_base::{Position, limits, memory};
 use ferrite_group::NotCommitted;
 use ferrite_io::Clock;
 use ferrite_log::LogStatistics;
@@ -48,7 +48,7 @@ pub struct SnapshotSettings {
     /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not
     /// more. None: never.
     pub log_bytes: Option<u64>,
-    /// Time since the last one after which one is taken, if the log has grown. None: never.
+    /// Time since the last one after which one is taken, if anything was written. None: never.
     pub interval: Option<Duration>,
 }
 
@@ -65,11 +65,15 @@ pub struct SnapshotThread {
     pub mode: Arc<Mode>,
     pub work: Arc<Work>,
     pub log: Arc<LogStatistics>,
+    /// The group's last entry.
+    pub last_entry: Box<dyn Fn() -> Position + Send>,
     pub status: Arc<SnapshotStatus>,
     pub clock: Arc<dyn Clock>,
     pub settings: SnapshotSettings,
     /// Bytes of log that recovery read: those since the last snapshot.
     pub log_bytes_before: u64,
+    /// It read entries in them.
+    pub entries_before: bool,
 }
 
 impl SnapshotThread {
@@ -77,6 +81,8 @@ impl SnapshotThread {
         // What the log had written when the last snapshot was taken.
         let mut written = 0;
         let mut before = self.log_bytes_before;
+        // The last entry then; none: entries have come since.
+        let mut entry = (!self.entries_before).then(|| (self.last_entry)());
         let (mut last, mut quiet_until) = (Instant::now(), Instant::now());
         loop {
             let mut asked: Vec<Told> = Vec::new();
@@ -91,7 +97,8 @@ impl SnapshotThread {
                     let grown = before + self.log.written_bytes.load(Relaxed) - written;
                     // A copy's stores and its log are at different places.
                     let may = self.mode.leads() && Instant::now() >= quiet_until;
-                    if !may || !self.is_due(grown, last.elapsed()) {
+                    let newer = || entry != Some((self.last_entry)());
+                    if !may || !self.is_due(grown, last.elapsed(), newer) {
                         continue;
                     }
                 }
@@ -103,12 +110,12 @@ impl SnapshotThread {
                     other => self.for_others(other),
                 }
             }
-            let position = self.log.written_bytes.load(Relaxed);
+            let (position, end) = (self.log.written_bytes.load(Relaxed), (self.last_entry)());
             let number = self.snapshots.next_number();
             let outcome = self.save(number, asked.len());
             match &outcome {
                 Ok(saved) => {
-                    (written, before, last) = (position, 0, Instant::now());
+                    (written, before, last, entry) = (position, 0, Instant::now(), Some(end));
                     ferrite_io::errln!("ferrite: {saved}");
                     if let Some(why) = &saved.not_cut {
                         ferrite_io::errln!(
@@ -130,9 +137,10 @@ impl SnapshotThread {
         }
     }
 
-    fn is_due(&self, log_grown: u64, since: Duration) -> bool {
+    /// `newer`: whether there are entries since the last one. The log grows by snapshots, too.
+    fn is_due(&self, log_grown: u64, since: Duration, newer: impl Fn() -> bool) -> bool {
         let by_size = self.settings.log_bytes.is_some_and(|bytes| log_grown >= bytes.max(memory::bytes_used() as u64));
-        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && log_grown > 0);
+        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && newer());
         by_size || by_time
     }
 

@@ -31,7 +31,7 @@ use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{CallLimits, PartitionId, Sequence, limits, memory};
+use ferrite_base::{CallLimits, PartitionId, Position, Sequence, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, Yielding, lower_priority};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
@@ -100,7 +100,17 @@ impl Server {
             Some(member) => Some(start_cluster(threads, &options, &parts, &recovered, gates, member, &disk, &clock)?),
             None => None,
         };
-        start_snapshots(threads, &parts, recovered.snapshots, inboxes.snapshots, &clock, options.snapshots)?;
+        let group = recovered.group.clone();
+        let last_entry = Box::new(move || group.end().position);
+        start_snapshots(
+            threads,
+            &parts,
+            recovered.snapshots,
+            inboxes.snapshots,
+            &clock,
+            options.snapshots,
+            last_entry,
+        )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
         let handles = backup::Handles {
             compiled: Arc::clone(&parts.compiled),
@@ -320,7 +330,9 @@ fn start_snapshots(
     inbox: Receiver<SnapshotJob>,
     clock: &Arc<dyn Clock>,
     settings: SnapshotSettings,
+    last_entry: Box<dyn Fn() -> Position + Send>,
 ) -> Result<(), ServerError> {
+    let recovery = &parts.recovery;
     let thread = SnapshotThread {
         snapshots,
         inbox,
@@ -328,10 +340,12 @@ fn start_snapshots(
         mode: Arc::clone(&parts.mode),
         work: Arc::clone(&parts.work),
         log: Arc::clone(&parts.log),
+        last_entry,
         status: Arc::clone(&parts.snapshot_status),
         clock: Arc::clone(clock),
         settings,
-        log_bytes_before: parts.recovery.log_bytes,
+        log_bytes_before: recovery.log_bytes,
+        entries_before: recovery.created || recovery.transactions + recovery.schema_changes > 0,
     };
     let (status, sender) = (Arc::clone(&parts.snapshot_status), parts.snapshots.clone());
     threads.ended_by(move || {

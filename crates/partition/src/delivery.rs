@@ -153,7 +153,7 @@ pub struct CopyFault {
 impl fmt::Display for CopyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CopyFault { entry, reason } = self;
-        write!(f, "this copy cannot apply entry {entry} and must be made anew: {reason}")
+        write!(f, "this copy cannot apply entry {entry} and must be rebuilt: {reason}")
     }
 }
 

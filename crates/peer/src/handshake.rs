@@ -71,7 +71,7 @@ impl fmt::Display for Refusal {
                  directory"
             }
             Refusal::Unknown => "it is not a node of this cluster, or not any more",
-            Refusal::NoCluster => "who answers is in no cluster yet",
+            Refusal::NoCluster => "the node that answered is not in a cluster yet",
         })
     }
 }

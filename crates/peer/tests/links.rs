@@ -304,7 +304,7 @@ fn whoever_is_of_no_cluster_may_ask() {
 fn a_node_that_is_introduced_takes_connections() {
     let (one, two) = (node_with(Hello { cluster: NO_CLUSTER, ..hello(1, 1) }, Limits::default()), node(2));
     two.peers.expect(&[(NodeId(1), one.address)]);
-    let refused = "it says of this node: who answers is in no cluster yet";
+    let refused = "it says of this node: the node that answered is not in a cluster yet";
     two.ears.wait("a refusal", |heard| matches!(heard, Heard::Notice(line) if line.contains(refused)));
     one.peers.introduce(hello(1, 1));
     join(&one, &two);

@@ -7,7 +7,7 @@ use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
 use crate::voter::message::{conf_state, put_entry, take_entry};
 use crate::{State, VOTERS_MAX};
 use ferrite_base::checksum::crc32c;
-use ferrite_io::{Disk, DiskError, OpenMode};
+use ferrite_io::{Disk, DiskError, small_file};
 use raft::eraftpb::{Entry, HardState, Snapshot};
 use raft::storage::{GetEntriesContext, RaftState, Storage};
 use raft::{Error, StorageError};
@@ -23,6 +23,8 @@ const HEADER_BYTES: usize = 32;
 const ENTRIES_KEPT: usize = 64;
 /// Entries that a file can have.
 const ENTRIES_MAX: usize = 1 << 20;
+/// A file is never longer: what is behind is not looked at.
+const FILE_BYTES_MAX: usize = 1 << 30;
 
 /// Why a voter cannot go on, or begin.
 #[derive(Debug)]
@@ -170,15 +172,11 @@ impl Files {
     /// What the directory says; None: it has none of it.
     pub fn open(disk: &dyn Disk, dir: &Path) -> Result<Option<(Files, Kept)>, VoterError> {
         disk.create_dir(dir)?;
-        let names = disk.list(dir)?;
         let (mut found, mut any): (Option<(u64, Kept)>, bool) = (None, false);
         for name in NAMES {
-            if !names.iter().any(|other| other == name) {
-                continue;
-            }
+            let Some(bytes) = small_file::read(disk, dir, name, FILE_BYTES_MAX)? else { continue };
             any = true;
-            let path = dir.join(name);
-            let Some((generation, kept)) = read(disk, &path)? else { continue };
+            let Some((generation, kept)) = decode(&bytes, &dir.join(name))? else { continue };
             if found.as_ref().is_none_or(|(other, _)| *other < generation) {
                 found = Some((generation, kept));
             }
@@ -213,24 +211,14 @@ impl Files {
         let checksum = crc32c(&bytes);
         bytes.splice(28..28, checksum.to_le_bytes());
         for name in NAMES {
-            let (path, new) = (self.dir.join(name), self.dir.join("new"));
-            let file = disk.open(&new, OpenMode::Create)?;
-            file.write_at(&bytes, 0)?;
-            file.sync_data()?;
-            drop(file);
-            disk.rename(&new, &path)?;
-            disk.sync_dir(&self.dir)?;
+            small_file::replace(disk, &self.dir, name, "new", &bytes)?;
         }
         Ok(())
     }
 }
 
 /// None: it is torn or damaged.
-fn read(disk: &dyn Disk, path: &Path) -> Result<Option<(u64, Kept)>, VoterError> {
-    let file = disk.open(path, OpenMode::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.bytes()?).unwrap_or(usize::MAX)];
-    let count = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(count);
+fn decode(bytes: &[u8], path: &Path) -> Result<Option<(u64, Kept)>, VoterError> {
     let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
     let u32_at = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
     let checksum = crc32c(&[&header[..28], body].concat());

@@ -101,7 +101,7 @@ impl Around for ServerAround {
         match epoch {
             Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
             None => {
-                ferrite_io::errln!("ferrite: this node leads group {group} no more");
+                ferrite_io::errln!("ferrite: this node no longer leads group {group}");
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }
@@ -111,9 +111,9 @@ impl Around for ServerAround {
     fn make_anew(&mut self, group: GroupId, reason: &str) {
         // The next start begins with nothing, and nobody takes its word for what it had.
         match self.unsynced.throw_away() {
-            Ok(()) => {
-                self.end(&format!("the copy of group {group} is made anew when this node is started again: {reason}"))
-            }
+            Ok(()) => self.end(&format!(
+                "the copy of group {group} is unusable and is rebuilt when this node is started again: {reason}"
+            )),
             Err(error) => {
                 self.end(&format!("the copy of group {group} cannot be used ({reason}), nor given up: {error}"))
             }

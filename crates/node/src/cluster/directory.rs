@@ -5,7 +5,7 @@
 
 use crate::options::ServerError;
 use ferrite_group::Identity;
-use ferrite_io::{Disk, DiskError, DiskResult, OpenMode};
+use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
 use ferrite_log::Durability;
 use ferrite_meta::founding::WrittenDown;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ const UNSYNCED: &str = "unsynced";
 const LOST: &str = "lost";
 /// What is here is to be thrown away.
 const ANEW: &str = "anew";
+/// None of these files is longer.
+const FILE_BYTES_MAX: usize = 1 << 20;
 /// What stays then.
 const KEPT: [&str; 5] = ["LOCK", FOUNDING, "node", "node.new", UNSYNCED];
 
@@ -60,24 +62,11 @@ fn has_dir(dir: &Path, disk: &dyn Disk) -> bool {
 }
 
 fn read(disk: &dyn Disk, dir: &Path, name: &str) -> DiskResult<Option<Vec<u8>>> {
-    if !disk.list(dir)?.iter().any(|other| other == name) {
-        return Ok(None);
-    }
-    let file = disk.open(&dir.join(name), OpenMode::Read)?;
-    let mut bytes = vec![0; file.bytes()? as usize];
-    let count = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(count);
-    Ok(Some(bytes))
+    small_file::read(disk, dir, name, FILE_BYTES_MAX)
 }
 
 fn write(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> DiskResult<()> {
-    let new = dir.join(format!("{name}.new"));
-    let file = disk.open(&new, OpenMode::Create)?;
-    file.write_at(bytes, 0)?;
-    file.sync_data()?;
-    drop(file);
-    disk.rename(&new, &dir.join(name))?;
-    disk.sync_dir(dir)
+    small_file::replace(disk, dir, name, &format!("{name}.new"), bytes)
 }
 
 /// Whether the log has all that this node has acknowledged, and the file that says so to the next

@@ -183,8 +183,8 @@ fn declaration(
             let (hosts, kfactor) = (own.plan.hosts.join(","), own.plan.kfactor);
             if own.plan.hosts != said || own.plan.kfactor != options.kfactor {
                 ferrite_io::errln!(
-                    "ferrite: {} is of a cluster that was founded with --cluster {hosts} --kfactor {kfactor}, and goes on so: what is \
-                     said now was not used",
+                    "ferrite: {} belongs to a cluster founded with --cluster {hosts} --kfactor {kfactor}, and stays so: the options \
+                     given now are ignored",
                     about.dir.display()
                 );
             }
@@ -259,7 +259,10 @@ fn voter(about: &About<'_>, node: NodeId, state: &State, is_new: bool) -> Result
         None if !state.voters().contains(&node) => Ok(None),
         None if is_new => Voter::found(node, disk, &dir, random(), state).map(Some).map_err(failed),
         None => {
-            ferrite_io::errln!("ferrite: {} is gone, with what this node had voted: it votes no more", dir.display());
+            ferrite_io::errln!(
+                "ferrite: {} is gone, and with it what this node had voted: it no longer votes",
+                dir.display()
+            );
             Ok(None)
         }
     }

@@ -78,7 +78,7 @@ impl MetadataThread {
                     // A node that has ended does not mind.
                     let _ = self.causes.send(cause);
                 }
-                Errand::VoteLost(error) => ferrite_io::errln!("ferrite: this node votes no more: {error}"),
+                Errand::VoteLost(error) => ferrite_io::errln!("ferrite: this node no longer votes: {error}"),
             }
         }
     }

@@ -153,7 +153,7 @@ fn say_who_keeps(before: Option<&State>, now: &State) {
         let begins_seal = group.phase == Phase::Sealing && known.is_none_or(|known| known.burnt != group.burnt);
         if begins_seal {
             let leader = configuration.leader.node;
-            ferrite_io::errln!("ferrite: group {id} looks for a leader in the place of node {leader}");
+            ferrite_io::errln!("ferrite: group {id} is choosing a new leader to replace node {leader}");
         } else if known.is_none_or(|known| known.configuration.epoch != configuration.epoch) {
             let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
             ids.sort_unstable();

@@ -74,7 +74,7 @@ impl Origin {
         if !fits {
             let mut message = Vec::new();
             batch::begin(&mut message, Header { session: self.session, number: self.answers_number });
-            self.answers_number += 1;
+            self.answers_number = self.answers_number.wrapping_add(1);
             self.answers.push_back(message);
         }
         self.answers.back_mut().expect("there is one now")
@@ -148,7 +148,7 @@ impl Received {
             self.refuse(node, execute);
             return Err(Malformed("a message of calls is missing"));
         }
-        origin.number += 1;
+        origin.number = origin.number.wrapping_add(1);
         for item in items {
             match item {
                 CallItem::Call { connection, trusted, body } => {

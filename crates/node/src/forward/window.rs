@@ -175,7 +175,7 @@ impl Window {
         if header.number != self.answers_number {
             return Err(Malformed("a message of answers is missing"));
         }
-        self.answers_number += 1;
+        self.answers_number = self.answers_number.wrapping_add(1);
         let (mut ready, mut outcome, mut refused) = (self.ready(), Ok(()), false);
         for item in items {
             match item {
@@ -284,7 +284,7 @@ impl Window {
                 self.stranded.get_or_insert(now);
                 return;
             }
-            self.number += 1;
+            self.number = self.number.wrapping_add(1);
             self.cancels.clear();
             self.note_sent(count);
         }

@@ -20,7 +20,7 @@ use crate::manifest::Manifest;
 use crate::reader::Reader;
 use ferrite_base::checksum::crc32c;
 use ferrite_base::limits::DISK_RESERVE_BYTES;
-use ferrite_io::{DiskFile, DiskResult, OpenMode};
+use ferrite_io::{DiskFile, DiskResult, OpenMode, small_file};
 use std::path::PathBuf;
 
 const ANNOUNCED: &str = "transfer";
@@ -460,14 +460,8 @@ impl Job {
 
 /// What was announced to an earlier process; None where that is nothing that can be read.
 fn read_announced(files: &Files) -> SnapshotResult<Option<(TransferId, Layout)>> {
-    if !files.disk().list(files.dir())?.iter().any(|name| name == ANNOUNCED) {
-        return Ok(None);
-    }
-    let file = files.disk().open(&files.dir().join(ANNOUNCED), OpenMode::Read)?;
     let bytes_max = 1_024 + 8 * ferrite_base::limits::PARTITIONS_MAX;
-    let mut bytes = vec![0; bytes_max.min(file.bytes()? as usize)];
-    let count = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(count);
+    let Some(bytes) = small_file::read(&**files.disk(), files.dir(), ANNOUNCED, bytes_max)? else { return Ok(None) };
     let announced = || {
         let rest = bytes.strip_prefix(MAGIC)?;
         let (checksum, message) = rest.split_first_chunk::<4>()?;
@@ -486,10 +480,5 @@ fn write_announced(files: &Files, id: &TransferId, sizes: &[u64]) -> DiskResult<
     let mut message = Vec::new();
     encode(&mut message, id, &TransferMessage::Install { format: FORMAT, anew: false, sizes: sizes.to_vec() });
     let bytes = [&MAGIC[..], &crc32c(&message).to_le_bytes(), &message].concat();
-    let partial = files.dir().join(ANNOUNCED_PARTIAL);
-    let file = files.disk().open(&partial, OpenMode::Create)?;
-    file.write_at(&bytes, 0)?;
-    file.sync_data()?;
-    files.disk().rename(&partial, &files.dir().join(ANNOUNCED))?;
-    files.sync()
+    small_file::replace(&**files.disk(), files.dir(), ANNOUNCED, ANNOUNCED_PARTIAL, &bytes)
 }

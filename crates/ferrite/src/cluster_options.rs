@@ -1,0 +1,36 @@
+//! The options that make a process one of a cluster's.
+
+use crate::address;
+use clap::Args;
+use ferrite_node::ClusterOptions;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+#[derive(Args)]
+pub struct MemberOptions {
+    /// All nodes of a cluster, this one too, each as the others reach it; the same list on every
+    /// machine. The port is 3021 unless it is said. Needed at the first start only.
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
+    cluster: Vec<String>,
+    /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be
+    /// lost.
+    #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
+    kfactor: u32,
+    /// Where the other nodes reach this one [default: at its place in --cluster].
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
+    cluster_listen: Option<SocketAddr>,
+}
+
+impl MemberOptions {
+    /// `ends`: set when the process is to end, also while it waits for other nodes.
+    pub fn cluster(self, ends: &Arc<AtomicBool>) -> ClusterOptions {
+        ClusterOptions {
+            hosts: self.cluster,
+            kfactor: self.kfactor,
+            listen: self.cluster_listen,
+            ends: Arc::clone(ends),
+            ..ClusterOptions::default()
+        }
+    }
+}
