@@ -278,6 +278,13 @@ pub const KEEPALIVE_IDLE_SECONDS: u64 = 60;
 pub const KEEPALIVE_INTERVAL_SECONDS: u64 = 10;
 /// Such questions without an answer, after which the connection is closed.
 pub const KEEPALIVE_PROBES_MAX: u32 = 6;
+/// The same between nodes of a cluster.
+pub const PEER_KEEPALIVE_IDLE_SECONDS: u64 = 5;
+pub const PEER_KEEPALIVE_INTERVAL_SECONDS: u64 = 1;
+pub const PEER_KEEPALIVE_PROBES_MAX: u32 = 5;
+/// Milliseconds for which what was sent to another node may be without an acknowledgement of its
+/// system.
+pub const PEER_UNACKNOWLEDGED_MILLISECONDS_MAX: u32 = 10_000;
 
 /// Free bytes of the log's disk below which writes are refused, unless set otherwise: four
 /// segments of the log.

@@ -321,7 +321,7 @@ mod tests {
         let elsewhere = configuration(2, &[1, 2]).encode(third);
         assert!(refused(&sealed(first, 2, true, &elsewhere, 0).1).contains("where it says"));
         let same = configuration(1, &[1, 2]).encode(first);
-        assert!(refused(&sealed(first, 1, true, &same, 0).1).contains("where it says"));
+        assert!(refused(&sealed(first, 1, true, &same, 0).1).contains("follow"));
         assert!(given(&mut stream, &a).is_empty());
         assert!(Replayed::begin(HERE, &decoded(&a)).is_err());
     }

@@ -15,6 +15,7 @@ mod inquiry;
 mod network;
 mod outbox;
 mod roster;
+mod silence;
 
 pub use frame::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, Frames, Lane, write_message};
 pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NO_CLUSTER, Refusal, VERSION};

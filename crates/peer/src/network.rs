@@ -8,6 +8,7 @@ use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
 use crate::inquiry;
 use crate::outbox::{NotSent, Outbox};
 use crate::roster::Roster;
+use crate::silence;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Incarnation, NodeId, limits};
 use mio::net::{TcpListener, TcpStream};
@@ -349,6 +350,7 @@ impl Connections {
         self.poll.registry().register(&mut stream, Token(number), both).ok()?;
         // A message is sent when it is there. Where that cannot be set it is only slower.
         let _ = stream.set_nodelay(true);
+        let _ = silence::notice(&stream);
         let (greeting, since) = (Vec::new(), Instant::now());
         self.open.insert(number, Connection { stream, address, state, greeting, to_send, since, waits: false });
         Some(number)

@@ -127,7 +127,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("raft", &["meta"]),
     ("ratatui", &["bench", "ferrite"]),
     ("regex", &["expr"]),
-    ("rustix", &["base", "io", "system", "node", "java", "client", "bench", "compare", "shell", "ferrite"]),
+    ("rustix", &["base", "io", "system", "peer", "node", "java", "client", "bench", "compare", "shell", "ferrite"]),
     ("rustyline", &["shell"]),
     ("serde", &["bench", "torture", "compare"]),
     ("serde_json", &["bench", "shell", "ferrite"]),

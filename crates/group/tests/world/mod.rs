@@ -18,6 +18,7 @@ const MILLI: u64 = 1_000_000;
 pub const TIMING: Timing = Timing {
     heartbeat: 50 * MILLI,
     failure: 2_000 * MILLI,
+    stall: 10_000 * MILLI,
     resend: 300 * MILLI,
     join_bytes: 3_000,
     window_bytes: 20_000,

@@ -12,7 +12,7 @@ use ferrite_group::Identity;
 use ferrite_io::{Disk, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
 use ferrite_meta::founding::{Declaration, Layout, Partitions, Plan, WrittenDown};
-use ferrite_meta::voter::Voter;
+use ferrite_meta::voter::{Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, VERSION};
@@ -249,12 +249,17 @@ fn without(own: &Declaration, all: &[Declaration]) -> String {
     )
 }
 
+/// What this node has voted, as its directory has it.
+pub fn open_voter(node: NodeId, disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<Voter>, VoterError> {
+    Voter::open(node, Arc::clone(disk), &dir.join(METADATA), Box::new(SystemRandom))
+}
+
 /// This node's vote, if it is to have one.
 fn voter(about: &About<'_>, node: NodeId, state: &State, is_new: bool) -> Result<Option<Voter>, ServerError> {
     let dir = about.dir.join(METADATA);
     let (disk, random) = (Arc::clone(&about.disk), || Box::new(SystemRandom));
-    let failed = |error: ferrite_meta::voter::VoterError| ServerError::Cluster(error.to_string());
-    match Voter::open(node, Arc::clone(&disk), &dir, random()).map_err(failed)? {
+    let failed = |error: VoterError| ServerError::Cluster(error.to_string());
+    match open_voter(node, &disk, about.dir).map_err(failed)? {
         Some(voter) => Ok(Some(voter)),
         None if !state.voters().contains(&node) => Ok(None),
         None if is_new => Voter::found(node, disk, &dir, random(), state).map(Some).map_err(failed),

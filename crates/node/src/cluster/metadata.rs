@@ -9,13 +9,16 @@ use crate::cluster::notices::Notices;
 use crossbeam_channel::{Receiver, Select, Sender};
 use ferrite_cluster::{Cause, Errand, Letter, Metadata};
 use ferrite_io::Clock;
-use ferrite_meta::State;
+use ferrite_meta::voter::VoterError;
+use ferrite_meta::{Keeper, State};
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Between two ticks of a node of a cluster.
 pub const TICK: Duration = Duration::from_millis(10);
+/// After a fault of the disk the vote is opened again.
+const VOTE_AGAIN: Duration = Duration::from_secs(2);
 /// Notices, and messages, that are taken before something is done about them.
 const TAKEN_PER_TURN: usize = 256;
 
@@ -29,6 +32,10 @@ pub struct MetadataThread {
     pub names: Sender<Arc<State>>,
     pub clock: Arc<dyn Clock>,
     pub notices: Notices,
+    /// Opens this node's vote, as at a start; None: it has none any more.
+    pub open_vote: Box<dyn FnMut() -> Result<Option<Keeper>, VoterError> + Send>,
+    /// When that is tried, in boot-time nanoseconds.
+    pub vote_again: Option<u64>,
 }
 
 impl MetadataThread {
@@ -52,6 +59,7 @@ impl MetadataThread {
             let now = self.clock.boottime_nanos();
             if now >= next_tick {
                 self.metadata.tick(now);
+                self.look_for_vote(now);
                 next_tick = now + TICK.as_nanos() as u64;
             }
             self.work();
@@ -63,6 +71,28 @@ impl MetadataThread {
         select.recv(&self.inbox);
         select.recv(&self.messages);
         let _ = select.ready_timeout(time_max);
+    }
+
+    /// A disk that could not be written to may be one that can, again.
+    fn look_for_vote(&mut self, now: u64) {
+        if self.vote_again.take_if(|again| now >= *again).is_none() {
+            return;
+        }
+        match (self.open_vote)() {
+            Ok(Some(keeper)) => {
+                ferrite_io::errln!("ferrite: this node votes again");
+                self.metadata.begin_to_vote(keeper);
+            }
+            Ok(None) => {}
+            Err(error) => self.vote_lost(&error),
+        }
+    }
+
+    fn vote_lost(&mut self, error: &VoterError) {
+        self.notices.say(&format!("this node cannot vote: {error}"));
+        if let VoterError::Disk(_) = error {
+            self.vote_again = Some(self.clock.boottime_nanos() + VOTE_AGAIN.as_nanos() as u64);
+        }
     }
 
     fn work(&mut self) {
@@ -78,7 +108,7 @@ impl MetadataThread {
                     // A node that has ended does not mind.
                     let _ = self.causes.send(cause);
                 }
-                Errand::VoteLost(error) => ferrite_io::errln!("ferrite: this node no longer votes: {error}"),
+                Errand::VoteLost(error) => self.vote_lost(&error),
             }
         }
     }

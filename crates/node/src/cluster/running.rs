@@ -7,7 +7,7 @@ use crate::cluster::door::{
     DataInboxes, Inside, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice, TRANSFER_MESSAGES_MAX,
     TransferNotice,
 };
-use crate::cluster::join::Joined;
+use crate::cluster::join::{self, Joined};
 use crate::cluster::links::{self, hosts_of};
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
@@ -268,6 +268,11 @@ fn start_with(
     spawn("names", move || links::look_up(&peers, hosts, &told))?;
     let keeper = joined.voter.take().map(|voter| Keeper::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
+    let (here, disk, dir) = (joined.node, Arc::clone(&uses.disk), joined.dir.clone());
+    let open_vote = Box::new(move || {
+        let voter = join::open_voter(here, &disk, &dir)?;
+        Ok(voter.map(|voter| Keeper::new(here, voter)))
+    });
     let thread = MetadataThread {
         metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
         inbox: metadata_inbox,
@@ -277,6 +282,8 @@ fn start_with(
         names,
         clock: Arc::clone(&uses.clock),
         notices: Notices::default(),
+        open_vote,
+        vote_again: None,
     };
     let stop = metadata.clone();
     threads.ended_by(move || drop(stop.send(MetadataNotice::Stop)));

@@ -42,8 +42,7 @@ impl Header {
     pub fn follows(&self, group: GroupId, previous: Mark) -> bool {
         let Mark { epoch, position, .. } = self.mark;
         let in_order = position.0.checked_sub(1) == Some(previous.position.0)
-            && epoch >= previous.epoch
-            && (self.starts_epoch || epoch == previous.epoch);
+            && if self.starts_epoch { epoch > previous.epoch } else { epoch == previous.epoch };
         in_order && *self == Header::after(group, previous, epoch, self.starts_epoch, self.body, self.bytes)
     }
 }
@@ -75,5 +74,7 @@ mod tests {
         assert!(!Header { body: 9, ..next }.follows(group, start.mark));
         let other = Header::after(group, start.mark, Epoch(2), false, 8, 10);
         assert!(!other.follows(group, start.mark), "an epoch begins with its start");
+        let again = Header::after(group, start.mark, Epoch(1), true, 7, 0);
+        assert!(!again.follows(group, start.mark), "an epoch begins once");
     }
 }

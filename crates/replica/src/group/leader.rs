@@ -43,6 +43,11 @@ struct Progress {
     matched: bool,
     heard: u64,
     progressed: u64,
+    /// When it last had everything durable, or more than before.
+    advanced: u64,
+    /// What was durable there when it was first asked; more has become so since.
+    baseline: Option<Position>,
+    moves: bool,
 }
 
 impl Progress {
@@ -57,6 +62,9 @@ impl Progress {
             matched: false,
             heard: now,
             progressed: now,
+            advanced: now,
+            baseline: None,
+            moves: false,
         }
     }
 
@@ -64,6 +72,15 @@ impl Progress {
     fn is_stuck(&self, now: u64, resend: u64) -> bool {
         let waits = self.matched && self.present.0 + 1 < self.next.0;
         waits && now.saturating_sub(self.progressed) >= resend
+    }
+
+    /// What is durable there.
+    fn has_made_durable(&mut self, position: Position, now: u64) {
+        let baseline = *self.baseline.get_or_insert(position);
+        self.moves |= position > baseline;
+        if position > self.durable {
+            self.advanced = now;
+        }
     }
 }
 
@@ -217,7 +234,12 @@ impl Group {
             self.propose_without(&[from.node], now);
             return;
         }
+        if round > leading.round {
+            // No question has this number.
+            return;
+        }
         progress.heard = now;
+        progress.has_made_durable(durable.position, now);
         if durable.position > progress.durable || !progress.matched {
             progress.progressed = now;
         }
@@ -313,7 +335,10 @@ impl Group {
         let Role::Leading(leading) = &mut self.role else { return };
         if now.saturating_sub(std::mem::replace(&mut leading.ticked_last, now)) >= timing.failure / 2 {
             // This node stood still: nobody else is to blame for the silence.
-            leading.others.values_mut().for_each(|progress| progress.heard = now);
+            leading.others.values_mut().for_each(|progress| (progress.heard, progress.advanced) = (now, now));
+        }
+        for progress in leading.others.values_mut().filter(|progress| progress.durable >= end) {
+            progress.advanced = now;
         }
         let due = leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
@@ -358,21 +383,25 @@ impl Group {
         self.review(now);
     }
 
-    /// Proposes to leave out who is silent, and to take in who has caught up.
+    /// Proposes to leave out who is silent or stands still, and to take in who has caught up.
     fn review(&mut self, now: u64) {
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(configuration) = &self.configuration else { return };
         let is_silent = |progress: &Progress| now.saturating_sub(progress.heard) >= self.timing.failure;
         leading.others.retain(|_, progress| configuration.has(progress.member) || !is_silent(progress));
         let others = configuration.members().iter().filter(|member| **member != self.here);
-        let gone = others.copied().filter(|member| leading.followed(*member).is_none_or(is_silent));
+        let stalls = |progress: &Progress| now.saturating_sub(progress.advanced) >= self.timing.stall;
+        let is_gone = |progress: &Progress| is_silent(progress) || stalls(progress);
+        let gone = others.copied().filter(|member| leading.followed(*member).is_none_or(is_gone));
         let gone: Vec<NodeId> = gone.map(|member| member.node).collect();
         if !gone.is_empty() {
             return self.propose_without(&gone, now);
         }
         let ready = leading.others.values().find(|progress| {
             let near = self.stream.bytes_behind(progress.durable) <= self.timing.join_bytes;
-            leading.open && progress.matched && near && !configuration.has(progress.member)
+            // One whose log stands still answers, too.
+            let keeps_up = progress.durable >= self.stream.end().position || progress.moves && !stalls(progress);
+            leading.open && progress.matched && near && keeps_up && !configuration.has(progress.member)
         });
         let Some(learner) = ready.map(|progress| progress.member) else { return };
         let mut members = configuration.members().to_vec();

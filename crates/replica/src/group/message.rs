@@ -94,6 +94,9 @@ pub struct Timing {
     pub heartbeat: u64,
     /// Without a word for this long a member is proposed for removal.
     pub failure: u64,
+    /// A member that answers, but for this long has made nothing durable of what it lacks, is
+    /// proposed for removal.
+    pub stall: u64,
     /// Without progress for this long entries are sent again.
     pub resend: u64,
     /// A learner that lacks no more bytes than these becomes a member.
@@ -106,6 +109,7 @@ impl Timing {
     pub const DEFAULT: Timing = Timing {
         heartbeat: 100_000_000,
         failure: 2_000_000_000,
+        stall: 10_000_000_000,
         resend: 1_000_000_000,
         join_bytes: 4 << 20,
         window_bytes: 64 << 20,

@@ -36,6 +36,7 @@ pub struct Group {
     /// The newest that is known.
     configuration: Option<GroupConfiguration>,
     stream: Stream,
+    /// The log has everything that was acknowledged here.
     intact: bool,
     commit: Position,
     role: Role,
@@ -241,7 +242,8 @@ impl Group {
         let end = self.stream.end().position;
         let again = self.sealing.filter(|sealing| sealing.epoch == epoch);
         match again {
-            Some(sealing) if !sealing.promised => {}
+            // It could not be written, perhaps: written twice it says the same.
+            Some(sealing) if !sealing.promised => self.effects.push(Effect::Promise(epoch)),
             _ if epoch == self.promised && self.epoch() < epoch => {
                 // Promised before, and nothing was acknowledged since.
                 self.sealing = Some(Sealing { epoch, promised: true, end });
@@ -294,6 +296,7 @@ impl Group {
     pub fn written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             self.stream.written(entry.position);
+            self.prove();
         }
         self.answer_seal();
         match &self.role {
@@ -335,6 +338,20 @@ impl Group {
         if position > self.commit {
             self.commit = position;
             self.effects.push(Effect::Commit(position));
+            self.prove();
         }
+    }
+
+    /// A log that may lack what was acknowledged has all again when this process is a member, and
+    /// what the members had when it became one is committed and durable here.
+    fn prove(&mut self) {
+        if self.intact {
+            return;
+        }
+        let Some(configuration) = &self.configuration else { return };
+        let reached = self.commit.min(self.stream.durable());
+        let epoch = configuration.epoch;
+        let begun = self.stream.history.starts().iter().any(|(begun, first)| *begun == epoch && *first <= reached);
+        self.intact = begun && configuration.has(self.here);
     }
 }

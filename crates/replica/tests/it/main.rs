@@ -5,3 +5,4 @@ mod world;
 
 mod group_cluster;
 mod sent_again;
+mod standing_still;

@@ -11,6 +11,7 @@ const MILLI: u64 = 1_000_000;
 pub const TIMING: Timing = Timing {
     heartbeat: 50 * MILLI,
     failure: 1_000 * MILLI,
+    stall: 4_000 * MILLI,
     resend: 300 * MILLI,
     join_bytes: 20_000,
     window_bytes: 200_000,

@@ -1,0 +1,131 @@
+//! What keeps a group from going on though everybody answers.
+
+use ferrite_base::{Epoch, GroupId, Position};
+use ferrite_replica::group::{
+    Effect, Envelope, Group, GroupConfiguration, Mark, Member, Message, Proposal, Remembered, Timing,
+};
+
+const TIMING: Timing = Timing::DEFAULT;
+
+fn members() -> (Member, Member) {
+    (Member::new(1, 1), Member::new(2, 1))
+}
+
+/// A leader whose other member has the epoch's start.
+fn leader() -> Group {
+    let (one, other) = members();
+    let mut leader = Group::new(GroupId(0), one, TIMING, Remembered::default());
+    leader.configured(GroupConfiguration::new(Epoch(1), one, vec![one, other], Vec::new()), 0);
+    let start = leader.end();
+    leader.written(start);
+    acked(&mut leader, start, 0);
+    assert!(leader.is_open());
+    leader
+}
+
+fn acked(leader: &mut Group, durable: Mark, now: u64) {
+    let message = Message::Acked { durable, compares: true, round: 0 };
+    leader.received(Envelope { from: members().1, epoch: Epoch(leader.end().epoch.0), message }, now);
+}
+
+fn proposals(leader: &mut Group) -> Vec<Proposal> {
+    let effects = leader.take_effects().into_iter();
+    effects.filter_map(|effect| if let Effect::Propose(proposal) = effect { Some(proposal) } else { None }).collect()
+}
+
+/// Ticks and answers until `until`, in steps shorter than what counts as standing still.
+fn goes_on(leader: &mut Group, from: u64, until: u64, durable: Mark) -> Vec<Proposal> {
+    let mut now = from;
+    while now < until {
+        now += TIMING.heartbeat;
+        acked(leader, durable, now);
+        leader.tick(now);
+    }
+    proposals(leader)
+}
+
+#[test]
+fn a_member_that_answers_but_makes_nothing_durable_is_left_out() {
+    let mut leader = leader();
+    let start = leader.end();
+    assert!(goes_on(&mut leader, 0, 3 * TIMING.stall, start).is_empty(), "it lacks nothing");
+    let header = leader.append(7, 10).expect("it leads");
+    leader.written(header.mark);
+    let now = 3 * TIMING.stall;
+    assert!(goes_on(&mut leader, now, now + TIMING.stall / 2, start).is_empty());
+    let left = goes_on(&mut leader, now, now + 2 * TIMING.stall, start);
+    assert_eq!(left.first().map(|proposal| proposal.members.clone()), Some(vec![members().0]));
+}
+
+#[test]
+fn a_node_whose_log_stands_still_becomes_no_member() {
+    let mut leader = leader();
+    let (one, other) = members();
+    let start = leader.end();
+    leader.configured(GroupConfiguration::new(Epoch(2), one, vec![one], Vec::new()), 0);
+    let alone = leader.end();
+    leader.written(alone);
+    leader.learner(other, 0);
+    leader.take_effects();
+    assert!(goes_on(&mut leader, 0, TIMING.stall, start).is_empty(), "it lacks an entry, and has made none durable");
+    // As soon as its log moves, it is taken.
+    let taken = goes_on(&mut leader, TIMING.stall, TIMING.stall + 2 * TIMING.resend, alone);
+    assert_eq!(taken.first().map(|proposal| proposal.members.clone()), Some(vec![one, other]));
+}
+
+#[test]
+fn a_promise_that_could_not_be_written_is_asked_for_again() {
+    let (one, _) = members();
+    let mut group = Group::new(GroupId(0), one, TIMING, Remembered::default());
+    for _ in 0..2 {
+        group.seal(Epoch(3));
+        assert!(matches!(group.take_effects()[..], [Effect::Promise(Epoch(3))]));
+    }
+    group.promised(Epoch(3));
+    assert!(matches!(group.take_effects()[..], [Effect::Sealed(_)]));
+}
+
+#[test]
+fn a_log_that_has_caught_up_is_intact_again() {
+    let (one, other) = members();
+    let leader = leader();
+    let configuration = leader.configuration().expect("it leads").clone();
+    let mut leader = Group::new(GroupId(0), one, TIMING, Remembered::default());
+    leader.configured(configuration.clone(), 0);
+    let header = leader.take_effects().into_iter().find_map(|effect| match effect {
+        Effect::Start { header, .. } => Some(header),
+        _ => None,
+    });
+    let header = header.expect("an epoch has its first entry");
+    let mut member = Group::new(GroupId(0), other, TIMING, Remembered::default());
+    member.configured(configuration, 0);
+    let append = |commit| Message::Append { previous: Mark::ORIGIN, entries: vec![header], commit, round: 1 };
+    let sealed = |member: &mut Group, epoch| {
+        member.seal(epoch);
+        member.promised(epoch);
+        member.take_effects().into_iter().find_map(|effect| match effect {
+            Effect::Sealed(sealed) => Some(sealed.intact),
+            _ => None,
+        })
+    };
+    member.received(Envelope { from: one, epoch: Epoch(1), message: append(Position(0)) }, 0);
+    member.written(header.mark);
+    assert_eq!(sealed(&mut member, Epoch(2)), Some(false), "the start may not be committed");
+    let mut member = Group::new(GroupId(0), other, TIMING, Remembered::default());
+    member.configured(leader.configuration().expect("it leads").clone(), 0);
+    member.received(Envelope { from: one, epoch: Epoch(1), message: append(Position(1)) }, 0);
+    member.written(header.mark);
+    assert_eq!(sealed(&mut member, Epoch(2)), Some(true));
+}
+
+#[test]
+fn an_answer_to_a_question_that_was_not_asked_counts_for_nothing() {
+    let mut leader = leader();
+    let end = leader.end();
+    let round = leader.read().expect("it leads");
+    let message = Message::Acked { durable: end, compares: true, round: u64::MAX };
+    leader.received(Envelope { from: members().1, epoch: Epoch(1), message }, 0);
+    leader.tick(0);
+    let confirmed = leader.take_effects().into_iter().any(|effect| matches!(effect, Effect::Confirmed(_)));
+    assert!(!confirmed, "round {round} was not answered");
+}
