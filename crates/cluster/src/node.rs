@@ -274,7 +274,7 @@ impl Node {
         let Member { node, incarnation } = self.here();
         let Some(known) = state.nodes().get(&node) else { return };
         let reason = if known.presence == Presence::Retired {
-            format!("node {node} is retired: remove its directory, and let it join as a new node")
+            format!("node {node} is retired: it is no longer part of the cluster")
         } else if known.incarnation > incarnation {
             format!("node {node} was started again, as incarnation {}", known.incarnation)
         } else if known.incarnation == incarnation && known.start != self.registration.start {

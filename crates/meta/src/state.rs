@@ -76,9 +76,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::CopiedDirectory(node) => write!(
                 f,
-                "node {node} runs already, from a directory of which this one is a copy: start with an empty one"
+                "node {node} runs already, from a directory of which this one is a copy: start only one of the two"
             ),
-            Refusal::Retired(node) => write!(f, "node {node} is retired: start with an empty directory"),
+            Refusal::Retired(node) => write!(f, "node {node} is retired: it is no longer part of the cluster"),
             Refusal::Epoch { group, known } => write!(f, "group {group} is at epoch {known}"),
             Refusal::NextEpoch { group, next } => write!(f, "the next epoch of group {group} is {next}"),
             Refusal::Sealing(group) => write!(f, "group {group} is sealed: its next leader changes it"),

@@ -98,7 +98,8 @@ impl fmt::Display for StartError {
             StartError::Installed { snapshot } => write!(
                 f,
                 "snapshot {snapshot}, with which this node's data begins, cannot be read, and what stands before it is another \
-                 history. Remove the directory, and let the node join as a new one"
+                 history. Write the word anew into the file unsynced in the node's directory and start the node again: it puts its \
+                 data aside and gets everything from the leader"
             ),
             StartError::Identity(error) => error.fmt(f),
             StartError::NoIdentity => f.write_str(

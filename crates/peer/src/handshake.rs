@@ -67,8 +67,7 @@ impl fmt::Display for Refusal {
             Refusal::Cluster => "it belongs to another cluster: check --cluster and the data directory",
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
-                "another process runs with the same node id and start: a data directory was copied. A new node needs an empty \
-                 directory"
+                "another process runs with the same node id and start: a data directory was copied. Start only one of the two"
             }
             Refusal::Unknown => "it is not a node of this cluster, or not any more",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",

@@ -47,8 +47,8 @@ impl fmt::Display for VoterError {
             VoterError::Disk(error) => error.fmt(f),
             VoterError::Damaged(dir) => write!(
                 f,
-                "{}: neither copy of the cluster's metadata can be read, so this node must not vote: remove the node's \
-                 directory, and let it join as a new node",
+                "{}: neither copy of the cluster's metadata can be read, so this node must not vote. Move that directory \
+                 elsewhere and start the node again: it goes on without a vote",
                 dir.display()
             ),
             VoterError::Version { path, version } => write!(
@@ -58,8 +58,8 @@ impl fmt::Display for VoterError {
                 path.display()
             ),
             VoterError::Lost => f.write_str(
-                "this node has lost metadata that it had acknowledged, so it must not vote: remove its directory, and let it \
-                 join as a new node",
+                "this node has lost metadata that it had acknowledged, so it must not vote. Move its directory metadata \
+                 elsewhere and start it again: it goes on without a vote",
             ),
         }
     }

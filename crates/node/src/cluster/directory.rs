@@ -88,7 +88,7 @@ impl Unsynced {
         durability: Durability,
     ) -> Result<(Unsynced, bool), ServerError> {
         let mut said = read(&*disk, dir, UNSYNCED).map_err(failed)?;
-        if said.as_ref().is_some_and(|said| *said == ANEW.as_bytes()) {
+        if said.as_ref().is_some_and(|said| said.trim_ascii() == ANEW.as_bytes()) {
             let known = Identity::read(&*disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
             set_aside(&*disk, dir, known.map_or(0, |known| known.incarnation.0)).map_err(failed)?;
             write(&*disk, dir, UNSYNCED, LOST.as_bytes()).map_err(failed)?;
@@ -240,6 +240,11 @@ mod tests {
         disk.open(&log, OpenMode::Create).expect("a healthy disk");
         assert!(!begin(&disk, "three", Durability::Sync).1);
         assert!(disk.open(&log, OpenMode::Read).is_ok(), "what came since stays");
+        // As an operator writes it.
+        write(&disk, Path::new(DIR), UNSYNCED, b"anew\n").expect("a healthy disk");
+        assert!(!begin(&disk, "three", Durability::Sync).1);
+        assert!(disk.open(&log, OpenMode::Read).is_err(), "it is put aside");
+        disk.open(&log, OpenMode::Create).expect("a healthy disk");
         begin(&disk, "three", Durability::Sync).0.is_whole().expect("a healthy disk");
         assert!(begin(&disk, "four", Durability::Sync).1);
     }

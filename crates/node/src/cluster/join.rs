@@ -76,8 +76,8 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     if belongs_to.is_some() && written.as_ref().is_none_or(|written| written.founded.is_none()) {
         let dir = about.dir.display();
         return Err(ServerError::Cluster(format!(
-            "{dir} is of a cluster, and its file 'founding', which says of which, is gone: restore it, or start with an empty \
-             directory, to join as a new node"
+            "{dir} belongs to a cluster, and its file 'founding', which says to which, is gone: restore it from where this \
+             directory came from. Without it the node cannot take part"
         )));
     }
     if written.is_none() && has_database(disk, about.dir) {
