@@ -90,7 +90,7 @@ impl Disk for RealDisk {
         // the process.
         file.set_len(0).map_err(failed)?;
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0).map_err(failed)?;
-        Ok(Box::new(RealLock { _file: file, _dir: dir }))
+        Ok(Box::new(RealLock { file, dir }))
     }
 
     fn list(&self, dir: &Path) -> DiskResult<Vec<String>> {
@@ -139,8 +139,18 @@ fn open_direct(path: &Path, options: &fs::OpenOptions) -> io::Result<fs::File> {
 }
 
 struct RealLock {
-    _file: fs::File,
-    _dir: fs::File,
+    file: fs::File,
+    dir: fs::File,
+}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // A process that this one is just starting has copies of both descriptors until it runs its
+        // program: they would hold the lock for as long.
+        for held in [&self.file, &self.dir] {
+            let _ = rustix::fs::flock(held, FlockOperation::Unlock);
+        }
+    }
 }
 
 impl DiskLock for RealLock {}
@@ -332,6 +342,22 @@ mod tests {
         assert_eq!(&buffer.as_slice()[SECTOR_BYTES..SECTOR_BYTES + 6], b"sector");
         assert_eq!(&buffer.as_slice()[8 * SECTOR_BYTES..8 * SECTOR_BYTES + 3], b"end");
         assert_eq!(file.read_at(buffer.as_mut_slice(), 16 * SECTOR_BYTES as u64).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_lock_that_was_let_go_is_free_though_a_descriptor_of_it_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("LOCK");
+        let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+        let dir = fs::File::open(dir.path()).unwrap();
+        for held in [&file, &dir] {
+            rustix::fs::flock(held, FlockOperation::NonBlockingLockExclusive).unwrap();
+        }
+        let copies = [file.try_clone().unwrap(), dir.try_clone().unwrap()];
+        assert!(RealDisk.lock(&path).is_err());
+        drop(RealLock { file, dir });
+        assert!(RealDisk.lock(&path).is_ok());
+        drop(copies);
     }
 
     #[test]
