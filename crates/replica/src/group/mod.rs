@@ -308,8 +308,10 @@ impl Group {
     pub fn received(&mut self, envelope: Envelope, now: u64) {
         let Envelope { from, epoch, message } = envelope;
         if let Message::Refused { promised } = message {
+            // A change of the members reaches one of them before the leader, which goes on with it.
+            // Where another is to lead, nothing is committed or confirmed here any more, since that
+            // takes the answers of all members; the metadata says what it is.
             if promised > self.epoch() {
-                self.step_down();
                 self.effects.push(Effect::AskMetadata(promised));
             }
             return;

@@ -6,3 +6,4 @@ mod world;
 mod group_cluster;
 mod sent_again;
 mod standing_still;
+mod told_later;
