@@ -13,6 +13,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 VOTER_SCHEMA = ROOT / "examples" / "voter" / "ddl.sql"
 READY = re.compile(r"^ferrite ready on (?P<host>[0-9.]+):(?P<port>\d+) \((?P<partitions>\d+) partitions?, durability (?P<durability>[^)]+)\)$")
+# As many nodes behind one server as FERRITE_BINARY starts (tests/cluster/ferrite).
+NODES = int(os.environ.get("FERRITE_CLUSTER_NODES", "1"))
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
 

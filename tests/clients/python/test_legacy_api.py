@@ -8,7 +8,7 @@ from cases import (
     GRACEFUL_FAILURE, KEY_VALUE_SCHEMA, MULTI_PARTITION_ID, SUCCESS, TYPES_COLUMNS, TYPES_PARAMETERS, TYPES_ROWS, TYPES_SCHEMA,
     UNEXPECTED_FAILURE, USER_ABORT, ServerCase,
 )
-from server import VOTER_SCHEMA, Server
+from server import NODES, VOTER_SCHEMA, Server
 from voltdbclient import FastSerializer, Geography, VoltProcedure
 from voltdbclient import FastSerializer as Wire
 
@@ -345,8 +345,11 @@ class SystemProcedures(LegacyCase):
     def test_information(self):
         for parameters in ([], ["OVERVIEW"]):
             table = self.table_of("@SystemInformation", [Wire.VOLTTYPE_STRING] * len(parameters), parameters)
-            values = {row[1]: row[2] for row in table.tuples}
-            self.assertEqual(values["CLIENTPORT"], str(self.server.port))
+            hosts = {}
+            for host, key, value in table.tuples:
+                hosts.setdefault(host, {})[key] = value
+            self.assertEqual(len(hosts), NODES)
+            values = next(values for values in hosts.values() if values["CLIENTPORT"] == str(self.server.port))
             self.assertEqual(values["CLUSTERSTATE"], "RUNNING")
             self.assertGreaterEqual(len(values["VERSION"].split(".")), 2)
         self.table_of("@SystemInformation", [Wire.VOLTTYPE_STRING], ["DEPLOYMENT"])
