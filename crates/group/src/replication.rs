@@ -19,7 +19,7 @@ use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
     Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Timing,
 };
-use state::{State, Told, Uncommitted, Waiting};
+use state::{Appended, State, Told, Uncommitted, Waiting};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -30,20 +30,28 @@ pub struct Committing<C: Party> {
     what: Appended<C>,
 }
 
-enum Appended<C> {
-    /// An entry; its party waits in the group.
-    Entry(Mark),
-    /// A record of this node's own, of no stream, or a barrier; it counts when the stream up to
-    /// there is committed, too.
-    Own { after: Mark, party: C },
-}
-
 impl<C: Party> ferrite_log::Completion for Committing<C> {
     fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>) {
         let Committing { group, what } = self;
         match outcome {
-            Ok(()) => group.written(what, payload),
+            Ok(()) => group.written(std::iter::once((what, payload))),
             Err(failure) => group.log_failed(Some(what), failure),
+        }
+    }
+
+    /// What one fsync has made durable is told to each group under its lock once, and said to other
+    /// nodes once.
+    fn complete_all(all: impl Iterator<Item = (Self, Vec<u8>)>, outcome: &Result<(), LogFailed>) {
+        let mut all = all.peekable();
+        while let Some((Committing { group, what }, payload)) = all.next() {
+            match outcome {
+                Ok(()) => {
+                    let same = || all.next_if(|(next, _)| Arc::ptr_eq(&next.group, &group));
+                    let behind = std::iter::from_fn(same).map(|(next, payload)| (next.what, payload));
+                    group.written(std::iter::once((what, payload)).chain(behind));
+                }
+                Err(failure) => group.log_failed(Some(what), failure.clone()),
+            }
         }
     }
 }
@@ -317,29 +325,19 @@ impl<C: Party> Replication<C> {
 
     // What the log says.
 
-    fn written(self: &Arc<Self>, what: Appended<C>, payload: Vec<u8>) {
+    /// `all`: durable by one fsync, in the order of the appends.
+    fn written(self: &Arc<Self>, all: impl Iterator<Item = (Appended<C>, Vec<u8>)>) {
         let mut state = self.lock();
-        match what {
-            Appended::Entry(mark) => {
-                if payload.capacity() > 0 {
-                    let of = state.waiting.partition_point(|waiting| waiting.position < mark.position);
-                    if let Some(waiting) = state.waiting.get_mut(of) {
-                        waiting.payload = payload;
-                    }
-                }
-                state.machine.written(mark);
-                self.carry_out(&mut state, &[]);
-            }
-            // Another leader's entries have taken the place of what stood before it.
-            Appended::Own { after, party } if !state.machine.has(after) => {
-                state.told.push_back(Told::Party { party, payload, outcome: Err(NotCommitted::Deposed) });
-            }
-            Appended::Own { after: Mark { position: after, .. }, party } => {
-                let behind = state.waiting.partition_point(|waiting| waiting.position <= after);
-                state.waiting.insert(behind, Waiting { position: after, payload, party });
-                state.release(self.commit());
-            }
+        let mut entries = false;
+        for (what, payload) in all {
+            entries |= matches!(what, Appended::Entry(_));
+            state.note_written(what, payload);
         }
+        if entries {
+            state.machine.tell_written();
+            self.carry_out(&mut state, &[]);
+        }
+        state.release(self.commit());
         self.tell(state);
     }
 

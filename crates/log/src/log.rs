@@ -22,7 +22,7 @@ use crate::statistics::LogStatistics;
 use crate::writer::Writer;
 
 /// Receives the outcome of one append or barrier.
-pub trait Completion: Send + 'static {
+pub trait Completion: Sized + Send + 'static {
     /// Called by the log thread, in the order of the appends, once the append and all before it are
     /// durable as the log's [`Durability`] says; or with the error that ended the log, after which
     /// nothing is known about this append. `payload` is given back, emptied, for the next batch;
@@ -31,6 +31,11 @@ pub trait Completion: Send + 'static {
     ///
     /// Where the log is closed already, `append` itself calls it, on the caller's thread.
     fn complete(self, payload: Vec<u8>, outcome: Result<(), LogFailed>);
+
+    /// The same for all appends that one write has made durable, in their order.
+    fn complete_all(all: impl Iterator<Item = (Self, Vec<u8>)>, outcome: &Result<(), LogFailed>) {
+        all.for_each(|(completion, payload)| completion.complete(payload, outcome.clone()));
+    }
 }
 
 /// An open log. Appends go through [`Appender`]s.
@@ -495,8 +500,7 @@ impl<C: Completion> Worker<C> {
         self.statistics.queue_depth.fetch_sub(batch.len(), Relaxed);
         let bytes = batch.iter().map(|append| append.payload.len()).sum();
         self.statistics.queue_bytes.fetch_sub(bytes, Relaxed);
-        for append in batch.drain(..) {
-            append.finish(outcome.clone());
-        }
+        let all = batch.drain(..).map(|append| (append.completion, append.payload.into_emptied()));
+        C::complete_all(all, &outcome);
     }
 }

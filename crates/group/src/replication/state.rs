@@ -30,6 +30,15 @@ pub(super) struct State<C> {
     pub(super) effects: Vec<Effect>,
 }
 
+/// What the log is to make durable.
+pub(super) enum Appended<C> {
+    /// An entry; its party waits in the group.
+    Entry(Mark),
+    /// A record of this node's own, of no stream, or a barrier; it counts when the stream up to
+    /// there is committed, too.
+    Own { after: Mark, party: C },
+}
+
 pub(super) struct Waiting<C> {
     /// Of its entry, or of the last one before it.
     pub(super) position: Position,
@@ -86,6 +95,29 @@ impl<C> State<C> {
     /// Whether somebody who leads since this epoch still does; None: who asks for no epoch.
     pub(super) fn leads_since(&self, since: Option<Epoch>) -> bool {
         since.is_none() || since == self.opened
+    }
+
+    /// An append is durable: what follows for others is said when all of its fsync were noted.
+    pub(super) fn note_written(&mut self, what: Appended<C>, payload: Vec<u8>) {
+        match what {
+            Appended::Entry(mark) => {
+                if payload.capacity() > 0 {
+                    let of = self.waiting.partition_point(|waiting| waiting.position < mark.position);
+                    if let Some(waiting) = self.waiting.get_mut(of) {
+                        waiting.payload = payload;
+                    }
+                }
+                self.machine.note_written(mark);
+            }
+            // Another leader's entries have taken the place of what stood before it.
+            Appended::Own { after, party } if !self.machine.has(after) => {
+                self.told.push_back(Told::Party { party, payload, outcome: Err(NotCommitted::Deposed) });
+            }
+            Appended::Own { after: Mark { position: after, .. }, party } => {
+                let behind = self.waiting.partition_point(|waiting| waiting.position <= after);
+                self.waiting.insert(behind, Waiting { position: after, payload, party });
+            }
+        }
     }
 
     /// Parties up to there are told that it is committed.

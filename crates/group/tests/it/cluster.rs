@@ -25,7 +25,7 @@ fn what_was_told_is_so_on_all_nodes() {
     }
     println!("{total:?}");
     // The generator goes where it should.
-    assert!(total.acknowledged > 1_500 && total.unknown > 300 && total.reads > 300, "{total:?}");
+    assert!(total.acknowledged > 1_500 && total.unknown > 200 && total.reads > 300, "{total:?}");
     assert!(total.crashes > 150 && total.deposed > 60 && total.undone > 60 && total.joins > 60, "{total:?}");
     assert!(total.from_log > 100 && total.supplied > 100 && total.passed > 500, "{total:?}");
     assert!(total.snapshots > 60, "{total:?}");

@@ -294,10 +294,21 @@ impl Group {
     /// The log has made this entry durable, and so all that was written before it. It may have been
     /// dropped since: then what stands in its place was written later.
     pub fn written(&mut self, entry: Mark) {
+        self.note_written(entry);
+        self.tell_written();
+    }
+
+    /// The same for one of several entries that one fsync has made durable: what follows from all of
+    /// them is said once, by [`Group::tell_written`].
+    pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             self.stream.written(entry.position);
             self.prove();
         }
+    }
+
+    /// What follows from the entries that were noted as written.
+    pub fn tell_written(&mut self) {
         self.answer_seal();
         match &self.role {
             Role::Leading(_) => self.advance(),
