@@ -81,6 +81,13 @@ require_node() {
   [ "$version" -ge 18 ] 2>/dev/null || fail "node $version is too old; the Node.js driver needs version 18 or newer"
 }
 
+# find_network_tools: installs what tests need that split a cluster's network. Without them, or
+# without root, those tests say so and end.
+find_network_tools() {
+  { command -v ip && command -v tc && command -v nft; } >/dev/null || apt_install iproute2 nftables ||
+    say "no ip, tc or nft found, so no network is split; on Debian: apt-get install iproute2 nftables"
+}
+
 # find_chromium: the program of a Chromium in $browser, empty where there is none and none can be
 # installed. CHROMIUM names one.
 find_chromium() {

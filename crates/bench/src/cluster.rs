@@ -1,11 +1,12 @@
-//! A cluster under test: server processes on loopback addresses, and what they say about who keeps
-//! the data.
+//! A cluster under test: server processes on loopback addresses or in a network of their own, and
+//! what they say about who keeps the data.
 //!
 //! Client and cluster ports stay the same over restarts, so that clients find a node again. They
 //! lie below the ports that the kernel gives to connections: a client that tries again and again to
 //! reach a dead node cannot take the node's port that way, nor connect to itself.
 
 use crate::error::{BenchError, BenchResult, Doing};
+use crate::network::Network;
 use crate::process::{Launched, ServerProcess, Signal};
 use crate::random::FastRandom;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet};
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 pub const LOOK_AFTER: Duration = Duration::from_millis(2);
 /// Where the ports are looked for.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
+/// The ports of nodes that have addresses of their own.
+const CLUSTER_PORT: u16 = 3021;
+const CLIENT_PORT: u16 = 21_212;
 /// A node that connects to one that is away does so again after this long at most.
 const RECONNECT_PAUSE_MAX: Duration = Duration::from_millis(250);
 
@@ -38,6 +43,8 @@ pub struct ClusterCommand {
     pub partitions: Option<usize>,
     /// What was not fsynced dies with a process; of this seed.
     pub power_loss: Option<u64>,
+    /// Where each node has an address of its own. None: loopback.
+    pub network: Option<Arc<Network>>,
     /// More options for each node's server.
     pub options: Vec<OsString>,
 }
@@ -65,9 +72,16 @@ impl Cluster {
     /// Starts all nodes in empty directories, and waits until they are ready and K + 1 keep the
     /// data.
     pub fn start(command: ClusterCommand) -> BenchResult<Cluster> {
-        let mut ports = free_ports(2 * command.nodes)?.into_iter().map(|port| format!("127.0.0.1:{port}"));
-        let hosts: Vec<String> = ports.by_ref().take(command.nodes).collect();
-        let clients: Vec<String> = ports.collect();
+        let (hosts, clients) = match &command.network {
+            Some(network) => {
+                let at = |port: u16| (0..command.nodes).map(move |place| format!("{}:{port}", network.address(place)));
+                (at(CLUSTER_PORT).collect::<Vec<String>>(), at(CLIENT_PORT).collect())
+            }
+            None => {
+                let mut ports = free_ports(2 * command.nodes)?.into_iter().map(|port| format!("127.0.0.1:{port}"));
+                (ports.by_ref().take(command.nodes).collect(), ports.collect())
+            }
+        };
         let (list, kfactor) = (hosts.join(","), command.kfactor.to_string());
         let power_loss = command.power_loss.map(FastRandom::new);
         let mut cluster = Cluster { nodes: Vec::new(), clients, power_loss, command };
@@ -101,7 +115,8 @@ impl Cluster {
         arguments.extend(self.command.options.iter().cloned());
         let messages = fs::File::options().create(true).append(true).open(self.messages(place));
         let messages = messages.doing("opening a node's messages")?;
-        ServerProcess::launch(&self.command.executable, &arguments, None, Some(messages))
+        let namespace = self.command.network.as_ref().map(|network| network.namespace(place));
+        ServerProcess::launch_in(namespace, &self.command.executable, &arguments, None, Some(messages))
     }
 
     fn until_ready(&self, place: usize, launched: Launched) -> BenchResult<ServerProcess> {
@@ -262,6 +277,11 @@ impl Cluster {
             process.await_end().map_err(|error| BenchError::Server(format!("{error}; {}", self.last_words(place))))?;
         }
         Ok(())
+    }
+
+    /// None: the nodes are on loopback addresses.
+    pub fn network(&self) -> Option<&Arc<Network>> {
+        self.command.network.as_ref()
     }
 
     pub fn root(&self) -> &Path {

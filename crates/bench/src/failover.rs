@@ -74,6 +74,7 @@ pub fn run_failover(environment: &Environment, options: &FailoverOptions) -> Ben
         durability: Some(options.durability.clone()),
         partitions: options.partitions,
         power_loss: None,
+        network: None,
         options: options.server_options.iter().map(Into::into).collect(),
     })?;
     println!(

@@ -22,7 +22,7 @@
 //! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
 //! | [`progress`] | a line of progress while anything takes long |
 //! | [`failover`], [`writes`] | how long a cluster is without a leader; the writes that show it |
-//! | [`cluster`] | a cluster under test, as processes |
+//! | [`cluster`], [`network`] | a cluster under test, as processes; a network whose packets can be lost |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
@@ -49,6 +49,7 @@ pub mod limit_server;
 pub mod load;
 pub mod measurement;
 pub mod multi;
+pub mod network;
 pub mod node;
 pub mod options;
 pub mod pauses;

@@ -1,6 +1,7 @@
 //! The server under test as a child process, and what `/proc` says about it.
 
 use crate::error::{BenchError, BenchResult, Doing};
+use crate::network::begin_in;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;
@@ -122,6 +123,17 @@ impl ServerProcess {
         directory: Option<TempDir>,
         messages: Option<fs::File>,
     ) -> BenchResult<Launched> {
+        Self::launch_in(None, executable, arguments, directory, messages)
+    }
+
+    /// As [`ServerProcess::launch`], in a network namespace.
+    pub fn launch_in(
+        namespace: Option<&fs::File>,
+        executable: &Path,
+        arguments: &[OsString],
+        directory: Option<TempDir>,
+        messages: Option<fs::File>,
+    ) -> BenchResult<Launched> {
         let mut command = Command::new(executable);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(messages) = messages {
@@ -133,6 +145,9 @@ impl ServerProcess {
         // takes a lock.
         unsafe {
             command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
+        }
+        if let Some(namespace) = namespace {
+            begin_in(&mut command, namespace).doing("keeping a network namespace")?;
         }
         let mut child = command.spawn().doing(format!("starting {}", executable.display()))?;
         let path = directory.as_ref().map(|directory| directory.path().to_path_buf());

@@ -127,6 +127,10 @@ pub struct Options {
     /// parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
+    /// For tests of clusters: a leader asks the other members before each read's answer, though it
+    /// may have a lease.
+    #[arg(long, hide = true)]
+    reads_by_barrier: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -306,7 +310,8 @@ pub fn run(options: Options) -> ExitCode {
     let (told, signalled) = std::sync::mpsc::channel();
     let ends = Arc::new(AtomicBool::new(false));
     let transfer_rate = options.transfer_rate * 1_000_000;
-    let cluster = ClusterOptions { transfer_rate, ..options.member.cluster(&ends) };
+    let reads_by_barrier = options.reads_by_barrier;
+    let cluster = ClusterOptions { transfer_rate, reads_by_barrier, ..options.member.cluster(&ends) };
     let listening = std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for _ in signals.forever() {
             // A start may wait for other nodes for ever.

@@ -70,6 +70,9 @@ pub struct ClusterOptions {
     pub listen: Option<SocketAddr>,
     /// Bytes a second at which a snapshot is sent to another node.
     pub transfer_rate: u64,
+    /// Reads leave when the other members have confirmed that this node leads, though it may have a
+    /// lease.
+    pub reads_by_barrier: bool,
     /// Set by whoever wants no start any more that may wait for others for ever.
     pub ends: Arc<AtomicBool>,
 }
@@ -77,7 +80,14 @@ pub struct ClusterOptions {
 impl Default for ClusterOptions {
     fn default() -> ClusterOptions {
         let transfer_rate = 150_000_000;
-        ClusterOptions { hosts: Vec::new(), kfactor: 0, listen: None, transfer_rate, ends: Arc::default() }
+        ClusterOptions {
+            hosts: Vec::new(),
+            kfactor: 0,
+            listen: None,
+            transfer_rate,
+            reads_by_barrier: false,
+            ends: Arc::default(),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The options of `ferrite bench torture` and `ferrite bench soak`.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use ferrite_bench::options::{LoadOptions, TargetOptions, seconds};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +19,21 @@ pub struct SoakOptions {
     pub csv: Option<PathBuf>,
 }
 
+/// What may happen to a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum HarmKind {
+    /// SIGKILL of one node
+    Kills,
+    /// SIGKILL of all nodes at once
+    KillsOfAll,
+    /// SIGSTOP of a node, and SIGCONT after seconds
+    Pauses,
+    /// SIGTERM of a node
+    Stops,
+    /// Nodes that do not reach each other for seconds; needs root, and the programs ip, tc and nft
+    Splits,
+}
+
 #[derive(Clone, Debug, Args)]
 pub struct TortureOptions {
     /// Kills under load
@@ -34,6 +49,15 @@ pub struct TortureOptions {
     /// Rounds with a cluster
     #[arg(long, value_name = "COUNT", default_value_t = 20, requires = "nodes")]
     pub rounds: u32,
+    /// What happens to a cluster, separated by commas
+    #[arg(
+        long, value_enum, value_name = "WHAT", value_delimiter = ',', requires = "nodes",
+        default_values = ["kills", "kills-of-all", "pauses", "stops"]
+    )]
+    pub harms: Vec<HarmKind>,
+    /// Calls a second to a cluster, about [default: 4,800]
+    #[arg(long, value_name = "COUNT", requires = "nodes", value_parser = clap::value_parser!(u32).range(50..=100_000))]
+    pub rate: Option<u32>,
     /// No further kills or rounds after this many seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub duration: Option<Duration>,

@@ -214,7 +214,7 @@ impl Run {
             Box::new(values::Values::new(&session)?),
             Box::new(bank::Bank::new(&session)?),
             Box::new(schema::Schema::new(&session)?),
-            Box::new(snapshots::Snapshots::new()),
+            Box::new(snapshots::Snapshots::new(false)),
         ];
         session.close()?;
         let mut run = Run {

@@ -1,8 +1,10 @@
 //! Short runs of `ferrite bench torture`, from fixed seeds: SIGKILL at any moment under load and
 //! schema changes, and while recovering; no acknowledged call is lost but where the durability says
-//! so, none is there twice, and what was not acknowledged is there wholly or not at all.
+//! so, none is there twice, and what was not acknowledged is there wholly or not at all. The same
+//! for a cluster, one of whose nodes stands still or does not reach the others for longer than every
+//! time limit, and is read from meanwhile.
 
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Kills per case; `FERRITE_KILLS` makes it a long test.
 fn kills() -> String {
@@ -69,4 +71,39 @@ fn a_cluster_goes_on_when_its_leader_is_killed_and_when_it_stops() {
     for what in ["kill of the leader, 1 times", "stop of the leader, 1 times", "are all there"] {
         assert!(said.contains(what), "{said}");
     }
+}
+
+/// One round of a harm to a cluster. The plan of a seed's round is the same each time.
+fn one_round(harm: &str, seed: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["bench", "torture", "--nodes", "3", "--kfactor", "1", "--partitions", "2", "--rounds", "1"])
+        .args(["--rate", "400", "--harms", harm, "--seed", seed])
+        .output()
+        .expect("the program under test can be started")
+}
+
+fn said_of(output: &Output) -> String {
+    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    print!("{said}");
+    assert!(output.status.success(), "{}: {error}\n{said}", output.status);
+    assert!(said.contains("no difference after 1 rounds"), "{said}");
+    said.into_owned()
+}
+
+#[test]
+fn a_leader_that_stood_still_answers_no_read_from_what_it_has() {
+    let said = said_of(&one_round("pauses", "23"));
+    assert!(said.contains("the leader, paused for"), "the seed is to stop the leader: {said}");
+}
+
+/// Needs root and tools; without them the test says so and ends.
+#[test]
+fn a_leader_that_is_cut_off_answers_no_read_from_what_it_has() {
+    let output = one_round("splits", "266");
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.contains("splitting the network needs") {
+        return println!("skipped: {}", error.trim());
+    }
+    let said = said_of(&output);
+    assert!(said.contains("the leader, cut off from the others"), "the seed is to cut off the leader: {said}");
 }

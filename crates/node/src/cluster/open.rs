@@ -24,19 +24,22 @@ pub struct Member {
 }
 
 /// Opens what the directory has. From here on this process's incarnation is durable, and other
-/// nodes may connect.
+/// nodes may connect. `reads_by_barrier`: see [`crate::options::ClusterOptions`].
 pub fn open(
     mut joined: Joined,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: Options<'_>,
+    reads_by_barrier: bool,
 ) -> Result<(Recovered, Member), ServerError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
     if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
         return Err(ServerError::Start(StartError::Partitions { asked, stored }));
     }
     let (causes, lease) = (unbounded(), Lease::new(Arc::clone(&clock)));
-    let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone()));
+    // One that nobody extends never holds.
+    let of_reads = if reads_by_barrier { Lease::new(Arc::clone(&clock)) } else { lease.clone() };
+    let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), of_reads));
     let as_member =
         AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
     let log = LogOptions { database: Some(joined.database), ..options.log.clone() };

@@ -1,22 +1,24 @@
 //! `ferrite bench torture --nodes N`: the same loads against a cluster of processes, of which one
-//! or all are killed, stopped or paused, round after round.
+//! or all are killed, stopped or paused, or do not reach each other, round after round.
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`harm`] | what happens in a round, from a seed |
+//! | [`harm`], [`split`] | what happens in a round, from a seed; to the network between nodes |
 //! | [`through`] | one load's calls through all of it |
 //! | [`round`] | loads run, the harm comes, the cluster heals, the checks |
 //!
 //! What is promised, and so checked: what was acknowledged is there, whoever leads; what was
 //! refused is not; what is unknown is there or not, whole. No read shows anything older than what
-//! was acknowledged before it began, also not by a leader that was paused for longer than every
-//! time limit. After a check another copy leads, and has exactly the same.
+//! was acknowledged before it began, also not by a leader that was paused or cut off for longer than
+//! every time limit, and is asked all the time. After a check another copy leads, and has exactly
+//! the same.
 
 pub mod harm;
 pub mod round;
+pub mod split;
 pub mod through;
 
-use crate::options::TortureOptions;
+use crate::options::{HarmKind, TortureOptions};
 use crate::torture::drive::Load;
 use crate::torture::lane::Cut;
 use crate::torture::round::Counts;
@@ -24,6 +26,7 @@ use crate::torture::{DatabaseDirectory, Journal};
 use crate::torture::{bank, schema, snapshots, values, votes};
 use ferrite_bench::cluster::{Cluster, ClusterCommand};
 use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::network::Network;
 use ferrite_bench::random::seed_or_random;
 use ferrite_bench::report::grouped;
 use ferrite_bench::results::keep;
@@ -32,8 +35,10 @@ use harm::Plan;
 use round::Outcome;
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use through::Pace;
 
 /// Runs the rounds asked for. The error names what was found, and where the directories are kept
 /// then.
@@ -71,6 +76,7 @@ struct ClusterTortureReport {
     kills: u32,
     kills_of_all: u32,
     pauses: u32,
+    splits: u32,
     orderly_ends: u32,
     comparisons_of_copies: u32,
     acknowledged: u64,
@@ -98,7 +104,9 @@ struct Run {
     kills: u32,
     kills_of_all: u32,
     pauses: u32,
+    splits: u32,
     stops: u32,
+    pace: Pace,
     comparisons: u32,
     total: Counts,
     not_taken: u64,
@@ -113,6 +121,7 @@ fn all_rounds(
     place: &DatabaseDirectory,
     journal: &mut Journal,
 ) -> BenchResult<Run> {
+    let network = options.harms.contains(&HarmKind::Splits).then(|| Network::new(nodes as usize)).transpose()?;
     // So small that the leader takes snapshots by itself in most rounds, and cuts the log: a node
     // that comes back may find what it missed gone, and gets everything.
     let own = ["--snapshot-log", "8", "--snapshot-interval", "2"].map(Into::into);
@@ -124,6 +133,7 @@ fn all_rounds(
         durability: Some(options.durability.clone()),
         partitions: Some(options.partitions as usize),
         power_loss: options.power_loss.then_some(seed),
+        network: network.map(Arc::new),
         options: own.into_iter().chain(options.server_options.iter().map(Into::into)).collect(),
     })?;
     let session = Session::to_cluster(cluster.client_options())?;
@@ -132,9 +142,10 @@ fn all_rounds(
         Box::new(values::Values::new(&session)?),
         Box::new(bank::Bank::new(&session)?),
         Box::new(schema::Schema::new(&session)?),
-        Box::new(snapshots::Snapshots::new()),
+        Box::new(snapshots::Snapshots::new(true)),
     ];
     session.close()?;
+    let pace = Pace::new(&loads, options.rate);
     let mut run = Run {
         cluster,
         loads,
@@ -143,7 +154,9 @@ fn all_rounds(
         kills: 0,
         kills_of_all: 0,
         pauses: 0,
+        splits: 0,
         stops: 0,
+        pace,
         comparisons: 0,
         total: Counts::default(),
         not_taken: 0,
@@ -154,7 +167,7 @@ fn all_rounds(
         && !environment.stop.load(Ordering::Relaxed)
     {
         run.rounds += 1;
-        run.round(&Plan::new(seed, run.rounds), journal)?;
+        run.round(&Plan::new(seed, run.rounds, &options.harms), journal)?;
     }
     run.let_each_lead(journal)?;
     Ok(run)
@@ -163,7 +176,7 @@ fn all_rounds(
 impl Run {
     fn round(&mut self, plan: &Plan, journal: &mut Journal) -> BenchResult<()> {
         let mut cut = Cut::default();
-        let outcome = round::run(&mut self.cluster, &mut self.loads, plan, self.epoch, &mut cut);
+        let outcome = round::run(&mut self.cluster, &mut self.loads, plan, self.pace, self.epoch, &mut cut);
         // What loads have found says more than what the cluster's end looked like.
         judge(&mut cut)?;
         let outcome = outcome?;
@@ -216,6 +229,7 @@ impl Run {
             harm::Harm::Kill => self.kills += 1,
             harm::Harm::KillAll => self.kills_of_all += 1,
             harm::Harm::Pause(_) => self.pauses += 1,
+            harm::Harm::Split(..) => self.splits += 1,
             harm::Harm::Stop => self.stops += 1,
         }
         self.total.acknowledged += outcome.counts.acknowledged;
@@ -239,6 +253,7 @@ impl Run {
             kills: self.kills,
             kills_of_all: self.kills_of_all,
             pauses: self.pauses,
+            splits: self.splits,
             orderly_ends: self.stops,
             comparisons_of_copies: self.comparisons,
             acknowledged: self.total.acknowledged,
@@ -250,13 +265,14 @@ impl Run {
 
     fn summary(&self) -> String {
         format!(
-            "no difference after {} rounds ({} kills of a node, {} of all, {} pauses, {} orderly ends), {} comparisons of \
+            "no difference after {} rounds ({} kills of a node, {} of all, {} pauses, {} splits, {} orderly ends), {} comparisons of \
              copies: {} calls acknowledged (none lost), {} refused, {} not taken, {} unknown; longest time without an \
              acknowledgement {:.1} s",
             self.rounds,
             self.kills,
             self.kills_of_all,
             self.pauses,
+            self.splits,
             self.stops,
             self.comparisons,
             grouped(self.total.acknowledged),

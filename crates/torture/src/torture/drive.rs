@@ -4,6 +4,7 @@
 use crate::torture::lane::Cut;
 use ferrite_bench::cluster::was_refused;
 use ferrite_bench::error::{BenchResult, Doing};
+use ferrite_bench::network::{Network, Trouble};
 use ferrite_bench::process::{Signal, send_signal};
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::session::Session;
@@ -27,6 +28,8 @@ pub enum Fate {
 #[derive(Debug)]
 pub struct Ended {
     pub token: u64,
+    /// The node that the call was for, if it was for a certain one.
+    pub node: Option<usize>,
     /// When the client heard of it.
     pub at: u64,
     pub fate: Fate,
@@ -49,6 +52,11 @@ pub trait Load: Send {
 
     /// How many calls it makes in a round at most, which is spread over a cluster's longer rounds.
     fn calls_of_a_round(&self) -> u32;
+
+    /// Whether some of its calls are for certain nodes of a cluster.
+    fn asks_each_node(&self) -> bool {
+        false
+    }
 
     /// Compares the model with what is there, and makes it the model.
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()>;
@@ -75,11 +83,21 @@ pub struct Control {
     pub unknown: AtomicU64,
     /// Calls that a cluster's node did not take, and nothing of which was executed.
     pub not_taken: AtomicU64,
+    /// Calls that had no answer for as long as any call may take.
+    pub timed_out: AtomicU64,
     killed_at: AtomicU64,
-    /// What the trigger sends.
-    signal: Signal,
+    trigger: Trigger,
     /// The server is one of a cluster: calls go on without it.
     pub has_others: bool,
+}
+
+/// What the trigger does.
+#[derive(Debug)]
+pub enum Trigger {
+    /// To the process.
+    Signal(Signal),
+    /// From then on this is wrong with the network.
+    Trouble(Arc<Network>, Trouble),
 }
 
 const NEVER: i64 = i64::MAX / 2;
@@ -99,15 +117,16 @@ impl Control {
             refused: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
             not_taken: AtomicU64::new(0),
+            timed_out: AtomicU64::new(0),
             killed_at: AtomicU64::new(0),
-            signal: Signal::KILL,
+            trigger: Trigger::Signal(Signal::KILL),
             has_others: false,
         }
     }
 
-    /// The process is one of a cluster's, and its trigger sends this.
-    pub fn of_cluster(epoch: Instant, process: u32, signal: Signal) -> Control {
-        Control { signal, has_others: true, ..Control::new(epoch, process, false) }
+    /// The process is one of a cluster's.
+    pub fn of_cluster(epoch: Instant, process: u32, trigger: Trigger) -> Control {
+        Control { trigger, has_others: true, ..Control::new(epoch, process, false) }
     }
 
     pub fn now(&self) -> u64 {
@@ -129,7 +148,11 @@ impl Control {
         let process = self.process.swap(0, Ordering::SeqCst);
         if process != 0 {
             self.killed_at.store(self.now(), Ordering::SeqCst);
-            send_signal(process as u32, self.signal);
+            match &self.trigger {
+                Trigger::Signal(signal) => send_signal(process as u32, *signal),
+                // Whether that was possible is seen by who does it once more.
+                Trigger::Trouble(network, trouble) => drop(network.trouble(trouble)),
+            }
         }
     }
 
@@ -161,45 +184,79 @@ impl Control {
     }
 }
 
-/// The way to the server.
+/// The way to the server, or to a cluster's nodes.
 pub struct Calls {
     client: Client,
+    /// To each of a cluster's nodes alone: they ask it, whatever has become of it.
+    nodes: Vec<Client>,
     control: Arc<Control>,
     ends: Sender<Ended>,
     outstanding: usize,
+    /// Those for certain nodes.
+    outstanding_at: usize,
 }
 
 impl Calls {
-    pub fn new(client: Client, control: Arc<Control>, ends: Sender<Ended>) -> Calls {
-        Calls { client, control, ends, outstanding: 0 }
+    pub fn new(client: Client, nodes: Vec<Client>, control: Arc<Control>, ends: Sender<Ended>) -> Calls {
+        Calls { client, nodes, control, ends, outstanding: 0, outstanding_at: 0 }
     }
 
-    /// Calls whose end has not been taken.
+    /// Calls whose end has not been taken, but for those for certain nodes.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
+    /// All calls whose end has not been taken.
+    pub fn all_outstanding(&self) -> usize {
+        self.outstanding + self.outstanding_at
+    }
+
     /// An end was taken.
-    pub fn one_ended(&mut self) {
-        self.outstanding -= 1;
+    pub fn one_ended(&mut self, ended: &Ended) {
+        let count = if ended.node.is_some() { &mut self.outstanding_at } else { &mut self.outstanding };
+        *count -= 1;
     }
 
     pub fn close(&self) {
         self.client.close();
+        self.nodes.iter().for_each(Client::close);
+    }
+
+    /// How many nodes can be called one by one: none without a cluster.
+    pub fn nodes(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Sends a call; its end will come with this token. Returns when it was sent, or a little
     /// earlier.
     pub fn call(&mut self, procedure: &Prepared, parameters: impl ParameterSet, token: u64) -> u64 {
+        self.call_at(None, procedure, parameters, token)
+    }
+
+    /// The same, to this node of a cluster.
+    pub fn call_at(
+        &mut self,
+        node: Option<usize>,
+        procedure: &Prepared,
+        parameters: impl ParameterSet,
+        token: u64,
+    ) -> u64 {
         let (ends, control) = (self.ends.clone(), Arc::clone(&self.control));
         let sent = self.control.now();
-        self.outstanding += 1;
+        let (client, count) = match node {
+            Some(node) => (&self.nodes[node], &mut self.outstanding_at),
+            None => (&self.client, &mut self.outstanding),
+        };
+        *count += 1;
         let report = move |result: Result<OwnedResponse, ClientError>| {
             // The kill first: nothing else may come between hearing of the success and it.
             if result.is_ok() {
                 control.success();
             }
             let at = control.now();
+            if matches!(result, Err(ClientError::Timeout { .. })) {
+                control.timed_out.fetch_add(1, Ordering::Relaxed);
+            }
             let fate = match result {
                 Ok(response) => Fate::Acknowledged(response),
                 Err(error) if error.is_outcome_unknown() => Fate::Unknown,
@@ -208,11 +265,11 @@ impl Calls {
                 Err(_) => Fate::NotSent,
             };
             // The receiver goes when everything has ended.
-            let _ = ends.send(Ended { token, at, fate });
+            let _ = ends.send(Ended { token, node, at, fate });
         };
-        if let Err(error) = self.client.call_with_callback(procedure, parameters, report) {
+        if let Err(error) = client.call_with_callback(procedure, parameters, report) {
             assert!(matches!(error, ClientError::Closed), "a call that cannot be made: {error}");
-            let _ = self.ends.send(Ended { token, at: self.control.now(), fate: Fate::NotSent });
+            let _ = self.ends.send(Ended { token, node, at: self.control.now(), fate: Fate::NotSent });
         }
         sent
     }
@@ -228,6 +285,8 @@ impl Calls {
 
 /// How long a thread waits for an end before it looks whether it is to stop.
 pub const LOOK_AFTER: Duration = Duration::from_millis(20);
+/// Calls that wait for a certain node of a cluster, at most.
+pub const WAITING_AT_NODE_MAX: usize = 2_000;
 /// Time that a call may take. A server that hangs is a finding.
 pub const CALL_SECONDS_MAX: u64 = 60;
 
@@ -248,7 +307,7 @@ pub fn drive(load: &mut dyn Load, address: &str, control: &Arc<Control>, cut: &m
         Err(error) => return Err(error).doing("connecting to a server that is ready"),
     };
     let (ends, receiver) = channel();
-    let mut calls = Calls::new(client, Arc::clone(control), ends);
+    let mut calls = Calls::new(client, Vec::new(), Arc::clone(control), ends);
     let mut more = true;
     let mut filling = true;
     loop {
@@ -273,7 +332,7 @@ pub fn drive(load: &mut dyn Load, address: &str, control: &Arc<Control>, cut: &m
             break;
         }
     }
-    calls.client.close();
+    calls.close();
     Ok(())
 }
 
@@ -293,7 +352,7 @@ fn take_all(
 
 /// False when the server is gone.
 fn take(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) -> bool {
-    calls.outstanding -= 1;
+    calls.one_ended(&ended);
     let more = match &ended.fate {
         Fate::Acknowledged(_) => true,
         Fate::Refused(_) => {

@@ -7,30 +7,52 @@ use crate::torture::lane::Cut;
 use ferrite_bench::error::BenchResult;
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::session::Session;
-use ferrite_client::Prepared;
+use ferrite_client::{OwnedTable, Prepared};
 use ferrite_value::OwnedValue;
 use std::sync::atomic::Ordering;
 
 /// Snapshots of one round, at most.
 const SNAPSHOTS_MAX: u32 = 6;
+/// What a node says whose leadership has ended before what its snapshot shows was committed.
+const DEPOSED: &str = "no longer leads";
 
 pub struct Snapshots {
     save: Prepared,
     left: u32,
+    /// A node of a cluster that is deposed, or that stops, has no snapshot to show, and says so.
+    in_cluster: bool,
     /// Those that the server has said to be whole.
     pub saved: u64,
 }
 
 impl Snapshots {
-    pub fn new() -> Snapshots {
-        Snapshots { save: Prepared::new("@SnapshotSave").expect("a short name"), left: 0, saved: 0 }
+    pub fn new(in_cluster: bool) -> Snapshots {
+        Snapshots { save: Prepared::new("@SnapshotSave").expect("a short name"), left: 0, in_cluster, saved: 0 }
+    }
+
+    /// None: it is whole.
+    fn failure(&self, table: Option<&OwnedTable>) -> Option<Failure> {
+        let Some(table) = table.filter(|table| !table.rows.is_empty()) else {
+            return Some(Failure::Unfair("there is no row".to_string()));
+        };
+        let says = |row: &[OwnedValue], column: &str, what: &dyn Fn(&str) -> bool| {
+            let value = table.column_index(column).and_then(|at| row.get(at));
+            matches!(value, Some(OwnedValue::Text(text)) if what(text))
+        };
+        let failed = |row: &&Vec<OwnedValue>| !says(row, "RESULT", &|result| result == "SUCCESS");
+        let is_fair = |row: &Vec<OwnedValue>| self.in_cluster && says(row, "ERR_MSG", &|why| why.contains(DEPOSED));
+        let mut failures = table.rows.iter().filter(failed).peekable();
+        failures.peek()?;
+        let unfair = failures.find(|row| !is_fair(row));
+        Some(unfair.map_or(Failure::Fair, |row| Failure::Unfair(format!("{row:?}"))))
     }
 }
 
-impl Default for Snapshots {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Of a snapshot.
+enum Failure {
+    /// The node has been deposed.
+    Fair,
+    Unfair(String),
 }
 
 impl Load for Snapshots {
@@ -59,21 +81,11 @@ impl Load for Snapshots {
 
     fn ended(&mut self, ended: Ended, cut: &mut Cut) {
         match ended.fate {
-            Fate::Acknowledged(response) => {
-                let table = response.tables.first();
-                let result = table.and_then(|table| Some((table, table.column_index("RESULT")?)));
-                let whole = result.is_some_and(|(table, result)| {
-                    !table.rows.is_empty()
-                        && table
-                            .rows
-                            .iter()
-                            .all(|row| matches!(&row[result], OwnedValue::Text(text) if &**text == "SUCCESS"))
-                });
-                if !whole {
-                    cut.finding(format!("snapshots: one failed: {:?}", table.map(|table| &table.rows)));
-                }
-                self.saved += 1;
-            }
+            Fate::Acknowledged(response) => match self.failure(response.tables.first()) {
+                None => self.saved += 1,
+                Some(Failure::Fair) => {}
+                Some(Failure::Unfair(row)) => cut.finding(format!("snapshots: one failed: {row}")),
+            },
             Fate::Refused(text) => cut.finding(format!("snapshots: one was refused: {text}")),
             Fate::NotSent | Fate::Unknown => {}
         }
@@ -86,5 +98,27 @@ impl Load for Snapshots {
     /// What is there after a start from a snapshot is what the other loads check.
     fn check(&mut self, _: &Session, _: &mut Cut) -> BenchResult<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_value::SqlType;
+
+    #[test]
+    fn only_a_deposed_node_may_have_no_snapshot() {
+        let table = |result: &str, why: &str| OwnedTable {
+            status: 0,
+            columns: vec![("RESULT".to_string(), SqlType::Varchar), ("ERR_MSG".to_string(), SqlType::Varchar)],
+            rows: vec![vec![OwnedValue::Text(result.into()), OwnedValue::Text(why.into())]],
+        };
+        let (alone, one_of_many) = (Snapshots::new(false), Snapshots::new(true));
+        let deposed = table("FAILURE", "this node no longer leads the partitions");
+        assert!(matches!(one_of_many.failure(Some(&deposed)), Some(Failure::Fair)));
+        assert!(matches!(alone.failure(Some(&deposed)), Some(Failure::Unfair(_))));
+        assert!(matches!(one_of_many.failure(Some(&table("FAILURE", "no room"))), Some(Failure::Unfair(_))));
+        assert!(matches!(one_of_many.failure(None), Some(Failure::Unfair(_))));
+        assert!(one_of_many.failure(Some(&table("SUCCESS", ""))).is_none());
     }
 }

@@ -1,12 +1,26 @@
 //! What happens to a cluster in one round, from a seed.
 
+use crate::options::HarmKind;
+use crate::torture::cluster::split::{self, Split};
 use crate::torture::plan::Moment;
 use ferrite_bench::random::FastRandom;
 use std::fmt;
 use std::time::Duration;
 
-/// Longer than every time limit between nodes.
+/// Longer than leases and elections take.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
+/// Longer than every time limit between nodes, of which the longest is 10 s.
+pub const SPLIT_MIN: Duration = Duration::from_secs(12);
+
+/// How often one comes, beside the others.
+fn weight(kind: HarmKind) -> u32 {
+    match kind {
+        HarmKind::Kills => 54,
+        HarmKind::KillsOfAll | HarmKind::Stops => 12,
+        HarmKind::Pauses => 22,
+        HarmKind::Splits => 40,
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Harm {
@@ -18,6 +32,22 @@ pub enum Harm {
     Pause(Duration),
     /// SIGTERM of a node.
     Stop,
+    /// Nodes do not reach each other for so long.
+    Split(Split, Duration),
+}
+
+impl Harm {
+    /// Whether another node leads afterwards, if the victim has led.
+    pub fn deposes(self, victim: usize, nodes: usize, members: &[usize]) -> bool {
+        match self {
+            Harm::Kill | Harm::Stop | Harm::Pause(_) => true,
+            Harm::KillAll => false,
+            Harm::Split(split, length) => {
+                let (side, _) = split.trouble(victim, nodes, members);
+                length >= SPLIT_MIN && split.deposes(&side, members)
+            }
+        }
+    }
 }
 
 /// To whom it happens.
@@ -47,14 +77,28 @@ pub struct Plan {
 
 impl Plan {
     /// The plan of a round, whatever the others are.
-    pub fn new(seed: u64, round: u32) -> Plan {
+    pub fn new(seed: u64, round: u32, kinds: &[HarmKind]) -> Plan {
         let mut random = FastRandom::new(seed ^ u64::from(round).wrapping_mul(0x9e6c_63d0_876a_3f35));
         let after = |random: &mut FastRandom, most: u32| Duration::from_micros(u64::from(random.below(most * 1_000)));
-        let harm = match random.below(100) {
-            0..54 => Harm::Kill,
-            54..66 => Harm::KillAll,
-            66..88 => Harm::Pause(PAUSE_MIN + after(&mut random, 4_000)),
-            _ => Harm::Stop,
+        let mut drawn = random.below(kinds.iter().map(|kind| weight(*kind)).sum());
+        let drawn_is = |kind: &&HarmKind| {
+            let below = drawn < weight(**kind);
+            drawn = drawn.saturating_sub(weight(**kind));
+            below
+        };
+        let harm = match kinds.iter().find(drawn_is).expect("the number is below the sum of all") {
+            HarmKind::Kills => Harm::Kill,
+            HarmKind::KillsOfAll => Harm::KillAll,
+            HarmKind::Pauses => Harm::Pause(PAUSE_MIN + after(&mut random, 4_000)),
+            HarmKind::Stops => Harm::Stop,
+            HarmKind::Splits => {
+                let split = split::ALL[random.below(split::ALL.len() as u32) as usize];
+                let length = match random.below(5) {
+                    0 => after(&mut random, 5_000),
+                    _ => SPLIT_MIN + after(&mut random, 3_000),
+                };
+                Harm::Split(split, length)
+            }
         };
         let victim = match random.below(100) {
             0..70 => Victim::Leader,
@@ -103,19 +147,34 @@ impl fmt::Display for Plan {
 mod tests {
     use super::*;
 
+    const ALL: [HarmKind; 5] =
+        [HarmKind::Kills, HarmKind::KillsOfAll, HarmKind::Pauses, HarmKind::Stops, HarmKind::Splits];
+
     #[test]
     fn a_seed_gives_the_same_plans_and_all_kinds_of_them() {
-        let plans: Vec<Plan> = (0..200).map(|round| Plan::new(1, round)).collect();
-        assert_eq!(plans, (0..200).map(|round| Plan::new(1, round)).collect::<Vec<_>>());
-        assert_ne!(plans[0], Plan::new(2, 0));
+        let plans: Vec<Plan> = (0..300).map(|round| Plan::new(1, round, &ALL)).collect();
+        assert_eq!(plans, (0..300).map(|round| Plan::new(1, round, &ALL)).collect::<Vec<_>>());
+        assert_ne!(plans[0], Plan::new(2, 0, &ALL));
         let count = |kind: fn(&Plan) -> bool| plans.iter().filter(|plan| kind(plan)).count();
         assert!(count(|plan| plan.harm == Harm::Kill) > 60);
         assert!(count(|plan| plan.harm == Harm::KillAll) > 10);
         assert!(count(|plan| plan.harm == Harm::Stop) > 10);
         assert!(count(|plan| matches!(plan.harm, Harm::Pause(_))) > 20);
+        assert!(count(|plan| matches!(plan.harm, Harm::Split(_, length) if length >= SPLIT_MIN)) > 40);
+        for split in split::ALL {
+            assert!(plans.iter().any(|plan| matches!(plan.harm, Harm::Split(found, _) if found == split)), "{split:?}");
+        }
         assert!(count(|plan| plan.victim == Victim::Leader) > 100);
         assert!(count(|plan| plan.killed_again.is_some()) > 5);
         assert!(count(|plan| plan.compare) > 30);
         assert!(count(|plan| !plan.affinity) > 20);
+    }
+
+    #[test]
+    fn only_what_is_chosen_happens() {
+        let harms: Vec<Harm> =
+            (0..50).map(|round| Plan::new(3, round, &[HarmKind::Pauses, HarmKind::Stops]).harm).collect();
+        assert!(harms.iter().all(|harm| matches!(harm, Harm::Pause(_) | Harm::Stop)), "{harms:?}");
+        assert!(harms.contains(&Harm::Stop) && harms.iter().any(|harm| *harm != Harm::Stop), "{harms:?}");
     }
 }

@@ -1,14 +1,15 @@
 //! One round: loads run, the harm comes at its moment, others take over, the node comes back, and
 //! what the leader has is compared with what clients were told.
 
-use crate::torture::cluster::harm::{Harm, Plan, Victim};
-use crate::torture::cluster::through;
-use crate::torture::drive::{Control, Load};
+use crate::torture::cluster::harm::{Harm, Plan, SPLIT_MIN, Victim};
+use crate::torture::cluster::through::{self, Pace};
+use crate::torture::drive::{CALL_SECONDS_MAX, Control, Load, Trigger};
 use crate::torture::lane::Cut;
 use crate::torture::plan::Moment;
 use crate::torture::round::Counts;
-use ferrite_bench::cluster::{Cluster, LOOK_AFTER, PATIENCE};
+use ferrite_bench::cluster::{Cluster, Keepers, LOOK_AFTER, PATIENCE};
 use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::network::Network;
 use ferrite_bench::process::Signal;
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::session::Session;
@@ -22,6 +23,8 @@ use std::time::{Duration, Instant};
 const MOMENT_MAX: Duration = Duration::from_millis(4_000);
 /// Acknowledged calls after the harm, before a round ends: the cluster has its stride again.
 const CALLS_AFTER: u64 = 200;
+/// The last moments of a pause or a split.
+const AT_END: Duration = Duration::from_secs(3);
 
 /// What came of a round.
 #[derive(Debug)]
@@ -29,14 +32,25 @@ pub struct Outcome {
     pub victim: usize,
     pub was_leader: bool,
     pub leader_after: usize,
-    /// From the harm until calls were acknowledged again that were made after it.
+    /// From the harm until calls were acknowledged again that were made after it; while it lasted, if
+    /// it lasted.
     pub silence: Duration,
-    /// Calls acknowledged while the node was paused.
-    pub during_pause: Option<u64>,
+    /// Of a harm that lasts.
+    pub during: Option<During>,
     pub counts: Counts,
     pub not_taken: u64,
     /// From the harm until K + 1 nodes kept the data and all ran.
     pub healed: Duration,
+}
+
+/// Calls acknowledged while a node was paused, or the network split.
+#[derive(Clone, Copy, Debug)]
+pub struct During {
+    pub all: u64,
+    /// In the last moments of it, when the others have done what they do.
+    pub at_end: u64,
+    /// The longest time in which there was none.
+    pub silence: Duration,
 }
 
 impl Outcome {
@@ -48,13 +62,14 @@ impl Outcome {
             Harm::KillAll => "all nodes killed".to_string(),
             Harm::Stop => format!("node {node}, {who}, stopped"),
             Harm::Pause(length) => format!("node {node}, {who}, paused for {:.1} s", length.as_secs_f64()),
+            Harm::Split(split, length) => format!("node {node}, {who}, {split} for {:.1} s", length.as_secs_f64()),
         };
         line.push_str(&format!(
             " {plan}: {} acknowledged, {} refused, {} not taken, {} unknown",
             self.counts.acknowledged, self.counts.refused, self.not_taken, self.counts.unknown
         ));
-        if let Some(during) = self.during_pause {
-            line.push_str(&format!(", {during} acknowledged in the pause"));
+        if let Some(during) = self.during {
+            line.push_str(&format!(", {} acknowledged meanwhile, {} of them at its end", during.all, during.at_end));
         }
         if plan.killed_again.is_some() {
             line.push_str(", killed again while it came back");
@@ -74,6 +89,7 @@ pub fn run(
     cluster: &mut Cluster,
     loads: &mut [Box<dyn Load>],
     plan: &Plan,
+    pace: Pace,
     epoch: Instant,
     cut: &mut Cut,
 ) -> BenchResult<Outcome> {
@@ -83,18 +99,22 @@ pub fn run(
         Victim::Leader => before.leader,
         Victim::Other(turn) => (before.leader + 1 + turn as usize % (count - 1)) % count,
     };
-    let signal = match plan.harm {
-        Harm::Kill | Harm::KillAll => Signal::KILL,
-        Harm::Pause(_) => Signal::STOP,
-        Harm::Stop => Signal::TERM,
+    let trigger = match plan.harm {
+        Harm::Kill | Harm::KillAll => Trigger::Signal(Signal::KILL),
+        Harm::Pause(_) => Trigger::Signal(Signal::STOP),
+        Harm::Stop => Trigger::Signal(Signal::TERM),
+        Harm::Split(split, _) => {
+            let (_, trouble) = split.trouble(victim, count, &before.members);
+            Trigger::Trouble(network_of(cluster), trouble)
+        }
     };
-    let control = Arc::new(Control::of_cluster(epoch, cluster.process(victim).id(), signal));
+    let control = Arc::new(Control::of_cluster(epoch, cluster.process(victim).id(), trigger));
     let mut seeds = FastRandom::new(plan.seed);
     for load in loads.iter_mut() {
         load.begin(FastRandom::new(seeds.next_u64()));
     }
     let options = ClientOptions { affinity: plan.affinity, ..cluster.client_options() };
-    let harm = HarmDone { victim, was_leader: victim == before.leader, epoch: before.epoch };
+    let harm = HarmDone { victim, was_leader: victim == before.leader, before };
     let healed = thread::scope(|scope| {
         let running: Vec<_> = loads
             .iter_mut()
@@ -102,7 +122,7 @@ pub fn run(
                 let (control, options) = (Arc::clone(&control), &options);
                 scope.spawn(move || {
                     let mut cut = Cut::default();
-                    let result = through::drive(load.as_mut(), options, &control, &mut cut);
+                    let result = through::drive(load.as_mut(), options, pace, &control, &mut cut);
                     (result, cut)
                 })
             })
@@ -110,8 +130,10 @@ pub fn run(
         let healed = go_through(cluster, plan, &harm, &control);
         control.stop.store(true, Ordering::SeqCst);
         if healed.is_err() {
-            // Calls that a paused node has would be waited for.
+            // Calls that a paused node has, or one that is cut off, would be waited for.
             (0..count).filter(|place| cluster.is_running(*place)).for_each(|place| cluster.resume(place));
+            // The error that there is says more than another one.
+            let _ = cluster.network().map(|network| network.heal());
         }
         for thread in running {
             match thread.join() {
@@ -122,15 +144,20 @@ pub fn run(
         }
         healed
     });
-    let (silence, during_pause, harmed_at) = healed?;
+    let (silence, during, harmed_at) = healed?;
+    let timed_out = control.timed_out.load(Ordering::Relaxed);
+    if timed_out > 0 {
+        cut.finding(format!("{timed_out} calls had no answer within {CALL_SECONDS_MAX} s"));
+    }
     cluster.start_all_again()?;
-    let after = cluster.await_copies(if harm.was_leader && plan.harm == Harm::Kill { before.epoch } else { 0 })?;
+    let old = harm.was_leader && plan.harm == Harm::Kill;
+    let after = cluster.await_copies(if old { harm.before.epoch } else { 0 })?;
     Ok(Outcome {
         victim,
         was_leader: harm.was_leader,
         leader_after: after.leader,
         silence,
-        during_pause,
+        during,
         counts: Counts {
             acknowledged: control.acknowledged.load(Ordering::Relaxed),
             refused: control.refused.load(Ordering::Relaxed),
@@ -144,22 +171,26 @@ pub fn run(
 struct HarmDone {
     victim: usize,
     was_leader: bool,
-    /// Of the configuration before it.
-    epoch: u64,
+    before: Keepers,
+}
+
+/// The network of a cluster that is to be split.
+fn network_of(cluster: &Cluster) -> Arc<Network> {
+    Arc::clone(cluster.network().expect("splits are planned for a cluster with a network"))
 }
 
 /// The harm at its moment, and until calls are acknowledged as before. Returns how long they were
-/// not, how many were in a pause, and when the harm came.
+/// not, how many were while the harm lasted, and when it came.
 fn go_through(
     cluster: &mut Cluster,
     plan: &Plan,
     harm: &HarmDone,
     control: &Control,
-) -> BenchResult<(Duration, Option<u64>, Instant)> {
+) -> BenchResult<(Duration, Option<During>, Instant)> {
     await_moment(cluster, plan, control)?;
     control.kill();
     let harmed_at = Instant::now();
-    let mut during_pause = None;
+    let mut during = None;
     match plan.harm {
         Harm::Kill => cluster.await_kill(harm.victim)?,
         Harm::KillAll => {
@@ -173,17 +204,34 @@ fn go_through(
         }
         Harm::Stop => cluster.stop_told(harm.victim)?,
         Harm::Pause(length) => {
-            let acknowledged = control.acknowledged.load(Ordering::Relaxed);
-            thread::sleep(length);
-            during_pause = Some(control.acknowledged.load(Ordering::Relaxed) - acknowledged);
+            during = Some(watch(length, control));
             cluster.resume(harm.victim);
+        }
+        Harm::Split(split, length) => {
+            let network = network_of(cluster);
+            let (side, trouble) = split.trouble(harm.victim, cluster.count(), &harm.before.members);
+            // Who was to do it at its moment has told nobody whether that was possible.
+            network.trouble(&trouble)?;
+            let counted = watch(length, control);
+            during = Some(counted);
+            network.heal()?;
+            let is_long = length >= SPLIT_MIN;
+            if is_long && split.is_served(&side, &harm.before.members) && counted.at_end == 0 {
+                return Err(BenchError::Wrong(vec![format!(
+                    "node {} was {split} for {:.1} s, and no call was acknowledged in the last {:.0} s of it",
+                    harm.victim + 1,
+                    length.as_secs_f64(),
+                    AT_END.as_secs_f64()
+                )]));
+            }
         }
     }
     // What is acknowledged now may be answers of a leader that is no more.
-    if harm.was_leader && plan.harm != Harm::KillAll {
-        cluster.await_keepers("another node leads", |keepers| keepers.epoch > harm.epoch)?;
+    if harm.was_leader && plan.harm.deposes(harm.victim, cluster.count(), &harm.before.members) {
+        cluster.await_keepers("another node leads", |keepers| keepers.epoch > harm.before.epoch)?;
     }
-    let silence = await_calls(cluster, control, harmed_at)?;
+    let again = await_calls(cluster, control, harmed_at)?;
+    let silence = during.map_or(again, |during| during.silence);
     if plan.returns_under_load && matches!(plan.harm, Harm::Kill | Harm::Stop) {
         if let Some(after) = plan.killed_again {
             cluster.launch_and_kill(harm.victim, after)?;
@@ -192,7 +240,28 @@ fn go_through(
         cluster.await_copies(0)?;
         await_calls(cluster, control, harmed_at)?;
     }
-    Ok((silence, during_pause, harmed_at))
+    Ok((silence, during, harmed_at))
+}
+
+/// Watches for so long.
+fn watch(length: Duration, control: &Control) -> During {
+    let acknowledged = || control.acknowledged.load(Ordering::Relaxed);
+    let (before, began) = (acknowledged(), Instant::now());
+    let (mut last, mut since, mut silence) = (before, began, Duration::ZERO);
+    let mut until = |end: Duration| {
+        while began.elapsed() < end {
+            thread::sleep(LOOK_AFTER);
+            let (now, count) = (Instant::now(), acknowledged());
+            silence = silence.max(now - since);
+            if count != last {
+                (last, since) = (count, now);
+            }
+        }
+        last
+    };
+    let at_end = until(length.saturating_sub(AT_END));
+    let after = until(length);
+    During { all: after - before, at_end: after - at_end, silence }
 }
 
 fn await_moment(cluster: &mut Cluster, plan: &Plan, control: &Control) -> BenchResult<()> {
