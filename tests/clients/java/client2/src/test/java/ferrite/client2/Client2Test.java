@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Scenario;
 import ferrite.support.Server;
+import ferrite.support.Wait;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
@@ -58,9 +59,9 @@ class Client2Test extends Scenario {
     }
 
     @Test
-    void theTopologyArrives() {
+    void theTopologyArrives() throws Exception {
         assertTrue(client.waitForTopology(10, TimeUnit.SECONDS));
-        assertEquals(1, client.connectedHosts().size());
+        Wait.until("a connection to each host", () -> client.connectedHosts().size() == Server.NODES);
     }
 
     @Test

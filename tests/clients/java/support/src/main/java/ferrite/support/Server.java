@@ -26,10 +26,13 @@ public final class Server implements AutoCloseable {
     public static final String CONTESTANTS =
             "Edwina Burnam,Tabatha Gehling,Kelly Clauss,Jessie Alloway,Alana Bregman,Jessie Eichman";
 
+    /** As many nodes as FERRITE_BINARY starts behind one server (tests/cluster/ferrite). */
+    public static final int NODES = Integer.parseInt(System.getenv().getOrDefault("FERRITE_CLUSTER_NODES", "1"));
+
     private static final Pattern READY =
             Pattern.compile("ferrite ready on ([0-9.]+):(\\d+) \\((\\d+) partitions?, durability ([^)]+)\\)");
-    private static final long START_SECONDS_MAX = 30;
-    private static final long STOP_SECONDS_MAX = 30;
+    private static final long START_SECONDS_MAX = 120;
+    private static final long STOP_SECONDS_MAX = 120;
 
     private final Path directory;
     private final int partitions;
