@@ -53,7 +53,7 @@ start_server() {
 build_rust() {
   require_rust
   local profile=release
-  case "${FERRITE_BINARY:-}" in */debug/*) profile=dev ;; esac
+  case "${FERRITE_CLUSTER_BINARY:-${FERRITE_BINARY:-}}" in */debug/*) profile=dev ;; esac
   cargo build --quiet --locked --profile "$profile" -p "$1"
   program="${CARGO_TARGET_DIR:-target}/${profile/dev/debug}/$1"
 }
