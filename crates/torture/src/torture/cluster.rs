@@ -9,9 +9,9 @@
 //!
 //! What is promised, and so checked: what was acknowledged is there, whoever leads; what was
 //! refused is not; what is unknown is there or not, whole. No read shows anything older than what
-//! was acknowledged before it began, also not by a leader that was paused or cut off for longer than
-//! every time limit, and is asked all the time. After a check another copy leads, and has exactly
-//! the same.
+//! was acknowledged before it began, also not by a leader that was paused or cut off for longer
+//! than every time limit, and is asked all the time. After a check another copy leads, and has
+//! exactly the same.
 
 pub mod harm;
 pub mod round;
