@@ -212,6 +212,11 @@ impl Calls {
         self.outstanding
     }
 
+    /// Those for certain nodes.
+    pub fn outstanding_at_nodes(&self) -> usize {
+        self.outstanding_at
+    }
+
     /// All calls whose end has not been taken.
     pub fn all_outstanding(&self) -> usize {
         self.outstanding + self.outstanding_at
