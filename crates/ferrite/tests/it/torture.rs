@@ -1,8 +1,8 @@
 //! Short runs of `ferrite bench torture`, from fixed seeds: SIGKILL at any moment under load and
 //! schema changes, and while recovering; no acknowledged call is lost but where the durability says
 //! so, none is there twice, and what was not acknowledged is there wholly or not at all. The same
-//! for a cluster, one of whose nodes stands still or does not reach the others for longer than every
-//! time limit, and is read from meanwhile.
+//! for a cluster, one of whose nodes stands still or does not reach the others for longer than
+//! leases and elections take, and is read from meanwhile.
 
 use std::process::{Command, Output};
 

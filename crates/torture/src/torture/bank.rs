@@ -1,8 +1,11 @@
 //! A bank under torture: transfers within a branch (one partition) and between branches (several)
 //! keep the sum of all accounts and leave a row each, so that every account can be recomputed from
 //! the rows that are there.
+//!
+//! Reads see all partitions at one moment: the sum, or how many transfers there are, which are at
+//! least those that were acknowledged before. In a cluster half of them ask a certain node.
 
-use crate::torture::drive::{Calls, Ended, Fate, Load};
+use crate::torture::drive::{Calls, Ended, Fate, Load, WAITING_AT_NODE_MAX};
 use crate::torture::lane::Cut;
 use ferrite_bench::error::{BenchError, BenchResult};
 use ferrite_bench::random::FastRandom;
@@ -10,6 +13,7 @@ use ferrite_bench::session::Session;
 use ferrite_client::Prepared;
 use ferrite_value::OwnedValue;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
 
 const DDL: &str = "
 CREATE TABLE torture_account (
@@ -51,6 +55,7 @@ AS BEGIN
   RETURN transfer;
 END;
 CREATE PROCEDURE torture_sum AS SELECT SUM(balance) FROM torture_account;
+CREATE PROCEDURE torture_transfers AS SELECT COUNT(*) FROM torture_transfer;
 ";
 
 const BRANCHES: u32 = 12;
@@ -59,7 +64,7 @@ const BALANCE_FIRST: i64 = 1_000;
 const SUM: i64 = BRANCHES as i64 * ACCOUNTS_PER_BRANCH as i64 * BALANCE_FIRST;
 /// Amounts below this; some are more than the account has.
 const AMOUNT_MAX: u32 = 400;
-/// Of a hundred calls this many add up all accounts, and of a hundred transfers this many go to
+/// Of a hundred calls this many read, and of a hundred transfers this many go to
 /// another branch.
 const READS_PERCENT: u32 = 3;
 const ACROSS_PERCENT: u32 = 40;
@@ -80,6 +85,7 @@ pub struct Bank {
     within: Prepared,
     across: Prepared,
     sum: Prepared,
+    count: Prepared,
     random: FastRandom,
     /// Balances before all transfers that are kept.
     balances: BTreeMap<Account, i64>,
@@ -88,12 +94,18 @@ pub struct Bank {
     /// Those of this round: what was sent when, and when it was acknowledged.
     made: HashMap<i64, (Transfer, u64, Option<u64>)>,
     refused: HashMap<i64, Transfer>,
+    /// Transfers that whoever reads from now on must see: those of this round that are acknowledged,
+    /// or were counted, and those before it.
+    floor: i64,
+    acknowledged: i64,
     next_id: i64,
     calls_left: u32,
 }
 
-/// The token of a read. Transfers have their ids.
+/// The token of a sum. Transfers have their ids.
 const READ: u64 = 0;
+/// In the token of a count, whose other bits are the floor when it was sent.
+const IS_COUNT: u64 = 1 << 63;
 
 impl Bank {
     pub fn new(session: &Session) -> BenchResult<Bank> {
@@ -110,11 +122,14 @@ impl Bank {
             within: prepared("torture_within"),
             across: prepared("torture_across"),
             sum: prepared("torture_sum"),
+            count: prepared("torture_transfers"),
             random: FastRandom::new(0),
             balances,
             kept: HashMap::new(),
             made: HashMap::new(),
             refused: HashMap::new(),
+            floor: 0,
+            acknowledged: 0,
             next_id: 0,
             calls_left: 0,
         })
@@ -129,6 +144,52 @@ impl Bank {
     }
 }
 
+impl Bank {
+    fn read(&mut self, calls: &mut Calls) {
+        let nodes = calls.nodes() as u32;
+        let asks = nodes > 0 && self.random.below(2) == 0 && calls.outstanding_at_nodes() < WAITING_AT_NODE_MAX;
+        let node = asks.then(|| self.random.below(nodes) as usize);
+        if self.random.below(2) == 0 {
+            calls.call_at(node, &self.sum, (), READ);
+        } else {
+            calls.call_at(node, &self.count, (), IS_COUNT | self.floor as u64);
+        }
+    }
+
+    fn read_ended(&mut self, ended: Ended, cut: &mut Cut) {
+        let asked = ended.node.map_or_else(String::new, |node| format!(" at node {}", node + 1));
+        let found = match ended.fate {
+            Fate::Acknowledged(response) => response.scalar(),
+            Fate::Refused(text) => return cut.finding(format!("bank: a read{asked} was refused: {text}")),
+            Fate::NotSent | Fate::Unknown => return,
+        };
+        if ended.token == READ {
+            if found != Some(SUM) {
+                cut.finding(format!("bank: all accounts together had {found:?}{asked}, not {SUM}"));
+            }
+            return;
+        }
+        let (floor, all) = ((ended.token & !IS_COUNT) as i64, (self.kept.len() + self.made.len()) as i64);
+        match counted(floor, all, found) {
+            Ok(count) => self.floor = self.floor.max(count),
+            Err(what) => cut.finding(format!("bank: {what}{asked}")),
+        }
+    }
+}
+
+/// Judges a count of transfers of which `floor` were known when it was asked for, and of which no
+/// more than `all` were made. What it has seen, later ones must see.
+fn counted(floor: i64, all: i64, found: Option<i64>) -> Result<i64, String> {
+    let found = found.ok_or_else(|| "there is no count of transfers".to_string())?;
+    if found < floor {
+        return Err(format!("{floor} transfers were known, and {found} are counted later"));
+    }
+    if found > all {
+        return Err(format!("{found} transfers are counted, and {all} at most were made"));
+    }
+    Ok(found)
+}
+
 impl Load for Bank {
     fn name(&self) -> &'static str {
         "bank"
@@ -141,6 +202,12 @@ impl Load for Bank {
     fn begin(&mut self, random: FastRandom) {
         self.random = random;
         self.calls_left = CALLS_MAX;
+        self.acknowledged = self.kept.len() as i64;
+        self.floor = self.acknowledged;
+    }
+
+    fn asks_each_node(&self) -> bool {
+        true
     }
 
     fn call(&mut self, calls: &mut Calls) -> bool {
@@ -148,8 +215,8 @@ impl Load for Bank {
             return false;
         }
         self.calls_left -= 1;
-        if self.random.below(100) < READS_PERCENT {
-            calls.call(&self.sum, (), READ);
+        if self.random.below(100) < READS_PERCENT || calls.control().only_reads.load(Ordering::Relaxed) {
+            self.read(calls);
             return true;
         }
         self.next_id += 1;
@@ -169,16 +236,8 @@ impl Load for Bank {
     }
 
     fn ended(&mut self, ended: Ended, cut: &mut Cut) {
-        if ended.token == READ {
-            match ended.fate {
-                Fate::Acknowledged(response) if response.scalar() == Some(SUM) => {}
-                Fate::Acknowledged(response) => {
-                    cut.finding(format!("bank: all accounts together had {:?}, not {SUM}", response.scalar()));
-                }
-                Fate::Refused(text) => cut.finding(format!("bank: adding up was refused: {text}")),
-                Fate::NotSent | Fate::Unknown => {}
-            }
-            return;
+        if ended.token == READ || ended.token & IS_COUNT != 0 {
+            return self.read_ended(ended, cut);
         }
         let id = ended.token as i64;
         match ended.fate {
@@ -187,6 +246,8 @@ impl Load for Bank {
                     cut.finding(format!("bank: transfer {id} was answered {:?}", response.scalar()));
                 }
                 self.made.get_mut(&id).expect("a transfer was made").2 = Some(ended.at);
+                self.acknowledged += 1;
+                self.floor = self.floor.max(self.acknowledged);
             }
             Fate::Refused(text) => {
                 if !text.contains("not enough") {
@@ -305,4 +366,16 @@ pub fn numbers(session: &Session, sql: &str) -> BenchResult<Vec<Vec<i64>>> {
         other => Err(BenchError::Server(format!("not a number: {other:?} from {sql}"))),
     };
     session.query(sql)?.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_has_what_was_known_before_and_nothing_that_was_not_made() {
+        for (found, is_right) in [(Some(4), false), (Some(5), true), (Some(7), true), (Some(8), false), (None, false)] {
+            assert_eq!(counted(5, 7, found).is_ok(), is_right, "{found:?}");
+        }
+    }
 }

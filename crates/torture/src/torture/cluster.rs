@@ -9,9 +9,9 @@
 //!
 //! What is promised, and so checked: what was acknowledged is there, whoever leads; what was
 //! refused is not; what is unknown is there or not, whole. No read shows anything older than what
-//! was acknowledged before it began, also not by a leader that was paused or cut off for longer than
-//! every time limit, and is asked all the time. After a check another copy leads, and has exactly
-//! the same.
+//! was acknowledged before it began, also not by a leader that was paused or cut off for longer
+//! than every time limit, and is asked all the time. After a check another copy leads, and has
+//! exactly the same.
 
 pub mod harm;
 pub mod round;
@@ -43,6 +43,7 @@ use through::Pace;
 /// Runs the rounds asked for. The error names what was found, and where the directories are kept
 /// then.
 pub fn run_cluster(environment: &Environment, options: &TortureOptions, nodes: u32) -> BenchResult<()> {
+    let network = options.harms.contains(&HarmKind::Splits).then(|| Network::new(nodes as usize)).transpose()?;
     let place = DatabaseDirectory::new(options)?;
     let mut journal = Journal::new(options)?;
     let seed = seed_or_random(options.seed);
@@ -53,7 +54,7 @@ pub fn run_cluster(environment: &Environment, options: &TortureOptions, nodes: u
         options.durability,
         if options.power_loss { "kills are power losses" } else { "kills of processes" }
     ))?;
-    let result = all_rounds(environment, options, nodes, seed, &place, &mut journal);
+    let result = all_rounds(environment, options, nodes, network.map(Arc::new), seed, &place, &mut journal);
     match result {
         Ok(run) => {
             keep(options.json.as_deref(), "torture", &run.report(options, nodes, seed))?;
@@ -117,11 +118,11 @@ fn all_rounds(
     environment: &Environment,
     options: &TortureOptions,
     nodes: u32,
+    network: Option<Arc<Network>>,
     seed: u64,
     place: &DatabaseDirectory,
     journal: &mut Journal,
 ) -> BenchResult<Run> {
-    let network = options.harms.contains(&HarmKind::Splits).then(|| Network::new(nodes as usize)).transpose()?;
     // So small that the leader takes snapshots by itself in most rounds, and cuts the log: a node
     // that comes back may find what it missed gone, and gets everything.
     let own = ["--snapshot-log", "8", "--snapshot-interval", "2"].map(Into::into);
@@ -133,7 +134,7 @@ fn all_rounds(
         durability: Some(options.durability.clone()),
         partitions: Some(options.partitions as usize),
         power_loss: options.power_loss.then_some(seed),
-        network: network.map(Arc::new),
+        network,
         options: own.into_iter().chain(options.server_options.iter().map(Into::into)).collect(),
     })?;
     let session = Session::to_cluster(cluster.client_options())?;

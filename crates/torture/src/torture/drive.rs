@@ -89,6 +89,10 @@ pub struct Control {
     trigger: Trigger,
     /// The server is one of a cluster: calls go on without it.
     pub has_others: bool,
+    /// A node of which only reads ask.
+    pub only_read_from: Option<usize>,
+    /// For now nothing is written.
+    pub only_reads: AtomicBool,
 }
 
 /// What the trigger does.
@@ -121,6 +125,8 @@ impl Control {
             killed_at: AtomicU64::new(0),
             trigger: Trigger::Signal(Signal::KILL),
             has_others: false,
+            only_read_from: None,
+            only_reads: AtomicBool::new(false),
         }
     }
 
@@ -204,6 +210,11 @@ impl Calls {
     /// Calls whose end has not been taken, but for those for certain nodes.
     pub fn outstanding(&self) -> usize {
         self.outstanding
+    }
+
+    /// Those for certain nodes.
+    pub fn outstanding_at_nodes(&self) -> usize {
+        self.outstanding_at
     }
 
     /// All calls whose end has not been taken.

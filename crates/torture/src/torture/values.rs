@@ -14,6 +14,7 @@ use ferrite_client::{OwnedTable, Prepared};
 use ferrite_value::OwnedValue;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 const DDL: &str = "
 CREATE TABLE torture_value (id BIGINT NOT NULL, version BIGINT NOT NULL, content VARBINARY(1048576) NOT NULL, PRIMARY KEY (id));
@@ -183,13 +184,13 @@ fn version_in(key: usize, table: &OwnedTable) -> Result<Option<i64>, String> {
 
 impl Values {
     /// A certain node to be asked, or none.
-    fn node(&mut self, calls: &Calls) -> Option<usize> {
+    fn node(&mut self, calls: &Calls, but: Option<usize>) -> Option<usize> {
         self.waiting_at.resize(calls.nodes(), 0);
         if calls.nodes() == 0 || self.random.below(100) >= AT_NODE_PERCENT {
             return None;
         }
         let node = self.random.below(calls.nodes() as u32) as usize;
-        (self.waiting_at[node] < WAITING_AT_NODE_MAX).then(|| {
+        (self.waiting_at[node] < WAITING_AT_NODE_MAX && but != Some(node)).then(|| {
             self.waiting_at[node] += 1;
             node
         })
@@ -205,7 +206,7 @@ impl Values {
         let several = self.random.below(100) < SEVERAL_PERCENT;
         let count = if several { 2 + self.random.below(SEVERAL_KEYS - 1) as usize } else { 1 };
         let keys = first..(first + count).min(KEYS as usize);
-        let (token, node) = ((self.reads.len() as u64) << 1 | IS_READ, self.node(calls));
+        let (token, node) = ((self.reads.len() as u64) << 1 | IS_READ, self.node(calls, None));
         if keys.len() == 1 {
             calls.call_at(node, &self.get, (first as i64,), token);
         } else {
@@ -263,12 +264,13 @@ impl Load for Values {
             return false;
         }
         self.calls_left -= 1;
-        if self.random.below(100) < READS_PERCENT {
+        if self.random.below(100) < READS_PERCENT || calls.control().only_reads.load(Ordering::Relaxed) {
             self.read(calls);
             return true;
         }
         let Some(key) = self.idle_key() else { return true };
-        let (token, node) = ((key as u64) << 1, self.node(calls));
+        let token = (key as u64) << 1;
+        let node = self.node(calls, calls.control().only_read_from);
         let (after, sent) = if self.random.below(100) < DELETES_PERCENT {
             (None, calls.call_at(node, &self.remove, (key as i64,), token))
         } else {

@@ -69,6 +69,10 @@ pub struct Plan {
     pub killed_again: Option<Duration>,
     /// Calls go to the leader; else to all nodes in turn, which pass them on.
     pub affinity: bool,
+    /// A leader that is to stand still, or to be cut off, is only read from, from a moment before
+    /// that on: a read waits for the commit of what was executed before it, so that a leader that
+    /// cannot commit shows nothing stale to whoever writes, too.
+    pub looks: bool,
     /// Afterwards another copy is compared with the leader's.
     pub compare: bool,
     /// For the loads.
@@ -115,7 +119,11 @@ impl Plan {
             .then(|| Duration::from_millis(10) + after(&mut random, 900));
         let affinity = random.below(4) != 0;
         let compare = random.below(3) == 0;
-        Plan { harm, victim, moment, returns_under_load, killed_again, affinity, compare, seed: random.next_u64() }
+        let lasts = matches!(harm, Harm::Pause(_) | Harm::Split(..));
+        let looks = lasts && victim == Victim::Leader && random.below(2) == 0;
+        let moment = if looks { Moment::Time(after(&mut random, 1_500)) } else { moment };
+        let seed = random.next_u64();
+        Plan { harm, victim, moment, returns_under_load, killed_again, affinity, looks, compare, seed }
     }
 }
 
@@ -133,6 +141,9 @@ impl fmt::Display for Plan {
             }
             Moment::Burst(_) | Moment::Stop(_) => unreachable!("not planned here"),
         }?;
+        if self.looks {
+            f.write_str(", only read from")?;
+        }
         if !self.affinity {
             f.write_str(", calls to all nodes in turn")?;
         }
@@ -166,6 +177,7 @@ mod tests {
         }
         assert!(count(|plan| plan.victim == Victim::Leader) > 100);
         assert!(count(|plan| plan.killed_again.is_some()) > 5);
+        assert!(count(|plan| plan.looks) > 20);
         assert!(count(|plan| plan.compare) > 30);
         assert!(count(|plan| !plan.affinity) > 20);
     }

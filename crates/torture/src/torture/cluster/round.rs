@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const MOMENT_MAX: Duration = Duration::from_millis(4_000);
 /// Acknowledged calls after the harm, before a round ends: the cluster has its stride again.
 const CALLS_AFTER: u64 = 200;
+/// For so long before the harm nothing is written, where the victim is only read from.
+const LOOKS: Duration = Duration::from_millis(400);
 /// The last moments of a pause or a split.
 const AT_END: Duration = Duration::from_secs(3);
 
@@ -32,8 +34,8 @@ pub struct Outcome {
     pub victim: usize,
     pub was_leader: bool,
     pub leader_after: usize,
-    /// From the harm until calls were acknowledged again that were made after it; while it lasted, if
-    /// it lasted.
+    /// From the harm until calls were acknowledged again that were made after it; the longest while
+    /// it lasted, if it lasted.
     pub silence: Duration,
     /// Of a harm that lasts.
     pub during: Option<During>,
@@ -108,7 +110,9 @@ pub fn run(
             Trigger::Trouble(network_of(cluster), trouble)
         }
     };
-    let control = Arc::new(Control::of_cluster(epoch, cluster.process(victim).id(), trigger));
+    let mut control = Control::of_cluster(epoch, cluster.process(victim).id(), trigger);
+    control.only_read_from = plan.looks.then_some(victim);
+    let control = Arc::new(control);
     let mut seeds = FastRandom::new(plan.seed);
     for load in loads.iter_mut() {
         load.begin(FastRandom::new(seeds.next_u64()));
@@ -188,8 +192,14 @@ fn go_through(
     control: &Control,
 ) -> BenchResult<(Duration, Option<During>, Instant)> {
     await_moment(cluster, plan, control)?;
+    if plan.looks {
+        // What is under way ends: whatever the victim has executed is committed then.
+        control.only_reads.store(true, Ordering::Relaxed);
+        thread::sleep(LOOKS);
+    }
     control.kill();
     let harmed_at = Instant::now();
+    control.only_reads.store(false, Ordering::Relaxed);
     let mut during = None;
     match plan.harm {
         Harm::Kill => cluster.await_kill(harm.victim)?,

@@ -57,7 +57,9 @@ pub fn drive(
         Client::connect(ClientOptions { addresses: vec![address.clone()], outstanding_max, ..options.clone() })
     };
     let nodes = if load.asks_each_node() { options.addresses.iter().map(to_node).collect() } else { Ok(Vec::new()) };
-    let (client, nodes) = match (Client::connect(options.clone()), nodes) {
+    let mut options = options.clone();
+    control.only_read_from.map(|node| options.addresses.remove(node));
+    let (client, nodes) = match (Client::connect(options), nodes) {
         (Ok(client), Ok(nodes)) => (client, nodes),
         _ if control.was_killed() => return Ok(()),
         (Err(error), _) | (_, Err(error)) => return Err(error).doing("connecting to a cluster that is ready"),
@@ -76,7 +78,8 @@ pub fn drive(
         counted_at = now;
         let limit = if control.was_killed() && outstanding_max > 1 { 2 * outstanding_max } else { outstanding_max };
         while more && allowance >= 1.0 && calls.outstanding() < limit {
-            if in_vain && tried_at.elapsed() < LOOK_AFTER {
+            let waits = control.only_reads.load(Ordering::Relaxed) && !load.asks_each_node();
+            if waits || in_vain && tried_at.elapsed() < LOOK_AFTER {
                 break;
             }
             tried_at = Instant::now();
