@@ -322,7 +322,7 @@ export class Client extends EventEmitter<ClientEvents> {
     this.outstandingCount += 1
     if (this.outstandingCount >= this.settings.maxOutstanding && !this.full) {
       this.full = true
-      this.emit('backpressure', true)
+      this.tell('backpressure', true)
     }
   }
 
@@ -355,7 +355,7 @@ export class Client extends EventEmitter<ClientEvents> {
         counts[what] += 1
         if (latencyUs !== undefined) counts.latency.record(latencyUs)
       }
-      if (what === 'late') this.emit('late', procedure)
+      if (what === 'late') this.tell('late', procedure)
     },
   }
 
@@ -371,7 +371,7 @@ export class Client extends EventEmitter<ClientEvents> {
     }
     if (this.full && this.outstandingCount < this.settings.maxOutstanding && this.queued === 0) {
       this.full = false
-      this.emit('backpressure', false)
+      this.tell('backpressure', false)
     }
     if (this.drained && this.outstanding === 0) this.drained()
   }
@@ -430,12 +430,12 @@ export class Client extends EventEmitter<ClientEvents> {
       node.hostId = login.hostId
       node.attempts = 0
       this.regroup()
-      this.emit('connect', node.address)
+      this.tell('connect', node.address)
       this.pump()
       if (this.settings.affinity || this.settings.discover) this.subscribe(connection)
     } catch (error) {
       const reason = error instanceof ConnectError ? error : new ConnectError((error as Error).message, '08001', node.address)
-      if (this.listenerCount('connect-failed') > 0) this.emit('connect-failed', reason)
+      if (this.listenerCount('connect-failed') > 0) this.tell('connect-failed', reason)
       if (!reason.permanent) this.again(node)
       throw reason
     }
@@ -487,7 +487,7 @@ export class Client extends EventEmitter<ClientEvents> {
       if (this.live.length === 0) this.drained?.()
       return
     }
-    this.emit('disconnect', node.address, reason)
+    this.tell('disconnect', node.address, reason)
     node.reconnects += 1
     this.again(node)
   }
@@ -508,6 +508,18 @@ export class Client extends EventEmitter<ClientEvents> {
     for (const connection of this.live) {
       const host = connection.login!.hostId
       this.byHost.set(host, [...(this.byHost.get(host) ?? []), connection])
+    }
+  }
+
+  /** What a listener throws is thrown where nothing of the driver's is under way. */
+  private tell<Event extends keyof ClientEvents>(event: Event, ...told: ClientEvents[Event]): void {
+    const emit = this.emit as (event: Event, ...told: ClientEvents[Event]) => boolean
+    try {
+      emit.call(this, event, ...told)
+    } catch (error) {
+      process.nextTick(() => {
+        throw error
+      })
     }
   }
 
@@ -545,8 +557,13 @@ export class Client extends EventEmitter<ClientEvents> {
   }
 
   private learn(by: Connection, kind: 'topology' | 'procedures', response: Response): void {
-    if (kind === 'procedures') return this.topology.learnProcedures(response.tables)
-    if (this.topology.learnTopology(response.tables)) this.emit('topology')
+    try {
+      if (kind === 'procedures') return this.topology.learnProcedures(response.tables)
+      if (this.topology.learnTopology(response.tables)) this.tell('topology')
+    } catch {
+      // Of another shape: calls go where they went before. It is no reason to lose a connection.
+      return
+    }
     if (this.settings.discover && [...this.topology.hosts].some((host) => !this.byHost.has(host))) {
       this.ask(by, '@SystemInformation', ['OVERVIEW'], (overview) => this.discover(overview.tables[0]))
     }

@@ -226,3 +226,33 @@ test('what was never written goes to another node', async (context) => {
   for (const call of calls) assert.equal((await call).scalar(), 0)
   assert.equal(cluster.calls().length, 5, 'each was sent once')
 })
+
+test('neither a push of another shape nor a listener that throws ends a connection', async (context) => {
+  const setting = await settled(context, 2)
+  const { cluster, client } = setting
+  const before = cluster.logins
+  // Of a type that the driver does not know.
+  const strange = table([['X', 99]], [[1]])
+  cluster.tells(strange, strange)
+  cluster.pushesBeforeNextAnswer(0)
+  assert.equal(await setting.reached(0), 0)
+  cluster.tells()
+  const thrown: string[] = []
+  // The test runner listens, too.
+  const others = process.listeners('uncaughtException')
+  process.removeAllListeners('uncaughtException')
+  process.on('uncaughtException', (error: Error) => void thrown.push(error.message))
+  context.after(() => {
+    process.removeAllListeners('uncaughtException')
+    others.forEach((other) => process.on('uncaughtException', other))
+  })
+  client.on('topology', () => {
+    throw new Error('of the application')
+  })
+  cluster.believes(0, [1, 1, 1, 1], 1)
+  cluster.pushesBeforeNextAnswer(0)
+  assert.equal(await setting.reached(0), 0)
+  assert.equal(await setting.reached(0), 1, 'the push was heard')
+  await until('the error', () => thrown.length > 0)
+  assert.deepEqual([thrown[0], cluster.logins, setting.connected()], ['of the application', before, 2])
+})

@@ -30,7 +30,7 @@ interface Node {
 export class FakeCluster {
   private readonly nodes: Node[] = []
   private got: { host: number; procedure: string }[] = []
-  private told: Buffer | null = null
+  private told: Buffer[] = []
   logins = 0
 
   /**
@@ -79,9 +79,9 @@ export class FakeCluster {
   belongsToAnother(host: number): void {
     this.nodes[host]!.clusterStart = 3n
   }
-  /** Says this table instead of who leads. */
-  tells(table: Buffer): void {
-    this.told = table
+  /** Says these tables instead of who leads. */
+  tells(...tables: Buffer[]): void {
+    this.told = tables
   }
   /** From now on this node believes that. */
   believes(host: number, view: number[], coordinator: number): void {
@@ -159,7 +159,7 @@ export class FakeCluster {
       case '@Ping':
         return response(handle, 1, null)
       case '@Statistics':
-        return this.told ? response(handle, 1, null, this.told) : this.topology(node, handle)
+        return this.says(node, handle)
       case '@SystemCatalog':
         return response(handle, 1, null, procedures())
       case '@SystemInformation':
@@ -179,10 +179,14 @@ export class FakeCluster {
         )
     }
     const out: Buffer[] = []
-    for (; node.pushes > 0; node.pushes--) out.push(this.topology(node, 2n ** 63n - 2n))
+    for (; node.pushes > 0; node.pushes--) out.push(this.says(node, 2n ** 63n - 2n))
     if (node.manner === 'serves') out.push(response(handle, 1, null, table([['', 5]], [[node.id]])))
     if (node.manner === 'refuses') out.push(response(handle, -5, 'this node is not the leader: host 1 is'))
     return Buffer.concat(out)
+  }
+
+  private says(node: Node, handle: bigint): Buffer {
+    return this.told.length > 0 ? response(handle, 1, null, ...this.told) : this.topology(node, handle)
   }
 
   private topology(node: Node, handle: bigint): Buffer {

@@ -173,8 +173,8 @@ impl Client {
     }
 
     /// Calls a procedure; `callback` runs in the client's thread when it has ended, and must not
-    /// block. An error returned here means that the call was not made and the callback will not
-    /// run.
+    /// block. If it panics, other calls go on. An error returned here means that the call was not
+    /// made and the callback will not run.
     pub fn call_with_callback(
         &self,
         procedure: &Prepared,

@@ -136,7 +136,7 @@ impl Default for ClientOptions {
             outstanding_max: 3_000,
             when_full: WhenFull::default(),
             call_timeout: Duration::from_secs(120),
-            connection_timeout: Duration::from_secs(120),
+            connection_timeout: Duration::from_secs(30),
             reconnect_pause: Duration::from_millis(50),
             reconnect_pause_max: Duration::from_secs(5),
         }

@@ -2,6 +2,7 @@
 
 use crate::error::ClientError;
 use ferrite_wire::OwnedResponse;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
@@ -15,11 +16,13 @@ pub(crate) enum Recipient {
 }
 
 impl Recipient {
+    /// Others' calls end on this thread, too: a callback or a waker that panics ends nothing but
+    /// itself. The panic hook has printed its message.
     pub(crate) fn complete(self, result: CallResult) {
-        match self {
+        let _ = catch_unwind(AssertUnwindSafe(|| match self {
             Recipient::Slot(slot) => slot.fill(result),
             Recipient::Callback(callback) => callback(result),
-        }
+        }));
     }
 }
 

@@ -67,6 +67,28 @@ fn calls_in_three_ways() {
 }
 
 #[test]
+fn a_callback_that_panics_ends_nothing_but_itself() {
+    let address = serve(echo);
+    let client = Client::connect(options(&[&address])).unwrap();
+    let procedure = Prepared::new("p").unwrap();
+    let (sender, receiver) = channel();
+    for _ in 0..3 {
+        client.call_with_callback(&procedure, (), |_| panic!("of the application")).unwrap();
+        let sender = sender.clone();
+        client.call_with_callback(&procedure, (), move |result| sender.send(result.is_ok()).unwrap()).unwrap();
+    }
+    assert_eq!(receiver.iter().take(3).collect::<Vec<_>>(), [true; 3]);
+    assert_eq!(client.call_blocking("p", ()).unwrap().scalar(), Some(6));
+    client.drain();
+    assert_eq!(client.statistics().outstanding, 0);
+}
+
+#[test]
+fn a_silent_server_is_given_up_as_soon_as_by_the_other_drivers() {
+    assert_eq!(ClientOptions::default().connection_timeout, Duration::from_secs(30));
+}
+
+#[test]
 fn many_calls_share_a_write() {
     let address = serve(echo);
     let client = Client::connect(options(&[&address])).unwrap();
