@@ -9,6 +9,29 @@ pub const FRAME_BYTES_MAX: usize = 52_428_800;
 pub const PEER_MESSAGE_BYTES_MAX: usize = 2_148_532_224;
 /// Bytes that wait to be sent to a node of the cluster, on one lane.
 pub const PEER_OUTBOX_BYTES_MAX: usize = 67_108_864;
+/// Bytes of one message on the lane of control.
+pub const PEER_CONTROL_BYTES_MAX: usize = 1_048_576;
+/// Nodes that a cluster ever had, retired ones among them.
+pub const CLUSTER_NODES_MAX: usize = 1_024;
+/// Nodes that a cluster is founded with: each tells all others what it was told.
+pub const CLUSTER_FOUNDERS_MAX: usize = 48;
+/// Groups of a cluster.
+pub const CLUSTER_GROUPS_MAX: usize = 256;
+/// Members of a group: one more than it is to have, while one is exchanged for another.
+pub const CLUSTER_MEMBERS_MAX: usize = 8;
+/// Voters of the metadata.
+pub const CLUSTER_VOTERS_MAX: usize = 5;
+/// Addresses of a node.
+pub const CLUSTER_ADDRESSES_MAX: usize = 8;
+/// Bytes of a node's address, and of a release's name.
+pub const CLUSTER_TEXT_BYTES_MAX: usize = 255;
+/// Bytes of the metadata beyond which no node joins, and none gets other addresses: it is one
+/// message.
+pub const METADATA_BYTES_MAX: usize = 786_432;
+/// Bytes of one command of the metadata.
+pub const METADATA_COMMAND_BYTES_MAX: usize = 524_288;
+/// Bytes of the metadata's commands that are not committed.
+pub const METADATA_UNCOMMITTED_BYTES_MAX: usize = 4_194_304;
 /// Connections to the cluster port that have not said who they are.
 pub const PEER_STRANGERS_MAX: usize = 64;
 /// Within this they must.
@@ -356,6 +379,8 @@ const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(ANSWER_ALWAYS_BYTES < ANSWER_SMALL_BYTES && ANSWER_SMALL_BYTES < MEMORY_ALWAYS_BYTES);
 const _: () = assert!(LOGIN_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(METADATA_BYTES_MAX + CLUSTER_GROUPS_MAX * 512 < PEER_CONTROL_BYTES_MAX);
+const _: () = assert!(METADATA_COMMAND_BYTES_MAX < METADATA_BYTES_MAX);
 const _: () = assert!(FORWARD_AHEAD_BYTES + FRAME_BYTES_MAX + FORWARD_MESSAGE_BYTES < PEER_OUTBOX_BYTES_MAX);
 const _: () = assert!(MEMORY_BYTES_MIN / CLIENTS_MEMORY_PART > 8 * VALUE_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);

@@ -28,15 +28,7 @@ pub use link::Link;
 pub use parts::{Group, Kind, Node, Phase, Presence, Settings};
 pub use state::{Change, Refusal, State};
 
-/// Nodes that a cluster ever had, retired ones among them.
-pub const NODES_MAX: usize = 1_024;
-/// Groups of a cluster.
-pub const GROUPS_MAX: usize = 256;
-/// Members of a group.
-pub const MEMBERS_MAX: usize = 8;
-/// Voters of the metadata.
-pub const VOTERS_MAX: usize = 5;
-/// Addresses of a node.
-pub const ADDRESSES_MAX: usize = 8;
-/// Bytes of an address, and of a release's name.
-pub const TEXT_BYTES_MAX: usize = 255;
+pub use ferrite_base::limits::{
+    CLUSTER_ADDRESSES_MAX as ADDRESSES_MAX, CLUSTER_GROUPS_MAX as GROUPS_MAX, CLUSTER_MEMBERS_MAX as MEMBERS_MAX,
+    CLUSTER_NODES_MAX as NODES_MAX, CLUSTER_TEXT_BYTES_MAX as TEXT_BYTES_MAX, CLUSTER_VOTERS_MAX as VOTERS_MAX,
+};

@@ -8,6 +8,7 @@ use crate::parts::{
 };
 use crate::{ADDRESSES_MAX, GROUPS_MAX, MEMBERS_MAX, NODES_MAX, TEXT_BYTES_MAX, VOTERS_MAX};
 use ferrite_base::checksum::crc32c;
+use ferrite_base::limits::METADATA_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::{BTreeMap, BTreeSet};
@@ -224,8 +225,7 @@ impl State {
             if self.nodes.len() >= NODES_MAX {
                 return Err(Refusal::Invalid("there were too many nodes"));
             }
-            self.nodes.insert(id, node.clone());
-            return Ok(Change::Done);
+            return self.put_node(id, node);
         };
         if known.presence == Presence::Retired {
             return Err(Refusal::Retired(id));
@@ -239,8 +239,20 @@ impl State {
         if known.kind != node.kind {
             return Err(Refusal::Invalid("a witness stays one, and a node with data too: join with a new id"));
         }
-        self.nodes.insert(id, node.clone());
-        Ok(Change::Done)
+        self.put_node(id, node)
+    }
+
+    /// Nodes are most of the state, which is told in one message.
+    fn put_node(&mut self, id: NodeId, node: &Node) -> Result<Change, Refusal> {
+        let before = self.nodes.insert(id, node.clone());
+        if self.encode().len() <= METADATA_BYTES_MAX {
+            return Ok(Change::Done);
+        }
+        match before {
+            Some(before) => self.nodes.insert(id, before),
+            None => self.nodes.remove(&id),
+        };
+        Err(Refusal::Invalid("the metadata has as many bytes as it may: give nodes fewer and shorter addresses"))
     }
 
     fn leave(&mut self, id: NodeId, incarnation: Incarnation, presence: Presence) -> Result<Change, Refusal> {

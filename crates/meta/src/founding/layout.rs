@@ -1,6 +1,7 @@
 //! Which layouts of a cluster there can be.
 
 use crate::Kind;
+use ferrite_base::limits::CLUSTER_FOUNDERS_MAX;
 use std::fmt;
 
 /// K at most: a group has one member more while one is exchanged for another.
@@ -81,7 +82,7 @@ impl Layout {
         if self.kfactor > 0 && self.nodes() < 3 {
             return Some("two nodes cannot tell a lost one from a cut connection; a third decides");
         }
-        (self.nodes() as usize > crate::NODES_MAX).then_some("there are too many nodes")
+        (self.nodes() as usize > CLUSTER_FOUNDERS_MAX).then_some("a cluster is founded with 48 nodes at most")
     }
 
     /// With the same nodes, with other nodes and the same K.
@@ -89,7 +90,8 @@ impl Layout {
         let kfactor = self.kfactor.min(KFACTOR_MAX);
         let lower = (0..kfactor).rev().map(|kfactor| Layout { kfactor, ..self });
         let mut found: Vec<Layout> = lower.filter(|layout| layout.fault().is_none()).take(1).collect();
-        let data = self.data.max(kfactor + 1);
+        let over = self.nodes().saturating_sub(CLUSTER_FOUNDERS_MAX as u32);
+        let data = self.data.saturating_sub(over).max(kfactor + 1);
         for layout in [
             Layout { data, witnesses: self.witnesses, kfactor },
             Layout { data, witnesses: self.witnesses.max(3_u32.saturating_sub(data)), kfactor },
@@ -156,6 +158,14 @@ mod tests {
                 Err(
                     "3 nodes with data, K = 9: a partition has 7 copies at most. Possible are 3 nodes with data, K = 2; or 7 \
                      nodes with data, K = 6",
+                ),
+            ),
+            (layout(48, 0, 1), Ok(3)),
+            (
+                layout(48, 1, 1),
+                Err(
+                    "48 nodes with data, 1 witness, K = 1: a cluster is founded with 48 nodes at most. Possible are 47 nodes \
+                     with data, 1 witness, K = 1",
                 ),
             ),
             (

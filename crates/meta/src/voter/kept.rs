@@ -4,6 +4,7 @@
 //! (docs/format/metadata.md).
 
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
+use crate::command::CommandError;
 use crate::voter::message::{conf_state, put_entry, take_entry};
 use crate::{State, VOTERS_MAX};
 use ferrite_base::checksum::crc32c;
@@ -39,6 +40,11 @@ pub enum VoterError {
     },
     /// What this voter had acknowledged is not there any more.
     Lost,
+    /// What the voters have decided, and this release cannot carry out.
+    Command {
+        index: u64,
+        error: CommandError,
+    },
 }
 
 impl fmt::Display for VoterError {
@@ -57,6 +63,7 @@ impl fmt::Display for VoterError {
                  one",
                 path.display()
             ),
+            VoterError::Command { index, error } => write!(f, "entry {index}: {error}"),
             VoterError::Lost => f.write_str(
                 "this node has lost metadata that it had acknowledged, so it must not vote. Move its directory metadata \
                  elsewhere and start it again: it goes on without a vote",

@@ -14,6 +14,7 @@ use crate::bytes::Malformed;
 use crate::command::Command;
 use crate::state::{Change, Refusal, State};
 use ferrite_base::NodeId;
+use ferrite_base::limits::{METADATA_COMMAND_BYTES_MAX, METADATA_UNCOMMITTED_BYTES_MAX};
 use ferrite_io::{Disk, Random};
 use kept::{Files, Kept};
 use raft::eraftpb::{ConfChange, ConfChangeType, Entry, EntryType, Message, MessageType};
@@ -29,10 +30,6 @@ const TICK_NANOS: u64 = 50_000_000;
 /// Ticks without a word of the leader after which a voter stands for election.
 const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
-/// Of one command.
-pub const COMMAND_BYTES_MAX: usize = 512 * 1024;
-/// Of commands that are not committed.
-const UNCOMMITTED_BYTES_MAX: u64 = 4 << 20;
 
 /// A read that was asked for. Each has its own, so that an old answer confirms no new question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -136,11 +133,11 @@ impl Voter {
             min_election_tick: ELECTION_TICKS,
             max_election_tick: ELECTION_TICKS + 1,
             applied: kept.applied.0,
-            max_size_per_msg: COMMAND_BYTES_MAX as u64,
+            max_size_per_msg: METADATA_COMMAND_BYTES_MAX as u64,
             max_inflight_msgs: 64,
             check_quorum: true,
             pre_vote: true,
-            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            max_uncommitted_size: METADATA_UNCOMMITTED_BYTES_MAX as u64,
             ..Config::default()
         };
         let logger = slog::Logger::root(slog::Discard, slog::o!());
@@ -227,7 +224,7 @@ impl Voter {
     /// A leader's: whether it was taken. It may be lost yet.
     pub fn propose(&mut self, command: &Command) -> bool {
         let bytes = command.encode();
-        if !self.leads || self.lost || bytes.len() > COMMAND_BYTES_MAX {
+        if !self.leads || self.lost || bytes.len() > METADATA_COMMAND_BYTES_MAX {
             return false;
         }
         match command {
@@ -304,7 +301,7 @@ impl Voter {
         }
         self.send(light.take_messages(), did);
         committed.extend(light.take_committed_entries());
-        self.apply(committed, did);
+        self.apply(committed, did)?;
         self.raw.advance_apply();
         self.raw.mut_store().compact();
         if self.raw.raft.state == StateRole::Leader && !self.raw.store().voters.contains(&self.raw.raft.id) {
@@ -344,30 +341,34 @@ impl Voter {
         }
     }
 
-    fn apply(&mut self, entries: Vec<Entry>, did: &mut Vec<Did>) {
+    fn apply(&mut self, entries: Vec<Entry>, did: &mut Vec<Did>) -> Result<(), VoterError> {
         for entry in entries {
             let bytes = match entry.get_entry_type() {
                 EntryType::EntryNormal => &entry.data,
                 EntryType::EntryConfChange | EntryType::EntryConfChangeV2 => &entry.context,
             };
             // The first entry of a term is empty.
-            let outcome = (!bytes.is_empty()).then(|| self.carry_out(bytes, &entry));
+            let outcome = (!bytes.is_empty()).then(|| self.carry_out(bytes, &entry)).transpose()?;
             self.raw.mut_store().applied = (entry.index, entry.term);
             if let Some((command, outcome)) = outcome {
                 did.push(Did::Applied { index: entry.index, command, outcome });
             }
         }
+        Ok(())
     }
 
-    fn carry_out(&mut self, bytes: &[u8], entry: &Entry) -> (Command, Result<Change, Refusal>) {
-        let command = Command::decode(bytes).unwrap_or_else(|error| panic!("entry {}: {error}", entry.index));
+    /// A command that this release does not know ends this vote, not the node: others know it, and
+    /// what comes behind it would be applied to another state than theirs.
+    fn carry_out(&mut self, bytes: &[u8], entry: &Entry) -> Result<(Command, Result<Change, Refusal>), VoterError> {
+        let unknown = |error| VoterError::Command { index: entry.index, error };
+        let command = Command::decode(bytes).map_err(unknown)?;
         let outcome = self.raw.mut_store().state.apply(&command);
         if let (Ok(Change::Done), Command::Voters { expected, voters }) = (&outcome, &command) {
             let change = one_change(expected, voters).expect("the state takes one change at a time");
             let after = self.raw.apply_conf_change(&change).expect("a change of one voter is in order");
             self.raw.mut_store().voters = after.voters;
         }
-        (command, outcome)
+        Ok((command, outcome))
     }
 }
 
@@ -385,4 +386,98 @@ fn one_change(before: &[NodeId], after: &[NodeId]) -> Option<ConfChange> {
     change.node_id = u64::from(node.0);
     change.set_change_type(kind);
     (more.next().is_none() && less.next().is_none()).then_some(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::founding::{Declaration, Partitions, Plan, found};
+    use crate::{CommandError, Kind};
+    use ferrite_base::Incarnation;
+    use ferrite_io::simulated::{SimulatedDisk, SimulatedRandom};
+
+    fn works_until(voter: &mut Voter, holds: impl Fn(&Voter) -> bool) -> Result<(), VoterError> {
+        for now in 1..1_000 {
+            if holds(voter) {
+                return Ok(());
+            }
+            voter.tick(now * TICK_NANOS);
+            voter.work(&mut Vec::new())?;
+        }
+        panic!("a voter without others leads, and applies what is proposed");
+    }
+
+    const DIR: &str = "/metadata";
+
+    fn random() -> Box<dyn Random> {
+        Box::new(SimulatedRandom::new(1))
+    }
+
+    /// A voter without others, which leads.
+    fn alone() -> (Voter, Arc<dyn Disk>) {
+        let declaration = Declaration {
+            plan: Plan { hosts: vec!["one:1".to_string()], kfactor: 0 },
+            place: 1,
+            key: [1; 16],
+            incarnation: Incarnation(1),
+            kind: Kind::Data,
+            database: None,
+            partitions: Partitions::Suggested(1),
+            release: "0.1.0".to_string(),
+            addresses: vec!["one:2".to_string()],
+        };
+        let founded = found(&[declaration]).expect("one node is a cluster");
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, Default::default()));
+        let voter = Voter::found(NodeId(1), Arc::clone(&disk), Path::new(DIR), random(), &founded);
+        let mut voter = voter.expect("a healthy disk");
+        works_until(&mut voter, Voter::leads).expect("nothing is wrong yet");
+        (voter, disk)
+    }
+
+    /// As of voters of whom a majority was set back to an earlier disk: the library does not look
+    /// at entries below what is committed, so that nothing ends the process.
+    #[test]
+    fn another_history_below_what_is_committed_is_answered_and_not_taken() {
+        let (mut voter, _) = alone();
+        assert!(voter.propose(&Command::Settings { revision: 1, kfactor: 0 }));
+        works_until(&mut voter, |voter| voter.state().1.settings().is_some_and(|settings| settings.revision == 2))
+            .expect("nothing is wrong yet");
+        let (committed, state) = (voter.state().0, voter.state().1.clone());
+        let term = voter.term() + 1;
+        for index in [committed - 2, committed - 1] {
+            let mut message = Message::default();
+            message.set_msg_type(MessageType::MsgAppend);
+            (message.from, message.to, message.term) = (2, 1, term);
+            (message.index, message.log_term, message.commit) = (index, 1, committed + 1);
+            let entry = |index| Entry { index, term, ..Entry::default() };
+            message.entries = (index + 1..committed + 3).map(entry).collect::<Vec<_>>().into();
+            let bytes = message::encode(&message).expect("voters say it");
+            voter.received(NodeId(2), &bytes).expect("it is well-formed");
+            let mut did = Vec::new();
+            voter.work(&mut did).expect("nothing is wrong here");
+            assert!(did.iter().any(|did| matches!(did, Did::Send { to: NodeId(2), .. })), "it is answered: {did:?}");
+            assert_eq!(voter.state(), (committed, &state));
+        }
+    }
+
+    #[test]
+    fn a_command_of_a_later_release_ends_the_vote_and_names_itself() {
+        let (mut voter, disk) = alone();
+        let before = voter.state().0;
+        let mut later = Command::Settings { revision: 1, kfactor: 0 }.encode();
+        later[3] = b'b';
+        voter.raw.propose(Vec::new(), later).expect("it leads");
+        let is_unknown = |error: &VoterError| {
+            assert!(error.to_string().contains("command 'bettings' (format 1) is not known"), "{error}");
+            matches!(error, VoterError::Command { error: CommandError::Unknown { .. }, .. })
+        };
+        let ended = works_until(&mut voter, |_| false).expect_err("it cannot be carried out");
+        assert!(is_unknown(&ended));
+        assert!(matches!(voter.work(&mut Vec::new()), Err(VoterError::Lost)), "it votes no more");
+        assert_eq!(voter.state().0, before, "nothing behind it is applied");
+        // Started again, it comes to the same.
+        let mut voter =
+            Voter::open(NodeId(1), disk, Path::new(DIR), random()).expect("a healthy disk").expect("it is there");
+        assert!(is_unknown(&works_until(&mut voter, |_| false).expect_err("it is there still")));
+    }
 }

@@ -1,6 +1,6 @@
 //! The metadata's state: what commands do, when they are refused, and as bytes.
 
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position, limits};
 use ferrite_meta::{Change, Command, CommandError, Group, Kind, Node, Phase, Presence, Refusal, Settings, State};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 
@@ -197,6 +197,13 @@ fn a_cluster_that_does_not_hold_together_is_not_founded() {
     change_group(&|group| group.configuration = configuration(1, &[1, 9], &[]));
     // Node 4 is a witness.
     change_group(&|group| group.configuration = configuration(1, &[1, 4], &[]));
+    for (count, taken) in [(limits::CLUSTER_GROUPS_MAX, true), (limits::CLUSTER_GROUPS_MAX + 1, false)] {
+        let mut command = found();
+        if let Command::Found { groups, .. } = &mut command {
+            *groups = (0..count as u32).map(|id| (GroupId(id), groups[0].1.clone())).collect();
+        }
+        assert_eq!(State::default().apply(&command).is_ok(), taken, "{count} groups");
+    }
     for voters in [&[][..], &[1, 2], &[1, 1, 2], &[1, 2, 9]] {
         refused(&|command| {
             if let Command::Found { voters: founded, .. } = command {
@@ -354,4 +361,78 @@ fn an_epoch_is_never_used_twice() {
             assert!(is == was || is == after.burnt, "{command:?} uses an epoch that was burnt: {result:?}");
         }
     });
+}
+
+/// Registers nodes until one is refused: how many there are, and why.
+fn full_of(node: &Node) -> (State, usize, Refusal) {
+    let mut state = founded();
+    loop {
+        let next = state.next_node();
+        match state.apply(&register(next.0, 0, node.clone())) {
+            Ok(done) => assert_eq!(done, Change::Done),
+            Err(refusal) => {
+                let count = state.nodes().len();
+                return (state, count, refusal);
+            }
+        }
+    }
+}
+
+#[test]
+fn there_are_no_more_nodes_than_may_be_and_the_state_is_one_message() {
+    let (state, count, refusal) = full_of(&node(1, Kind::Data));
+    assert_eq!((count, refusal), (limits::CLUSTER_NODES_MAX, Refusal::Invalid("there were too many nodes")));
+    assert!(state.snapshot().len() < limits::METADATA_BYTES_MAX / 4);
+
+    let text = "x".repeat(limits::CLUSTER_TEXT_BYTES_MAX);
+    let addresses = vec![text.clone(); limits::CLUSTER_ADDRESSES_MAX];
+    let large = Node { release: text, addresses, ..node(1, Kind::Data) };
+    let (mut state, count, refusal) = full_of(&large);
+    assert!(refusal.to_string().starts_with("the metadata has as many bytes as it may"), "{refusal}");
+    let bytes = state.snapshot().len();
+    let one = bytes / count;
+    assert!(bytes <= limits::METADATA_BYTES_MAX + 4 && bytes + one > limits::METADATA_BYTES_MAX, "{bytes} bytes");
+    // Nor may those grow that are there: two of the first ones would be too much.
+    let grown = Node { incarnation: Incarnation(2), ..large };
+    let refused = (1..=2).map(|id| state.apply(&register(id, 1, grown.clone()))).filter(Result::is_err).count();
+    assert!(refused > 0 && state.snapshot().len() <= limits::METADATA_BYTES_MAX + 4, "{refused} were refused");
+    assert_eq!(state.nodes().len(), count);
+}
+
+#[test]
+fn a_node_has_no_more_addresses_and_no_longer_ones_than_may_be() {
+    let text = |bytes| "x".repeat(bytes);
+    let (most, longest) = (limits::CLUSTER_ADDRESSES_MAX, limits::CLUSTER_TEXT_BYTES_MAX);
+    for (addresses, taken) in [
+        (vec![text(longest); most], true),
+        (vec![text(longest); most + 1], false),
+        (vec![text(longest + 1)], false),
+        (Vec::new(), false),
+    ] {
+        let outcome = founded().apply(&register(5, 0, Node { addresses, ..node(1, Kind::Data) }));
+        assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_group_has_no_more_members_than_may_be_and_there_are_no_more_voters() {
+    for (nodes, taken) in [(limits::CLUSTER_MEMBERS_MAX as u32, true), (limits::CLUSTER_MEMBERS_MAX as u32 + 1, false)]
+    {
+        let mut state = founded();
+        (5..=20).for_each(|id| assert_eq!(state.apply(&register(id, 0, node(1, Kind::Data))), Ok(Change::Done)));
+        let all: Vec<u32> = [1, 2].into_iter().chain(5..).take(nodes as usize).collect();
+        let outcome = state.apply(&configure(1, configuration(2, &all, &all[2..])));
+        assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
+        // Voters come one by one, from three.
+        let mut voters = vec![NodeId(1), NodeId(2), NodeId(4)];
+        for id in 5.. {
+            let more = [&voters[..], &[NodeId(id)]].concat();
+            let outcome = state.apply(&Command::Voters { expected: voters.clone(), voters: more.clone() });
+            assert_eq!(outcome.is_ok(), more.len() <= limits::CLUSTER_VOTERS_MAX, "{outcome:?}");
+            if outcome.is_err() {
+                break;
+            }
+            voters = more;
+        }
+    }
 }
