@@ -4,9 +4,9 @@
 /// Largest frame accepted from or sent to a client, in bytes after the length field (wire-protocol
 /// 1.2).
 pub const FRAME_BYTES_MAX: usize = 52_428_800;
-/// Bytes of one message between two nodes of a cluster, on the lane of entries: a transaction's
-/// changes and what stands around them.
-pub const PEER_MESSAGE_BYTES_MAX: usize = 2_148_532_224;
+/// Bytes of one message between two nodes of a cluster, on the lane of entries: a batch and the
+/// largest transaction behind it, and what stands around them.
+pub const PEER_MESSAGE_BYTES_MAX: usize = 2_155_872_256;
 /// Bytes that wait to be sent to a node of the cluster, on one lane.
 pub const PEER_OUTBOX_BYTES_MAX: usize = 67_108_864;
 /// Bytes of one message on the lane of control.
@@ -228,9 +228,14 @@ pub const ANSWER_ALWAYS_BYTES: usize = 1_024;
 /// Bytes that an answer may have while unread answers take a quarter more at most than clients may
 /// hold.
 pub const ANSWER_SMALL_BYTES: usize = 65_536;
-/// Bytes of one transaction's changes in one partition: what it overwrote, and what goes to the
-/// log.
+/// Bytes of one transaction's changes: what it overwrote in one partition, and what goes to the log
+/// of all partitions together.
 pub const TRANSACTION_BYTES_MAX: usize = 1_073_741_824;
+/// The most that [`TRANSACTION_BYTES_MAX`] may be set to: a transaction is one entry of the log,
+/// whose length has 32 bits.
+pub const TRANSACTION_BYTES_CEILING: usize = 2_147_483_648;
+/// Bytes of changes of one batch of calls, beyond which they go to the log before more calls run.
+pub const BATCH_CHANGES_BYTES_MAX: usize = 4_194_304;
 
 /// Calls taken from a connection and not yet answered, beyond which the server stops reading from
 /// it.
@@ -379,6 +384,9 @@ const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(ANSWER_ALWAYS_BYTES < ANSWER_SMALL_BYTES && ANSWER_SMALL_BYTES < MEMORY_ALWAYS_BYTES);
 const _: () = assert!(LOGIN_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(TRANSACTION_BYTES_MAX <= TRANSACTION_BYTES_CEILING);
+const _: () = assert!(TRANSACTION_BYTES_CEILING + BATCH_CHANGES_BYTES_MAX + 1_048_576 < PEER_MESSAGE_BYTES_MAX);
+const _: () = assert!(PEER_MESSAGE_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(METADATA_BYTES_MAX + CLUSTER_GROUPS_MAX * 512 < PEER_CONTROL_BYTES_MAX);
 const _: () = assert!(METADATA_COMMAND_BYTES_MAX < METADATA_BYTES_MAX);
 const _: () = assert!(FORWARD_AHEAD_BYTES + FRAME_BYTES_MAX + FORWARD_MESSAGE_BYTES < PEER_OUTBOX_BYTES_MAX);

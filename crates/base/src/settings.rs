@@ -203,7 +203,7 @@ const NAMED: &[Named] = &[
     named!("frame-bytes", frame_bytes, FRAME_BYTES_LEAST, limits::FRAME_BYTES_MAX, IN_A_FRAME),
     named!("result-bytes", result_bytes, MEBIBYTE, limits::RESULT_BYTES_MAX, IN_A_FRAME),
     named!("temporary-bytes", temporary_bytes, MEBIBYTE, TEBIBYTE, ""),
-    named!("transaction-bytes", transaction_bytes, MEBIBYTE, 2_u64 << 30, ""),
+    named!("transaction-bytes", transaction_bytes, MEBIBYTE, limits::TRANSACTION_BYTES_CEILING, ""),
     named!("connection-outstanding-calls", connection_outstanding_calls, 1, 1_000_000_000, ""),
     named!("connection-outstanding-bytes", connection_outstanding_bytes, 1_024, TEBIBYTE, ""),
     named!("node-outstanding-calls", node_outstanding_calls, 1, 1_000_000_000, ""),

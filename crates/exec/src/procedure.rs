@@ -8,6 +8,7 @@ use crate::run::Run;
 use ferrite_base::{ErrorKind, UserError, UserResult, fault};
 use ferrite_expr::Expr;
 use ferrite_plan::{OutputColumn, Plan, PlanLine, Query, ReturnValue, Returning, Step};
+use ferrite_table::Store;
 use ferrite_value::{Value, convert};
 
 /// What putting out the head of a result is for each column, in units of work.
@@ -131,13 +132,18 @@ impl<'x> Run<'_, 'x> {
 
     #[inline(always)]
     fn change(&mut self, plan: &'x Plan) -> UserResult<u64> {
-        match plan {
+        let modified = match plan {
             Plan::Query(_) => unreachable!("a query changes nothing"),
             Plan::Insert(insert) => self.insert(insert),
             Plan::Update(update) => self.update(update),
             Plan::Delete(delete) => self.delete(delete),
             Plan::Truncate { table } => self.truncate(*table),
+        }?;
+        // Each store has looked after its own part.
+        if self.stores.len() > 1 {
+            Store::check_size_together(self.stores)?;
         }
+        Ok(modified)
     }
 
     /// EXPLAIN ANALYZE: runs the plan and answers its lines with what was measured.

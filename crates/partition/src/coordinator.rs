@@ -49,8 +49,6 @@ impl Borrower {
 
 /// Answers beyond this are not copied to where others wait for the same mailbox.
 const ANSWER_BYTES_COPIED_MAX: usize = 64 * 1024;
-/// Records of a group beyond this go to the log before more is run.
-const PAYLOAD_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub struct Coordinator {
     inbox: Receiver<Job>,
@@ -588,7 +586,7 @@ impl Group {
     /// Large results and large changes do not wait for each other.
     fn is_large(&self) -> bool {
         let answers: usize = self.answers.iter().map(|(_, answers)| answers.bytes.len()).sum();
-        answers > ANSWER_BATCH_BYTES_MAX || self.payload.len() > PAYLOAD_BYTES_MAX
+        answers > ANSWER_BATCH_BYTES_MAX || self.payload.len() > limits::BATCH_CHANGES_BYTES_MAX
     }
 }
 

@@ -22,7 +22,7 @@ use crate::record::BatchWriter;
 use crate::role::Role;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, memory};
+use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits, memory};
 use ferrite_group::{EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_plan::Program;
@@ -338,7 +338,7 @@ impl Partition {
                 writer.transaction(redo.records(), |out| store.take_redo_into(out));
             }
             store.commit_at(writer.last());
-            if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX {
+            if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX || redo.len() > limits::BATCH_CHANGES_BYTES_MAX {
                 let appended = self.append(redo, writer);
                 self.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers), appended);
                 answers.sent_micros = sent_micros;

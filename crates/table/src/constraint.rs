@@ -100,8 +100,18 @@ pub(crate) fn no_memory(table: &Table) -> UserError {
 #[cold]
 #[inline(never)]
 pub(crate) fn transaction_too_large(bytes_max: usize) -> UserError {
+    changes_too_much(bytes_max, "in one partition")
+}
+
+#[cold]
+#[inline(never)]
+pub(crate) fn transaction_too_large_together(bytes_max: usize) -> UserError {
+    changes_too_much(bytes_max, "in all partitions together")
+}
+
+fn changes_too_much(bytes_max: usize, of_what: &str) -> UserError {
     UserError::limit("the transaction changes more than it may")
-        .with_detail(format!("the limit is {bytes_max} bytes of changes in one partition (--limit transaction-bytes)"))
+        .with_detail(format!("the limit is {bytes_max} bytes of changes {of_what} (--limit transaction-bytes)"))
         .with_hint("change fewer rows at once: divide the statement with WHERE or LIMIT; TRUNCATE TABLE empties a table of any size")
 }
 

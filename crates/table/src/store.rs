@@ -149,6 +149,16 @@ impl Store {
         Ok(())
     }
 
+    /// The parts of one transaction have not become too large together: they become one entry of
+    /// the log.
+    pub fn check_size_together(stores: &[Store]) -> UserResult<()> {
+        let bytes: usize = stores.iter().map(|store| store.redo.len()).sum();
+        match stores.first().map_or(usize::MAX, |store| store.undo.bytes_max()) {
+            bytes_max if bytes > bytes_max => Err(constraint::transaction_too_large_together(bytes_max)),
+            _ => Ok(()),
+        }
+    }
+
     #[cold]
     fn too_large(&self) -> UserError {
         match self.undo.excess() {

@@ -245,3 +245,33 @@ fn a_full_sink_fails_the_program_and_undoes_it() {
     assert_eq!(database.run("SELECT COUNT(*) FROM t").expect("a count").rows, [["20"]]);
     ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut Full(15)).expect("fifteen rows fit");
 }
+
+/// A transaction's changes in all partitions become one entry of the log, which is bounded.
+#[test]
+fn changes_of_all_partitions_together_up_to_the_limit_and_past_it() {
+    let mut database = Database::new(3, Lending::All);
+    // A replicated table changes in each of them.
+    database.run("CREATE TABLE r (id BIGINT NOT NULL PRIMARY KEY, v VARCHAR(200))").expect("a table");
+    let fill = "CREATE PROCEDURE Fill AS BEGIN
+        INSERT INTO r SELECT n, 'some text' FROM GENERATE_SERIES(1, 500) AS g (n);
+        UPDATE r SET v = 'other text';
+        END";
+    database.run(fill).expect("a procedure");
+    let program = database.programs["FILL"].clone();
+    let mut within = |bytes: usize| {
+        database.stores.iter_mut().for_each(|store| store.set_transaction_bytes_max(bytes));
+        let (arena, marks) = (Bump::new(), ferrite_exec::set_marks(&database.stores));
+        let call = Call::new(&program, &[], 0, &arena);
+        let (mut scratch, mut sink) = (Scratch::default(), Collected::default());
+        let outcome = ferrite_exec::run_transaction(&mut database.stores, &call, &mut scratch, &mut sink);
+        let bytes: usize = database.stores.iter().map(|store| store.redo().len()).sum();
+        ferrite_exec::roll_back(&mut database.stores, marks);
+        outcome.map(|()| bytes).map_err(|error| (error, bytes))
+    };
+    let bytes = within(1 << 20).expect("it fits easily");
+    assert_eq!(within(bytes), Ok(bytes));
+    let (error, left) = within(bytes - 1).expect_err("one byte too many");
+    assert_eq!((error.kind(), left), (ErrorKind::Limit, 0), "{error}");
+    let said = format!("{} bytes of changes in all partitions together (--limit transaction-bytes)", bytes - 1);
+    assert!(error.to_string().contains(&said), "{error}");
+}

@@ -21,8 +21,8 @@ use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{
-    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, ProgramCall, Promoted, RecoveryProgress, Reply, Retry,
-    RowCounts, SteppedBack, SteppingBack, StoreSet,
+    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, MailboxHandle, ProgramCall, Promoted, RecoveryProgress,
+    Reply, Retry, RowCounts, SteppedBack, SteppingBack, StoreSet,
 };
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_plan::{Owners, Program};
@@ -346,8 +346,13 @@ impl Database {
         self.current.lock().expect("no panic").clone()
     }
 
+    /// Where [`Database::answered`] looks.
+    pub fn mailbox(&self) -> MailboxHandle {
+        Arc::clone(&self.told) as _
+    }
+
     fn reply(&self) -> Reply {
-        let mailbox = Arc::clone(&self.told) as _;
+        let mailbox = self.mailbox();
         Reply { mailbox, connection: 1, handle: 1, sent_micros: 0 }
     }
 

@@ -13,6 +13,7 @@ mod stepped;
 #[path = "../common/work.rs"]
 mod work;
 
+mod batches;
 mod copies;
 mod deposed;
 mod entries;
