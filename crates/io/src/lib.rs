@@ -14,6 +14,7 @@ mod clock;
 mod disk;
 mod machine;
 mod metered_disk;
+mod panic;
 mod patient_disk;
 mod priority;
 mod random;
@@ -31,6 +32,7 @@ pub use machine::{
     Descriptors, address_space_bytes, at_exit, descriptors, ignore_harmless_signals, memory_bytes, raise_descriptors,
 };
 pub use metered_disk::MeteredDisk;
+pub use panic::AbortOnPanic;
 pub use patient_disk::PatientDisk;
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};

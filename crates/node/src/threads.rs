@@ -2,7 +2,7 @@
 
 use crate::options::ServerError;
 use ferrite_base::{limits, memory};
-use ferrite_io::{Yielding, lower_priority};
+use ferrite_io::{AbortOnPanic, Yielding, lower_priority};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -68,23 +68,11 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 /// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has
 /// all that was promised.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
-    struct AbortOnPanic;
-    impl Drop for AbortOnPanic {
-        fn drop(&mut self) {
-            if thread::panicking() {
-                ferrite_io::errln!(
-                    "ferrite: internal error (see above); shutting down. Acknowledged transactions are in the log."
-                );
-                ferrite_io::stdio::flush(ferrite_io::stdio::LAST_LINES_TIME);
-                std::process::abort();
-            }
-        }
-    }
     thread::Builder::new()
         .name(name.to_owned())
         .stack_size(PARTITION_STACK_BYTES)
         .spawn(move || {
-            let _guard = AbortOnPanic;
+            let _guard = AbortOnPanic::default();
             body();
         })
         .map_err(ServerError::Threads)

@@ -50,28 +50,34 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-fn checksum(fixed: &[u8], body: &[u8]) -> u32 {
-    crc32c_of(&[fixed, body])
-}
-
 /// Appends a message as frames.
 pub fn write_message(out: &mut Vec<u8>, lane: Lane, message: &[u8]) {
-    let mut pieces = message.chunks(FRAME_BODY_BYTES_MAX).peekable();
-    // An empty message is one empty frame.
-    let mut next = Some(pieces.next().unwrap_or_default());
-    while let Some(piece) = next {
-        next = pieces.next();
-        let mut header = [0; FRAME_HEADER_BYTES];
-        header[..4].copy_from_slice(&MAGIC);
-        header[4] = lane as u8;
-        header[5] = if next.is_none() { LAST } else { 0 };
-        let length = u32::try_from(piece.len()).expect("a frame's body is bounded");
-        header[8..12].copy_from_slice(&length.to_le_bytes());
-        let checksum = checksum(&header[..12], piece);
-        header[12..].copy_from_slice(&checksum.to_le_bytes());
-        out.extend_from_slice(&header);
-        out.extend_from_slice(piece);
+    let mut sent = 0;
+    loop {
+        sent += write_frame(out, lane, &[], &message[sent..]);
+        // An empty message is one empty frame.
+        if sent == message.len() {
+            return;
+        }
     }
+}
+
+/// Appends the first frame of what is left of a message: how many bytes of `rest` are in it. In
+/// front of them stands `head`, which is short.
+pub(crate) fn write_frame(out: &mut Vec<u8>, lane: Lane, head: &[u8], rest: &[u8]) -> usize {
+    let piece = &rest[..rest.len().min(FRAME_BODY_BYTES_MAX - head.len())];
+    let mut header = [0; FRAME_HEADER_BYTES];
+    header[..4].copy_from_slice(&MAGIC);
+    header[4] = lane as u8;
+    header[5] = if piece.len() == rest.len() { LAST } else { 0 };
+    let length = u32::try_from(head.len() + piece.len()).expect("a frame's body is bounded");
+    header[8..12].copy_from_slice(&length.to_le_bytes());
+    let checksum = crc32c_of(&[&header[..12], head, piece]);
+    header[12..].copy_from_slice(&checksum.to_le_bytes());
+    out.extend_from_slice(&header);
+    out.extend_from_slice(head);
+    out.extend_from_slice(piece);
+    piece.len()
 }
 
 /// Makes messages of the bytes of one connection, however they are cut.
@@ -148,7 +154,7 @@ fn next(bytes: &[u8], lane: Lane) -> Result<Option<(Frame<'_>, &[u8])>, FrameErr
         return Err(FrameError::Malformed("a frame says nothing, and is not the last one"));
     }
     let Some((body, behind)) = behind.split_at_checked(length) else { return Ok(None) };
-    if checksum(&header[..12], body).to_le_bytes() != header[12..] {
+    if crc32c_of(&[&header[..12], body]).to_le_bytes() != header[12..] {
         return Err(FrameError::Malformed("the checksum of a frame is wrong"));
     }
     Ok(Some((Frame { last, body }, behind)))

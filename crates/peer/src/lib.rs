@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod frame;
+mod handler;
 mod handshake;
 mod inquiry;
 mod network;
@@ -18,8 +19,9 @@ mod roster;
 mod silence;
 
 pub use frame::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, Frames, Lane, write_message};
+pub use handler::{Handler, Limits, Room};
 pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NO_CLUSTER, Refusal, VERSION};
 pub use inquiry::{INQUIRY_BYTES_MAX, inquire};
-pub use network::{Handler, Limits, Peers, Room, start};
-pub use outbox::NotSent;
+pub use network::{Peers, start};
+pub use outbox::{NotSent, Outgoing};
 pub use roster::Roster;

@@ -4,71 +4,24 @@
 //! newer connection of a lane takes the place of the older one.
 
 use crate::frame::{Frames, Lane, write_message};
+use crate::handler::{Handler, Limits, Room};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
 use crate::inquiry;
-use crate::outbox::{NotSent, Outbox};
+use crate::outbox::{NotSent, Outbox, Outgoing, Sending};
 use crate::roster::Roster;
 use crate::silence;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{Incarnation, NodeId, limits};
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_io::AbortOnPanic;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// What whoever uses the connections hears, on the connections' threads. Must be quick: a lane's
-/// thread waits.
-pub trait Handler: Send + Sync + 'static {
-    fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane);
-    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
-    /// What was sent and not answered may be lost.
-    fn lost(&self, node: NodeId, lane: Lane);
-    /// The answer to somebody who may be of no cluster; None: the connection is closed.
-    fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>>;
-    /// A line for the operator.
-    fn notice(&self, line: &str);
-}
-
-/// Whether there is room for more from a lane.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Room {
-    More,
-    /// Nothing more is read until [`Peers::resume`]: the sender waits in turn.
-    Wait,
-}
-
-/// What one node may take of another.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Bytes of one message, by lane.
-    pub message_bytes_max: [usize; 4],
-    /// Bytes that wait to be sent on one lane to one node.
-    pub outbox_bytes_max: [usize; 4],
-    /// A handshake takes no longer.
-    pub handshake_time_max: Duration,
-    /// Connections that have not said who they are, or are of no node; for a new one the oldest
-    /// goes.
-    pub strangers_max: usize,
-    /// Between two attempts to reach a node: at first, and at most.
-    pub redial: (Duration, Duration),
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            message_bytes_max: [1 << 20, limits::PEER_MESSAGE_BYTES_MAX, 64 << 20, 2 << 20],
-            outbox_bytes_max: [4 << 20, limits::PEER_OUTBOX_BYTES_MAX, limits::PEER_OUTBOX_BYTES_MAX, 8 << 20],
-            handshake_time_max: Duration::from_secs(limits::PEER_HANDSHAKE_SECONDS_MAX),
-            strangers_max: limits::PEER_STRANGERS_MAX,
-            redial: (Duration::from_millis(50), Duration::from_secs(1)),
-        }
-    }
-}
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -76,11 +29,10 @@ const FIRST: usize = 2;
 /// Between two looks at deadlines and at nodes to dial.
 const TICK: Duration = Duration::from_millis(50);
 const READ_BYTES: usize = 256 * 1024;
-/// Read from one connection before others have their turn.
-const READ_BYTES_PER_TURN: usize = 1 << 20;
-/// The same line is said once in this time.
-const NOTICE_EVERY: Duration = Duration::from_secs(60);
-const NOTICES_MAX: usize = 64;
+/// Read from one connection, or written to it, before others have their turn.
+const BYTES_PER_TURN: usize = 1 << 20;
+/// Connections that are taken before those that are there have their turn.
+const ACCEPTED_PER_TURN: usize = 32;
 
 /// The way to the other nodes.
 #[derive(Clone)]
@@ -88,15 +40,13 @@ pub struct Peers(Arc<Shared>);
 
 struct Shared {
     roster: Mutex<Roster>,
-    addresses: Mutex<BTreeMap<NodeId, SocketAddr>>,
+    addresses: Mutex<BTreeMap<NodeId, Vec<SocketAddr>>>,
     limits: Limits,
     handler: Arc<dyn Handler>,
     /// The control lane's, and the others'.
     threads: [ThreadShared; 2],
     stop: AtomicBool,
     joins: Mutex<Vec<JoinHandle<()>>>,
-    /// What the operator was told, and when.
-    told: Mutex<BTreeMap<String, Instant>>,
 }
 
 struct ThreadShared {
@@ -110,6 +60,8 @@ enum Command {
     /// A connection that was admitted and belongs to the other thread.
     Adopt(TcpStream, Hello, u16),
     Resume(NodeId, Lane),
+    /// The node has started again: what is open to an earlier start of it leads nowhere.
+    Started(NodeId, Incarnation),
 }
 
 fn thread_of(lane: Lane) -> usize {
@@ -135,7 +87,6 @@ pub fn start(here: Hello, listener: TcpListener, limits: Limits, handler: Arc<dy
         threads: [thread(0)?, thread(1)?],
         stop: AtomicBool::new(false),
         joins: Mutex::default(),
-        told: Mutex::default(),
     });
     let mut listener = Some(listener);
     for (number, (poll, (_, commands))) in polls.into_iter().zip(commands).enumerate() {
@@ -153,20 +104,25 @@ pub fn start(here: Hello, listener: TcpListener, limits: Limits, handler: Arc<dy
             next: FIRST,
             dials: BTreeMap::new(),
             again: VecDeque::new(),
+            more_to_accept: false,
             buffer: vec![0; READ_BYTES],
         };
         let name = if number == 0 { "peer-control" } else { "peer" };
-        let join = std::thread::Builder::new().name(name.to_owned()).spawn(move || connections.run())?;
+        let join = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _guard = AbortOnPanic::default();
+            connections.run();
+        })?;
         locked(&shared.joins).push(join);
     }
     Ok(Peers(shared))
 }
 
 impl Peers {
-    /// The nodes of the cluster and where they listen. Connections to others are closed.
-    pub fn expect(&self, nodes: &[(NodeId, SocketAddr)]) {
+    /// The nodes of the cluster and where they listen: of several addresses the next is tried where
+    /// one does not answer. Connections to others are closed.
+    pub fn expect(&self, nodes: &[(NodeId, Vec<SocketAddr>)]) {
         locked(&self.0.roster).expect(nodes.iter().map(|(node, _)| *node));
-        *locked(&self.0.addresses) = nodes.iter().copied().collect();
+        *locked(&self.0.addresses) = nodes.iter().cloned().collect();
         self.wake_all();
     }
 
@@ -177,7 +133,7 @@ impl Peers {
     }
 
     /// Takes the message for sending, whole or not at all.
-    pub fn send(&self, to: NodeId, lane: Lane, message: Arc<[u8]>) -> Result<(), NotSent> {
+    pub fn send(&self, to: NodeId, lane: Lane, message: Outgoing) -> Result<(), NotSent> {
         assert!(
             message.len() <= self.0.limits.message_bytes_max[lane as usize],
             "a message has at most as many bytes as its lane takes"
@@ -220,19 +176,6 @@ impl Peers {
     }
 }
 
-impl Shared {
-    /// Tells the operator, unless that was said not long ago.
-    fn notice(&self, line: String) {
-        let now = Instant::now();
-        let mut told = locked(&self.told);
-        told.retain(|_, at| now.duration_since(*at) < NOTICE_EVERY);
-        if told.len() < NOTICES_MAX && !told.contains_key(&line) {
-            self.handler.notice(&line);
-            told.insert(line, now);
-        }
-    }
-}
-
 enum State {
     /// We dialed: connecting, then waiting for the answer to our hello.
     Dialing {
@@ -250,6 +193,7 @@ enum State {
         incarnation: Incarnation,
         lane: Lane,
         frames: Frames,
+        sending: Sending,
     },
 }
 
@@ -265,10 +209,12 @@ struct Connection {
     waits: bool,
 }
 
-/// When a node is tried again.
+/// When a node is tried again, and where.
 struct Dial {
     next: Instant,
     pause: Duration,
+    /// Attempts that have failed: each is at the next of its addresses.
+    failed: usize,
 }
 
 struct Connections {
@@ -280,8 +226,10 @@ struct Connections {
     open: BTreeMap<usize, Connection>,
     next: usize,
     dials: BTreeMap<(NodeId, Lane), Dial>,
-    /// Connections that have more to read.
+    /// Connections that have more to read or to write.
     again: VecDeque<usize>,
+    /// There may be more connections to take.
+    more_to_accept: bool,
     buffer: Vec<u8>,
 }
 
@@ -290,14 +238,15 @@ impl Connections {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now() - TICK;
         while !self.shared.stop.load(Ordering::Acquire) {
-            let timeout = if self.again.is_empty() { TICK } else { Duration::ZERO };
+            let has_more = self.more_to_accept || !self.again.is_empty();
+            let timeout = if has_more { Duration::ZERO } else { TICK };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => panic!("waiting for sockets: {error}"),
                 _ => {}
             }
             for event in &events {
                 match event.token() {
-                    LISTENER => self.accept(),
+                    LISTENER => self.more_to_accept = true,
                     WAKER => self.flush_all(),
                     Token(number) => {
                         if event.is_writable() {
@@ -314,7 +263,11 @@ impl Connections {
             }
             for _ in 0..self.again.len() {
                 let number = self.again.pop_front().expect("counted just now");
+                self.flush(number);
                 self.read(number);
+            }
+            if self.more_to_accept {
+                self.accept();
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
@@ -325,19 +278,25 @@ impl Connections {
         numbers.into_iter().for_each(|number| self.close(number));
     }
 
+    /// Takes connections, and no more of them than leave time for those that are there.
     fn accept(&mut self) {
-        loop {
-            let Some(listener) = &self.listener else { return };
+        let nodes: BTreeSet<IpAddr> =
+            locked(&self.shared.addresses).values().flatten().map(|address| address.ip()).collect();
+        for _ in 0..ACCEPTED_PER_TURN {
             // No file descriptors: they come again with the next tick.
-            let Ok((stream, address)) = listener.accept() else { return };
-            let is_known = |state: &State| matches!(state, State::Open { .. } | State::Dialing { .. });
-            let strangers = self.open.iter().filter(|(_, connection)| !is_known(&connection.state));
-            let (count, oldest) =
-                strangers.fold((0, None), |(count, oldest), (number, _)| (count + 1, oldest.or(Some(*number))));
-            if count >= self.shared.limits.strangers_max
-                && let Some(oldest) = oldest
-            {
-                self.close(oldest);
+            let Some(Ok((stream, address))) = self.listener.as_ref().map(TcpListener::accept) else {
+                self.more_to_accept = false;
+                return;
+            };
+            let is_stranger = |open: &&Connection| !matches!(open.state, State::Open { .. } | State::Dialing { .. });
+            if self.open.values().filter(is_stranger).count() >= self.shared.limits.strangers_max {
+                let of_no_node = |open: &&Connection| is_stranger(open) && !nodes.contains(&open.address.ip());
+                let oldest = |is: &dyn Fn(&&Connection) -> bool| {
+                    self.open.iter().find(|(_, open)| is(open)).map(|(number, _)| *number)
+                };
+                if let Some(oldest) = oldest(&of_no_node).or_else(|| oldest(&is_stranger)) {
+                    self.close(oldest);
+                }
             }
             self.add(stream, address, State::Stranger, Vec::new());
         }
@@ -370,7 +329,15 @@ impl Connections {
                     self.read(number);
                 }
             }
+            Command::Started(node, incarnation) => self.started(node, incarnation),
         }
+    }
+
+    fn started(&mut self, node: NodeId, now: Incarnation) {
+        let is_earlier = |open: &Connection| matches!(open.state, State::Open { node: other, incarnation, .. } if other == node && incarnation < now);
+        let earlier: Vec<usize> =
+            self.open.iter().filter(|(_, open)| is_earlier(open)).map(|(number, _)| *number).collect();
+        earlier.into_iter().for_each(|number| self.close(number));
     }
 
     fn number_of(&self, wanted: NodeId, on: Lane) -> Option<usize> {
@@ -383,14 +350,11 @@ impl Connections {
     }
 
     fn tick(&mut self) {
-        if self.listener.is_some() {
-            self.accept();
-        }
+        self.more_to_accept = self.listener.is_some();
         let now = Instant::now();
         let time_max = self.shared.limits.handshake_time_max;
-        let expected: Vec<(NodeId, SocketAddr)> =
-            locked(&self.shared.addresses).iter().map(|(node, address)| (*node, *address)).collect();
-        let is_expected = |node: NodeId| expected.iter().any(|(other, _)| *other == node);
+        let expected = locked(&self.shared.addresses).clone();
+        let is_expected = |node: NodeId| expected.contains_key(&node);
         let gone = |connection: &Connection| match &connection.state {
             State::Open { node, .. } => !is_expected(*node),
             _ => now.duration_since(connection.since) >= time_max,
@@ -399,33 +363,40 @@ impl Connections {
         over.into_iter().for_each(|number| self.close(number));
         let here = *locked(&self.shared.roster).here();
         self.dials.retain(|(node, _), _| is_expected(*node));
-        for (node, address) in expected.into_iter().filter(|(node, _)| *node < here.node) {
+        for (node, addresses) in expected.iter().filter(|(node, all)| **node < here.node && !all.is_empty()) {
             for lane in self.lanes() {
-                self.dial(node, address, *lane, here, now);
+                self.dial(*node, addresses, *lane, here, now);
             }
         }
     }
 
-    fn dial(&mut self, to: NodeId, address: SocketAddr, on: Lane, here: Hello, now: Instant) {
+    fn dial(&mut self, to: NodeId, addresses: &[SocketAddr], on: Lane, here: Hello, now: Instant) {
         let is_under_way = self.open.values().any(|connection| match &connection.state {
             State::Dialing { node, lane } | State::Open { node, lane, .. } => *node == to && *lane == on,
             _ => false,
         });
         let (least, most) = self.shared.limits.redial;
-        let dial = self.dials.entry((to, on)).or_insert(Dial { next: now, pause: least });
+        let dial = self.dials.entry((to, on)).or_insert(Dial { next: now, pause: least, failed: 0 });
         if is_under_way || now < dial.next {
             return;
         }
         dial.next = now + dial.pause;
-        dial.pause = (dial.pause * 2).min(most);
-        if let Ok(stream) = TcpStream::connect(address) {
-            let hello = Hello { lane: on, ..here }.encode().to_vec();
-            self.add(stream, address, State::Dialing { node: to, lane: on }, hello);
+        // All of them are tried before it is waited longer.
+        if (dial.failed + 1).is_multiple_of(addresses.len()) {
+            dial.pause = (dial.pause * 2).min(most);
+        }
+        let address = addresses[dial.failed % addresses.len()];
+        match TcpStream::connect(address) {
+            Ok(stream) => {
+                let hello = Hello { lane: on, ..here }.encode().to_vec();
+                self.add(stream, address, State::Dialing { node: to, lane: on }, hello);
+            }
+            Err(_) => dial.failed += 1,
         }
     }
 
     fn read(&mut self, number: usize) {
-        let mut left = READ_BYTES_PER_TURN;
+        let mut left = BYTES_PER_TURN;
         loop {
             let Some(connection) = self.open.get_mut(&number) else { return };
             if connection.waits || matches!(connection.state, State::Ending) {
@@ -471,7 +442,7 @@ impl Connections {
     fn came(&mut self, number: usize, bytes: &[u8]) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         match &mut connection.state {
-            State::Open { node, incarnation, lane, frames } => {
+            State::Open { node, incarnation, lane, frames, .. } => {
                 let (node, incarnation, lane, handler) = (*node, *incarnation, *lane, &self.shared.handler);
                 let mut waits = false;
                 let taken = frames.take(bytes, |message| {
@@ -479,8 +450,10 @@ impl Connections {
                 });
                 connection.waits |= waits;
                 if let Err(error) = taken {
-                    self.shared
-                        .notice(format!("node {node} ({}) sent what makes no sense: {error}", connection.address.ip()));
+                    self.shared.handler.notice(&format!(
+                        "node {node} ({}) sent what makes no sense: {error}",
+                        connection.address.ip()
+                    ));
                     self.close(number);
                 }
             }
@@ -497,7 +470,9 @@ impl Connections {
                     (Ok(()), None) => {}
                     (Ok(()), Some(question)) => self.inquired(number, question),
                     (Err(error), _) => {
-                        self.shared.notice(format!("{} sent what makes no sense: {error}", connection.address.ip()));
+                        self.shared
+                            .handler
+                            .notice(&format!("{} sent what makes no sense: {error}", connection.address.ip()));
                         self.close(number);
                     }
                 }
@@ -538,17 +513,17 @@ impl Connections {
                             Ok(common) if common >= version => self.opened(number, node, from.incarnation, lane),
                             Ok(_) => self.close(number),
                             Err(refusal) => {
-                                self.shared.notice(refused(refusal.to_string()));
+                                self.shared.handler.notice(&refused(refusal.to_string()));
                                 self.close(number);
                             }
                         }
                     }
                     Some(Answer { outcome: Err(refusal), .. }) => {
-                        self.shared.notice(refused(format!("it says of this node: {refusal}")));
+                        self.shared.handler.notice(&refused(format!("it says of this node: {refusal}")));
                         self.close(number);
                     }
                     None => {
-                        self.shared.notice(refused("what answers there is no node".to_owned()));
+                        self.shared.handler.notice(&refused("what answers there is no node".to_owned()));
                         self.close(number);
                     }
                 }
@@ -556,7 +531,7 @@ impl Connections {
             _ if *greeting == inquiry::greeting() => connection.state = State::Inquiring(inquiry::frames()),
             _ => match Hello::decode(greeting) {
                 None => {
-                    self.shared.notice(format!("a connection from {ip} is from no node, and was closed"));
+                    self.shared.handler.notice(&format!("a connection from {ip} is from no node, and was closed"));
                     self.close(number);
                 }
                 Some(hello) => {
@@ -571,7 +546,9 @@ impl Connections {
                     match admitted {
                         Ok(version) => self.admitted(number, &hello, version),
                         Err(refusal) => {
-                            self.shared.notice(format!("node {} from {ip} was refused: {refusal}", hello.node));
+                            self.shared
+                                .handler
+                                .notice(&format!("node {} from {ip} was refused: {refusal}", hello.node));
                             self.answer(number, &hello, Err(refusal));
                         }
                     }
@@ -615,11 +592,15 @@ impl Connections {
         if let Some(older) = self.number_of(node, lane) {
             self.close(older);
         }
+        self.started(node, incarnation);
+        let other = &self.shared.threads[1 - self.number];
+        let _ = other.commands.send(Command::Started(node, incarnation));
+        other.waker.wake().expect("a thread that is there can be woken");
         let limits = &self.shared.limits;
         let frames = Frames::new(lane, limits.message_bytes_max[lane as usize]);
         let connection = self.open.get_mut(&number).expect("it is open");
-        connection.state = State::Open { node, incarnation, lane, frames };
-        let outbox = Outbox::new(lane, limits.outbox_bytes_max[lane as usize]);
+        connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane) };
+        let outbox = Outbox::new(limits.outbox_bytes_max[lane as usize]);
         locked(&self.shared.threads[self.number].outboxes).insert((node, lane), outbox);
         if let Some(dial) = self.dials.get_mut(&(node, lane)) {
             dial.pause = limits.redial.0;
@@ -646,18 +627,32 @@ impl Connections {
                 Err(_) => failed = true,
             }
         }
-        match &connection.state {
+        match &mut connection.state {
             State::Ending => failed = true,
-            State::Open { node, lane, .. } if !failed => {
-                let mut outboxes = locked(&self.shared.threads[self.number].outboxes);
-                let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");
+            State::Open { node, lane, sending, .. } if !failed => {
+                let outboxes = &self.shared.threads[self.number].outboxes;
+                let mut left = BYTES_PER_TURN;
                 loop {
-                    let bytes = outbox.next();
+                    if sending.is_done() {
+                        // What is made of messages, and written, is so without the lock: whoever
+                        // sends may hold others up.
+                        let mut outboxes = locked(outboxes);
+                        let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");
+                        sending.take(outbox);
+                    }
+                    let bytes = sending.next();
                     if bytes.is_empty() {
                         break;
                     }
+                    if left == 0 {
+                        self.again.push_back(number);
+                        break;
+                    }
                     match connection.stream.write(bytes) {
-                        Ok(count) => outbox.sent(count),
+                        Ok(count) => {
+                            sending.sent(count);
+                            left = left.saturating_sub(count);
+                        }
                         Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                         Err(error) if error.kind() == ErrorKind::Interrupted => {}
                         Err(_) => {
@@ -677,9 +672,17 @@ impl Connections {
     fn close(&mut self, number: usize) {
         let Some(mut connection) = self.open.remove(&number) else { return };
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        if let State::Open { node, lane, .. } = connection.state {
-            locked(&self.shared.threads[self.number].outboxes).remove(&(node, lane));
-            self.shared.handler.lost(node, lane);
+        match connection.state {
+            State::Open { node, lane, .. } => {
+                locked(&self.shared.threads[self.number].outboxes).remove(&(node, lane));
+                self.shared.handler.lost(node, lane);
+            }
+            State::Dialing { node, lane } => {
+                if let Some(dial) = self.dials.get_mut(&(node, lane)) {
+                    dial.failed += 1;
+                }
+            }
+            _ => {}
         }
     }
 }

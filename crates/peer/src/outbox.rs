@@ -1,9 +1,9 @@
-//! What waits to be sent to one node on one lane.
+//! What waits to be sent to one node on one lane: an outbox, which those who send fill under a
+//! lock, and what the connection's thread has taken from it, of which it makes frames.
 
-use crate::frame::{Lane, write_message};
+use crate::frame::{Lane, write_frame};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 
 /// Why a message was not taken. Nothing of it is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,52 +24,122 @@ impl fmt::Display for NotSent {
 
 impl std::error::Error for NotSent {}
 
+/// A message on its way. What is large is not copied before it becomes frames.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Stands in front of the rest.
+    first: Option<u8>,
+    rest: Vec<u8>,
+}
+
+impl Outgoing {
+    /// A message that begins with this byte.
+    pub fn new(first: u8, rest: Vec<u8>) -> Outgoing {
+        Outgoing { first: Some(first), rest }
+    }
+
+    pub fn len(&self) -> usize {
+        self.rest.len() + usize::from(self.first.is_some())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<Vec<u8>> for Outgoing {
+    fn from(rest: Vec<u8>) -> Outgoing {
+        Outgoing { first: None, rest }
+    }
+}
+
 /// Messages in their order. It is of one connection: when that ends, they are gone.
 #[derive(Debug)]
 pub struct Outbox {
-    lane: Lane,
     bytes_max: usize,
-    messages: VecDeque<Arc<[u8]>>,
-    /// Of the messages, and of what is cut already.
+    messages: VecDeque<Outgoing>,
+    /// Of the messages, and of those that were taken and have not left.
     bytes: usize,
-    /// Frames of messages that are out of the queue, and how many of their bytes were sent.
-    frames: Vec<u8>,
-    sent: usize,
 }
 
-/// Frames that are cut ahead of the socket.
-const FRAMES_BYTES: usize = 256 * 1024;
-
 impl Outbox {
-    pub fn new(lane: Lane, bytes_max: usize) -> Outbox {
-        Outbox { lane, bytes_max, messages: VecDeque::new(), bytes: 0, frames: Vec::new(), sent: 0 }
+    pub fn new(bytes_max: usize) -> Outbox {
+        Outbox { bytes_max, messages: VecDeque::new(), bytes: 0 }
     }
 
     /// One message fits in whatever its size, so that a large one is not kept for ever.
-    pub fn put(&mut self, message: Arc<[u8]>) -> Result<(), NotSent> {
+    pub fn put(&mut self, message: Outgoing) -> Result<(), NotSent> {
         if self.waiting() > 0 && self.waiting() + message.len() > self.bytes_max {
             return Err(NotSent::Full);
         }
-        self.bytes += message.len();
+        // An empty one counts, so that the thread is woken for the first of several.
+        self.bytes += message.len().max(1);
         self.messages.push_back(message);
         Ok(())
     }
 
-    /// Bytes that are not sent.
+    /// Bytes that have not left.
     pub fn waiting(&self) -> usize {
-        self.bytes + self.frames.len() - self.sent
+        self.bytes
+    }
+}
+
+/// What was taken from an outbox, on the connection's thread.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    lane: Lane,
+    taken: VecDeque<Outgoing>,
+    /// Of the first of them: bytes of its rest that are in frames already.
+    cut: usize,
+    frames: Vec<u8>,
+    sent: usize,
+    /// Bytes of messages that are in the frames.
+    bytes: usize,
+}
+
+/// Frames that are cut ahead of the socket; more only where one frame has more.
+const FRAMES_BYTES: usize = 256 * 1024;
+
+impl Sending {
+    pub fn new(lane: Lane) -> Sending {
+        Sending { lane, taken: VecDeque::new(), cut: 0, frames: Vec::new(), sent: 0, bytes: 0 }
     }
 
-    /// The next bytes to send.
+    /// Whether nothing of what was taken is left.
+    pub fn is_done(&self) -> bool {
+        self.sent == self.frames.len() && self.taken.is_empty()
+    }
+
+    /// Takes messages for about one buffer of frames, when all that was taken before has left. Is
+    /// called under the lock, and copies nothing.
+    pub fn take(&mut self, outbox: &mut Outbox) {
+        assert!(self.is_done(), "what was taken is sent before more is");
+        outbox.bytes -= std::mem::take(&mut self.bytes);
+        let mut bytes = 0;
+        while bytes < FRAMES_BYTES
+            && let Some(message) = outbox.messages.pop_front()
+        {
+            bytes += message.len();
+            self.taken.push_back(message);
+        }
+    }
+
+    /// The next bytes to send; none where more is to be taken first.
     pub fn next(&mut self) -> &[u8] {
         if self.sent == self.frames.len() {
             self.frames.clear();
             self.sent = 0;
             while self.frames.len() < FRAMES_BYTES
-                && let Some(message) = self.messages.pop_front()
+                && let Some(message) = self.taken.front()
             {
-                self.bytes -= message.len();
-                write_message(&mut self.frames, self.lane, &message);
+                let head = message.first.as_slice();
+                let head = if self.cut == 0 { head } else { &[] };
+                self.cut += write_frame(&mut self.frames, self.lane, head, &message.rest[self.cut..]);
+                if self.cut == message.rest.len() {
+                    self.bytes += message.len().max(1);
+                    self.taken.pop_front();
+                    self.cut = 0;
+                }
             }
         }
         &self.frames[self.sent..]
@@ -78,38 +148,63 @@ impl Outbox {
     pub fn sent(&mut self, count: usize) {
         assert!(count <= self.frames.len() - self.sent, "no more is sent than there was");
         self.sent += count;
-        if self.sent == self.frames.len() && self.frames.capacity() > 4 * FRAMES_BYTES {
-            // What one large message took is not kept.
-            (self.frames, self.sent) = (Vec::new(), 0);
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Frames;
+    use crate::frame::{FRAME_BODY_BYTES_MAX, Frames};
+
+    fn message(length: usize) -> Outgoing {
+        vec![length as u8; length].into()
+    }
+
+    /// Sends at most so many bytes; how many there were.
+    fn send(outbox: &mut Outbox, sending: &mut Sending, most: usize, to: &mut impl FnMut(&[u8])) -> usize {
+        if sending.is_done() {
+            sending.take(outbox);
+        }
+        let bytes = sending.next();
+        let count = bytes.len().min(most);
+        to(&bytes[..count]);
+        sending.sent(count);
+        count
+    }
 
     #[test]
     fn messages_leave_in_their_order_and_no_more_wait_than_may() {
-        let mut outbox = Outbox::new(Lane::Calls, 1_000);
-        let message = |length: usize| -> Arc<[u8]> { vec![length as u8; length].into() };
+        let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Calls));
         assert_eq!(outbox.put(message(5_000)), Ok(()), "alone it fits");
         assert_eq!(outbox.put(message(1)), Err(NotSent::Full));
         let (mut frames, mut got) = (Frames::new(Lane::Calls, 10_000), Vec::new());
-        let mut send = |outbox: &mut Outbox, most: usize| {
-            let bytes = outbox.next();
-            let count = bytes.len().min(most);
-            frames.take(&bytes[..count], |message| got.push(message.len())).unwrap();
-            outbox.sent(count);
-            count
-        };
-        while send(&mut outbox, 999) > 0 {}
+        let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message.len())).unwrap();
+        while send(&mut outbox, &mut sending, 999, &mut to) > 0 {}
+        assert_eq!(outbox.waiting(), 0);
         for length in [600, 400] {
             assert_eq!(outbox.put(message(length)), Ok(()));
         }
         assert_eq!(outbox.put(message(1)), Err(NotSent::Full));
-        while send(&mut outbox, 7) > 0 {}
-        assert_eq!((outbox.waiting(), got), (0, vec![5_000, 600, 400]));
+        // What was taken waits until it has left.
+        assert!(send(&mut outbox, &mut sending, 7, &mut to) > 0 && outbox.waiting() == 1_000);
+        while send(&mut outbox, &mut sending, 7, &mut to) > 0 {}
+        assert_eq!(outbox.put(Vec::new().into()), Ok(()));
+        assert!(outbox.waiting() > 0, "an empty one waits, too");
+        while send(&mut outbox, &mut sending, 7, &mut to) > 0 {}
+        assert_eq!((outbox.waiting(), got), (0, vec![5_000, 600, 400, 0]));
+    }
+
+    #[test]
+    fn a_first_byte_stands_in_front_and_a_large_message_is_cut_piece_by_piece() {
+        for length in [0, 1, FRAME_BODY_BYTES_MAX - 1, FRAME_BODY_BYTES_MAX, 3 * FRAME_BODY_BYTES_MAX + 5] {
+            let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Entries));
+            outbox.put(Outgoing::new(9, vec![7; length])).unwrap();
+            let (mut frames, mut got) = (Frames::new(Lane::Entries, 1 << 24), Vec::new());
+            let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message)).unwrap();
+            while send(&mut outbox, &mut sending, usize::MAX, &mut to) > 0 {
+                assert!(sending.frames.len() < FRAMES_BYTES + FRAME_BODY_BYTES_MAX + 64, "{}", sending.frames.len());
+            }
+            assert_eq!(got, [[&[9][..], &vec![7; length]].concat()], "{length}");
+        }
     }
 }

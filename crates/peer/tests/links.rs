@@ -112,8 +112,8 @@ fn node(number: u32) -> Node {
 
 /// Each expects the other, and all lanes are open.
 fn join(one: &Node, two: &Node) {
-    one.peers.expect(&[(NodeId(2), two.address)]);
-    two.peers.expect(&[(NodeId(1), one.address)]);
+    one.peers.expect(&[(NodeId(2), vec![two.address])]);
+    two.peers.expect(&[(NodeId(1), vec![one.address])]);
     for lane in Lane::ALL {
         one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), _, on) if *on == lane));
         two.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(1), _, on) if *on == lane));
@@ -130,10 +130,10 @@ fn messages_go_both_ways_on_all_lanes_in_their_order() {
             // Up to some that are several frames, where the lane takes those.
             let length = if lane == Lane::Control { 900_000 } else { 2_000_000 };
             let length = if number % 25 == 24 { length } else { number as usize };
-            let message: Arc<[u8]> = vec![number; length].into();
+            let message = vec![number; length];
             let deadline = Instant::now() + PATIENCE;
             for (from, to) in [(&one, 2), (&two, 1)] {
-                while let Err(error) = from.peers.send(NodeId(to), lane, Arc::clone(&message)) {
+                while let Err(error) = from.peers.send(NodeId(to), lane, message.clone().into()) {
                     assert_eq!(error, NotSent::Full);
                     assert!(Instant::now() < deadline, "the other side reads");
                     std::thread::yield_now();
@@ -166,11 +166,11 @@ fn a_lane_without_room_holds_its_sender_and_no_other_lane() {
     let (one, two) = (node(1), node_with(hello(2, 1), Limits { outbox_bytes_max: [1 << 20; 4], ..Limits::default() }));
     join(&one, &two);
     *one.ears.full.lock().unwrap() = true;
-    let message: Arc<[u8]> = vec![9; 100_000].into();
+    let message = vec![9; 100_000];
     let deadline = Instant::now() + PATIENCE;
     let mut sent = 0;
     // Sockets take some; then it is full.
-    while two.peers.send(NodeId(1), Lane::Calls, Arc::clone(&message)).is_ok()
+    while two.peers.send(NodeId(1), Lane::Calls, message.clone().into()).is_ok()
         || two.peers.waiting(NodeId(1), Lane::Calls) < Some(500_000)
     {
         sent += 1;
@@ -204,7 +204,7 @@ fn greet(address: SocketAddr, hello: &Hello) -> Option<Answer> {
 #[test]
 fn whoever_is_not_of_the_cluster_hears_why_and_so_does_the_operator() {
     let one = node(1);
-    one.peers.expect(&[(NodeId(2), "127.0.0.1:1".parse().unwrap())]);
+    one.peers.expect(&[(NodeId(2), vec!["127.0.0.1:1".parse().unwrap()])]);
     let refused = |hello: &Hello| greet(one.address, hello).expect("an answer").outcome.expect_err("it is refused");
     assert_eq!(refused(&Hello { cluster: [6; 16], ..hello(2, 1) }), Refusal::Cluster);
     assert_eq!(refused(&Hello { versions: (7, 9), ..hello(2, 1) }), Refusal::Version);
@@ -272,8 +272,8 @@ fn a_node_that_starts_again_takes_the_place_of_its_earlier_start() {
     join(&one, &two);
     two.peers.stop();
     let again = node_with(hello(2, 2), Limits::default());
-    one.peers.expect(&[(NodeId(2), again.address)]);
-    again.peers.expect(&[(NodeId(1), one.address)]);
+    one.peers.expect(&[(NodeId(2), vec![again.address])]);
+    again.peers.expect(&[(NodeId(1), vec![one.address])]);
     one.ears.wait("the new start", |heard| *heard == Heard::Connected(NodeId(2), Incarnation(2), Lane::Entries));
     // A node that is not expected any more loses its connections.
     one.peers.expect(&[]);
@@ -303,7 +303,7 @@ fn whoever_is_of_no_cluster_may_ask() {
 #[test]
 fn a_node_that_is_introduced_takes_connections() {
     let (one, two) = (node_with(Hello { cluster: NO_CLUSTER, ..hello(1, 1) }, Limits::default()), node(2));
-    two.peers.expect(&[(NodeId(1), one.address)]);
+    two.peers.expect(&[(NodeId(1), vec![one.address])]);
     let refused = "it says of this node: the node that answered is not in a cluster yet";
     two.ears.wait("a refusal", |heard| matches!(heard, Heard::Notice(line) if line.contains(refused)));
     one.peers.introduce(hello(1, 1));
@@ -337,4 +337,114 @@ fn a_question_that_does_not_end_is_closed_and_one_too_long_too() {
     let _ = stream.write_all(&long);
     one.ears.wait("a notice", |heard| matches!(heard, Heard::Notice(line) if line.contains("more than 1048576 bytes")));
     one.peers.stop();
+}
+
+#[test]
+fn of_several_addresses_the_one_that_answers_is_found() {
+    let (one, two) = (node(1), node(2));
+    // Nobody listens at the first, and what listens at the second says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    let limits = Limits { handshake_time_max: Duration::from_millis(200), ..Limits::default() };
+    let three = node_with(hello(3, 1), limits);
+    for (from, addresses) in
+        [(&two, vec![nobody, one.address]), (&three, vec![silent.local_addr().unwrap(), one.address])]
+    {
+        from.peers.expect(&[(NodeId(1), addresses)]);
+    }
+    one.peers.expect(&[(NodeId(2), Vec::new()), (NodeId(3), Vec::new())]);
+    for from in [2, 3] {
+        for lane in Lane::ALL {
+            let is_open =
+                |heard: &Heard| matches!(heard, Heard::Connected(NodeId(node), _, on) if *node == from && *on == lane);
+            one.ears.wait("a lane", is_open);
+        }
+    }
+    for node in [one, two, three] {
+        node.peers.stop();
+    }
+}
+
+#[test]
+fn what_is_open_to_an_earlier_start_of_a_node_is_closed() {
+    let one = node(1);
+    one.peers.expect(&[(NodeId(2), vec!["127.0.0.1:1".parse().unwrap()])]);
+    let open = |incarnation, lane| {
+        let mut stream = TcpStream::connect(one.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&Hello { lane, ..hello(2, incarnation) }.encode()).unwrap();
+        let mut answer = [0; ANSWER_BYTES];
+        stream.read_exact(&mut answer).unwrap();
+        assert!(Answer::decode(&answer).unwrap().outcome.is_ok());
+        stream
+    };
+    let mut earlier = [Lane::Control, Lane::Calls, Lane::Transfer].map(|lane| open(1, lane));
+    // On one lane only: the others are as dead, and say nothing.
+    let mut later = open(2, Lane::Entries);
+    for stream in &mut earlier {
+        assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)), "it is closed");
+    }
+    for lane in [Lane::Control, Lane::Calls, Lane::Transfer] {
+        one.ears.wait("the loss", |heard| matches!(heard, Heard::Lost(NodeId(2), on) if *on == lane));
+    }
+    let is_open = |heard: &Heard| *heard == Heard::Connected(NodeId(2), Incarnation(2), Lane::Entries);
+    one.ears.wait("the later one", is_open);
+    one.peers.send(NodeId(2), Lane::Entries, vec![1].into()).unwrap();
+    assert!(later.read(&mut [0; 8]).unwrap() > 0, "the later one is open");
+    one.peers.stop();
+}
+
+/// Half of a hello, garbage, another version, another cluster: as fast as they come.
+#[test]
+fn a_flood_holds_up_no_heartbeat_and_takes_no_descriptors() {
+    let (one, two) = (node(1), node(2));
+    join(&one, &two);
+    let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let attackers: Vec<_> = (0..4u8)
+        .map(|kind| {
+            let (address, over) = (one.address, Arc::clone(&over));
+            std::thread::spawn(move || {
+                let (mut held, mut count) = (std::collections::VecDeque::new(), 0);
+                while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                    // Whoever attacks has descriptors, too.
+                    if held.len() >= 100 {
+                        held.pop_front();
+                    }
+                    let Ok(mut stream) = TcpStream::connect(address) else { continue };
+                    count += 1;
+                    let said = match kind {
+                        0 => hello(2, 1).encode()[..40].to_vec(),
+                        1 => vec![0xee; 2_000],
+                        2 => Hello { versions: (7, 9), ..hello(2, 1) }.encode().to_vec(),
+                        _ => Hello { cluster: [6; 16], ..hello(2, 1) }.encode().to_vec(),
+                    };
+                    let _ = stream.write_all(&said);
+                    held.push_back(stream);
+                }
+                count
+            })
+        })
+        .collect();
+    // Heartbeats go both ways, and none waits as long as would cost a node its membership.
+    for number in 0..200u32 {
+        let began = Instant::now();
+        for (from, to, to_node) in [(&one, 2, &two), (&two, 1, &one)] {
+            let message = number.to_le_bytes().to_vec();
+            from.peers.send(NodeId(to), Lane::Control, message.clone().into()).unwrap();
+            to_node.ears.wait(
+                "a heartbeat",
+                |heard| matches!(heard, Heard::Received(_, Lane::Control, got) if *got == message),
+            );
+            let heard = std::mem::take(&mut *to_node.ears.heard.lock().unwrap());
+            assert!(!heard.iter().any(|heard| matches!(heard, Heard::Lost(..))), "what was open stays open");
+        }
+        assert!(began.elapsed() < Duration::from_secs(2), "heartbeat {number} took {:?}", began.elapsed());
+        let descriptors = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+        assert!(descriptors < 4 * 101 + 2 * 64 + 200, "{descriptors} descriptors");
+    }
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    let count: usize = attackers.into_iter().map(|attacker| attacker.join().unwrap()).sum();
+    assert!(count > 100, "{count} connections");
+    one.peers.stop();
+    two.peers.stop();
 }

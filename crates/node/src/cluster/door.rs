@@ -115,8 +115,12 @@ impl Door {
         assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
     }
 
-    fn taken(&self, inside: &Inside, from: Member, message: &[u8]) -> Result<Room, String> {
+    fn taken(&self, inside: &Inside, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
         let (letter, body) = Letter::decode(message).map_err(|error| error.to_string())?;
+        // One that waits for room would hold up what it has nothing to do with.
+        if !belongs_on(letter, lane) {
+            return Err(format!("a message of kind {} came on the lane of something else ({lane:?})", letter as u8));
+        }
         match letter {
             Letter::Group => inside.groups.received(from, body).map_err(|error| error.to_string())?,
             // Whoever said it says it again.
@@ -139,12 +143,21 @@ impl Door {
     }
 }
 
+fn belongs_on(letter: Letter, lane: Lane) -> bool {
+    match letter {
+        Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
+        Letter::Metadata => lane == Lane::Control,
+        Letter::Transfer => lane == Lane::Transfer,
+        Letter::Calls | Letter::Answers => lane == Lane::Calls,
+    }
+}
+
 impl Handler for Door {
     fn connected(&self, _: NodeId, _: Incarnation, _: Lane) {}
 
-    fn received(&self, node: NodeId, incarnation: Incarnation, _: Lane, message: Vec<u8>) -> Room {
+    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         let Some(inside) = self.inside.get() else { return Room::More };
-        self.taken(inside, Member { node, incarnation }, &message).unwrap_or_else(|error| {
+        self.taken(inside, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
             self.notices.say(&format!("node {node}: {error}"));
             Room::More
         })

@@ -1,12 +1,13 @@
 //! The way to the other nodes: what a group sends, and where the nodes are.
 
+use crate::cluster::notices::Notices;
 use crate::cluster::place;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, Post};
 use ferrite_group::Urgency;
 use ferrite_meta::{Presence, State};
-use ferrite_peer::{Lane, Limits, Peers};
+use ferrite_peer::{Lane, Limits, Outgoing, Peers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +20,13 @@ const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
 pub struct Links {
     peers: Peers,
     message_bytes_max: [usize; 4],
+    notices: Arc<Notices>,
 }
 
 impl Links {
     /// `limits`: those that `peers` was started with.
     pub fn new(peers: Peers, limits: &Limits) -> Links {
-        Links { peers, message_bytes_max: limits.message_bytes_max }
+        Links { peers, message_bytes_max: limits.message_bytes_max, notices: Arc::default() }
     }
 
     pub fn peers(&self) -> &Peers {
@@ -38,9 +40,16 @@ impl Links {
 
     /// Takes the message, or loses it: whoever says it says it again.
     pub fn send_on(&self, to: NodeId, lane: Lane, letter: Letter, message: Vec<u8>) {
-        let message = letter.encode(message);
-        if message.len() <= self.message_bytes_max[lane as usize] {
-            let _ = self.peers.send(to, lane, message.into());
+        let message = Outgoing::new(letter as u8, message);
+        let bytes_max = self.message_bytes_max[lane as usize];
+        if message.len() <= bytes_max {
+            let _ = self.peers.send(to, lane, message);
+        } else {
+            // Those who make messages know the limit. It would be said again for ever.
+            let bytes = message.len();
+            self.notices.say(&format!(
+                "a message for node {to} ({letter:?}) of {bytes} bytes is not sent: a message has at most {bytes_max}"
+            ));
         }
     }
 }
@@ -67,12 +76,13 @@ pub fn look_up(peers: &Peers, mut hosts: BTreeMap<NodeId, String>, told: &Receiv
     loop {
         for (node, host) in &hosts {
             // One that cannot be looked up now stays where it was.
-            if let Some(address) = place::addresses(host).first() {
-                known.insert(*node, *address);
+            let found = place::addresses(host);
+            if !found.is_empty() {
+                known.insert(*node, found);
             }
         }
         known.retain(|node, _| hosts.contains_key(node));
-        let expected: Vec<_> = known.iter().map(|(node, address)| (*node, *address)).collect();
+        let expected: Vec<_> = known.iter().map(|(node, found)| (*node, found.clone())).collect();
         peers.expect(&expected);
         match told.recv_timeout(LOOK_UP_EVERY) {
             Ok(state) => hosts = hosts_of(&told.try_iter().last().unwrap_or(state)),

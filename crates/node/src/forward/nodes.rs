@@ -6,7 +6,7 @@ use crate::forward::inbox::Forward;
 use crate::forward::link::{Destination, Kind, Leadership, Link};
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_cluster::Letter;
-use ferrite_peer::Lane;
+use ferrite_peer::{Lane, Outgoing};
 
 impl Link for Links {
     fn waiting(&self, to: NodeId) -> Option<usize> {
@@ -18,7 +18,7 @@ impl Link for Links {
             Kind::Calls => Letter::Calls,
             Kind::Answers => Letter::Answers,
         };
-        self.peers().send(to, Lane::Calls, letter.encode(message).into()).is_ok()
+        self.peers().send(to, Lane::Calls, Outgoing::new(letter as u8, message)).is_ok()
     }
 
     fn resume(&self, from: NodeId) {
