@@ -39,6 +39,9 @@ pub const PEER_HANDSHAKE_SECONDS_MAX: u64 = 3;
 /// Bytes of a group's last entries that are kept in memory for members that missed them: two to
 /// three seconds at full load.
 pub const RECENT_ENTRIES_BYTES_MAX: usize = 268_435_456;
+/// Bytes of a leader's entries that are not committed, beyond which nothing more is executed: a
+/// member that is slow makes the leader as slow.
+pub const UNCOMMITTED_BYTES_MAX: usize = 67_108_864;
 /// Entries of about so many bytes go in one message to another node; a larger one goes alone.
 pub const REPLICATION_MESSAGE_BYTES: usize = 1_048_576;
 /// Largest single VARCHAR, VARBINARY or GEOGRAPHY value, in bytes. It is also the most that may be
@@ -384,11 +387,15 @@ const _: () = assert!(FRAME_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(CONNECTION_FIRST_CALLS_MAX * VALUE_BYTES_MAX < CONNECTION_ANSWER_BYTES_MAX);
 const _: () = assert!(ANSWER_ALWAYS_BYTES < ANSWER_SMALL_BYTES && ANSWER_SMALL_BYTES < MEMORY_ALWAYS_BYTES);
 const _: () = assert!(LOGIN_BYTES_MAX < FRAME_BYTES_MAX);
+const _: () = assert!(METADATA_BYTES_MAX + CLUSTER_GROUPS_MAX * 512 < PEER_CONTROL_BYTES_MAX);
+const _: () = assert!(METADATA_COMMAND_BYTES_MAX < METADATA_BYTES_MAX);
+const _: () = assert!(
+    CLUSTER_FOUNDERS_MAX * (CLUSTER_FOUNDERS_MAX + CLUSTER_ADDRESSES_MAX + 2) * (CLUSTER_TEXT_BYTES_MAX + 2)
+        < METADATA_BYTES_MAX
+);
 const _: () = assert!(TRANSACTION_BYTES_MAX <= TRANSACTION_BYTES_CEILING);
 const _: () = assert!(TRANSACTION_BYTES_CEILING + BATCH_CHANGES_BYTES_MAX + 1_048_576 < PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX < u32::MAX as usize);
-const _: () = assert!(METADATA_BYTES_MAX + CLUSTER_GROUPS_MAX * 512 < PEER_CONTROL_BYTES_MAX);
-const _: () = assert!(METADATA_COMMAND_BYTES_MAX < METADATA_BYTES_MAX);
 const _: () = assert!(FORWARD_AHEAD_BYTES + FRAME_BYTES_MAX + FORWARD_MESSAGE_BYTES < PEER_OUTBOX_BYTES_MAX);
 const _: () = assert!(MEMORY_BYTES_MIN / CLIENTS_MEMORY_PART > 8 * VALUE_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);

@@ -30,7 +30,7 @@ mod clients;
 mod heap;
 mod preallocator;
 
-pub use ceiling::{has_room, limit, refused, takes_rows, used};
+pub use ceiling::{has_room, has_room_for_rows, limit, refuse_rows_for, refused, takes_rows, used};
 pub use clients::{
     answer_built, answers_are_many, answers_changed, answers_held, clients_bytes_max, clients_room, is_full_of_answers,
     refused_answer, refused_call, takes_answer,

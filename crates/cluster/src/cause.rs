@@ -1,16 +1,20 @@
 //! What makes a node work, and what it wants done: closed lists.
 
-use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, limits};
 use ferrite_group::{FromLog, GroupEvent, Identity, IdentityError, SharedEntry};
 use ferrite_meta::{Ask, State};
 use ferrite_partition::applier::Applier;
 use ferrite_partition::{Compiled, CopyFault};
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Every cause of work for a node.
 pub enum Cause {
     /// Of a group, by [`crate::Host`]: a copy applies these.
-    Committed(GroupId, Vec<SharedEntry>),
+    Committed(GroupId, CommittedEntries),
+    /// Likewise, where many wait already: up to there, they are in the log or on their way to it.
+    CommittedUpTo(GroupId, Position),
     /// Of a group, by [`crate::Host`].
     Event(GroupId, GroupEvent),
     /// A copy cannot go on.
@@ -22,6 +26,37 @@ pub enum Cause {
     Lease { index: u64, until: u64 },
     /// What was sent to that node and not answered may be lost.
     Lost(NodeId),
+}
+
+/// They count until they are dropped.
+pub struct CommittedEntries {
+    entries: Vec<SharedEntry>,
+    bytes: usize,
+    held: Arc<AtomicUsize>,
+}
+
+impl CommittedEntries {
+    /// `held`: the bytes of all that wait. None where that would be more than may wait.
+    pub(crate) fn new(entries: Vec<SharedEntry>, held: &Arc<AtomicUsize>) -> Option<CommittedEntries> {
+        let bytes = entries.iter().map(|entry| entry.bytes.len()).sum();
+        let before = held.fetch_add(bytes, Ordering::Relaxed);
+        let committed = CommittedEntries { entries, bytes, held: Arc::clone(held) };
+        (before == 0 || before + bytes <= limits::COPY_ENTRIES_BYTES_MAX).then_some(committed)
+    }
+}
+
+impl Deref for CommittedEntries {
+    type Target = [SharedEntry];
+
+    fn deref(&self) -> &[SharedEntry] {
+        &self.entries
+    }
+}
+
+impl Drop for CommittedEntries {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What a node cannot do itself. None of it may wait for a party.

@@ -1,13 +1,14 @@
 //! What stands around a group on a node: what it sends leaves at once, reads that it confirms too;
 //! everything else becomes a cause of work.
 
-use crate::cause::Cause;
+use crate::cause::{Cause, CommittedEntries};
 use crate::lease::Lease;
 use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
 use ferrite_partition::gate::Gate;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// The way to other nodes. Takes a message, or loses it; never waits.
@@ -19,6 +20,8 @@ pub struct Host {
     causes: Sender<Cause>,
     post: Arc<dyn Post>,
     lease: Lease,
+    /// Bytes of committed entries among the causes.
+    held: Arc<AtomicUsize>,
     /// Of each group's partitions and coordinator.
     gates: OnceLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
 }
@@ -26,7 +29,7 @@ pub struct Host {
 impl Host {
     /// `lease`: the one that the node extends.
     pub fn new(causes: Sender<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
-        Host { causes, post, lease, gates: OnceLock::new() }
+        Host { causes, post, lease, held: Arc::default(), gates: OnceLock::new() }
     }
 
     /// Where the answers of each group's partitions and coordinator wait. They are there later than
@@ -57,7 +60,11 @@ impl GroupHost for Host {
     }
 
     fn committed(&self, group: GroupId, entries: Vec<SharedEntry>) {
-        self.cause(Cause::Committed(group, entries));
+        let Some(last) = entries.last().map(|entry| entry.header.mark.position) else { return };
+        self.cause(match CommittedEntries::new(entries, &self.held) {
+            Some(entries) => Cause::Committed(group, entries),
+            None => Cause::CommittedUpTo(group, last),
+        });
     }
 
     fn event(&self, group: GroupId, event: GroupEvent) {

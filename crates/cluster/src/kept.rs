@@ -12,8 +12,10 @@
 use crate::GroupHandle;
 use crate::cause::{Around, Cause};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::NodeId;
+use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
+use ferrite_base::{NodeId, Position};
 use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
+use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
@@ -27,11 +29,16 @@ const PIECE_BYTES: usize = 256 * 1024;
 pub struct Parties {
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
+    /// Where the group's entries are.
+    pub log: OwnLog,
 }
 
 /// What the group has said and is not done.
 enum Todo {
-    Apply(Vec<u8>),
+    /// Committed entries up to this one.
+    Apply(Vec<u8>, Position),
+    /// Likewise, of which only that is kept: they are in the log.
+    ApplyUpTo(Position),
     Lead,
     Follow(Box<GroupPlace>),
 }
@@ -55,6 +62,8 @@ pub(crate) struct Kept {
     parties: Parties,
     role: Role,
     todo: VecDeque<Todo>,
+    /// Bytes of entries in it.
+    todo_bytes: usize,
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
     causes: Sender<Cause>,
@@ -78,6 +87,7 @@ impl Kept {
             parties,
             role: Role::Broken,
             todo: VecDeque::new(),
+            todo_bytes: 0,
             replaced: None,
             causes,
             offered: None,
@@ -94,17 +104,44 @@ impl Kept {
         };
         let events = CopyEvents { publish: around.publisher(id), fault: Box::new(fault) };
         let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
-        around.run(id, applier);
+        around.run(id, applier.with_log(self.parties.log.again()));
         self.role = Role::Copy(intake);
     }
 
     pub fn committed(&mut self, entries: &[SharedEntry]) {
-        for SharedEntry { bytes, .. } in entries {
-            match self.todo.back_mut() {
-                Some(Todo::Apply(piece)) if piece.len() < PIECE_BYTES => piece.extend_from_slice(bytes),
-                _ => self.todo.push_back(Todo::Apply(bytes.to_vec())),
+        for SharedEntry { bytes, header } in entries {
+            let position = header.mark.position;
+            if self.todo_bytes > 0 && self.todo_bytes + bytes.len() > COPY_ENTRIES_BYTES_MAX {
+                self.committed_up_to(position);
+                continue;
             }
+            match self.todo.back_mut() {
+                Some(Todo::ApplyUpTo(last)) => {
+                    *last = position;
+                    continue;
+                }
+                Some(Todo::Apply(piece, last)) if piece.len() < PIECE_BYTES => {
+                    piece.extend_from_slice(bytes);
+                    *last = position;
+                }
+                _ => self.todo.push_back(Todo::Apply(bytes.to_vec(), position)),
+            }
+            self.todo_bytes += bytes.len();
         }
+    }
+
+    /// Entries behind those before are committed, up to there, which are in the log or on their way
+    /// to it.
+    pub fn committed_up_to(&mut self, position: Position) {
+        match self.todo.back_mut() {
+            Some(Todo::ApplyUpTo(last)) => *last = position,
+            _ => self.todo.push_back(Todo::ApplyUpTo(position)),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.todo.clear();
+        self.todo_bytes = 0;
     }
 
     pub fn opened(&mut self) {
@@ -113,7 +150,7 @@ impl Kept {
 
     pub fn deposed(&mut self, place: Box<GroupPlace>) {
         // One that never opened has executed nothing.
-        let leads = match self.todo.iter().rev().find(|todo| !matches!(todo, Todo::Apply(_))) {
+        let leads = match self.todo.iter().rev().find(|todo| !matches!(todo, Todo::Apply(..) | Todo::ApplyUpTo(_))) {
             Some(Todo::Lead) => true,
             Some(_) => false,
             None => matches!(self.role, Role::Rising(_) | Role::Leader),
@@ -125,9 +162,14 @@ impl Kept {
 
     /// The group goes on behind another node's snapshot; what it says from here on is kept until
     /// [`Kept::replaced`].
+    ///
+    /// # Panics
+    /// Where this is no copy: its partitions would be given stores while they have their own.
     pub fn replacing(&mut self, around: &mut dyn Around) {
+        let is_copy = matches!(self.role, Role::Copy(_) | Role::Replacing | Role::Broken);
+        assert!(is_copy, "only a copy takes another node's snapshot");
         self.role = Role::Replacing;
-        self.todo.clear();
+        self.forget();
         if let Some(start) = self.replaced.take() {
             self.replaced(start, around);
         }
@@ -152,9 +194,13 @@ impl Kept {
         }
     }
 
+    pub fn is_copy(&self) -> bool {
+        matches!(self.role, Role::Copy(_) | Role::Replacing)
+    }
+
     pub fn broken(&mut self) {
         self.role = Role::Broken;
-        self.todo.clear();
+        self.forget();
     }
 
     /// Whether something waits for a party, which does not say when it is done.
@@ -175,19 +221,23 @@ impl Kept {
         match &mut self.role {
             Role::Replacing => false,
             Role::Broken => {
-                self.todo.clear();
+                self.forget();
                 false
             }
             Role::Copy(intake) => match self.todo.pop_front() {
                 None => false,
-                Some(Todo::Apply(bytes)) => match intake.entries(bytes) {
-                    Ok(()) => true,
-                    // Some are to be applied first.
-                    Err(bytes) => {
-                        self.todo.push_front(Todo::Apply(bytes));
-                        false
+                Some(Todo::Apply(bytes, last)) => {
+                    self.todo_bytes -= bytes.len();
+                    // Where others are to be applied first, these are not kept until then.
+                    if intake.entries(bytes).is_err() {
+                        intake.up_to(last);
                     }
-                },
+                    true
+                }
+                Some(Todo::ApplyUpTo(last)) => {
+                    intake.up_to(last);
+                    true
+                }
                 Some(Todo::Lead) => {
                     let (to, promoted) = unbounded();
                     intake.send(Delivery::Promote(to));
@@ -214,7 +264,9 @@ impl Kept {
                     self.role = Role::Falling(stepping, place);
                     true
                 }
-                Some(Todo::Apply(_) | Todo::Lead) => unreachable!("a leader is deposed before it is told of others"),
+                Some(Todo::Apply(..) | Todo::ApplyUpTo(_) | Todo::Lead) => {
+                    unreachable!("a leader is deposed before it is told of others")
+                }
             },
             Role::Falling(stepping, place) => {
                 let Some(SteppedBack { sequences, compiled, history }) = stepping.try_end() else { return false };

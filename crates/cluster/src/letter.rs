@@ -14,6 +14,9 @@ pub enum Letter {
     /// Calls of clients that are connected elsewhere, and what became of them.
     Calls = 4,
     Answers = 5,
+    /// A node that keeps a copy has no room for more rows. Nothing follows; it is said again while
+    /// it is so.
+    NoRoom = 6,
 }
 
 /// Why a message is nobody's.
@@ -39,7 +42,8 @@ impl fmt::Display for NoLetter {
 impl std::error::Error for NoLetter {}
 
 impl Letter {
-    pub const ALL: [Letter; 5] = [Letter::Group, Letter::Metadata, Letter::Transfer, Letter::Calls, Letter::Answers];
+    pub const ALL: [Letter; 6] =
+        [Letter::Group, Letter::Metadata, Letter::Transfer, Letter::Calls, Letter::Answers, Letter::NoRoom];
 
     /// The message with its first byte, in the same memory where there is room for one byte more.
     pub fn encode(self, mut message: Vec<u8>) -> Vec<u8> {
@@ -67,7 +71,7 @@ mod tests {
             assert_eq!(Letter::decode(&message), Ok((letter, &[7, 8][..])));
             assert_eq!(Letter::decode(&message[..1]), Ok((letter, &[][..])));
         }
-        for byte in [0, 6, 255] {
+        for byte in [0, 7, 255] {
             let refused = Letter::decode(&[byte, 1]).unwrap_err();
             assert_eq!(refused, NoLetter::Unknown(byte));
             assert!(refused.to_string().contains(&format!("is of kind {byte}, which this release does not know")));

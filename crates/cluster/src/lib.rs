@@ -20,7 +20,7 @@ mod membership;
 mod metadata;
 mod node;
 
-pub use cause::{Around, Cause};
+pub use cause::{Around, Cause, CommittedEntries};
 pub use groups::{Groups, Unusable};
 pub use host::{Host, Post};
 pub use kept::Parties;

@@ -6,12 +6,12 @@ use crate::kept::{Kept, Parties};
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{GroupId, NodeId, Position};
 use ferrite_group::{GroupEvent, Identity};
 use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State};
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_replica::group::Member;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Between two looks at the metadata: a third of a lease.
@@ -51,6 +51,10 @@ pub struct Node {
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
+    /// Groups that it leads although its log stands still: others are to lead them.
+    stands_still: BTreeSet<GroupId>,
+    /// What was said last of entries that cannot be sent.
+    too_large: Option<(GroupId, NodeId, Position)>,
 }
 
 impl Node {
@@ -77,6 +81,8 @@ impl Node {
             leaves: false,
             asked: None,
             wants_news: false,
+            stands_still: BTreeSet::new(),
+            too_large: None,
         }
     }
 
@@ -122,7 +128,7 @@ impl Node {
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
         }
-        if self.leaves && !self.is_running() {
+        if self.leaves && !self.is_running() || !self.leaves && !self.stands_still.is_empty() {
             return;
         }
         let soon = self.wants_news || self.leaves || !self.registered;
@@ -162,6 +168,7 @@ impl Node {
         }
         match cause {
             Cause::Committed(id, entries) => self.kept(id).committed(&entries),
+            Cause::CommittedUpTo(id, position) => self.kept(id).committed_up_to(position),
             Cause::Event(id, event) => self.event(id, event),
             Cause::Fault(id, fault) => self.made_anew(id, &fault.to_string()),
             Cause::Metadata { index, state } => self.told(index, state),
@@ -177,7 +184,11 @@ impl Node {
     fn event(&mut self, id: GroupId, event: GroupEvent) {
         match event {
             GroupEvent::Opened => self.kept(id).opened(),
-            GroupEvent::Deposed(place) => self.kept(id).deposed(place),
+            GroupEvent::Deposed(place) => {
+                self.stands_still.remove(&id);
+                self.kept(id).deposed(place);
+            }
+            GroupEvent::StandsStill(stands_still) => self.stands_still(id, stands_still),
             GroupEvent::Confirmed(_) => unreachable!("the host passes it on"),
             GroupEvent::Promise(epoch) => {
                 let promised = self.identity.promised.entry(id).or_default();
@@ -207,6 +218,7 @@ impl Node {
                 kept.replacing(&mut *self.around);
             }
             GroupEvent::NeedsSnapshot(node) => self.around.needs_snapshot(id, node),
+            GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
             GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
             GroupEvent::LogFailed(failure) => {
                 self.around.notice(&failure.to_string());
@@ -215,9 +227,34 @@ impl Node {
         }
     }
 
+    /// The lease of a node that does not ask for one ends, and so does its lead.
+    fn stands_still(&mut self, id: GroupId, stands_still: bool) {
+        if stands_still {
+            self.stands_still.insert(id);
+            self.around.notice(&format!("this node's log stands still: it gives up leading group {id}"));
+        } else if self.stands_still.remove(&id) {
+            self.around.notice("this node's log moves again");
+        }
+    }
+
+    /// An entry cannot be sent, which is said once.
+    fn too_large(&mut self, id: GroupId, to: NodeId, position: Position) {
+        if self.too_large.replace((id, to, position)) != Some((id, to, position)) {
+            let line = format!("entry {position} of group {id} is larger than a message: node {to} gets a snapshot");
+            self.around.notice(&line);
+        }
+        self.around.needs_snapshot(id, to);
+    }
+
     /// The way to the applier of a copy, for [`ferrite_partition::install::Learner`].
     pub fn intake(&self, id: GroupId) -> Option<&Intake> {
         self.kept.get(&id)?.intake()
+    }
+
+    /// Whether this node has a copy, or gets another node's snapshot in its place: not while it
+    /// leads, nor before its partitions have stepped back.
+    pub fn is_copy(&self, id: GroupId) -> bool {
+        self.kept.get(&id).is_some_and(Kept::is_copy)
     }
 
     /// Another node's snapshot has taken the place of what was here

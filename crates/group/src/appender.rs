@@ -40,6 +40,11 @@ impl<C: Party> GroupAppender<C> {
         GroupAppender(Arc::clone(&self.0), Some(opened))
     }
 
+    /// Whose way into the log it is.
+    pub fn group(&self) -> &Arc<Replication<C>> {
+        &self.0
+    }
+
     /// The group has no other members and never will.
     pub fn is_solo(&self) -> bool {
         self.0.is_solo()

@@ -85,12 +85,21 @@ pub enum GroupEvent {
     Promise(Epoch),
     Sealed(Sealed),
     Propose(Proposal),
+    /// It leads, and its own log stands still, or does so no more: meanwhile the node lets its
+    /// lease end. Being deposed ends it, too.
+    StandsStill(bool),
     AskMetadata(Epoch),
     /// The node's stream is not what it says: it is made anew.
     Diverged(NodeId),
     /// The node follows and cannot be made equal by entries: it gets a snapshot. Said again as long
     /// as it is so.
     NeedsSnapshot(NodeId),
+    /// The node lacks an entry that no message holds, so it can only be made equal by a snapshot; a
+    /// member has to leave before that. Said again as long as it is so.
+    TooLarge {
+        to: NodeId,
+        position: Position,
+    },
     /// [`Replication::install`]: what was given as [`GroupHost::committed`] before is of another
     /// stream than what follows.
     Replaced,

@@ -4,6 +4,7 @@
 //! Decoding returns errors, never panics, and allocates no more than what came.
 
 use crate::entry::{Entry, EntryError};
+use ferrite_base::limits::PEER_MESSAGE_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message};
 
@@ -14,6 +15,9 @@ const REFUSED: u8 = 4;
 
 /// Of a message without its entries, but for a history.
 pub const HEADER_BYTES_MAX: usize = 25 + 36;
+
+/// Of a message, so that something fits in front of it.
+pub const MESSAGE_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX - 16;
 
 /// Writes a message; `entries`: those of an append, whole, one behind another.
 ///

@@ -23,7 +23,7 @@ pub struct SharedEntry {
 
 impl SharedEntry {
     /// Memory that it holds. The allocation's size counts, not what is used of it.
-    fn cost(&self) -> usize {
+    pub(crate) fn cost(&self) -> usize {
         self.bytes.capacity() + ENTRY_OVERHEAD
     }
 }

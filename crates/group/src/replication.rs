@@ -5,24 +5,26 @@
 //! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
 //! positions. Nothing waits under it: whoever appends has waited for room before.
 
+mod sending;
 mod state;
+mod window;
 
 use crate::entry::{Entry, EntryBuffer, HEADER_BYTES};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
-use crate::message;
-use crate::recent::{Behind, Recent, SharedEntry};
+use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
-use ferrite_base::limits::{RECENT_ENTRIES_BYTES_MAX, REPLICATION_MESSAGE_BYTES};
+use ferrite_base::limits::RECENT_ENTRIES_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
-    Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Timing,
+    Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing,
 };
 use state::{Appended, State, Told, Uncommitted, Waiting};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use window::Window;
 
 /// What the log is given with an append: what it was, and whom to tell.
 pub struct Committing<C: Party> {
@@ -71,6 +73,11 @@ pub struct Begin {
     /// ([`GroupEvent::NeedsSnapshot`]), not the stream's first entries. Not where all nodes surely
     /// begin with the same.
     pub snapshots: bool,
+    /// Bytes of a message to another node. An entry for which that is too few is not sent
+    /// ([`GroupEvent::TooLarge`]).
+    pub message_bytes_max: usize,
+    /// Bytes of entries that are not committed, beyond which whoever appends waits.
+    pub window_bytes_max: usize,
 }
 
 /// Shared by whoever appends, the log, and the connections to other nodes.
@@ -81,6 +88,9 @@ pub struct Replication<C: Party> {
     host: Arc<dyn GroupHost>,
     /// It has no other members and never will.
     solo: bool,
+    /// As [`Begin::message_bytes_max`].
+    message_bytes_max: usize,
+    window: Window,
     /// Everything up to there is committed.
     commit: AtomicU64,
     state: Mutex<State<C>>,
@@ -111,7 +121,7 @@ impl<C: Party> Replication<C> {
         let GroupPlace { end, history, configuration, time } = place;
         let remembered = Remembered { history, end, intact: true, ..Remembered::default() };
         let machine = Group::alone(here, &configuration, remembered, Timing::DEFAULT, id);
-        Replication::with(machine, configuration, time, log, clock, Arc::new(NoHost), true)
+        Arc::new(Replication::with(machine, configuration, time, log, clock, Arc::new(NoHost), true))
     }
 
     /// A node of a cluster, in no role yet.
@@ -122,12 +132,14 @@ impl<C: Party> Replication<C> {
         clock: Arc<dyn Clock>,
         host: Arc<dyn GroupHost>,
     ) -> Arc<Replication<C>> {
-        let Begin { id, here, promised, intact, timing, snapshots } = begin;
+        let Begin { id, here, promised, intact, timing, snapshots, message_bytes_max, window_bytes_max } = begin;
         let Found { applied: GroupPlace { end, configuration, time, .. }, history, end: last, uncommitted } = found;
         let remembered = Remembered { promised, history, end: last, commit: end.position, intact };
         let machine = Group::new(id, here, timing, remembered);
         let machine = if snapshots { machine.with_snapshots() } else { machine };
         let replication = Replication::with(machine, configuration, time, log, clock, host, false);
+        let window = Window::new(window_bytes_max);
+        let replication = Arc::new(Replication { message_bytes_max, window, ..replication });
         let mut state = replication.lock();
         state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
         state.committed.0 = end;
@@ -150,7 +162,7 @@ impl<C: Party> Replication<C> {
         clock: Arc<dyn Clock>,
         host: Arc<dyn GroupHost>,
         solo: bool,
-    ) -> Arc<Replication<C>> {
+    ) -> Replication<C> {
         let commit = AtomicU64::new(machine.commit().0);
         let state = State {
             recent: Recent::new(machine.end(), 0),
@@ -160,6 +172,9 @@ impl<C: Party> Replication<C> {
             waiting: VecDeque::new(),
             told: VecDeque::new(),
             uncommitted: VecDeque::new(),
+            uncommitted_bytes: 0,
+            window_waiters: 0,
+            ends: false,
             opened: None,
             failed: None,
             installing: false,
@@ -167,7 +182,8 @@ impl<C: Party> Replication<C> {
             machine,
         };
         let (id, state, telling) = (state.machine.id(), Mutex::new(state), Mutex::default());
-        Arc::new(Replication { id, log, clock, host, solo, commit, state, telling })
+        let (message_bytes_max, window) = (usize::MAX, Window::new(usize::MAX));
+        Replication { id, log, clock, host, solo, message_bytes_max, window, commit, state, telling }
     }
 
     pub fn id(&self) -> GroupId {
@@ -192,6 +208,17 @@ impl<C: Party> Replication<C> {
 
     pub fn end(&self) -> Mark {
         self.lock().machine.end()
+    }
+
+    /// Everything up to there is in this node's log.
+    pub fn durable(&self) -> Position {
+        self.lock().machine.durable()
+    }
+
+    /// The epochs of this node's stream, and up to where it is in its log.
+    pub fn durable_stream(&self) -> (History, Position) {
+        let state = self.lock();
+        (state.machine.history().clone(), state.machine.durable())
     }
 
     pub fn is_open(&self) -> bool {
@@ -231,6 +258,9 @@ impl<C: Party> Replication<C> {
         let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
         self.log.wait_for_room();
         let mut state = self.lock();
+        if self.window.is_full(&state) {
+            state = self.window.wait(state, since);
+        }
         let refused = state.failed.as_ref().map(|failure| NotCommitted::Log(failure.clone()));
         let may = refused.is_none() && (self.solo || state.leads_since(since));
         let header = if may { state.machine.append(checksum, length) } else { None };
@@ -384,6 +414,7 @@ impl<C: Party> Replication<C> {
         state.event(GroupEvent::Replaced);
         state.give_up(&NotCommitted::Deposed);
         state.uncommitted.clear();
+        state.uncommitted_bytes = 0;
         state.committed = (end, configuration.clone());
         state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
         state.configuration = configuration;
@@ -459,6 +490,10 @@ impl<C: Party> Replication<C> {
         self.told(|machine, _| machine.disconnected(node));
     }
 
+    pub(crate) fn needs_more_than_entries(self: &Arc<Self>, node: NodeId) {
+        self.told(|machine, now| machine.needs_more_than_entries(node, now));
+    }
+
     /// To be called every few milliseconds.
     pub fn tick(self: &Arc<Self>) {
         self.told(|machine, now| machine.tick(now));
@@ -485,6 +520,14 @@ impl<C: Party> Replication<C> {
         self.carry_out(&mut state, &[]);
         self.tell(state);
         round
+    }
+
+    /// Nobody waits for the window from here on: what is executed on the way to the end of the
+    /// process is appended at once.
+    pub fn ends(self: &Arc<Self>) {
+        let mut state = self.lock();
+        state.ends = true;
+        self.tell(state);
     }
 
     /// It has no other members and never will.
@@ -515,7 +558,8 @@ impl<C: Party> Replication<C> {
                 }
                 Effect::Drop { from } => {
                     while state.uncommitted.back().is_some_and(|last| last.entry.header.mark.position >= from) {
-                        state.uncommitted.pop_back();
+                        let dropped = state.uncommitted.pop_back().expect("seen just now");
+                        state.uncommitted_bytes -= dropped.entry.cost();
                     }
                     let kept = state.waiting.partition_point(|waiting| waiting.position < from);
                     state.give_up_from(kept, &NotCommitted::Deposed);
@@ -537,50 +581,13 @@ impl<C: Party> Replication<C> {
                 Effect::Promise(epoch) => state.event(GroupEvent::Promise(epoch)),
                 Effect::Sealed(sealed) => state.event(GroupEvent::Sealed(sealed)),
                 Effect::Propose(proposal) => state.event(GroupEvent::Propose(proposal)),
+                Effect::StandsStill(stands_still) => state.event(GroupEvent::StandsStill(stands_still)),
                 Effect::AskMetadata(epoch) => state.event(GroupEvent::AskMetadata(epoch)),
                 Effect::Diverged(node) => state.event(GroupEvent::Diverged(node)),
                 Effect::NeedsSnapshot(node) => state.event(GroupEvent::NeedsSnapshot(node)),
             }
         }
         state.effects = effects;
-    }
-
-    fn send(&self, to: NodeId, urgency: Urgency, envelope: &Envelope, entries: &[&SharedEntry]) {
-        let bytes: usize = entries.iter().map(|entry| entry.bytes.len()).sum();
-        let mut out = Vec::with_capacity(message::HEADER_BYTES_MAX + bytes);
-        message::encode(&mut out, self.id, envelope, &[]);
-        entries.iter().for_each(|entry| out.extend_from_slice(&entry.bytes));
-        self.host.send(to, urgency, out);
-    }
-
-    /// Entries leave in messages of about [`REPLICATION_MESSAGE_BYTES`]; those that are not in
-    /// memory come from the log.
-    fn send_entries(&self, state: &mut State<C>, wanted: FromLog) {
-        let FromLog { to, epoch, after, up_to, commit, round } = wanted;
-        let from = state.machine.here();
-        let append = |previous| {
-            let message = Message::Append { previous, entries: Vec::new(), commit, round };
-            Envelope { from, epoch, message }
-        };
-        let (previous, entries) = match state.recent.behind(after) {
-            Behind::Here { previous, entries } => (previous, entries),
-            // A heartbeat for a node that is far behind: every stream has its beginning.
-            _ if after == up_to => return self.send(to, Urgency::Control, &append(Mark::ORIGIN), &[]),
-            _ => return state.event(GroupEvent::FromLog(wanted)),
-        };
-        let (mut previous, mut together, mut bytes) = (previous, Vec::new(), 0);
-        for entry in entries.take_while(|entry| entry.header.mark.position <= up_to) {
-            if bytes > 0 && bytes + entry.bytes.len() > REPLICATION_MESSAGE_BYTES {
-                self.send(to, Urgency::Entries, &append(previous), &together);
-                previous = together.last().map_or(previous, |last: &&SharedEntry| last.header.mark);
-                together.clear();
-                bytes = 0;
-            }
-            bytes += entry.bytes.len();
-            together.push(entry);
-        }
-        let urgency = if together.is_empty() { Urgency::Control } else { Urgency::Entries };
-        self.send(to, urgency, &append(previous), &together);
     }
 
     /// A copy writes what was sent to it, as it came.
@@ -614,6 +621,7 @@ impl<C: Party> Replication<C> {
             && first.entry.header.mark.position <= position
         {
             let Uncommitted { entry, executed } = state.uncommitted.pop_front().expect("seen just now");
+            state.uncommitted_bytes -= entry.cost();
             state.committed.0 = entry.header.mark;
             if let Some(configuration) = begun_by(&entry) {
                 state.committed.1 = configuration;
@@ -628,6 +636,7 @@ impl<C: Party> Replication<C> {
 
     /// Gives the state's lock back, and tells whoever is to be told.
     fn tell(&self, mut state: Locked<'_, C>) {
+        self.window.look(&state);
         if state.told.is_empty() {
             return;
         }

@@ -33,6 +33,8 @@ pub enum Supplied {
     Held,
     /// The log does not reach back to what this node needs: it gets a snapshot.
     Gone(NodeId),
+    /// The entry at that place is one that no message holds: likewise.
+    TooLarge(NodeId, Position),
     /// The log cannot be read, or is damaged there. Asked for again, it is tried again.
     Failed(NodeId, CatchUpError),
 }
@@ -121,6 +123,10 @@ impl<C: Party> Supplier<C> {
         let FromLog { to, epoch, up_to, round, .. } = job.wanted;
         let wanted = Wanted { up_to, bytes: REPLICATION_MESSAGE_BYTES, durable: stream.durable };
         match job.reader.step(&stream.history, wanted) {
+            Ok(Missed::Entries { previous, entries, .. }) if self.group.is_too_large(entries.len()) => {
+                self.group.needs_more_than_entries(to);
+                return Supplied::TooLarge(to, Position(previous.position.0 + 1));
+            }
             Ok(Missed::Entries { previous, entries, .. }) => {
                 let message = Message::Append { previous, entries: Vec::new(), commit: stream.commit, round };
                 let mut out = Vec::with_capacity(message::HEADER_BYTES_MAX + entries.len());

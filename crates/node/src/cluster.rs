@@ -17,6 +17,7 @@ mod node;
 mod notices;
 mod open;
 mod place;
+mod rooms;
 mod running;
 mod standing;
 mod supply;

@@ -14,20 +14,24 @@ use crate::compiled::Compiled;
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
 use crate::event::{Event, Job, Loan};
 use crate::judge::{Change, Judge, ReplayError};
+use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
 use crate::schema::{self, Planned, SchemaHistory};
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_catalog::Catalog;
-use ferrite_group::{Entry, GroupAppender, GroupPlace, Replayed};
+use ferrite_group::{CatchUpError, Entry, GroupAppender, GroupPlace, Replayed};
 use ferrite_table::Store;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Changes gathered for a partition before they are handed over, where there are this many.
 const PARCEL_BYTES: usize = 256 * 1024;
+/// Between two looks whether the log has what is to be read there.
+const LOOK_AT_LOG_EVERY: Duration = Duration::from_millis(5);
 
 /// The way to an applier.
 #[derive(Clone)]
@@ -35,22 +39,37 @@ pub struct Intake {
     sender: Sender<Delivery>,
     /// Bytes of entries that were sent and not yet applied.
     held: Arc<AtomicUsize>,
+    /// Entries up to there are read from the log, and follow; 0: none are.
+    from_log: Arc<AtomicU64>,
     applied: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
 }
 
 impl Intake {
-    /// Sends committed entries; gives them back where as many are under way as may be. That is the
-    /// bound of all queues from here to the partitions. Nobody waits here: who keeps the log sends
-    /// them later.
+    /// Sends committed entries; gives them back where as many are under way as may be, or others
+    /// before them are read from the log. That is the bound of all queues from here to the
+    /// partitions. Nobody waits here: where there is a log, [`Intake::up_to`] takes their place.
+    ///
+    /// This and the next are called by one thread.
     pub fn entries(&self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
         let held = self.held.load(Ordering::Relaxed);
-        if held > 0 && held + bytes.len() > limits::COPY_ENTRIES_BYTES_MAX {
+        let is_full = held > 0 && held + bytes.len() > limits::COPY_ENTRIES_BYTES_MAX;
+        if is_full || self.from_log.load(Ordering::Acquire) > 0 {
             return Err(bytes);
         }
         self.held.fetch_add(bytes.len(), Ordering::Relaxed);
         self.send(Delivery::Entries(Arc::new(Arrival { bytes, held: Arc::clone(&self.held) })));
         Ok(())
+    }
+
+    /// Entries behind all that was sent, up to there, are committed, and in the node's log or on
+    /// their way to it: the applier reads them there ([`Applier::with_log`]).
+    pub fn up_to(&self, position: Position) {
+        let more = |up_to: u64| (up_to > 0).then_some(up_to.max(position.0));
+        if self.from_log.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
+            self.from_log.store(position.0, Ordering::Release);
+            self.send(Delivery::FromLog);
+        }
     }
 
     /// An applier that has ended drops what comes.
@@ -122,6 +141,9 @@ pub struct Applier {
     /// What came and was not begun.
     waiting: VecDeque<Delivery>,
     reading: Option<Reading>,
+    /// The node's own log, and whether it is read at the moment.
+    log: Option<OwnLog>,
+    reads_log: bool,
     /// Everything up to there was handed to the partitions.
     dealt: Position,
     loans: (Sender<Loan>, Receiver<Loan>),
@@ -168,8 +190,13 @@ impl Applier {
         assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
         let (sender, inbox) = unbounded();
         let dealt = place.end.position;
-        let intake =
-            Intake { sender, held: Arc::default(), applied: Arc::new(AtomicU64::new(dealt.0)), ended: Arc::default() };
+        let intake = Intake {
+            sender,
+            held: Arc::default(),
+            from_log: Arc::default(),
+            applied: Arc::new(AtomicU64::new(dealt.0)),
+            ended: Arc::default(),
+        };
         // What a new database would say of itself is the stream's to say.
         let catalog = match compiled.catalog.version.0 {
             0 => Arc::new(Catalog::before_history()),
@@ -185,12 +212,20 @@ impl Applier {
             events,
             waiting: VecDeque::new(),
             reading: None,
+            log: None,
+            reads_log: false,
             dealt,
             loans: unbounded(),
             holding: None,
             ended: false,
         };
         (applier, intake)
+    }
+
+    /// What it is not given it reads there.
+    pub fn with_log(mut self, log: OwnLog) -> Applier {
+        self.log = Some(log);
+        self
     }
 
     /// Runs until it is told to stop, the copy is promoted, or it cannot go on.
@@ -200,8 +235,16 @@ impl Applier {
                 let loan = self.loans.1.recv().expect("a partition lends its store when asked");
                 self.lent(loan);
             } else if !self.deal() {
-                let Ok(delivery) = self.inbox.recv() else { return };
-                self.take(delivery);
+                // Nobody says that the log has more.
+                let received = match self.reads_log {
+                    true => self.inbox.recv_timeout(LOOK_AT_LOG_EVERY),
+                    false => self.inbox.recv().map_err(RecvTimeoutError::from),
+                };
+                match received {
+                    Ok(delivery) => self.take(delivery),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
             }
         }
     }
@@ -274,13 +317,16 @@ impl Applier {
         let mut worked = false;
         while self.can_deal() {
             worked = true;
-            match self.reading.take() {
-                Some(reading) => {
-                    if let Err((entry, reason)) = self.deal_one(reading) {
-                        self.fail(CopyFault { entry, reason });
-                    }
+            let dealt = match self.reading.take() {
+                Some(reading) => self.deal_one(reading),
+                None if self.reads_log => self.read_log(),
+                None => {
+                    self.begin();
+                    Ok(())
                 }
-                None => self.begin(),
+            };
+            if let Err((entry, reason)) = dealt {
+                self.fail(CopyFault { entry, reason });
             }
         }
         worked
@@ -289,6 +335,7 @@ impl Applier {
     fn can_deal(&self) -> bool {
         let unapplied = || self.lanes.iter().any(|lane| lane.first_unapplied().is_some());
         let waits = match self.waiting.front() {
+            _ if self.reads_log => self.reading.is_none() && !self.can_read_log(),
             None => self.reading.is_none(),
             // A leader begins when all is applied.
             Some(Delivery::Promote(_)) => self.reading.is_none() && unapplied(),
@@ -303,6 +350,7 @@ impl Applier {
             Some(Delivery::Entries(bytes)) => {
                 self.reading = Some(Reading { bytes, next: 0, entry: self.dealt, records: 0..0 });
             }
+            Some(Delivery::FromLog) => self.reads_log = true,
             Some(Delivery::Snapshot(to)) => self.hold(Purpose::Snapshot(to)),
             Some(Delivery::Promote(to)) => {
                 self.end();
@@ -311,6 +359,37 @@ impl Applier {
             }
             None | Some(Delivery::Applied { .. } | Delivery::Stop) => unreachable!("taken as they come"),
         }
+    }
+
+    /// Whether the next entry is there and there is room for it, or all were read.
+    fn can_read_log(&self) -> bool {
+        let all = Position(self.intake.from_log.load(Ordering::Acquire)) <= self.dealt;
+        let held = self.intake.held.load(Ordering::Relaxed);
+        let has_room = held == 0 || held + limits::CATCH_UP_READ_BYTES <= limits::COPY_ENTRIES_BYTES_MAX;
+        all || has_room && self.log.as_ref().is_none_or(|log| log.reaches_beyond(self.dealt))
+    }
+
+    /// Goes on with what is in the log, up to where it is committed.
+    fn read_log(&mut self) -> Result<(), (Position, ReplayError)> {
+        let (behind, up_to) = (self.place().end, self.intake.from_log.load(Ordering::Acquire));
+        assert_eq!(behind.position, self.dealt, "what was read is dealt out before more is read");
+        let log = self.log.as_mut().expect("a copy that is not given its entries has a log");
+        if up_to <= self.dealt.0 {
+            // There may be more by now.
+            let from_log = &self.intake.from_log;
+            self.reads_log = from_log.compare_exchange(up_to, 0, Ordering::AcqRel, Ordering::Acquire).is_err();
+            if !self.reads_log {
+                log.end();
+            }
+            return Ok(());
+        }
+        let failed = |error: CatchUpError| (Position(behind.position.0 + 1), ReplayError::Log(error.to_string()));
+        if let Found::Entries(bytes) = log.read(behind, Position(up_to)).map_err(failed)? {
+            self.intake.held.fetch_add(bytes.len(), Ordering::Relaxed);
+            let bytes = Arc::new(Arrival { bytes, held: Arc::clone(&self.intake.held) });
+            self.reading = Some(Reading { bytes, next: 0, entry: self.dealt, records: 0..0 });
+        }
+        Ok(())
     }
 
     fn place(&self) -> GroupPlace {

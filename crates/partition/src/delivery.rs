@@ -18,6 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Delivery {
     /// Committed entries, behind all that came before; [`Intake::entries`] sends them.
     Entries(Arc<Arrival>),
+    /// Entries that are to be read from the node's log come next; [`Intake::up_to`] says so.
+    ///
+    /// [`Intake::up_to`]: crate::applier::Intake::up_to
+    FromLog,
     /// A partition has applied a parcel, or cannot.
     Applied {
         partition: PartitionId,

@@ -32,6 +32,8 @@ pub enum ReplayError {
         version: u64,
         error: UserError,
     },
+    /// The node's own log does not have what it has acknowledged.
+    Log(String),
 }
 
 impl ReplayError {
@@ -57,6 +59,7 @@ impl fmt::Display for ReplayError {
             ReplayError::Schema { version, error } => {
                 write!(f, "the schema change to version {version} cannot be repeated: {error}")
             }
+            ReplayError::Log(error) => f.write_str(error),
         }
     }
 }

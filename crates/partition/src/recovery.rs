@@ -13,10 +13,11 @@ use crate::snapshot_image::SnapshotImage;
 use crate::snapshots::{self, Kept, Snapshots};
 pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
-use ferrite_base::{Epoch, Incarnation, Sequence};
+use ferrite_base::{Epoch, Incarnation, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::{
     Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
+    message,
 };
 use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
 use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, Recovery, segment_path};
@@ -228,7 +229,16 @@ pub fn open_member(
     let place = found.applied.clone();
     let promised = identity.promised.get(&FIRST_GROUP).copied().unwrap_or_default();
     let AsMember { host, timing, intact, snapshots } = as_member;
-    let begin = Begin { id: FIRST_GROUP, here, promised, intact, timing, snapshots };
+    let begin = Begin {
+        id: FIRST_GROUP,
+        here,
+        promised,
+        intact,
+        timing,
+        snapshots,
+        message_bytes_max: message::MESSAGE_BYTES_MAX,
+        window_bytes_max: limits::UNCOMMITTED_BYTES_MAX,
+    };
     let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
     let replication = Replication::of_cluster(begin, found, appender, clock, host);
     let group = GroupAppender::new(Arc::clone(&replication));

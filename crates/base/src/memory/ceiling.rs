@@ -12,21 +12,42 @@ use super::{BYTES_USED, LARGE_BYTES_USED, heap};
 use crate::UserError;
 use crate::error::ErrorKind;
 use crate::limits::MEMORY_RESERVE_PART;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static ROWS_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Another node, which has to keep the same rows and has no room; 0: none.
+static FULL_NODE: AtomicU32 = AtomicU32::new(0);
 
 /// None: there is no ceiling.
 pub(super) fn set_ceiling(bytes: Option<usize>) {
     LIMIT.store(bytes.unwrap_or(usize::MAX), Ordering::Relaxed);
-    ROWS_LIMIT.store(bytes.map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART), Ordering::Relaxed);
+    set_rows_limit();
 }
 
-/// From this many bytes in use on no rows are added; usize::MAX: without end.
+/// Rows are refused as long as this node has no room for them, by its number.
+pub fn refuse_rows_for(node: Option<u32>) {
+    let node = node.unwrap_or(0);
+    if FULL_NODE.swap(node, Ordering::Relaxed) != node {
+        set_rows_limit();
+    }
+}
+
+/// Who asks for room looks at one number.
+fn set_rows_limit() {
+    let bytes = if FULL_NODE.load(Ordering::Relaxed) == 0 { rows_limit() } else { 0 };
+    ROWS_LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// From this many bytes in use on this node has no room for rows; usize::MAX: without end.
 #[inline]
 pub(super) fn rows_limit() -> usize {
-    ROWS_LIMIT.load(Ordering::Relaxed)
+    limit().map_or(usize::MAX, |bytes| bytes - bytes / MEMORY_RESERVE_PART)
+}
+
+/// Whether it has, whatever others have.
+pub fn has_room_for_rows() -> bool {
+    used() < rows_limit()
 }
 
 pub fn limit() -> Option<usize> {
@@ -58,6 +79,14 @@ pub fn has_room() -> bool {
 /// What whoever is refused is told.
 #[cold]
 pub fn refused(what: &str) -> UserError {
+    let node = FULL_NODE.load(Ordering::Relaxed);
+    if node != 0 && has_room() {
+        let text = format!("no memory for {what}: node {node}, which keeps a copy, has reached its memory limit");
+        return UserError::new(ErrorKind::Limit, "53200", text).with_hint(
+            "delete rows that are not needed, in several steps where they are many, or truncate tables; or start that node \
+             with a higher --memory-limit or more memory",
+        );
+    }
     let limit = limit().unwrap_or_default();
     UserError::new(ErrorKind::Limit, "53200", format!("no memory for {what}: the server's memory limit is reached"))
         .with_detail(format!("{} of {limit} bytes are in use, of which 1/{MEMORY_RESERVE_PART} is a reserve", used()))
@@ -98,6 +127,14 @@ pub(super) mod tests {
         assert!(refused_at < blocks.len() && blocks.len() * PAGE_BYTES <= 2 * total);
         drop(blocks);
         assert!(takes_rows() && has_room(), "and it is as before when there is memory again");
+        // Of a node that keeps a copy of each row, the least room counts.
+        refuse_rows_for(Some(7));
+        assert!(!takes_rows() && has_room());
+        assert!(refused("a row").to_string().contains("node 7, which keeps a copy, has reached its memory limit"));
+        set_limit(Some(used() + total));
+        assert!(!takes_rows(), "whatever is set here");
+        refuse_rows_for(None);
+        assert!(takes_rows() && refused("a row").to_string().contains("the server's memory limit"));
         set_limit(None);
         assert!(limit().is_none());
     }

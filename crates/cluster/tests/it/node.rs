@@ -13,7 +13,7 @@ use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
-use ferrite_partition::{Compiled, Event, RecoveryProgress};
+use ferrite_partition::{Compiled, Event, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
 use std::collections::BTreeMap;
@@ -30,6 +30,7 @@ enum Wish {
     Kept(Identity),
     Ask(Ask),
     Leads(Option<Epoch>),
+    Notice(String),
     End(String),
 }
 
@@ -92,7 +93,7 @@ impl Around for Outside {
     }
 
     fn notice(&mut self, line: &str) {
-        panic!("{line}");
+        self.push(Wish::Notice(line.to_owned()));
     }
 }
 
@@ -166,8 +167,9 @@ impl World {
         let opened = recovery::open_member(disk, clock, random, dir, options, as_member).unwrap();
         let RecoveredMember { recovered, place, replication } = opened;
         let ((to_partition, inbox), (coordinator, jobs)) = (unbounded(), unbounded());
-        let parties = Parties { partitions: vec![to_partition], coordinator };
         let recovery::Recovered { sequences, compiled, history, identity, log, .. } = recovered;
+        let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
+        let parties = Parties { partitions: vec![to_partition], coordinator, log: own_log };
         assert_eq!(identity.incarnation, Incarnation(incarnation), "a start is another incarnation");
         let copy = CopyStart { here: NodeId(1), place, sequences, compiled, history };
         let groups = Groups::new([replication]);
@@ -238,7 +240,9 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     let [Wish::Leads(None), rest @ ..] = &wishes[..] else { panic!("{wishes:?}") };
     let [Wish::Kept(identity), Wish::Ask(Ask::Sealed { sealed, .. })] = rest else { panic!("{wishes:?}") };
     assert_eq!((identity.promised[&FIRST_GROUP], sealed.epoch), (Epoch(2), Epoch(2)));
-    // The partitions have not stepped back yet, and it is decided that the node leads again.
+    // The partitions have not stepped back yet: no snapshot is taken in, though the group follows.
+    assert!(!world.node.is_copy(FIRST_GROUP) && world.node.intake(FIRST_GROUP).is_none());
+    // It is decided that the node leads again.
     let next = GroupConfiguration::alone(Epoch(2), member(1));
     state.apply(&Command::Activate { group: FIRST_GROUP, configuration: next, parent: sealed.end }).unwrap();
     world.told(3, &state);
@@ -296,4 +300,36 @@ fn a_process_whose_place_another_has_ends() {
         world.settle();
         assert!(world.outside.take().is_empty() && !world.groups.get(FIRST_GROUP).unwrap().is_open());
     }
+}
+
+#[test]
+fn a_leader_whose_log_stands_still_lets_its_lease_end_and_asks_again_when_it_moves() {
+    let mut world = World::new(1);
+    let mut state = founded(registration(1));
+    world.told(1, &state);
+    world.outside.take();
+    let looks = |world: &mut World, seconds: u64| {
+        world.node.tick(seconds * 1_000 * MILLI);
+        let asked = world.outside.take();
+        asked.iter().filter(|wish| matches!(wish, Wish::Ask(Ask::Look { .. }))).count()
+    };
+    let says = |world: &mut World, stands_still| {
+        world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::StandsStill(stands_still))).unwrap();
+        world.settle();
+    };
+    assert_eq!(looks(&mut world, 10), 1);
+    says(&mut world, true);
+    assert!(matches!(&world.outside.take()[..], [Wish::Notice(line)] if line.contains("gives up leading group 0")));
+    assert_eq!((looks(&mut world, 11), looks(&mut world, 20)), (0, 0));
+    says(&mut world, false);
+    world.outside.take();
+    assert_eq!(looks(&mut world, 21), 1, "it moves again");
+    says(&mut world, true);
+    world.outside.take();
+    assert_eq!(looks(&mut world, 30), 0);
+    // Its lease has ended, and the voters seal the group.
+    state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).unwrap();
+    world.told(2, &state);
+    world.outside.take();
+    assert_eq!(looks(&mut world, 31), 1, "it leads no more");
 }

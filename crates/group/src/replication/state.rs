@@ -19,6 +19,12 @@ pub(super) struct State<C> {
     pub(super) told: VecDeque<Told<C>>,
     /// Entries that are not committed, of a group that may have other members.
     pub(super) uncommitted: VecDeque<Uncommitted>,
+    /// Memory that they hold.
+    pub(super) uncommitted_bytes: usize,
+    /// Appends that wait until that is less.
+    pub(super) window_waiters: u32,
+    /// The process ends: nobody waits.
+    pub(super) ends: bool,
     /// The last entry before them, and the configuration of its epoch.
     pub(super) committed: (Mark, GroupConfiguration),
     pub(super) recent: Recent,
@@ -89,6 +95,7 @@ impl<C> State<C> {
             assert_eq!(last.entry.header.mark, previous, "entries are kept in order");
         }
         self.recent.push(previous, entry.clone());
+        self.uncommitted_bytes += entry.cost();
         self.uncommitted.push_back(Uncommitted { entry, executed });
     }
 

@@ -6,7 +6,7 @@
 //! that copies are given what is committed, once, and that a node that was deposed or restarted
 //! goes on with what is left. `GROUP_SEEDS` and `GROUP_SEED` run more.
 
-use crate::world::{Outcome, World};
+use crate::world::{Bounds, Outcome, Pair, World};
 use ferrite_base::limits::REPLICATION_MESSAGE_BYTES;
 use ferrite_group::HEADER_BYTES;
 
@@ -31,10 +31,24 @@ fn what_was_told_is_so_on_all_nodes() {
     assert!(total.snapshots > 60, "{total:?}");
 }
 
+/// Nodes that lack an entry that cannot be sent get a snapshot, and all comes to rest.
+#[test]
+fn an_entry_that_no_message_holds_holds_nobody_up() {
+    let mut total = Outcome::default();
+    // One in fifty is as large as that, and has a header besides.
+    let bounds = Bounds { message_bytes: 3_500, ..Bounds::default() };
+    for seed in seeds(30) {
+        let outcome = World::within(seed, bounds).run().unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        total.add(&outcome);
+    }
+    println!("{total:?}");
+    assert!(total.too_large > 20 && total.too_large_in_log > 5 && total.acknowledged > 300, "{total:?}");
+}
+
 #[test]
 fn entries_leave_together_up_to_a_size_and_larger_ones_alone() {
     let part = REPLICATION_MESSAGE_BYTES / 4 - HEADER_BYTES;
-    let sizes = World::sizes_of_messages(&[part, part, part, part, 1, 2 * REPLICATION_MESSAGE_BYTES, 5, 6]);
+    let sizes = Pair::sizes_of_messages(&[part, part, part, part, 1, 2 * REPLICATION_MESSAGE_BYTES, 5, 6]);
     let large = 2 * REPLICATION_MESSAGE_BYTES + HEADER_BYTES;
     assert_eq!(sizes, [REPLICATION_MESSAGE_BYTES, HEADER_BYTES + 1, large, 2 * HEADER_BYTES + 11]);
 }

@@ -5,3 +5,4 @@ mod world;
 
 mod catch_up;
 mod cluster;
+mod window;

@@ -2,15 +2,17 @@
 //! at once and tells late.
 
 mod node;
+mod pair;
 
 use ferrite_base::{Epoch, NodeId};
 use ferrite_group::{EntryBuffer, GroupEvent, GroupPlace, Supplied, Urgency, message};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedRandom};
 use ferrite_replica::group::{GroupConfiguration, Member, Proposal, Sealed, Timing, decide};
+pub use node::Bounds;
 use node::{GROUP, Node, Out, Read, Writer, number_of};
+pub use pair::Pair;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 const METADATA: NodeId = NodeId(0);
@@ -40,6 +42,9 @@ pub struct Outcome {
     pub from_log: u64,
     pub supplied: u64,
     pub snapshots: u64,
+    /// Entries that no message holds: in memory, and in the log.
+    pub too_large: u64,
+    pub too_large_in_log: u64,
     /// Barriers.
     pub passed: u64,
 }
@@ -56,6 +61,8 @@ impl Outcome {
         self.from_log += other.from_log;
         self.supplied += other.supplied;
         self.snapshots += other.snapshots;
+        self.too_large += other.too_large;
+        self.too_large_in_log += other.too_large_in_log;
         self.passed += other.passed;
     }
 }
@@ -124,6 +131,7 @@ pub struct World {
     quiet: bool,
     lose: u64,
     repeat: u64,
+    bounds: Bounds,
     outcome: Outcome,
     /// `GROUP_TRACE` shows what happens.
     trace: bool,
@@ -131,12 +139,17 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64) -> World {
+        World::within(seed, Bounds::default())
+    }
+
+    pub fn within(seed: u64, bounds: Bounds) -> World {
         let mut random = SimulatedRandom::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) | 1);
         let clock = SimulatedClock::default();
         let mut below = |end: u64| random.below(end);
         let count = 2 + below(3) as u32;
-        let nodes: BTreeMap<NodeId, Node> =
-            (1..=count).map(|id| (NodeId(id), Node::new(id, seed * 10 + u64::from(id), &clock, TIMING))).collect();
+        let nodes: BTreeMap<NodeId, Node> = (1..=count)
+            .map(|id| (NodeId(id), Node::new(id, seed * 10 + u64::from(id), &clock, TIMING, bounds)))
+            .collect();
         let members: Vec<Member> =
             nodes.values().take(1 + below(u64::from(count)) as usize).map(|n| n.member).collect();
         let leader = members[below(members.len() as u64) as usize];
@@ -157,47 +170,12 @@ impl World {
             quiet: false,
             lose,
             repeat,
+            bounds,
             outcome: Outcome::default(),
             trace: std::env::var_os("GROUP_TRACE").is_some(),
         };
         world.announce();
         world
-    }
-
-    /// Bytes of the messages in which entries with so many bytes leave.
-    pub fn sizes_of_messages(entries: &[usize]) -> Vec<usize> {
-        let clock = SimulatedClock::default();
-        let nodes = [1, 2].map(|id| Node::new(id, u64::from(id), &clock, Timing::DEFAULT));
-        let members: Vec<Member> = nodes.iter().map(|node| node.member).collect();
-        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-        let running = |node: &Node| Arc::clone(&node.running.as_ref().expect("it runs").replication);
-        nodes.iter().for_each(|node| running(node).configured(configuration.clone()));
-        let mut sizes = Vec::new();
-        for turn in 0..20 {
-            clock.advance(Duration::from_millis(200));
-            if turn == 10 {
-                // What is appended now leaves when the other has said where it stands.
-                sizes.clear();
-                running(&nodes[0]).disconnected(NodeId(2));
-                for bytes in entries {
-                    let mut records = EntryBuffer::default();
-                    records.records().extend_from_slice(&vec![7; *bytes]);
-                    let outs = nodes[0].running.as_ref().expect("it runs").outs.clone();
-                    running(&nodes[0]).append(records, Writer { what: Ok(7), outs });
-                }
-            }
-            for at in [0, 1] {
-                running(&nodes[at]).tick();
-                nodes[at].running.as_ref().expect("it runs").log.step();
-                while let Some(out) = nodes[at].running.as_ref().and_then(|running| running.outs.pop()) {
-                    let Out::Sent(_, lane, bytes) = out else { continue };
-                    let (_, envelope, entries) = message::decode(&bytes).expect("a message");
-                    sizes.extend((lane == Urgency::Entries).then_some(entries.len()));
-                    running(&nodes[1 - at]).received(envelope, entries);
-                }
-            }
-        }
-        sizes
     }
 
     fn below(&mut self, end: u64) -> u64 {
@@ -285,7 +263,12 @@ impl World {
     }
 
     fn write(&mut self, id: NodeId) -> Result<(), Broken> {
-        let filling = self.below(600) as usize;
+        let message_bytes = self.bounds.message_bytes;
+        let filling = match message_bytes < usize::MAX && self.percent(2) {
+            // More than a learner may lack that becomes a member.
+            true => message_bytes,
+            false => self.below(600) as usize,
+        };
         let node = self.nodes.get_mut(&id).expect("nodes are known");
         let Some(running) = node.running.as_ref().filter(|_| node.leads) else { return Ok(()) };
         self.numbers += 1;
@@ -443,6 +426,8 @@ impl World {
                     return Err(format!("node {id} leaves {:?} waiting", node.asked));
                 }
             }
+            // Here is no lease that could end.
+            GroupEvent::StandsStill(_) => {}
             GroupEvent::Confirmed(round) => {
                 node.confirmed = round;
                 self.release_reads(id)?;
@@ -461,6 +446,10 @@ impl World {
             }
             GroupEvent::Replaced => {}
             GroupEvent::NeedsSnapshot(to) => self.send_snapshot(id, to),
+            GroupEvent::TooLarge { to, .. } => {
+                self.outcome.too_large += 1;
+                self.send_snapshot(id, to);
+            }
             GroupEvent::LogFailed(failure) => return Err(format!("node {id}: {failure}")),
         }
         Ok(())
@@ -493,6 +482,10 @@ impl World {
                 Supplied::Working => {}
                 Supplied::Idle | Supplied::Held => return Ok(()),
                 Supplied::Gone(to) => self.send_snapshot(id, to),
+                Supplied::TooLarge(to, _) => {
+                    self.outcome.too_large_in_log += 1;
+                    self.send_snapshot(id, to);
+                }
                 Supplied::Failed(to, error) => return Err(format!("node {id} has not what {to} missed: {error}")),
             }
         }

@@ -105,6 +105,19 @@ pub struct Running {
     pub outs: Outs,
 }
 
+/// How much goes in one message, and may be uncommitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    pub message_bytes: usize,
+    pub window_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { message_bytes: usize::MAX, window_bytes: usize::MAX }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Read {
     /// Of the tables.
@@ -119,6 +132,7 @@ pub struct Node {
     disk: SimulatedDisk,
     clock: SimulatedClock,
     timing: Timing,
+    bounds: Bounds,
     pub running: Option<Running>,
     /// What was executed or applied, in order.
     pub tables: Vec<u64>,
@@ -138,13 +152,14 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(id: u32, seed: u64, clock: &SimulatedClock, timing: Timing) -> Node {
+    pub fn new(id: u32, seed: u64, clock: &SimulatedClock, timing: Timing, bounds: Bounds) -> Node {
         let disk = SimulatedDisk::new(seed, clock.clone());
         let mut node = Node {
             member: Member { node: NodeId(id), incarnation: Incarnation(0) },
             disk,
             clock: clock.clone(),
             timing,
+            bounds,
             running: None,
             tables: Vec::new(),
             settled: 0,
@@ -159,6 +174,19 @@ impl Node {
         };
         node.start();
         node
+    }
+
+    pub fn replication(&self) -> Arc<Replication<Writer>> {
+        Arc::clone(&self.running.as_ref().expect("it runs").replication)
+    }
+
+    /// Nothing can be written any more.
+    pub fn fail_log(&self) {
+        self.disk.halt();
+        let running = self.running.as_ref().expect("it runs");
+        let party = Writer { what: Err(0), outs: running.outs.clone() };
+        running.replication.append_own(install_record(RESUMED), party);
+        running.log.step();
     }
 
     pub fn crash(&mut self, restart: Restart) {
@@ -244,8 +272,16 @@ impl Node {
             }
         };
         let promised = identity.promised.get(&GROUP).copied().unwrap_or(Epoch(0));
-        let begin =
-            Begin { id: GROUP, here: self.member, promised, intact: true, timing: self.timing, snapshots: true };
+        let begin = Begin {
+            id: GROUP,
+            here: self.member,
+            promised,
+            intact: true,
+            timing: self.timing,
+            snapshots: true,
+            message_bytes_max: self.bounds.message_bytes,
+            window_bytes_max: self.bounds.window_bytes,
+        };
         let outs = Outs::default();
         let replication = Replication::of_cluster(begin, found, log.appender(), clock, Arc::new(outs.clone()));
         if void {

@@ -7,6 +7,7 @@
 
 use crate::cluster::forming::Founders;
 use crate::cluster::notices::Notices;
+use crate::cluster::rooms::Rooms;
 use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, Letter};
@@ -14,6 +15,7 @@ use ferrite_partition::applier::CopyStart;
 use ferrite_peer::{Handler, Lane, Room};
 use ferrite_replica::group::Member;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// For the metadata's thread.
 pub enum MetadataNotice {
@@ -76,6 +78,7 @@ pub struct Inside {
     pub causes: Sender<Cause>,
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
+    pub rooms: Arc<Rooms>,
     /// None: a witness.
     pub data: Option<DataInboxes>,
 }
@@ -130,6 +133,7 @@ impl Door {
                     drop(data.transfer_messages.try_send((from.node, body.to_vec())));
                 }
             }
+            Letter::NoRoom => inside.rooms.is_full(from.node, Instant::now()),
             Letter::Calls | Letter::Answers => {
                 let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
                 let has_room = match letter {
@@ -146,7 +150,7 @@ impl Door {
 fn belongs_on(letter: Letter, lane: Lane) -> bool {
     match letter {
         Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
-        Letter::Metadata => lane == Lane::Control,
+        Letter::Metadata | Letter::NoRoom => lane == Lane::Control,
         Letter::Transfer => lane == Lane::Transfer,
         Letter::Calls | Letter::Answers => lane == Lane::Calls,
     }

@@ -4,31 +4,44 @@
 
 use crate::cluster::around::Appliers;
 use crate::cluster::directory::Unsynced;
+use crate::cluster::links::Links;
 use crate::cluster::metadata::TICK;
+use crate::cluster::notices::Notices;
+use crate::cluster::rooms::{Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Select, Sender};
-use ferrite_base::GroupId;
-use ferrite_cluster::{Cause, Groups, Node};
+use ferrite_base::{GroupId, memory};
+use ferrite_cluster::{Cause, Groups, Letter, Node};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_meta::{Kind, Phase, Presence, State};
 use ferrite_partition::Delivery;
 use ferrite_partition::applier::{CopyStart, Intake};
+use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an orderly end waits until the others know of it.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What the node's thread is asked for by other threads.
 pub enum Order {
-    /// The way to the copy's applier, if this is a copy, and which of all appliers it is.
-    Intake(GroupId, Sender<(Option<Intake>, u64)>),
+    Intake(GroupId, Sender<CopyNow>),
     /// Another node's snapshot has taken the place of what was here.
     Replaced(GroupId, Box<CopyStart>),
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
+}
+
+/// What this node's copy of a group is at the moment.
+pub struct CopyNow {
+    /// The way to its applier, if it has one.
+    pub intake: Option<Intake>,
+    /// Whether this is one, though its applier may have ended for another node's snapshot.
+    pub is_copy: bool,
+    /// How many appliers have begun.
+    pub appliers: u64,
 }
 
 pub struct NodeThread {
@@ -43,6 +56,11 @@ pub struct NodeThread {
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
     pub clock: Arc<dyn Clock>,
+    pub links: Links,
+    pub rooms: Arc<Rooms>,
+    pub notices: Notices,
+    /// When the memory is looked at next, in boot-time nanoseconds.
+    pub next_look: u64,
 }
 
 impl NodeThread {
@@ -61,6 +79,10 @@ impl NodeThread {
                 self.node.tick(now);
                 next_tick = now + tick;
                 self.look_whether_whole();
+                if now >= self.next_look {
+                    self.next_look = now + SAID_EVERY.as_nanos() as u64;
+                    self.look_for_room();
+                }
             }
             for order in self.orders.try_iter().collect::<Vec<_>>() {
                 if let Order::Goodbye = order {
@@ -83,12 +105,36 @@ impl NodeThread {
             }
         }
         for group in self.groups.iter() {
+            // The partitions end behind this thread, whatever waits for the members.
+            group.ends();
             if let Some(intake) = self.node.intake(group.id()) {
                 intake.send(Delivery::Stop);
             }
         }
+        memory::refuse_rows_for(None);
         drop(self.node);
         self.appliers.join();
+    }
+
+    /// A copy that has no room for more rows says so, here and to the leader; a leader refuses rows
+    /// while one of its members has none.
+    fn look_for_room(&self) {
+        let (state, here) = (self.node.state(), self.node.here());
+        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
+        let (configuration, leads) = (&group.configuration, self.standing.seen().leads.is_some());
+        let members = configuration.members().iter().map(|member| member.node);
+        memory::refuse_rows_for(if leads { self.rooms.full(members, Instant::now()).map(|node| node.0) } else { None });
+        if leads || !self.node.is_data() || memory::has_room_for_rows() {
+            return;
+        }
+        let leader = configuration.leader.node;
+        if leader != here.node {
+            self.links.send_on(leader, Lane::Control, Letter::NoRoom, Vec::new());
+        }
+        self.notices.say(
+            "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until there \
+             is room. Start this node with a higher --memory-limit or more memory, or delete rows",
+        );
     }
 
     fn wait(&self, time_max: Duration) {
@@ -105,7 +151,9 @@ impl NodeThread {
         match order {
             Order::Intake(group, to) => {
                 // Whoever asked may have given up waiting.
-                let _ = to.send((self.node.intake(group).cloned(), self.appliers.count()));
+                let intake = self.node.intake(group).cloned();
+                let (is_copy, appliers) = (self.node.is_copy(group), self.appliers.count());
+                let _ = to.send(CopyNow { intake, is_copy, appliers });
             }
             Order::Replaced(group, start) => self.node.replaced(group, *start),
             Order::Goodbye => {}

@@ -13,6 +13,7 @@ use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
+use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::{Seen, Standing};
 use crate::cluster::supply::SupplierThread;
 use crate::cluster::transfer::{Into, TransferThread};
@@ -31,7 +32,7 @@ use ferrite_partition::applier::CopyStart;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::schema::SchemaHistory;
-use ferrite_partition::{Compiled, Event};
+use ferrite_partition::{Compiled, Event, OwnLog};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::Files;
 use ferrite_snapshot::transfer::{Sending, Sink};
@@ -145,7 +146,8 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let (supplier, supplier_inbox) = unbounded();
     let inboxes = DataInboxes { transfer, transfer_messages, supplier };
     let appliers = Arc::new(Appliers::default());
-    let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator };
+    let log = OwnLog::new(Arc::clone(&replication), Arc::clone(&data.log_index));
+    let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
     let DataUses { sequences, compiled, history, identity, .. } = data;
     let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
     let around = DataAround { inboxes: inboxes.clone(), publisher: data.publisher, appliers };
@@ -175,6 +177,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
             links: links.clone(),
             transfer: inboxes.transfer.clone(),
             clock: Arc::clone(&clock),
+            notices: Notices::default(),
         };
         threads.spawn("supplier", move || supplier.run())?;
         let into = Into {
@@ -291,7 +294,9 @@ fn start_with(
     between(threads, &orders)?;
     let unsynced = Arc::clone(&joined.unsynced);
     let whole = Arc::new(AtomicBool::new(joined.intact));
+    let rooms = Arc::new(Rooms::default());
     let inside = Inside {
+        rooms: Arc::clone(&rooms),
         groups: groups.clone(),
         causes: causes.clone(),
         metadata: metadata.clone(),
@@ -326,6 +331,10 @@ fn start_with(
         unsynced: Arc::clone(&unsynced),
         whole: Arc::clone(&whole),
         clock: uses.clock,
+        links: joined.links,
+        rooms,
+        notices: Notices::default(),
+        next_look: 0,
     };
     let goodbye = orders.clone();
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));

@@ -2,6 +2,7 @@
 
 use crate::cluster::door::{SupplierNotice, TransferNotice};
 use crate::cluster::links::Links;
+use crate::cluster::notices::Notices;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_cluster::Letter;
 use ferrite_group::{Supplied, Supplier, Urgency};
@@ -24,6 +25,7 @@ pub struct SupplierThread {
     pub links: Links,
     pub transfer: Sender<TransferNotice>,
     pub clock: Arc<dyn Clock>,
+    pub notices: Notices,
 }
 
 impl SupplierThread {
@@ -46,6 +48,12 @@ impl SupplierThread {
                 Supplied::Idle => IDLE,
                 Supplied::Held => HELD,
                 Supplied::Gone(node) => {
+                    let _ = self.transfer.send(TransferNotice::Wanted(node));
+                    Duration::ZERO
+                }
+                Supplied::TooLarge(node, position) => {
+                    let line = format!("entry {position} is larger than a message: node {node} gets a snapshot");
+                    self.notices.say(&line);
                     let _ = self.transfer.send(TransferNotice::Wanted(node));
                     Duration::ZERO
                 }

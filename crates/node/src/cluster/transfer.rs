@@ -6,7 +6,7 @@
 
 use crate::cluster::door::{Installed, Message, TransferNotice};
 use crate::cluster::links::Links;
-use crate::cluster::node::Order;
+use crate::cluster::node::{CopyNow, Order};
 use crate::cluster::notices::Notices;
 use crate::message::SnapshotJob;
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
@@ -194,7 +194,11 @@ impl TransferThread {
         if self.orders.send(Order::Intake(FIRST_GROUP, to)).is_err() {
             return false;
         }
-        let Ok((intake, appliers)) = intake.recv() else { return false };
+        let Ok(CopyNow { intake, appliers, .. }) = intake.recv() else { return false };
+        // A node that leads, or whose partitions are stepping back, is no copy yet.
+        if intake.is_none() {
+            return false;
+        }
         let Into { here, group, partitions, runtime, transaction_bytes_max } = &self.into;
         let learner = Learner {
             here: *here,
@@ -217,7 +221,8 @@ impl TransferThread {
         // What the loading replaces must not change under it.
         let is_same = move || {
             let (to, now) = bounded(1);
-            orders.send(Order::Intake(FIRST_GROUP, to)).is_ok() && now.recv().is_ok_and(|(_, now)| now == appliers)
+            let asked = orders.send(Order::Intake(FIRST_GROUP, to)).is_ok();
+            asked && now.recv().is_ok_and(|now| now.is_copy && now.appliers == appliers)
         };
         let piece = Box::new(move |snapshots: &mut Snapshots| {
             let over = |installed| {

@@ -21,8 +21,8 @@ use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::{
-    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, MailboxHandle, ProgramCall, Promoted, RecoveryProgress,
-    Reply, Retry, RowCounts, SteppedBack, SteppingBack, StoreSet,
+    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, MailboxHandle, OwnLog, ProgramCall, Promoted,
+    RecoveryProgress, Reply, Retry, RowCounts, SteppedBack, SteppingBack, StoreSet,
 };
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_plan::{Owners, Program};
@@ -510,6 +510,13 @@ impl Database {
         self.parties.lock().expect("no panic").group.place()
     }
 
+    /// The copy reads there what it is not given, as if it were its own log.
+    pub fn reads_log_of(&mut self, leader: &Database) {
+        let (applier, intake) = self.copying.take().expect("it is a copy");
+        let group = Arc::clone(leader.parties.lock().expect("no panic").group.group());
+        self.copying = Some((applier.with_log(OwnLog::new(group, leader.log_index())), intake));
+    }
+
     pub fn intake(&self) -> Intake {
         self.copying.as_ref().expect("it is a copy").1.clone()
     }
@@ -570,6 +577,8 @@ impl Database {
             intact: true,
             timing: Timing::DEFAULT,
             snapshots: false,
+            message_bytes_max: usize::MAX,
+            window_bytes_max: usize::MAX,
         };
         Replication::of_cluster(begin, found, parties.log.appender(), clock, host)
     }

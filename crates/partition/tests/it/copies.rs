@@ -386,3 +386,61 @@ fn as_many_entries_wait_as_may_and_no_more() {
     assert_eq!(copy.intake().entries(vec![9]), Err(vec![9]));
     fault(&mut copy);
 }
+
+/// A leader's entries, of which a copy is given some, and reads the others in the log.
+#[test]
+fn what_a_copy_is_not_given_it_reads_in_the_log_before_it_leads() {
+    for seed in 1..=20 {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let mut leader = Database::leader(&home.path().join("leader"), 3, seed);
+        assert_eq!(leader.change_schema(SCHEMA).0, Status::Success.code());
+        let mut clients = Work::new(seed);
+        let mut copy = Database::empty_copy(&home.path().join("copy"), 3, seed + 1_000);
+        copy.reads_log_of(&leader);
+        let (intake, mut random) = (copy.intake(), SimulatedRandom::new(seed));
+        let (mut given, mut refused) = (0, 0);
+        for _ in 0..4 {
+            clients.round(&mut leader);
+            leader.settle();
+            let said = entries(&leader.dir);
+            let new = &said[given..];
+            given = said.len();
+            for (position, bytes) in new {
+                // As where there is no room: what comes behind must not overtake it.
+                match random.below(4) {
+                    0 => intake.up_to(*position),
+                    _ => {
+                        if intake.entries(bytes.clone()).is_err() {
+                            refused += 1;
+                            intake.up_to(*position);
+                        }
+                    }
+                }
+                for _ in 0..random.below(6) {
+                    copy.step();
+                }
+            }
+            copy.settle();
+            assert_eq!(copy.applied(), leader.end(), "seed {seed}");
+            assert!(copy.contents() == leader.contents(), "seed {seed}");
+        }
+        assert!(refused > 0, "some wait for those that are read");
+        // What is committed, and not in the log yet, is waited for.
+        let last = Position(leader.end().0 + 1);
+        intake.up_to(last);
+        copy.settle();
+        assert!(copy.applied() < last);
+        clients.statement(&mut leader);
+        while leader.end() < last {
+            clients.statement(&mut leader);
+        }
+        // Rows may move until it is at rest.
+        leader.settle();
+        let (end, (to, promoted)) = (leader.end(), unbounded());
+        intake.up_to(end);
+        intake.send(Delivery::Promote(to));
+        copy.settle();
+        assert_eq!(promoted.try_recv().expect("nothing is in the way").place.end.position, end, "seed {seed}");
+        assert!(copy.contents() == leader.contents(), "seed {seed}");
+    }
+}

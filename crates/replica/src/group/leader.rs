@@ -22,8 +22,31 @@ pub(super) struct Leading {
     others: BTreeMap<NodeId, Progress>,
     sent_last: u64,
     ticked_last: u64,
+    /// This node's own log, and whether it stands still.
+    own: Watch,
+    stands_still: bool,
     /// When a change was last proposed in this epoch.
     proposed: Option<u64>,
+}
+
+/// Where the stream has ended at some time: by then plus [`super::Timing::stall`] that is to be
+/// durable. So what is slow is judged like what has stopped.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    end: Position,
+    since: u64,
+}
+
+impl Watch {
+    fn look(&mut self, durable: Position, end: Position, now: u64) {
+        if durable >= self.end {
+            *self = Watch { end, since: now };
+        }
+    }
+
+    fn is_late(&self, now: u64, stall: u64) -> bool {
+        now.saturating_sub(self.since) >= stall
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,10 +64,12 @@ struct Progress {
     rewound: u64,
     /// False until it has answered in this epoch: then it is asked, not sent to.
     matched: bool,
+    /// Answers to earlier rounds do not tell where it stands: it was doubted since.
+    asked_since: u64,
     heard: u64,
     progressed: u64,
-    /// When it last had everything durable, or more than before.
-    advanced: u64,
+    /// Its log.
+    watch: Watch,
     /// What was durable there when it was first asked; more has become so since.
     baseline: Option<Position>,
     moves: bool,
@@ -60,9 +85,10 @@ impl Progress {
             round: 0,
             rewound: 0,
             matched: false,
+            asked_since: 0,
             heard: now,
             progressed: now,
-            advanced: now,
+            watch: Watch { end: Position(next.0 - 1), since: now },
             baseline: None,
             moves: false,
         }
@@ -75,12 +101,9 @@ impl Progress {
     }
 
     /// What is durable there.
-    fn has_made_durable(&mut self, position: Position, now: u64) {
+    fn has_made_durable(&mut self, position: Position) {
         let baseline = *self.baseline.get_or_insert(position);
         self.moves |= position > baseline;
-        if position > self.durable {
-            self.advanced = now;
-        }
     }
 }
 
@@ -96,6 +119,8 @@ impl Leading {
             others: BTreeMap::new(),
             sent_last: 0,
             ticked_last: 0,
+            own: Watch { end, since: 0 },
+            stands_still: false,
             proposed: None,
         }
     }
@@ -124,6 +149,8 @@ impl Group {
             others,
             sent_last: 0,
             ticked_last: now,
+            own: Watch { end: self.stream.end().position, since: now },
+            stands_still: false,
             proposed: None,
         };
         self.role = Role::Leading(leading);
@@ -145,9 +172,13 @@ impl Group {
         // Whoever has left comes back as a learner, if it can.
         leading.others.retain(|_, progress| configuration.has(progress.member) || !before.has(progress.member));
         for member in configuration.members().iter().filter(|member| **member != self.here) {
-            let known = leading.others.get(&member.node).is_some_and(|progress| progress.member == *member);
-            if !known {
-                leading.others.insert(member.node, Progress::new(*member, next, now));
+            match leading.others.get_mut(&member.node).filter(|progress| progress.member == *member) {
+                // What it was given as a learner was more than a member is.
+                Some(progress) if !before.has(*member) => {
+                    progress.watch = Watch { end: Position(next.0 - 1), since: now };
+                }
+                Some(_) => {}
+                None => drop(leading.others.insert(member.node, Progress::new(*member, next, now))),
             }
         }
         self.role = Role::Leading(leading);
@@ -221,6 +252,17 @@ impl Group {
             && let Some(progress) = leading.others.get_mut(&node)
         {
             progress.matched = false;
+            progress.asked_since = leading.round + 1;
+        }
+    }
+
+    /// No entries make the node equal: a member leaves, and gets a snapshot as a learner. It is
+    /// asked where it stands, again and again: with a snapshot it is further at once.
+    pub fn needs_more_than_entries(&mut self, node: NodeId, now: u64) {
+        self.disconnected(node);
+        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has_node(node));
+        if self.is_leading() && is_member {
+            self.propose_without(&[node], now);
         }
     }
 
@@ -239,11 +281,11 @@ impl Group {
             return;
         }
         progress.heard = now;
-        progress.has_made_durable(durable.position, now);
+        progress.has_made_durable(durable.position);
         if durable.position > progress.durable || !progress.matched {
             progress.progressed = now;
         }
-        if !progress.matched {
+        if !progress.matched && round >= progress.asked_since {
             // It has answered what it was asked: this is where it stands.
             progress.matched = true;
             progress.next = Position(durable.position.max(progress.present).0 + 1);
@@ -335,10 +377,16 @@ impl Group {
         let Role::Leading(leading) = &mut self.role else { return };
         if now.saturating_sub(std::mem::replace(&mut leading.ticked_last, now)) >= timing.failure / 2 {
             // This node stood still: nobody else is to blame for the silence.
-            leading.others.values_mut().for_each(|progress| (progress.heard, progress.advanced) = (now, now));
+            leading.others.values_mut().for_each(|progress| (progress.heard, progress.watch.since) = (now, now));
+            leading.own.since = now;
         }
-        for progress in leading.others.values_mut().filter(|progress| progress.durable >= end) {
-            progress.advanced = now;
+        leading.others.values_mut().for_each(|progress| progress.watch.look(progress.durable, end, now));
+        leading.own.look(self.stream.durable(), end, now);
+        // Where there is another member, it may lead.
+        let is_alone = self.configuration.as_ref().is_none_or(|configuration| configuration.members().len() == 1);
+        let stands_still = !is_alone && leading.own.is_late(now, timing.stall);
+        if std::mem::replace(&mut leading.stands_still, stands_still) != stands_still {
+            self.effects.push(Effect::StandsStill(stands_still));
         }
         let due = leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
@@ -386,11 +434,15 @@ impl Group {
     /// Proposes to leave out who is silent or stands still, and to take in who has caught up.
     fn review(&mut self, now: u64) {
         let Role::Leading(leading) = &mut self.role else { return };
+        if leading.stands_still {
+            // Who is to be left out is for another to say.
+            return;
+        }
         let Some(configuration) = &self.configuration else { return };
         let is_silent = |progress: &Progress| now.saturating_sub(progress.heard) >= self.timing.failure;
         leading.others.retain(|_, progress| configuration.has(progress.member) || !is_silent(progress));
         let others = configuration.members().iter().filter(|member| **member != self.here);
-        let stalls = |progress: &Progress| now.saturating_sub(progress.advanced) >= self.timing.stall;
+        let stalls = |progress: &Progress| progress.watch.is_late(now, self.timing.stall);
         let is_gone = |progress: &Progress| is_silent(progress) || stalls(progress);
         let gone = others.copied().filter(|member| leading.followed(*member).is_none_or(is_gone));
         let gone: Vec<NodeId> = gone.map(|member| member.node).collect();

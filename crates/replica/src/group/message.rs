@@ -76,6 +76,9 @@ pub enum Effect {
     },
     /// The promise has to be durable before [`super::Group::promised`] is called with it.
     Promise(Epoch),
+    /// The leader's own log stands still, for as long as a member may, or does so no more. Another
+    /// member should lead meanwhile.
+    StandsStill(bool),
     /// Tell the metadata.
     Sealed(Sealed),
     Propose(Proposal),
@@ -94,8 +97,8 @@ pub struct Timing {
     pub heartbeat: u64,
     /// Without a word for this long a member is proposed for removal.
     pub failure: u64,
-    /// A member that answers, but for this long has made nothing durable of what it lacks, is
-    /// proposed for removal.
+    /// Within this a member has to make durable what there is; one that does not is proposed for
+    /// removal, also when it answers. A leader that does not gives up its lead.
     pub stall: u64,
     /// Without progress for this long entries are sent again.
     pub resend: u64,

@@ -57,6 +57,66 @@ fn a_member_that_answers_but_makes_nothing_durable_is_left_out() {
     assert_eq!(left.first().map(|proposal| proposal.members.clone()), Some(vec![members().0]));
 }
 
+/// An entry a second is appended; the member has made durable what is older than `lag` seconds, and
+/// so something more each time. Who is to stay at the end, if anybody is to leave.
+fn behind_by(lag: usize) -> Option<Vec<Member>> {
+    const SECOND: u64 = 1_000_000_000;
+    let mut leader = leader();
+    let mut marks = vec![leader.end()];
+    for second in 0..60 {
+        let header = leader.append(7, 10).expect("it leads");
+        leader.written(header.mark);
+        marks.push(header.mark);
+        let durable = marks[marks.len().saturating_sub(1 + lag)];
+        let left = goes_on(&mut leader, second * SECOND, (second + 1) * SECOND, durable);
+        if let Some(proposal) = left.into_iter().next() {
+            return Some(proposal.members);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_member_that_stays_slow_is_left_out_though_it_goes_on() {
+    let seconds = (TIMING.stall / 1_000_000_000) as usize;
+    assert_eq!(behind_by(seconds - 2), None);
+    assert_eq!(behind_by(seconds + 2), Some(vec![members().0]));
+}
+
+/// What the leader says of its own log, and what it proposes.
+fn own_log(leader: &mut Group) -> (Vec<bool>, usize) {
+    let effects = leader.take_effects();
+    let said =
+        |effect: &Effect| if let Effect::StandsStill(stands_still) = effect { Some(*stands_still) } else { None };
+    let proposed = effects.iter().filter(|effect| matches!(effect, Effect::Propose(_))).count();
+    (effects.iter().filter_map(said).collect(), proposed)
+}
+
+#[test]
+fn a_leader_whose_own_log_stands_still_says_so_until_it_moves() {
+    let mut leader = leader();
+    let header = leader.append(7, 10).expect("it leads");
+    // Nobody makes anything durable any more, as where all have one disk: the leader blames nobody.
+    let (start, mut now) = (Mark { position: Position(1), chain: 0, epoch: Epoch(1) }, 0);
+    let mut go_on = |leader: &mut Group, time: u64| {
+        let until = now + time;
+        while now < until {
+            now += TIMING.heartbeat;
+            let message = Message::Acked { durable: start, compares: false, round: 0 };
+            leader.received(Envelope { from: members().1, epoch: Epoch(1), message }, now);
+            leader.tick(now);
+        }
+        own_log(leader)
+    };
+    assert_eq!(go_on(&mut leader, TIMING.stall - TIMING.heartbeat), (vec![], 0));
+    assert_eq!(go_on(&mut leader, 2 * TIMING.stall), (vec![true], 0), "once");
+    leader.written(header.mark);
+    assert_eq!(go_on(&mut leader, TIMING.heartbeat).0, [false]);
+    // A leader without others has nobody who could lead.
+    leader.configured(GroupConfiguration::new(Epoch(2), members().0, vec![members().0], Vec::new()), 0);
+    assert_eq!(go_on(&mut leader, 2 * TIMING.stall).0, []);
+}
+
 #[test]
 fn a_node_whose_log_stands_still_becomes_no_member() {
     let mut leader = leader();

@@ -328,6 +328,8 @@ impl World {
             Effect::Promise(epoch) => node.promises.push(epoch),
             Effect::Sealed(sealed) => self.packets.push(Packet::ToMetadata(Word::Sealed(sealed))),
             Effect::Propose(proposal) => self.packets.push(Packet::ToMetadata(Word::Propose(me, proposal))),
+            // Here is no lease that could end.
+            Effect::StandsStill(_) => {}
             Effect::AskMetadata(_) => self.packets.push(Packet::ToMetadata(Word::Ask(id))),
             Effect::NeedsSnapshot(node) => {
                 return Err(format!("{node} is to get a snapshot where all begin with the same"));

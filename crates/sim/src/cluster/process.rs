@@ -25,7 +25,7 @@ use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, StartError};
 use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{Compiled, RecoveryProgress, RowCounts};
+use ferrite_partition::{Compiled, OwnLog, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::Member;
 use ferrite_table::Store;
@@ -305,7 +305,8 @@ impl Process {
             assert!(lock(&partitions).step(), "{STANDSTILL}");
         });
         let groups = Groups::new([Arc::clone(&replication)]);
-        let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone() };
+        let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
+        let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone(), log: own_log };
         let copy = CopyStart { here: here.node, place, sequences, compiled, history };
         let seat = Seat::open(here.node, disk, clock, random.fork(), founded, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
@@ -495,7 +496,7 @@ impl Process {
         let mut send = |to, urgency, message| wishes.send(to, urgency, message);
         match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
             Supplied::Working | Supplied::Idle | Supplied::Held => {}
-            Supplied::Gone(node) => self.copying.wanted.push(node),
+            Supplied::Gone(node) | Supplied::TooLarge(node, _) => self.copying.wanted.push(node),
             Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(format!("node {node}: {error}"))),
         }
     }
