@@ -94,9 +94,10 @@ pub struct Bank {
     /// Those of this round: what was sent when, and when it was acknowledged.
     made: HashMap<i64, (Transfer, u64, Option<u64>)>,
     refused: HashMap<i64, Transfer>,
-    /// Transfers that whoever reads from now on must see: those of this round that are acknowledged,
-    /// or were counted, and those before it.
+    /// Transfers that whoever reads from now on must see: those before this round, and those of it
+    /// that are acknowledged or were counted.
     floor: i64,
+    /// Those before this round, and those of it that are acknowledged.
     acknowledged: i64,
     next_id: i64,
     calls_left: u32,
