@@ -64,14 +64,13 @@ pub struct TransferThread {
 impl TransferThread {
     pub fn run(mut self) {
         lower_priority(Yielding::Some);
-        let (mut held, mut installing, mut wait) = (None, false, Duration::ZERO);
+        let (mut held, mut wait) = (None, Duration::ZERO);
         loop {
             self.wait(wait);
             for notice in self.inbox.try_iter().collect::<Vec<_>>() {
                 match notice {
                     TransferNotice::Stop => return,
                     TransferNotice::Installed(installed) => {
-                        installing = false;
                         if !self.installed(installed) {
                             return;
                         }
@@ -85,8 +84,8 @@ impl TransferThread {
                 }
             }
             wait = self.send().min(self.sink_step());
-            if !installing && let SinkProgress::Installed(id) = self.sink.progress() {
-                installing = self.install(id.snapshot);
+            if let SinkProgress::Installed(id) = self.sink.progress() {
+                self.install(id.snapshot);
             }
             if self.sending.holds() != held {
                 held = self.sending.holds();
@@ -188,16 +187,16 @@ impl TransferThread {
         Duration::ZERO
     }
 
-    /// The snapshot thread takes it in. False: not now.
-    fn install(&mut self, snapshot: u64) -> bool {
+    /// The snapshot thread takes it in, unless that cannot be now.
+    fn install(&mut self, snapshot: u64) {
         let (to, intake) = bounded(1);
         if self.orders.send(Order::Intake(FIRST_GROUP, to)).is_err() {
-            return false;
+            return;
         }
-        let Ok(CopyNow { intake, appliers, .. }) = intake.recv() else { return false };
+        let Ok(CopyNow { intake, appliers, .. }) = intake.recv() else { return };
         // A node that leads, or whose partitions are stepping back, is no copy yet.
         if intake.is_none() {
-            return false;
+            return;
         }
         let Into { here, group, partitions, runtime, transaction_bytes_max } = &self.into;
         let learner = Learner {
@@ -210,11 +209,9 @@ impl TransferThread {
         };
         let install = match Install::begin(self.sink.files().clone(), snapshot, learner) {
             Ok(install) => install,
-            Err(error) => {
-                self.given_up(&error.to_string());
-                return false;
-            }
+            Err(error) => return self.given_up(&error.to_string()),
         };
+        self.sink.taking_in();
         ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and takes the place of what was");
         let (own, orders) = (self.own.clone(), self.orders.clone());
         let mut install = Some(install);
@@ -244,7 +241,8 @@ impl TransferThread {
                 Err(error) => over(Installed::GivenUp(error.to_string())),
             }
         });
-        self.snapshots.send(SnapshotJob::TakeIn(piece)).is_ok()
+        // Where the thread has ended, so has the node.
+        let _ = self.snapshots.send(SnapshotJob::TakeIn(piece));
     }
 
     /// False: the node ends.

@@ -342,7 +342,10 @@ impl Running {
                 transaction_bytes_max: None,
             };
             match Install::begin(self.sink.files().clone(), id.snapshot, party) {
-                Ok(install) => self.install = Some(install),
+                Ok(install) => {
+                    self.sink.taking_in();
+                    self.install = Some(install);
+                }
                 Err(InstallError::Files(_)) => self.sink.abandon().expect("a healthy disk"),
                 Err(error) => panic!("{error}"),
             }

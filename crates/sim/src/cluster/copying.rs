@@ -12,10 +12,11 @@ use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::event::Taken;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
-use ferrite_partition::snapshots::Snapshots;
+use ferrite_partition::snapshots::{SaveError, Snapshots};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
 use ferrite_snapshot::{Files, SnapshotError};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -212,7 +213,9 @@ impl Copying {
         let outcome = match &mut self.install {
             Some(install) => install.step(&mut self.parts.snapshots),
             None => match self.begin(node) {
+                Ok(None) => return,
                 Ok(install) => {
+                    self.sink.taking_in();
                     self.install = install;
                     return;
                 }
@@ -231,7 +234,14 @@ impl Copying {
                 self.done.needed += 1;
                 self.give_up();
             }
-            Err(InstallError::Files(_)) => self.give_up(),
+            Err(InstallError::Files(error)) => {
+                assert!(!is_missing(&error), "what is taken in is gone: {error}");
+                self.give_up();
+            }
+            Err(InstallError::Save(SaveError::Snapshot(error))) => {
+                assert!(!is_missing(&error), "what is taken in is gone: {error}");
+                self.ends = true;
+            }
             Err(InstallError::Log(_) | InstallError::Save(_)) => self.ends = true,
             Err(error) => panic!("{error}"),
         }
@@ -256,4 +266,9 @@ impl Copying {
         };
         Install::begin(self.sink.files().clone(), id.snapshot, learner).map(Some)
     }
+}
+
+/// Disks that fail say something else.
+fn is_missing(error: &SnapshotError) -> bool {
+    matches!(error, SnapshotError::Disk(error) if error.source.kind() == ErrorKind::NotFound)
 }

@@ -36,6 +36,7 @@ pub enum SinkProgress {
     Working,
     /// It waits for what comes next.
     Waiting,
+    /// It is whole: the node may take it in, see [`Sink::taking_in`].
     Installed(TransferId),
     Refused(Refusal),
 }
@@ -78,6 +79,8 @@ enum Work {
     Verify(u32, Option<Box<Verifier>>, bool),
     Commit,
     Done,
+    /// The node reads it, and makes it its own.
+    TakenIn,
     Refused(Refusal),
 }
 
@@ -101,6 +104,17 @@ impl Sink {
         Ok(self)
     }
 
+    /// The node begins to read the snapshot that is installed, and to make it its own. Until it
+    /// has, or has abandoned it, the files stay: whoever announces another has no answer, and asks
+    /// again.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn taking_in(&mut self) {
+        let job = self.job.as_mut().filter(|job| matches!(job.work, Work::Done));
+        job.expect("there is a snapshot that is installed").work = Work::TakenIn;
+    }
+
     /// The node has made the snapshot its own: what is left of it here goes. Whoever still sends it
     /// hears that it is installed.
     pub fn taken_in(&mut self) -> DiskResult<()> {
@@ -120,7 +134,7 @@ impl Sink {
     pub fn progress(&self) -> SinkProgress {
         match &self.job {
             None => SinkProgress::Idle,
-            Some(Job { work: Work::Receive, .. }) => SinkProgress::Waiting,
+            Some(Job { work: Work::Receive | Work::TakenIn, .. }) => SinkProgress::Waiting,
             Some(Job { work: Work::Done, id, .. }) => SinkProgress::Installed(*id),
             Some(Job { work: Work::Refused(refusal), .. }) => SinkProgress::Refused(*refusal),
             Some(_) => SinkProgress::Working,
@@ -206,6 +220,9 @@ impl Sink {
             refuse(Refusal::Other(other.node, other.snapshot));
             return Ok(());
         }
+        if self.job.as_ref().is_some_and(|job| matches!(job.work, Work::TakenIn)) {
+            return Ok(());
+        }
         self.abandon()?;
         let needed = layout.bytes().saturating_add(DISK_RESERVE_BYTES);
         if self.files.disk().space(self.files.dir())?.free < needed {
@@ -229,7 +246,7 @@ impl Job {
     fn answer(&mut self, out: &mut Vec<u8>) {
         match &self.work {
             Work::Receive => self.ack(out, true),
-            Work::Done => encode(out, &self.id, &TransferMessage::Installed),
+            Work::Done | Work::TakenIn => encode(out, &self.id, &TransferMessage::Installed),
             Work::Refused(refusal) => encode(out, &self.id, &TransferMessage::Refused(*refusal)),
             _ => {}
         }
@@ -315,7 +332,7 @@ impl Job {
                 self.work = Work::Done;
                 self.answer(out);
             }
-            work @ (Work::Receive | Work::Done | Work::Refused(_)) => self.work = work,
+            work @ (Work::Receive | Work::Done | Work::TakenIn | Work::Refused(_)) => self.work = work,
         }
         Ok(())
     }

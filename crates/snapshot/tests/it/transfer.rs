@@ -417,6 +417,26 @@ fn another_nodes_snapshot_of_the_same_number_does_not_mix_with_it() {
     world.check_installed();
 }
 
+/// Another leader announces its own, or the same one a later one, while the node makes it its own.
+#[test]
+fn what_a_node_takes_in_stays_until_it_has_it() {
+    let (from, other) = (disk(1), disk(2));
+    let mut world = World::new(&from, &make(&from, FROM, 7, 40), 2, 0);
+    assert_eq!(world.run(), SourceStep::Installed);
+    let second = begun(&other, &make(&other, FROM, 8, 60), u64::MAX, 0).id();
+    let sink = world.sink.as_mut().expect("it runs");
+    sink.taking_in();
+    assert_eq!(sink.progress(), SinkProgress::Waiting);
+    let install = |anew| TransferMessage::Install { format: 1, anew, sizes: vec![900, 8_192] };
+    let refusal = Refusal::Other(world.source.id().node, 7);
+    assert_eq!(answers(sink, &second, &install(false)), Some(TransferMessage::Refused(refusal)));
+    assert_eq!(answers(sink, &second, &install(true)), None);
+    let there = || world.to.list(Path::new(TO)).expect("a healthy disk");
+    assert!(there().iter().any(|name| name.ends_with(".rows")), "{:?}", there());
+    sink.taken_in().expect("a healthy disk");
+    assert!(matches!(answers(sink, &second, &install(true)), Some(TransferMessage::Acked { .. })));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 

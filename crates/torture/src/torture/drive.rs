@@ -30,9 +30,12 @@ pub struct Ended {
     pub token: u64,
     /// The node that the call was for, if it was for a certain one.
     pub node: Option<usize>,
+    pub sent: u64,
     /// When the client heard of it.
     pub at: u64,
     pub fate: Fate,
+    /// There was no answer for as long as any call may take.
+    pub timed_out: bool,
 }
 
 /// A load and the model of what it did. Lives through all crashes.
@@ -83,8 +86,6 @@ pub struct Control {
     pub unknown: AtomicU64,
     /// Calls that a cluster's node did not take, and nothing of which was executed.
     pub not_taken: AtomicU64,
-    /// Calls that had no answer for as long as any call may take.
-    pub timed_out: AtomicU64,
     killed_at: AtomicU64,
     trigger: Trigger,
     /// The server is one of a cluster: calls go on without it.
@@ -121,7 +122,6 @@ impl Control {
             refused: AtomicU64::new(0),
             unknown: AtomicU64::new(0),
             not_taken: AtomicU64::new(0),
-            timed_out: AtomicU64::new(0),
             killed_at: AtomicU64::new(0),
             trigger: Trigger::Signal(Signal::KILL),
             has_others: false,
@@ -265,9 +265,7 @@ impl Calls {
                 control.success();
             }
             let at = control.now();
-            if matches!(result, Err(ClientError::Timeout { .. })) {
-                control.timed_out.fetch_add(1, Ordering::Relaxed);
-            }
+            let timed_out = matches!(result, Err(ClientError::Timeout { .. }));
             let fate = match result {
                 Ok(response) => Fate::Acknowledged(response),
                 Err(error) if error.is_outcome_unknown() => Fate::Unknown,
@@ -276,11 +274,12 @@ impl Calls {
                 Err(_) => Fate::NotSent,
             };
             // The receiver goes when everything has ended.
-            let _ = ends.send(Ended { token, node, at, fate });
+            let _ = ends.send(Ended { token, node, sent, at, fate, timed_out });
         };
         if let Err(error) = client.call_with_callback(procedure, parameters, report) {
             assert!(matches!(error, ClientError::Closed), "a call that cannot be made: {error}");
-            let _ = self.ends.send(Ended { token, node, at: self.control.now(), fate: Fate::NotSent });
+            let at = self.control.now();
+            let _ = self.ends.send(Ended { token, node, sent, at, fate: Fate::NotSent, timed_out: false });
         }
         sent
     }

@@ -3,7 +3,7 @@
 
 use crate::torture::cluster::harm::{Harm, Plan, SPLIT_MIN, Victim};
 use crate::torture::cluster::through::{self, Pace};
-use crate::torture::drive::{CALL_SECONDS_MAX, Control, Load, Trigger};
+use crate::torture::drive::{Control, Load, Trigger};
 use crate::torture::lane::Cut;
 use crate::torture::plan::Moment;
 use crate::torture::round::Counts;
@@ -149,10 +149,6 @@ pub fn run(
         healed
     });
     let (silence, during, harmed_at) = healed?;
-    let timed_out = control.timed_out.load(Ordering::Relaxed);
-    if timed_out > 0 {
-        cut.finding(format!("{timed_out} calls had no answer within {CALL_SECONDS_MAX} s"));
-    }
     cluster.start_all_again()?;
     let old = harm.was_leader && plan.harm == Harm::Kill;
     let after = cluster.await_copies(if old { harm.before.epoch } else { 0 })?;

@@ -114,5 +114,14 @@ fn take(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control,
     if let Some(count) = count {
         count.fetch_add(1, Ordering::Relaxed);
     }
+    if ended.timed_out {
+        let asked = ended.node.map_or_else(String::new, |node| format!(" to node {}", node + 1));
+        let seconds = (ended.sent as f64 - control.killed_at() as f64) / 1e9;
+        cut.finding(format!(
+            "{}: call {}{asked}, sent {seconds:.3} s after the harm, had no answer within {CALL_SECONDS_MAX} s",
+            load.name(),
+            ended.token
+        ));
+    }
     load.ended(ended, cut);
 }
