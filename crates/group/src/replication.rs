@@ -252,7 +252,7 @@ impl<C: Party> Replication<C> {
     /// where this node leads again.
     pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) {
         if records.is_empty() {
-            return self.append_own(Vec::new(), party);
+            return self.append_barrier(party, since);
         }
         let checksum = records.checksum();
         let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
@@ -311,10 +311,26 @@ impl<C: Party> Replication<C> {
         self.append_own(Vec::new(), party);
     }
 
+    /// Completed when all before it is committed. A leadership that has ended has none any more:
+    /// what stands before it then may be committed by nobody, and whoever waits for it holds the
+    /// stores that this node needs to become a copy.
+    fn append_barrier(self: &Arc<Self>, party: C, since: Option<Epoch>) {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        if !self.solo && !state.leads_since(since) {
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
+            return self.tell(state);
+        }
+        let what = Appended::Own { after: state.machine.end(), party, since };
+        let taken = self.log.append_now(Vec::new(), Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+    }
+
     pub fn append_own(self: &Arc<Self>, payload: Vec<u8>, party: C) {
         self.log.wait_for_room();
         let mut state = self.lock();
-        let what = Appended::Own { after: state.machine.end(), party };
+        let what = Appended::Own { after: state.machine.end(), party, since: None };
         let taken = self.log.append_now(payload, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
         self.tell(state);
@@ -336,7 +352,7 @@ impl<C: Party> Replication<C> {
             self.tell(state);
             return place;
         }
-        let what = Appended::Own { after: place.end, party };
+        let what = Appended::Own { after: place.end, party, since };
         let taken = self.log.append_marked(write(&place), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
         self.tell(state);
@@ -420,7 +436,7 @@ impl<C: Party> Replication<C> {
         state.configuration = configuration;
         state.time = state.time.max(time);
         self.commit.store(end.position.0, Ordering::Release);
-        let what = Appended::Own { after: end, party };
+        let what = Appended::Own { after: end, party, since: None };
         let taken = self.log.append_marked(record, mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
         self.tell(state);

@@ -42,7 +42,12 @@ pub(super) enum Appended<C> {
     Entry(Mark),
     /// A record of this node's own, of no stream, or a barrier; it counts when the stream up to
     /// there is committed, too.
-    Own { after: Mark, party: C },
+    Own {
+        after: Mark,
+        party: C,
+        /// Of somebody who led since then: nobody waits for it when that has ended.
+        since: Option<Epoch>,
+    },
 }
 
 pub(super) struct Waiting<C> {
@@ -116,11 +121,14 @@ impl<C> State<C> {
                 }
                 self.machine.note_written(mark);
             }
-            // Another leader's entries have taken the place of what stood before it.
-            Appended::Own { after, party } if !self.machine.has(after) => {
+            // Another leader's entries have taken the place of what stood before it, or may: those
+            // who waited when this node was deposed have been told.
+            Appended::Own { after, party, since }
+                if !self.machine.has(after) || after.position > self.machine.commit() && !self.leads_since(since) =>
+            {
                 self.told.push_back(Told::Party { party, payload, outcome: Err(NotCommitted::Deposed) });
             }
-            Appended::Own { after: Mark { position: after, .. }, party } => {
+            Appended::Own { after: Mark { position: after, .. }, party, .. } => {
                 let behind = self.waiting.partition_point(|waiting| waiting.position <= after);
                 self.waiting.insert(behind, Waiting { position: after, payload, party });
             }

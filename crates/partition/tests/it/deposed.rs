@@ -543,3 +543,33 @@ fn what_was_executed_for_a_leadership_that_has_ended_is_not_appended_in_another(
     world.check();
     assert_eq!(world.nodes[0].database.numbers("MARKS"), [1]);
 }
+
+/// The group is ahead of its coordinator, which takes a schema change: that waits for what is
+/// before it, with all stores, and what is before it is committed by nobody any more.
+#[test]
+fn a_schema_change_waits_for_no_leadership_that_has_ended() {
+    // After so many steps of the change the group hears that it is deposed: before it waits, while
+    // the log has that, and later.
+    for steps in 0..12 {
+        let mut world = led_by_the_first(2);
+        world.cut = [true; 2];
+        world.nodes[0].database.submit(2, "INSERT INTO marks VALUES (2)").expect("it means something");
+        world.asked.insert(2, Asked::Else);
+        world.settle();
+        assert_eq!(world.asked.len(), 1, "the other node is not reached");
+        let epoch = Epoch(world.configuration.epoch.0 + 1);
+        let configuration = GroupConfiguration::alone(epoch, world.nodes[1].member);
+        world.deaf = Some(0);
+        world.nodes[0].database.submit_change(3, "CREATE TABLE late (n BIGINT NOT NULL)");
+        world.asked.insert(3, Asked::Else);
+        for _ in 0..steps {
+            world.nodes[0].database.step();
+        }
+        world.nodes[0].group.configured(configuration.clone());
+        world.settle();
+        world.configuration = configuration;
+        world.deaf = None;
+        world.settle();
+        assert!(world.asked.is_empty() && !world.nodes[0].leads(), "{steps}: {:?}", world.outcome);
+    }
+}
