@@ -343,6 +343,38 @@ impl<C: Party> Replication<C> {
         place
     }
 
+    /// Appends a record of this node's own, which begins a block and is told where the stream ends
+    /// in the log. `party` is told when it is durable and everything up to there committed, or that
+    /// this cannot be known any more. None: a snapshot of another node takes the place of what is
+    /// here, and `party` is told so.
+    pub fn note(
+        self: &Arc<Self>,
+        write: impl FnOnce(Mark) -> Vec<u8>,
+        mark: Arc<OnceLock<LogPosition>>,
+        party: C,
+    ) -> Option<Mark> {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        if state.installing {
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
+            self.tell(state);
+            return None;
+        }
+        let end = state.machine.end();
+        let what = Appended::Own { after: end, party };
+        let taken = self.log.append_marked(write(end), mark, Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+        Some(end)
+    }
+
+    /// Whether this node's log has everything up to that entry of the stream, durable as the mode
+    /// says. None: the stream does not have it any more.
+    pub fn has_durable(&self, entry: Mark) -> Option<bool> {
+        let state = self.lock();
+        state.machine.has(entry).then(|| state.machine.durable() >= entry.position)
+    }
+
     /// The log is closed: a party that came back is told so.
     fn refused(&self, state: &mut State<C>, taken: Result<(), (Committing<C>, LogFailed)>) {
         let Err((committing, failure)) = taken else { return };

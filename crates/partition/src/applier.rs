@@ -144,6 +144,8 @@ pub struct Applier {
     /// The node's own log, and whether it is read at the moment.
     log: Option<OwnLog>,
     reads_log: bool,
+    /// Snapshots are wanted, from that entry on.
+    cut: Option<(Position, Sender<CopySnapshot>)>,
     /// Everything up to there was handed to the partitions.
     dealt: Position,
     loans: (Sender<Loan>, Receiver<Loan>),
@@ -214,6 +216,7 @@ impl Applier {
             reading: None,
             log: None,
             reads_log: false,
+            cut: None,
             dealt,
             loans: unbounded(),
             holding: None,
@@ -226,6 +229,11 @@ impl Applier {
     pub fn with_log(mut self, log: OwnLog) -> Applier {
         self.log = Some(log);
         self
+    }
+
+    /// The way to it.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// Runs until it is told to stop, the copy is promoted, or it cannot go on.
@@ -279,6 +287,7 @@ impl Applier {
     fn take(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Applied { partition, outcome } => self.applied(partition, outcome),
+            Delivery::Snapshot { from, to } => self.cut = Some((from, to)),
             Delivery::Stop => self.end(),
             other => self.waiting.push_back(other),
         }
@@ -309,6 +318,8 @@ impl Applier {
 
     fn end(&mut self) {
         self.ended = true;
+        // Whoever waits for it hears that it does not come.
+        self.cut = None;
         self.intake.ended.store(true, Ordering::Release);
     }
 
@@ -317,6 +328,11 @@ impl Applier {
         let mut worked = false;
         while self.can_deal() {
             worked = true;
+            if self.cut_is_due() {
+                let (_, to) = self.cut.take().expect("seen just now");
+                self.hold(Purpose::Snapshot(to));
+                continue;
+            }
             let dealt = match self.reading.take() {
                 Some(reading) => self.deal_one(reading),
                 None if self.reads_log => self.read_log(),
@@ -341,7 +357,13 @@ impl Applier {
             Some(Delivery::Promote(_)) => self.reading.is_none() && unapplied(),
             Some(_) => false,
         };
-        !self.ended && self.holding.is_none() && !waits
+        !self.ended && self.holding.is_none() && (!waits || self.cut_is_due())
+    }
+
+    /// All that is wanted was dealt out, and no entry in part.
+    fn cut_is_due(&self) -> bool {
+        let whole = |reading: &Reading| reading.records.is_empty() && reading.entry == self.dealt;
+        self.cut.as_ref().is_some_and(|(from, _)| self.dealt >= *from) && self.reading.as_ref().is_none_or(whole)
     }
 
     /// Begins what came next.
@@ -351,13 +373,14 @@ impl Applier {
                 self.reading = Some(Reading { bytes, next: 0, entry: self.dealt, records: 0..0 });
             }
             Some(Delivery::FromLog) => self.reads_log = true,
-            Some(Delivery::Snapshot(to)) => self.hold(Purpose::Snapshot(to)),
             Some(Delivery::Promote(to)) => {
                 self.end();
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.promoted());
             }
-            None | Some(Delivery::Applied { .. } | Delivery::Stop) => unreachable!("taken as they come"),
+            None | Some(Delivery::Applied { .. } | Delivery::Snapshot { .. } | Delivery::Stop) => {
+                unreachable!("taken as they come")
+            }
         }
     }
 
@@ -411,6 +434,10 @@ impl Applier {
         let bytes = Arc::clone(&reading.bytes);
         if reading.records.is_empty() {
             self.dealt = reading.entry;
+            if self.cut_is_due() {
+                self.reading = Some(reading);
+                return Ok(());
+            }
             let mut rest = &bytes[reading.next..];
             let failed = |error| (Position(reading.entry.0 + 1), error);
             let Some(entry) = Entry::take_first(&mut rest).map_err(|error| failed(error.into()))? else {

@@ -27,8 +27,12 @@ pub enum Delivery {
         partition: PartitionId,
         outcome: Result<(), CopyFault>,
     },
-    /// Snapshots of all stores, as they are when what came before is applied.
-    Snapshot(Sender<CopySnapshot>),
+    /// Snapshots of all stores, as they are at the first moment at which they show everything up to
+    /// `from`, and one entry whole. Asked for again, or where the applier ends, it is dropped.
+    Snapshot {
+        from: Position,
+        to: Sender<CopySnapshot>,
+    },
     /// Ends with what a leader needs, when everything that came before is applied.
     Promote(Sender<Promoted>),
     Stop,

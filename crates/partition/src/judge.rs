@@ -177,9 +177,11 @@ impl Judge {
                 self.schema_changes += 1;
                 Ok(Change::Schema { planned, time })
             }
-            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Installed { .. } | Record::Entry(_) => {
-                Err(ReplayError::malformed("an entry has a record that is of no stream"))
-            }
+            Record::Genesis(_)
+            | Record::Checkpoint { .. }
+            | Record::CopyCheckpoint { .. }
+            | Record::Installed { .. }
+            | Record::Entry(_) => Err(ReplayError::malformed("an entry has a record that is of no stream")),
         }
     }
 
@@ -207,7 +209,12 @@ impl Judge {
         if shows_all && (!reached || version != self.catalog.version.0) {
             return Err(ReplayError::malformed("a checkpoint says that the log has come to another point than it has"));
         }
-        let end = self.stream.as_ref().map(Replayed::end);
+        self.streams_have_come_to(groups)
+    }
+
+    /// The log says where the streams stand in it.
+    fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {
+        let end = self.stream.as_ref().map(Replayed::log_end);
         let reached = |(group, mark): &(GroupId, Mark)| *group == FIRST_GROUP && end == Some(*mark);
         if !groups.iter().all(reached) {
             return Err(ReplayError::malformed(
@@ -215,5 +222,19 @@ impl Judge {
             ));
         }
         Ok(())
+    }
+
+    /// A copy began to take a snapshot here; `begins`: the one that is loaded, which may show some
+    /// of what follows.
+    pub fn copy_checkpoint(&mut self, groups: &[(GroupId, Mark)], begins: bool) -> Result<(), ReplayError> {
+        match (&mut self.stream, groups) {
+            (Some(stream), [(FIRST_GROUP, mark)]) if begins => Ok(stream.begins_behind(*mark)?),
+            _ => self.streams_have_come_to(groups),
+        }
+    }
+
+    /// The log ends here. It has all that what was loaded shows.
+    pub fn reaches_base(&self) -> bool {
+        !self.stream.as_ref().is_some_and(Replayed::awaits_base)
     }
 }

@@ -20,6 +20,7 @@ pub mod commit;
 pub mod compiled;
 mod contain;
 pub mod coordinator;
+pub mod copy_cut;
 pub mod counters;
 mod damage;
 mod delivery;

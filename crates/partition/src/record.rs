@@ -17,6 +17,7 @@ const KIND_MULTI: u8 = 3;
 const KIND_SCHEMA: u8 = 4;
 const KIND_CHECKPOINT: u8 = 5;
 const KIND_INSTALLED: u8 = 8;
+const KIND_COPY_CHECKPOINT: u8 = 9;
 
 /// Facts fixed when a database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,13 @@ pub enum Record<'a> {
         snapshot: u64,
         catalog_version: u64,
         places: Vec<(Epoch, Sequence)>,
+        groups: Vec<(GroupId, Mark)>,
+    },
+    /// A snapshot that a copy began to take here has all before this record, and perhaps some of
+    /// what stands behind it: its manifest says which entry is its last. `groups`: where streams
+    /// stood in the log.
+    CopyCheckpoint {
+        snapshot: u64,
         groups: Vec<(GroupId, Mark)>,
     },
     /// Records of a group's stream.
@@ -221,6 +229,24 @@ pub fn write_installed(
     write_places(out, KIND_INSTALLED, snapshot, catalog_version, places, groups);
 }
 
+/// Of a copy: what its snapshot does not show stands behind this record.
+pub fn write_copy_checkpoint(out: &mut Vec<u8>, snapshot: u64, groups: &[(GroupId, Mark)]) {
+    framed(out, KIND_COPY_CHECKPOINT, |out| {
+        out.extend_from_slice(&snapshot.to_le_bytes());
+        put_groups(out, groups);
+    });
+}
+
+fn put_groups(out: &mut Vec<u8>, groups: &[(GroupId, Mark)]) {
+    out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
+    for (group, mark) in groups {
+        out.extend_from_slice(&group.0.to_le_bytes());
+        out.extend_from_slice(&mark.epoch.0.to_le_bytes());
+        out.extend_from_slice(&mark.position.0.to_le_bytes());
+        out.extend_from_slice(&mark.chain.to_le_bytes());
+    }
+}
+
 fn write_places(
     out: &mut Vec<u8>,
     kind: u8,
@@ -237,13 +263,7 @@ fn write_places(
             out.extend_from_slice(&epoch.0.to_le_bytes());
             out.extend_from_slice(&sequence.0.to_le_bytes());
         }
-        out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
-        for (group, mark) in groups {
-            out.extend_from_slice(&group.0.to_le_bytes());
-            out.extend_from_slice(&mark.epoch.0.to_le_bytes());
-            out.extend_from_slice(&mark.position.0.to_le_bytes());
-            out.extend_from_slice(&mark.chain.to_le_bytes());
-        }
+        put_groups(out, groups);
     });
 }
 
@@ -266,6 +286,16 @@ impl<'a> Reader<'a> {
 
     fn u64(&mut self) -> Result<u64, RecordError> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn groups(&mut self) -> Result<Vec<(GroupId, Mark)>, RecordError> {
+        let mut groups = Vec::new();
+        for _ in 0..self.u32()? {
+            let group = GroupId(self.u32()?);
+            let (epoch, position) = (Epoch(self.u64()?), Position(self.u64()?));
+            groups.push((group, Mark { epoch, position, chain: self.u32()? }));
+        }
+        Ok(groups)
     }
 
     fn end(&self) -> Result<(), RecordError> {
@@ -335,19 +365,17 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             for _ in 0..body.u32()? {
                 places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
             }
-            let mut groups = Vec::new();
-            if !body.0.is_empty() {
-                for _ in 0..body.u32()? {
-                    let group = GroupId(body.u32()?);
-                    let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
-                    groups.push((group, Mark { epoch, position, chain: body.u32()? }));
-                }
-            }
+            let groups = if body.0.is_empty() { Vec::new() } else { body.groups()? };
             body.end()?;
             match kind {
                 KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
                 _ => Record::Installed { snapshot, catalog_version, places, groups },
             }
+        }
+        KIND_COPY_CHECKPOINT => {
+            let (snapshot, groups) = (body.u64()?, body.groups()?);
+            body.end()?;
+            Record::CopyCheckpoint { snapshot, groups }
         }
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
@@ -386,6 +414,7 @@ mod tests {
         write_schema(&mut out, 2, 1234, "CREATE TABLE t (a INTEGER)");
         let end = Mark { epoch: Epoch(3), position: Position(8), chain: 21 };
         write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))], &[(GroupId(0), end)]);
+        write_copy_checkpoint(&mut out, 7, &[(GroupId(0), end)]);
         out
     }
 
@@ -397,7 +426,7 @@ mod tests {
         while let Some(record) = next_record(&mut rest).unwrap() {
             records.push(record);
         }
-        assert_eq!(records.len(), 5, "the empty batch leaves nothing");
+        assert_eq!(records.len(), 6, "the empty batch leaves nothing");
         let Record::Batch { first: Sequence(10), count: 2, mut transactions, .. } = records[1] else {
             panic!("{records:?}")
         };
@@ -411,6 +440,7 @@ mod tests {
         };
         assert_eq!(places[1], (Epoch(1), Sequence(11)));
         assert_eq!(groups[0].1.position, Position(8));
+        assert!(matches!(&records[5], Record::CopyCheckpoint { snapshot: 7, groups: same } if same == groups));
     }
 
     #[test]

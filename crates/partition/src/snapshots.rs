@@ -125,6 +125,8 @@ pub struct Snapshots {
     /// Is on its way to another node.
     held: Option<u64>,
     next: u64,
+    /// The highest number that a snapshot here has, or may have.
+    highest: u64,
 }
 
 impl Snapshots {
@@ -138,19 +140,26 @@ impl Snapshots {
         next: u64,
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
-        Snapshots { files, log_dir: dir.to_path_buf(), log_index, clock, genesis, kept, held: None, next }
+        let (log_dir, highest) = (dir.to_path_buf(), kept.last().map_or(0, |kept| kept.snapshot));
+        Snapshots { files, log_dir, log_index, clock, genesis, kept, held: None, next, highest }
     }
 
     /// The number that the next snapshot is to be taken under.
     pub fn next_number(&mut self) -> u64 {
+        self.highest = self.next;
         self.next += 1;
-        self.next - 1
+        self.highest
     }
 
     /// The same for a node that has snapshots of its own up to `above`.
     pub fn next_number_above(&mut self, above: u64) -> u64 {
         self.next = self.next.max(above.saturating_add(1));
         self.next_number()
+    }
+
+    /// The highest number that a snapshot here has, or was given.
+    pub fn highest(&self) -> u64 {
+        self.highest
     }
 
     /// This one stays, with the log behind it, while it is on its way to another node
@@ -182,7 +191,7 @@ impl Snapshots {
         let Manifest { partitions, created_ms, genesis_id, .. } = manifest;
         self.genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         self.kept = vec![Kept { snapshot: number, log_segment: place.segment }];
-        self.next = self.next.max(number + 1);
+        (self.next, self.highest) = (self.next.max(number + 1), number);
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! What stands around the node's steps on a server: its disk, its threads, its terminal.
 
+use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::standing::Standing;
@@ -63,6 +64,7 @@ pub struct DataAround {
     pub inboxes: DataInboxes,
     pub publisher: Publisher,
     pub appliers: Arc<Appliers>,
+    pub copy: Arc<CopySide>,
 }
 
 impl ServerAround {
@@ -81,6 +83,7 @@ impl Around for ServerAround {
     }
 
     fn run(&mut self, _: GroupId, applier: Applier) {
+        self.data().copy.begun(applier.intake());
         self.data().appliers.run(applier);
     }
 

@@ -6,10 +6,12 @@ use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, Node};
 use ferrite_group::{FIRST_GROUP, Replication};
-use ferrite_io::simulated::SimulatedDisk;
+use ferrite_io::Clock;
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
 use ferrite_partition::Event;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::copy_cut::{CopyCut, CutStep};
 use ferrite_partition::event::Taken;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::snapshots::Snapshots;
@@ -52,6 +54,8 @@ pub struct Parts {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Done {
     pub taken: u64,
+    /// By copies.
+    pub copied: u64,
     pub installed: u64,
     /// Snapshots that came, and that others needed the node too much to take.
     pub needed: u64,
@@ -67,7 +71,9 @@ pub struct Copying {
     asked: Option<(u64, Receiver<Taken>)>,
     taken: Option<(u64, Taken)>,
     install: Option<Install>,
-    /// The leader takes one for itself.
+    /// One that a copy is about to take.
+    cut: Option<CopyCut>,
+    /// It takes one for itself, as a leader or a copy.
     pub due: bool,
     pub done: Done,
     /// The disk or the log has failed in the middle of a step that cannot be tried again.
@@ -89,6 +95,7 @@ impl Copying {
             asked: None,
             taken: None,
             install: None,
+            cut: None,
             due: false,
             done,
             ends: false,
@@ -108,7 +115,7 @@ impl Copying {
 
     /// For what is at rest.
     pub fn is_idle(&self) -> bool {
-        self.asked.is_none() && self.taken.is_none() && !self.can_step()
+        self.asked.is_none() && self.taken.is_none() && self.cut.is_none() && !self.can_step()
     }
 
     /// The node leads no more.
@@ -141,6 +148,30 @@ impl Copying {
         Ok(())
     }
 
+    /// What a copy does: takes one of its own, unless another's is on its way. What it has taken as
+    /// a leader may be committed all the same.
+    pub fn follow(&mut self, node: &Node, clock: &SimulatedClock) {
+        self.save(clock.monotonic_nanos());
+        let comes = self.sink.progress() != SinkProgress::Idle;
+        let intake = node.intake(FIRST_GROUP).filter(|intake| !comes && !intake.has_ended());
+        let Some(intake) = intake else {
+            (self.cut, self.due) = (None, false);
+            return;
+        };
+        if std::mem::take(&mut self.due) && self.cut.is_none() {
+            self.cut = CopyCut::begin(self.parts.snapshots.next_number(), &self.parts.group, intake);
+        }
+        let Some(mut cut) = self.cut.take() else { return };
+        match cut.step(clock) {
+            CutStep::Waiting => self.cut = Some(cut),
+            CutStep::Ended => {}
+            // A disk that has failed leaves what was there.
+            CutStep::Done(taken) => {
+                self.done.copied += u64::from(self.parts.snapshots.save(*taken, 0, &|_| Ok(())).is_ok());
+            }
+        }
+    }
+
     /// What a leader does: takes snapshots, and sends them.
     pub fn lead(&mut self, node: &Node, now: u64, send: &mut impl FnMut(NodeId, Vec<u8>)) {
         self.wanted.take().into_iter().for_each(|node| self.sending.want(node));
@@ -148,6 +179,7 @@ impl Copying {
             // Whoever has come there by itself needs none.
             group.configuration.members().iter().for_each(|member| self.sending.forget(member.node));
         }
+        self.cut = None;
         self.save(now);
         if std::mem::take(&mut self.due) {
             self.take(0);
@@ -229,6 +261,10 @@ impl Copying {
             }
             Err(InstallError::Needed) => {
                 self.done.needed += 1;
+                self.give_up();
+            }
+            Err(InstallError::Number(highest)) => {
+                self.sink.raise(highest);
                 self.give_up();
             }
             Err(InstallError::Files(_)) => self.give_up(),

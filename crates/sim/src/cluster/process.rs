@@ -456,6 +456,8 @@ impl Process {
         if self.leads.is_some() {
             let now = self.doors.clock.monotonic_nanos();
             self.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
+        } else {
+            self.copying.follow(&self.node, &self.doors.clock);
         }
     }
 

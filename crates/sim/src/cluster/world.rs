@@ -430,7 +430,7 @@ impl World {
                 && self.now >= machine.next_snapshot
                 && let Some(process) = &mut machine.process
             {
-                process.copying.due = process.leads.is_some();
+                process.copying.due = true;
                 machine.next_snapshot = self.now + self.random.below(every) * MILLI;
             }
             if machine.process.is_none() && self.now >= machine.down_until {
@@ -560,6 +560,7 @@ impl World {
             && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
         let done = std::mem::take(&mut process.copying.done);
         self.counts.snapshots += done.taken;
+        self.counts.copied += done.copied;
         self.counts.installed += done.installed;
         self.counts.needed += done.needed;
         match lived {
