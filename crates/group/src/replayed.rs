@@ -320,8 +320,8 @@ mod tests {
         Entry::decode(bytes[0], &bytes[5..]).unwrap()
     }
 
-    /// A copy's log that is read from before what its snapshot shows, up to entry 6 of epoch 1; with
-    /// what another leader had in its place meanwhile.
+    /// A copy's log that is read from before what its snapshot shows, up to entry 6 of epoch 1;
+    /// with what another leader had in its place meanwhile.
     #[test]
     fn what_is_loaded_and_what_stood_beside_it_is_passed_over() {
         let nodes = |epoch| configuration(epoch, &[1, 2, 3]);
@@ -331,7 +331,8 @@ mod tests {
         let mut bytes = vec![first];
         for position in 2..=7 {
             let (mark, entry) = sealed(last, 1, false, &[position], 0);
-            (marks.push(mark), bytes.push(entry));
+            marks.push(mark);
+            bytes.push(entry);
             last = mark;
         }
         for entry in &bytes[1..6] {

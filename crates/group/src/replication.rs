@@ -225,6 +225,12 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_open()
     }
 
+    /// Of the newest configuration that is known here.
+    pub fn is_member(&self) -> bool {
+        let state = self.lock();
+        state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
+    }
+
     /// None where this node does not lead.
     pub(crate) fn leads(&self) -> Option<Leads> {
         let state = self.lock();
@@ -244,15 +250,16 @@ impl<C: Party> Replication<C> {
 
     // What this node appends.
 
-    pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) {
-        self.append_since(records, party, None);
+    pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) -> Option<Mark> {
+        self.append_since(records, party, None)
     }
 
     /// The same of somebody who leads since an epoch: after that he must not append any more, also
     /// where this node leads again.
-    pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) {
+    pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) -> Option<Mark> {
         if records.is_empty() {
-            return self.append_own(Vec::new(), party);
+            self.append_own(Vec::new(), party);
+            return None;
         }
         let checksum = records.checksum();
         let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
@@ -267,7 +274,8 @@ impl<C: Party> Replication<C> {
         let Some(header) = header else {
             let outcome = Err(refused.unwrap_or(NotCommitted::Deposed));
             state.told.push_back(Told::Party { party, payload: records.into_emptied(), outcome });
-            return self.tell(state);
+            self.tell(state);
+            return None;
         };
         self.put(&mut state, records, header);
         state.waiting.push_back(Waiting { position: header.mark.position, payload: Vec::new(), party });
@@ -277,6 +285,7 @@ impl<C: Party> Replication<C> {
             self.carry_out(&mut state, &[]);
         }
         self.tell(state);
+        Some(header.mark)
     }
 
     /// The next entry of the stream goes to the log.
@@ -497,6 +506,11 @@ impl<C: Party> Replication<C> {
         }
     }
 
+    /// This node's tables are not what the leader has said of that entry.
+    pub fn differs(self: &Arc<Self>, entry: Position) {
+        self.told(|machine, _| machine.differs(entry));
+    }
+
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
         self.told(|machine, _| machine.promised(epoch));
     }
@@ -616,6 +630,7 @@ impl<C: Party> Replication<C> {
                 Effect::StandsStill(stands_still) => state.event(GroupEvent::StandsStill(stands_still)),
                 Effect::AskMetadata(epoch) => state.event(GroupEvent::AskMetadata(epoch)),
                 Effect::Diverged(node) => state.event(GroupEvent::Diverged(node)),
+                Effect::Differs(node, entry) => state.event(GroupEvent::Differs(node, entry)),
                 Effect::NeedsSnapshot(node) => state.event(GroupEvent::NeedsSnapshot(node)),
             }
         }

@@ -11,11 +11,14 @@ use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{Position, limits, memory};
-use ferrite_group::NotCommitted;
-use ferrite_io::Clock;
+use ferrite_group::{EntryBuffer, NotCommitted};
+use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_log::LogStatistics;
-use ferrite_partition::copy_cut::{CopyCut, CutStep};
+use ferrite_partition::commit::{Completion, Parties};
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::copy_cut::{CopyCut, CutStep};
+use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
 use ferrite_system::saved::{Attempt, SnapshotStatus};
 use std::cell::Cell;
@@ -115,13 +118,18 @@ impl SnapshotThread {
             at: now,
             quiet_until: now,
         };
-        // What a copy is about to take, and where the log and the stream stood when it began.
-        let mut cut: Option<(CopyCut, u64, Position)> = None;
+        // What a copy is about to take, and what the log had written when it began.
+        let mut cut: Option<(CopyCut, u64)> = None;
         loop {
             let mut asked: Vec<Told> = Vec::new();
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(SnapshotJob::Hash(cut)) => {
+                    // Refused only where the server stops.
+                    let _ = self.hash(*cut);
+                    continue;
+                }
                 Ok(other) => {
                     // What comes takes the place of what the copy is about to take.
                     cut = None;
@@ -129,13 +137,13 @@ impl SnapshotThread {
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some((mut under_way, written, entry)) = cut.take() {
+                    if let Some((mut under_way, written)) = cut.take() {
                         let goes_on = self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
                         match under_way.step(&*self.clock) {
-                            CutStep::Waiting if goes_on => cut = Some((under_way, written, entry)),
+                            CutStep::Waiting if goes_on => cut = Some((under_way, written)),
                             CutStep::Done(taken) => {
                                 let outcome = self.write(*taken, 0);
-                                if !self.conclude(&outcome, &mut last, written, entry) {
+                                if !self.conclude(&outcome, &mut last, written) {
                                     return;
                                 }
                             }
@@ -161,10 +169,10 @@ impl SnapshotThread {
                     other => self.for_others(other),
                 }
             }
-            let (written, entry) = (self.log.written_bytes.load(Relaxed), (self.last_entry)());
+            let written = self.log.written_bytes.load(Relaxed);
             let number = self.snapshots.next_number();
             let outcome = self.save(number, asked.len());
-            if !self.conclude(&outcome, &mut last, written, entry) {
+            if !self.conclude(&outcome, &mut last, written) {
                 return;
             }
             let outcome = outcome.map_err(|error| error.to_string());
@@ -174,12 +182,12 @@ impl SnapshotThread {
         }
     }
 
-    /// What becomes of one, for the next and for the operator; `written`, `entry`: where the log
-    /// and the stream stood. False: the server stops.
-    fn conclude(&self, outcome: &Result<Saved, SaveError>, last: &mut Last, written: u64, entry: Position) -> bool {
+    /// What becomes of one, for the next and for the operator; `written`: what the log had written.
+    /// False: the server stops.
+    fn conclude(&self, outcome: &Result<Saved, SaveError>, last: &mut Last, written: u64) -> bool {
         match outcome {
             Ok(saved) => {
-                *last = Last { written, before: 0, at: Instant::now(), entry: Some(entry), ..*last };
+                *last = Last { written, before: 0, at: Instant::now(), entry: Some(saved.end), ..*last };
                 ferrite_io::errln!("ferrite: {saved}");
                 if let Some(why) = &saved.not_cut {
                     ferrite_io::errln!(
@@ -206,12 +214,12 @@ impl SnapshotThread {
     }
 
     /// A copy begins to take one.
-    fn begin_cut(&mut self) -> Option<(CopyCut, u64, Position)> {
+    fn begin_cut(&mut self) -> Option<(CopyCut, u64)> {
         let copy = self.copy.as_ref()?;
         let intake = copy.intake()?;
-        let (written, entry) = (self.log.written_bytes.load(Relaxed), (self.last_entry)());
+        let written = self.log.written_bytes.load(Relaxed);
         let cut = CopyCut::begin(self.snapshots.next_number(), &copy.group, &intake)?;
-        Some((cut, written, entry))
+        Some((cut, written))
     }
 
     /// What transfers to and from other nodes need.
@@ -234,6 +242,7 @@ impl SnapshotThread {
                     std::thread::sleep(wait);
                 }
             }
+            SnapshotJob::Hash(cut) => drop(self.hash(*cut)),
             SnapshotJob::Save(_) | SnapshotJob::Stop => unreachable!("taken by who calls this"),
         }
     }
@@ -251,51 +260,113 @@ impl SnapshotThread {
 
     fn write(&mut self, taken: Taken, waiting: usize) -> Result<Saved, SaveError> {
         let (begun_ms, snapshot) = (self.clock.wall_micros() / 1_000, taken.snapshot);
-        let (mode, status, log) = (&self.mode, &self.status, &self.log);
-        status.bytes_done.store(0, Relaxed);
-        status.running.store(snapshot, Relaxed);
-        let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
-        // A copy's log has the fsyncs that the leader's callers wait for.
-        let seen = AtomicU64::new(log.written_bytes.load(Relaxed));
-        let frees_room = leaves_room(mode.disk_free(), memory::bytes_used() as u64);
-        let pace = |bytes: u64| {
-            let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
-            let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
-            let moves = log.written_bytes.load(Relaxed);
-            let copies = !mode.leads() && seen.swap(moves, Relaxed) != moves;
-            let busy = copies || self.work.outstanding().calls > waiting;
-            let until = goes_on(rate, done, begun.elapsed(), worked, busy);
-            loop {
-                if status.stop.load(Relaxed) {
-                    return Err(SaveError::Stopped);
-                }
-                if let Some((free, reserve)) = mode.reserve_is_half_gone()
-                    && !(frees_room && free >= limits::LOG_SEGMENT_BYTES)
-                {
-                    return Err(SaveError::NoRoom { free, reserve });
-                }
-                match until.saturating_sub(begun.elapsed()) {
-                    Duration::ZERO => break,
-                    early => std::thread::sleep(early.min(SLEEP_MAX)),
-                }
-            }
-            RESTED.set(Some(Instant::now()));
-            Ok(())
-        };
-        let outcome = self.snapshots.save(taken, self.settings.threads.max(1), &pace);
-        status.running.store(0, Relaxed);
+        self.status.bytes_done.store(0, Relaxed);
+        self.status.running.store(snapshot, Relaxed);
+        let pacer = Pacer::new(self, waiting, self.settings.bytes_per_second);
+        let threads = self.settings.threads.max(1);
+        let mut outcome = self.snapshots.save(taken, threads, &|bytes| pacer.pace(bytes));
+        self.status.running.store(0, Relaxed);
+        if let Ok(saved) = &mut outcome {
+            self.say_contents(saved);
+        }
         let attempt = Attempt {
             snapshot,
             begun_ms,
             ended_ms: self.clock.wall_micros() / 1_000,
             outcome: outcome.as_ref().map(Saved::clone).map_err(SaveError::to_string),
         };
-        let mut attempts = status.attempts.lock().expect("no panic with the attempts");
+        let mut attempts = self.status.attempts.lock().expect("no panic with the attempts");
         attempts.push_back(attempt);
         if attempts.len() > REMEMBERED {
             attempts.pop_front();
         }
         outcome
+    }
+
+    /// Tells the copies what a leader's tables held. What that writes is nothing new.
+    fn say_contents(&self, saved: &mut Saved) {
+        let (Some(hashes), Some(copy)) = (saved.contents.take(), &self.copy) else { return };
+        let mut records = EntryBuffer::default();
+        record::write_content_hashes(records.records(), &hashes);
+        let said = copy.group.append(records, Completion { parties: Parties::Several(Vec::new()), buffers: None });
+        if let Some(said) = said.filter(|said| said.position.0 == saved.end.0 + 1) {
+            saved.end = said.position;
+        }
+    }
+
+    /// What a copy's tables held where its leader has marked the stream.
+    fn hash(&self, cut: ContentCut) -> Result<(), SaveError> {
+        let pacer = Pacer::new(self, 0, None);
+        std::thread::scope(|scope| {
+            let hash = || {
+                lower_priority(Yielding::Some);
+                cut.hash(|_| pacer.pace(0))
+            };
+            scope.spawn(hash).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+/// Keeps whoever writes or reads all data from being in the way of others. Called from several
+/// threads.
+struct Pacer {
+    mode: Arc<Mode>,
+    work: Arc<Work>,
+    log: Arc<LogStatistics>,
+    status: Arc<SnapshotStatus>,
+    /// Calls under way that wait for this.
+    waiting: usize,
+    rate: Option<u64>,
+    begun: Instant,
+    /// What is written gives more room than it takes.
+    frees_room: bool,
+    /// What the log had written when a copy was last looked at.
+    seen: AtomicU64,
+}
+
+impl Pacer {
+    fn new(thread: &SnapshotThread, waiting: usize, rate: Option<u64>) -> Pacer {
+        Pacer {
+            mode: Arc::clone(&thread.mode),
+            work: Arc::clone(&thread.work),
+            log: Arc::clone(&thread.log),
+            status: Arc::clone(&thread.status),
+            waiting,
+            rate,
+            begun: Instant::now(),
+            frees_room: leaves_room(thread.mode.disk_free(), memory::bytes_used() as u64),
+            seen: AtomicU64::new(thread.log.written_bytes.load(Relaxed)),
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        let written = self.log.written_bytes.load(Relaxed);
+        // A copy's log has the fsyncs that the leader's callers wait for.
+        let copies = !self.mode.leads() && self.seen.swap(written, Relaxed) != written;
+        copies || self.work.outstanding().calls > self.waiting
+    }
+
+    /// Behind a block of so many bytes.
+    fn pace(&self, bytes: u64) -> Result<(), SaveError> {
+        let done = self.status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
+        let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
+        let until = goes_on(self.rate, done, self.begun.elapsed(), worked, self.is_busy());
+        loop {
+            if self.status.stop.load(Relaxed) {
+                return Err(SaveError::Stopped);
+            }
+            if let Some((free, reserve)) = self.mode.reserve_is_half_gone()
+                && !(self.frees_room && free >= limits::LOG_SEGMENT_BYTES)
+            {
+                return Err(SaveError::NoRoom { free, reserve });
+            }
+            match until.saturating_sub(self.begun.elapsed()) {
+                Duration::ZERO => break,
+                early => std::thread::sleep(early.min(SLEEP_MAX)),
+            }
+        }
+        RESTED.set(Some(Instant::now()));
+        Ok(())
     }
 }
 

@@ -76,6 +76,11 @@ impl CopyCut {
         Some(CopyCut { group, intake, snapshot, place, state: State::Noted(end.position, told) })
     }
 
+    /// It waits for other nodes, perhaps for ever: what its log has is not known to be committed.
+    pub fn waits_for_commit(&self) -> bool {
+        matches!(self.state, State::Noted(..))
+    }
+
     /// What it waits for, for whoever shows it.
     pub fn waits_for(&self) -> &'static str {
         match self.state {
@@ -125,6 +130,7 @@ impl CopyCut {
             stores,
             places: sequences.into_iter().map(|sequence| (FIRST_EPOCH, sequence)).collect(),
             groups: vec![Checkpointed { group: self.group.id(), place }],
+            contents: None,
             catalog,
             history,
             time: clock.wall_micros(),

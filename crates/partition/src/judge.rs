@@ -2,6 +2,7 @@
 //! sequence numbers, the schema. Recovery and copies read records through this alone; what feeds
 //! the stores is theirs.
 
+use crate::content_hashes::ContentHashes;
 use crate::record::{Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, UserError};
@@ -34,6 +35,11 @@ pub enum ReplayError {
     },
     /// The node's own log does not have what it has acknowledged.
     Log(String),
+    /// A copy's rows are not the leader's, although it has applied all entries.
+    Contents {
+        /// Its name, or its number where it has been dropped since.
+        table: String,
+    },
 }
 
 impl ReplayError {
@@ -56,6 +62,7 @@ impl fmt::Display for ReplayError {
                 }
                 write!(f, ": {reason}")
             }
+            ReplayError::Contents { table } => write!(f, "its rows of table {table} are not those of the leader"),
             ReplayError::Schema { version, error } => {
                 write!(f, "the schema change to version {version} cannot be repeated: {error}")
             }
@@ -89,6 +96,10 @@ pub(crate) enum Change<'a> {
     },
     /// One transaction over several.
     Multi(Vec<Part<'a>>),
+    /// None: copies hash what the tables hold here.
+    ContentMark,
+    /// None either: what the leader's held at such a place.
+    ContentHashes(ContentHashes),
     Schema {
         planned: Planned,
         time: i64,
@@ -177,6 +188,8 @@ impl Judge {
                 self.schema_changes += 1;
                 Ok(Change::Schema { planned, time })
             }
+            Record::ContentMark { .. } => Ok(Change::ContentMark),
+            Record::ContentHashes(hashes) => Ok(Change::ContentHashes(hashes)),
             Record::Genesis(_)
             | Record::Checkpoint { .. }
             | Record::CopyCheckpoint { .. }

@@ -19,6 +19,8 @@ pub mod cancel;
 pub mod commit;
 pub mod compiled;
 mod contain;
+mod content_hashes;
+pub mod contents;
 pub mod coordinator;
 pub mod copy_cut;
 pub mod counters;

@@ -3,7 +3,8 @@
 //! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns
 //! errors and never panics.
 
-use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence};
+use crate::content_hashes::ContentHashes;
+use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence, TableId};
 use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_replica::group::Mark;
 
@@ -18,6 +19,8 @@ const KIND_SCHEMA: u8 = 4;
 const KIND_CHECKPOINT: u8 = 5;
 const KIND_INSTALLED: u8 = 8;
 const KIND_COPY_CHECKPOINT: u8 = 9;
+const KIND_CONTENT_MARK: u8 = 10;
+const KIND_CONTENT_HASHES: u8 = 11;
 
 /// Facts fixed when a database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +74,13 @@ pub enum Record<'a> {
         snapshot: u64,
         groups: Vec<(GroupId, Mark)>,
     },
+    /// Of a stream: leader and copies hash what their tables hold behind this entry.
+    ContentMark {
+        /// That the leader takes here.
+        snapshot: u64,
+    },
+    /// Of a stream: what the leader's tables held there.
+    ContentHashes(ContentHashes),
     /// Records of a group's stream.
     Entry(Entry<'a>),
 }
@@ -237,6 +247,23 @@ pub fn write_copy_checkpoint(out: &mut Vec<u8>, snapshot: u64, groups: &[(GroupI
     });
 }
 
+/// Stands alone in its entry.
+pub fn write_content_mark(out: &mut Vec<u8>, snapshot: u64) {
+    framed(out, KIND_CONTENT_MARK, |out| out.extend_from_slice(&snapshot.to_le_bytes()));
+}
+
+pub fn write_content_hashes(out: &mut Vec<u8>, hashes: &ContentHashes) {
+    framed(out, KIND_CONTENT_HASHES, |out| {
+        out.extend_from_slice(&hashes.epoch.0.to_le_bytes());
+        out.extend_from_slice(&hashes.position.0.to_le_bytes());
+        out.extend_from_slice(&(hashes.tables.len() as u32).to_le_bytes());
+        for (table, hash) in &hashes.tables {
+            out.extend_from_slice(&table.0.to_le_bytes());
+            out.extend_from_slice(&hash.to_le_bytes());
+        }
+    });
+}
+
 fn put_groups(out: &mut Vec<u8>, groups: &[(GroupId, Mark)]) {
     out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
     for (group, mark) in groups {
@@ -377,6 +404,20 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             body.end()?;
             Record::CopyCheckpoint { snapshot, groups }
         }
+        KIND_CONTENT_MARK => {
+            let snapshot = body.u64()?;
+            body.end()?;
+            Record::ContentMark { snapshot }
+        }
+        KIND_CONTENT_HASHES => {
+            let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
+            let mut tables = Vec::new();
+            for _ in 0..body.u32()? {
+                tables.push((TableId(body.u32()?), body.u32()?));
+            }
+            body.end()?;
+            Record::ContentHashes(ContentHashes { epoch, position, tables })
+        }
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
         }
@@ -401,6 +442,10 @@ pub fn next_transaction<'a>(transactions: &mut &'a [u8]) -> Result<Option<&'a [u
 mod tests {
     use super::*;
 
+    fn hashes() -> ContentHashes {
+        ContentHashes { epoch: Epoch(3), position: Position(9), tables: vec![(TableId(1), 7), (TableId(4), 8)] }
+    }
+
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
         write_genesis(&mut out, &Genesis { partitions: 3, created_ms: 7, database_id: [9; 16] });
@@ -415,6 +460,8 @@ mod tests {
         let end = Mark { epoch: Epoch(3), position: Position(8), chain: 21 };
         write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))], &[(GroupId(0), end)]);
         write_copy_checkpoint(&mut out, 7, &[(GroupId(0), end)]);
+        write_content_mark(&mut out, 8);
+        write_content_hashes(&mut out, &hashes());
         out
     }
 
@@ -426,7 +473,7 @@ mod tests {
         while let Some(record) = next_record(&mut rest).unwrap() {
             records.push(record);
         }
-        assert_eq!(records.len(), 6, "the empty batch leaves nothing");
+        assert_eq!(records.len(), 8, "the empty batch leaves nothing");
         let Record::Batch { first: Sequence(10), count: 2, mut transactions, .. } = records[1] else {
             panic!("{records:?}")
         };
@@ -441,6 +488,7 @@ mod tests {
         assert_eq!(places[1], (Epoch(1), Sequence(11)));
         assert_eq!(groups[0].1.position, Position(8));
         assert!(matches!(&records[5], Record::CopyCheckpoint { snapshot: 7, groups: same } if same == groups));
+        assert_eq!(records[6..], [Record::ContentMark { snapshot: 8 }, Record::ContentHashes(hashes())]);
     }
 
     #[test]

@@ -334,8 +334,7 @@ impl Opened {
             }
             OpenError::Log(error) => StartError::Log(error),
             OpenError::Replay {
-                error:
-                    error @ (StartError::Replay { .. } | StartError::Checkpoint { .. } | StartError::Behind { .. }),
+                error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. } | StartError::Behind { .. }),
                 ..
             } => error,
             OpenError::Replay { path, position, error } => {

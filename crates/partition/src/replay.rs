@@ -194,6 +194,7 @@ impl State {
                 }
                 Ok(())
             }
+            Change::ContentMark | Change::ContentHashes(_) => Ok(()),
             Change::Schema { planned, time } => self.schema(&planned, time),
         }
     }

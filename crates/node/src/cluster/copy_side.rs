@@ -22,9 +22,9 @@ impl CopySide {
     }
 
     /// The way to the copy's applier; None: the node is no copy, or what it has is about to be
-    /// replaced.
+    /// replaced. A member's is not: what is left of a snapshot that it does not need is nothing.
     pub fn intake(&self) -> Option<Intake> {
-        if self.comes.load(Ordering::Relaxed) {
+        if self.comes.load(Ordering::Relaxed) && !self.group.is_member() {
             return None;
         }
         let intake = self.intake.lock().expect("no panic with the intake").clone();

@@ -152,7 +152,13 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
     let DataUses { sequences, compiled, history, identity, .. } = data;
     let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
-    let around = DataAround { inboxes: inboxes.clone(), publisher: data.publisher, appliers, copy: Arc::clone(&data.copy) };
+    let around = DataAround {
+        inboxes: inboxes.clone(),
+        publisher: data.publisher,
+        appliers,
+        copy: Arc::clone(&data.copy),
+        snapshots: data.snapshots.clone(),
+    };
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
     let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);

@@ -265,7 +265,7 @@ impl Running {
 
     fn copy_from(&mut self, start: CopyStart) {
         let fault: Box<dyn Fn(&ferrite_partition::CopyFault) + Send> = Box::new(|fault| panic!("{fault}"));
-        let events = CopyEvents { publish: Box::new(|_| {}), fault };
+        let events = CopyEvents { publish: Box::new(|_| {}), contents: Box::new(|_| {}), fault };
         let (applier, intake) = Applier::new(start, self.inboxes.clone(), events);
         (self.applier, self.intake) = (Some(applier), Some(intake));
     }

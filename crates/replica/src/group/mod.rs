@@ -341,8 +341,17 @@ impl Group {
             Message::Mismatch { history, end, round } if epoch == self.epoch() => {
                 self.mismatched(from, &history, end, round, now);
             }
+            Message::Differs { entry } => self.differed(from, entry, now),
             // What was said in an earlier epoch.
             _ => {}
+        }
+    }
+
+    /// This node's tables are not what the leader has said of an entry: it leaves the members.
+    pub fn differs(&mut self, entry: Position) {
+        let leader = self.configuration.as_ref().map(|configuration| configuration.leader);
+        if let Some(leader) = leader.filter(|leader| *leader != self.here) {
+            self.send(leader.node, Message::Differs { entry });
         }
     }
 

@@ -25,6 +25,10 @@ pub struct Counts {
     pub wiped: u64,
     pub snapshots: u64,
     pub copied: u64,
+    /// Cuts of copies that were hashed, and how often copies had been compared with their leader at
+    /// the ends of chapters.
+    pub hashed: u64,
+    pub compared: u64,
     pub installed: u64,
     pub needed: u64,
     pub cut_off: u64,
@@ -63,6 +67,8 @@ impl Counts {
         self.wiped += other.wiped;
         self.snapshots += other.snapshots;
         self.copied += other.copied;
+        self.hashed += other.hashed;
+        self.compared += other.compared;
         self.installed += other.installed;
         self.needed += other.needed;
         self.cut_off += other.cut_off;
