@@ -69,7 +69,8 @@ struct Sealing {
 impl Group {
     /// Begins with what the log and the node's file remember, in no role.
     pub fn new(id: GroupId, here: Member, timing: Timing, remembered: Remembered) -> Group {
-        let Remembered { promised, history, end, commit, intact } = remembered;
+        let Remembered { promised, mut history, end, commit, intact } = remembered;
+        history.forget_oldest(commit);
         assert!(commit <= end.position, "what is committed is in the log");
         // Who has an epoch's first entry has acknowledged in it, perhaps.
         let promised = promised.max(end.epoch);
@@ -359,6 +360,7 @@ impl Group {
         assert!(position <= self.stream.end().position, "only what is there is committed");
         if position > self.commit {
             self.commit = position;
+            self.stream.history.forget_oldest(position);
             self.effects.push(Effect::Commit(position));
             self.prove();
         }
