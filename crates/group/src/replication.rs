@@ -9,7 +9,7 @@ mod sending;
 mod state;
 mod window;
 
-use crate::entry::{Entry, EntryBuffer, HEADER_BYTES};
+use crate::entry::{Entry, EntryBuffer};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
@@ -20,7 +20,7 @@ use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
     Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing,
 };
-use state::{Appended, State, Told, Uncommitted, Waiting};
+use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -352,10 +352,9 @@ impl<C: Party> Replication<C> {
         place
     }
 
-    /// Appends a record of this node's own, which begins a block and is told where the stream ends
-    /// in the log. `party` is told when it is durable and everything up to there committed, or that
-    /// this cannot be known any more. None: a snapshot of another node takes the place of what is
-    /// here, and `party` is told so.
+    /// Appends a record of this node's own, which begins a block and is told where the stream ends.
+    /// `party` is told when everything up to there is committed, or that this cannot be known.
+    /// None: another node's snapshot takes the place of what is here.
     pub fn note(
         self: &Arc<Self>,
         write: impl FnOnce(Mark) -> Vec<u8>,
@@ -698,11 +697,4 @@ impl<C: Party> Replication<C> {
             }
         }
     }
-}
-
-/// The configuration whose epoch begins with this entry.
-fn begun_by(entry: &SharedEntry) -> Option<GroupConfiguration> {
-    let Header { mark, starts_epoch, .. } = entry.header;
-    let begun = starts_epoch.then(|| GroupConfiguration::decode(mark.epoch, &entry.bytes[HEADER_BYTES..]));
-    begun.flatten().map(|(configuration, _)| configuration)
 }

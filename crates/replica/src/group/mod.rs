@@ -299,8 +299,8 @@ impl Group {
         self.tell_written();
     }
 
-    /// The same for one of several entries that one fsync has made durable: what follows from all of
-    /// them is said once, by [`Group::tell_written`].
+    /// The same for one of several entries that one fsync has made durable: what follows from all
+    /// of them is said once, by [`Group::tell_written`].
     pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             self.stream.written(entry.position);
