@@ -16,6 +16,25 @@ pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
+/// CRC-32C of bytes that come piece by piece.
+pub struct Crc32c(Digest);
+
+impl Default for Crc32c {
+    fn default() -> Crc32c {
+        Crc32c(Digest::new(CrcAlgorithm::Crc32Iscsi))
+    }
+}
+
+impl Crc32c {
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn end(self) -> u32 {
+        self.0.finalize() as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,5 +43,8 @@ mod tests {
     fn matches_the_published_check_value() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c_of(&[b"1234", b"", b"56789"]), 0xe306_9283);
+        let mut pieces = Crc32c::default();
+        [&b"1"[..], b"2345678", b"", b"9"].into_iter().for_each(|piece| pieces.add(piece));
+        assert_eq!(pieces.end(), 0xe306_9283);
     }
 }

@@ -325,6 +325,9 @@ pub const LOG_SEGMENT_BYTES: u64 = 67_108_864;
 /// Bytes that are read at a time from the log for members of a cluster that missed them; more only
 /// where one block has more.
 pub const CATCH_UP_READ_BYTES: usize = 1_048_576;
+/// Epochs of a group's stream that are remembered: 16 bytes each, in messages and manifests. A node
+/// that was away for more of them gets a snapshot.
+pub const HISTORY_EPOCHS_MAX: usize = 4_096;
 /// Bytes of the log that are kept for those who read it, beyond what snapshots need.
 pub const CATCH_UP_LOG_BYTES_MAX: u64 = 17_179_869_184;
 /// The same as a part of the free room on the log's disk: one in this many.

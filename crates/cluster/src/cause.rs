@@ -4,6 +4,7 @@ use ferrite_base::{Epoch, GroupId, NodeId, Position, limits};
 use ferrite_group::{FromLog, GroupEvent, Identity, IdentityError, SharedEntry};
 use ferrite_meta::{Ask, State};
 use ferrite_partition::applier::Applier;
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::{Compiled, CopyFault};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -68,6 +69,8 @@ pub trait Around: Send {
     fn run(&mut self, group: GroupId, applier: Applier);
     /// Who is told of each new catalog version that a copy has come to.
     fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send>;
+    /// Who hashes what a copy's tables hold where its leader has marked the stream.
+    fn hasher(&mut self, group: GroupId) -> Box<dyn Fn(ContentCut) + Send>;
     /// Entries are to be read from the log, and sent.
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog);
     /// The node follows and gets a snapshot of what this leader has. Said again while it is so.

@@ -102,7 +102,8 @@ impl Kept {
             // A node that has ended does not mind.
             let _ = causes.send(Cause::Fault(id, fault.clone()));
         };
-        let events = CopyEvents { publish: around.publisher(id), fault: Box::new(fault) };
+        let (publish, contents) = (around.publisher(id), around.hasher(id));
+        let events = CopyEvents { publish, contents, fault: Box::new(fault) };
         let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
         around.run(id, applier.with_log(self.parties.log.again()));
         self.role = Role::Copy(intake);

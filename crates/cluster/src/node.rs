@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, NodeId, Position};
 use ferrite_group::{GroupEvent, Identity};
 use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State};
+use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,7 +171,12 @@ impl Node {
             Cause::Committed(id, entries) => self.kept(id).committed(&entries),
             Cause::CommittedUpTo(id, position) => self.kept(id).committed_up_to(position),
             Cause::Event(id, event) => self.event(id, event),
-            Cause::Fault(id, fault) => self.made_anew(id, &fault.to_string()),
+            Cause::Fault(id, fault) => {
+                if let ReplayError::Contents { .. } = fault.reason {
+                    self.kept(id).group.differs(fault.entry);
+                }
+                self.made_anew(id, &fault.to_string());
+            }
             Cause::Metadata { index, state } => self.told(index, state),
             Cause::Lease { index, until } => self.leased(index, until),
             Cause::Lost(node) => self.groups.disconnected(node),
@@ -211,6 +217,13 @@ impl Node {
             GroupEvent::Diverged(node) => {
                 let line =
                     format!("node {node} has other entries in group {id} than its leader: its copy must be rebuilt");
+                self.around.notice(&line);
+            }
+            GroupEvent::Differs(node, entry) => {
+                let line = format!(
+                    "the tables of node {node} are not what this leader's were at entry {entry} of group {id}: it is left out, and \
+                     its copy must be rebuilt"
+                );
                 self.around.notice(&line);
             }
             GroupEvent::Replaced => {

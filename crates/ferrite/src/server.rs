@@ -107,7 +107,7 @@ pub struct Options {
     #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     snapshot_rate: Option<u64>,
     /// Take a snapshot after this many megabytes of redo log, but not before the log is as large as
-    /// the data. 0: never.
+    /// the data; every node of a cluster by its own log. 0: never.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     snapshot_log: u64,
     /// Take a snapshot after this many seconds if anything was written. 0: never.

@@ -92,9 +92,10 @@ impl<C: Party> GroupAppender<C> {
     }
 
     /// Appends an entry with these records; without any, it is a barrier: completed when all before
-    /// it is, and written nowhere. Waits only if too much is queued already.
-    pub fn append(&self, records: EntryBuffer, party: C) {
-        self.0.append_since(records, party, self.1);
+    /// it is, and written nowhere. Waits only if too much is queued already. What the entry is;
+    /// None: it is none, or `party` is told that there is none.
+    pub fn append(&self, records: EntryBuffer, party: C) -> Option<Mark> {
+        self.0.append_since(records, party, self.1)
     }
 
     /// Appends the first entry of `configuration`'s epoch, of a node without others.

@@ -91,6 +91,9 @@ pub enum GroupEvent {
     AskMetadata(Epoch),
     /// The node's stream is not what it says: it is made anew.
     Diverged(NodeId),
+    /// The node's tables are not what this leader's were at that entry: it leaves the members, and
+    /// is made anew.
+    Differs(NodeId, Position),
     /// The node follows and cannot be made equal by entries: it gets a snapshot. Said again as long
     /// as it is so.
     NeedsSnapshot(NodeId),

@@ -12,6 +12,7 @@ const APPEND: u8 = 1;
 const ACKED: u8 = 2;
 const MISMATCH: u8 = 3;
 const REFUSED: u8 = 4;
+const DIFFERS: u8 = 5;
 
 /// Of a message without its entries, but for a history.
 pub const HEADER_BYTES_MAX: usize = 25 + 36;
@@ -31,6 +32,7 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
         Message::Acked { .. } => ACKED,
         Message::Mismatch { .. } => MISMATCH,
         Message::Refused { .. } => REFUSED,
+        Message::Differs { .. } => DIFFERS,
     });
     out.extend_from_slice(&group.0.to_le_bytes());
     out.extend_from_slice(&from.node.0.to_le_bytes());
@@ -58,6 +60,7 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
             }
         }
         Message::Refused { promised } => out.extend_from_slice(&promised.0.to_le_bytes()),
+        Message::Differs { entry } => out.extend_from_slice(&entry.0.to_le_bytes()),
     }
 }
 
@@ -94,6 +97,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
             Message::Mismatch { history, end, round }
         }
         REFUSED => Message::Refused { promised: Epoch(rest.u64()?) },
+        DIFFERS => Message::Differs { entry: Position(rest.u64()?) },
         _ => return Err(EntryError("a message is of an unknown kind")),
     };
     if rest.0.is_empty() {
@@ -182,6 +186,7 @@ mod tests {
             (envelope(Message::Acked { durable: mark(9), compares: true, round: 31 }), Vec::new()),
             (envelope(Message::Mismatch { history, end: Position(12), round: 32 }), Vec::new()),
             (envelope(Message::Refused { promised: Epoch(9) }), Vec::new()),
+            (envelope(Message::Differs { entry: Position(8) }), Vec::new()),
         ]
     }
 
@@ -228,7 +233,7 @@ mod tests {
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
             let _ = decode(bytes);
-            let (envelope, entries) = envelopes().remove(*which as usize % 5);
+            let (envelope, entries) = envelopes().remove(*which as usize % 6);
             let mut whole = encoded(&envelope, &entries);
             whole.truncate(*cut as usize % (whole.len() + 1));
             whole.extend_from_slice(bytes);

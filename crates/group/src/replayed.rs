@@ -60,7 +60,12 @@ pub struct Replayed {
     /// The last that was given out.
     applied: Mark,
     /// What is loaded shows everything up to there.
-    base: Position,
+    base: Mark,
+    /// The log was begun before that entry, which is to come.
+    awaits_base: bool,
+    /// What the log has of a stream that another took the place of, or that what is loaded shows:
+    /// its last entries, one behind another. Empty while the log is where `end` is.
+    aside: Vec<Mark>,
     /// Entries that are not known to be committed.
     pending: VecDeque<SharedEntry>,
     commit: Position,
@@ -71,9 +76,21 @@ impl Replayed {
     /// Goes on behind what a snapshot shows.
     pub fn behind(here: NodeId, place: GroupPlace) -> Replayed {
         let GroupPlace { end, history, configuration, time } = place;
-        let (base, configurations) = (end.position, vec![(end.position, configuration)]);
-        let pending = VecDeque::new();
-        Replayed { here, end, history, configurations, applied: end, base, pending, commit: base, time }
+        let configurations = vec![(end.position, configuration)];
+        let (pending, aside, commit) = (VecDeque::new(), Vec::new(), end.position);
+        Replayed {
+            here,
+            end,
+            history,
+            configurations,
+            applied: end,
+            base: end,
+            awaits_base: false,
+            aside,
+            pending,
+            commit,
+            time,
+        }
     }
 
     /// Begins with a stream's first entry.
@@ -118,6 +135,28 @@ impl Replayed {
         self.end
     }
 
+    /// The same of the log alone, which may have a stream there that did not stay.
+    pub fn log_end(&self) -> Mark {
+        self.aside.last().copied().unwrap_or(self.end)
+    }
+
+    /// The log is read from behind this entry, which is before what is loaded or its last one. All
+    /// entries behind it follow in the log, so what is loaded comes too, and is not given out.
+    pub fn begins_behind(&mut self, mark: Mark) -> Result<(), EntryError> {
+        if mark != self.base {
+            if mark.position >= self.base.position {
+                return Err(EntryError("the log goes on behind what the snapshot shows"));
+            }
+            (self.awaits_base, self.aside) = (true, vec![mark]);
+        }
+        Ok(())
+    }
+
+    /// The log has not come to what is loaded.
+    pub fn awaits_base(&self) -> bool {
+        self.awaits_base
+    }
+
     /// Entries that are not known to be committed.
     pub fn pending(&self) -> usize {
         self.pending.len()
@@ -126,7 +165,7 @@ impl Replayed {
     /// The next entry of the log. An epoch's start is never to be applied.
     pub fn judge(&mut self, entry: &Entry<'_>) -> Result<Verdict, EntryError> {
         let Mark { position, .. } = entry.header.mark;
-        if position <= self.base && self.end.position == self.base {
+        if self.is_aside(entry)? {
             return Ok(Verdict::default());
         }
         self.take(entry)?;
@@ -142,6 +181,37 @@ impl Replayed {
         self.take(entry)?;
         self.commit = self.commit.max(entry.header.mark.position);
         Ok(self.give_out(entry).now)
+    }
+
+    /// Whether the entry is of what is loaded, or of a stream beside it that did not stay. While
+    /// nothing is known to be committed behind what is loaded, the log may have such.
+    fn is_aside(&mut self, entry: &Entry<'_>) -> Result<bool, EntryError> {
+        let mark = entry.header.mark;
+        if self.applied != self.base {
+            return Ok(false);
+        }
+        if mark == self.base {
+            self.drop_behind(mark);
+            self.awaits_base = false;
+            self.aside.clear();
+            return Ok(true);
+        }
+        let goes_on = mark.position > self.base.position
+            && !self.awaits_base
+            && self.previous(mark.position).is_ok_and(|previous| entry.follows(previous));
+        if goes_on || self.aside.is_empty() && mark.position > self.base.position {
+            self.aside.clear();
+            return Ok(false);
+        }
+        let before = self.aside.iter().rposition(|before| entry.follows(*before));
+        match before {
+            Some(before) => self.aside.truncate(before + 1),
+            // Of the stream before what the log is read from.
+            None if mark.position <= self.base.position => self.aside.clear(),
+            None => return Err(EntryError("an entry does not follow the one before it")),
+        }
+        self.aside.push(mark);
+        Ok(true)
     }
 
     /// It goes on here, or in the middle.
@@ -248,6 +318,67 @@ mod tests {
 
     fn decoded(bytes: &[u8]) -> Entry<'_> {
         Entry::decode(bytes[0], &bytes[5..]).unwrap()
+    }
+
+    /// A copy's log that is read from before what its snapshot shows, up to entry 6 of epoch 1;
+    /// with what another leader had in its place meanwhile.
+    #[test]
+    fn what_is_loaded_and_what_stood_beside_it_is_passed_over() {
+        let nodes = |epoch| configuration(epoch, &[1, 2, 3]);
+        let (mut last, first) = start(Mark::ORIGIN, &nodes(1), 0);
+        let mut stream = Replayed::begin(HERE, &decoded(&first)).unwrap();
+        let mut marks = vec![last];
+        let mut bytes = vec![first];
+        for position in 2..=7 {
+            let (mark, entry) = sealed(last, 1, false, &[position], 0);
+            marks.push(mark);
+            bytes.push(entry);
+            last = mark;
+        }
+        for entry in &bytes[1..6] {
+            stream.judge(&decoded(entry)).unwrap();
+        }
+        // Entry 4 is the last before the record in the log, entry 6 the last in the snapshot.
+        let (noted, shown) = (marks[3], marks[5]);
+        let place = GroupPlace { end: shown, history: stream.history.clone(), configuration: nodes(1), time: 0 };
+        let begin = || {
+            let mut stream = Replayed::behind(HERE, place.clone());
+            stream.begins_behind(noted).unwrap();
+            stream
+        };
+        let (other, other_start) = start(marks[3], &nodes(2), 0);
+        let (second, other_second) = sealed(other, 2, false, b"b", 0);
+        let (third, other_third) = sealed(second, 2, false, b"c", 0);
+        let (_, next_start) = start(shown, &nodes(3), 6);
+
+        let mut stream = begin();
+        let pass = |stream: &mut Replayed, entry: &[u8]| assert!(given(stream, entry).is_empty());
+        pass(&mut stream, &bytes[4]);
+        assert!(stream.awaits_base() && stream.log_end() == marks[4] && stream.end() == shown);
+        for entry in [&bytes[5], &bytes[6]] {
+            pass(&mut stream, entry);
+        }
+        assert_eq!((stream.awaits_base(), stream.log_end()), (false, marks[6]));
+        for entry in [&other_start, &other_second, &other_third] {
+            pass(&mut stream, entry);
+        }
+        assert_eq!(stream.log_end(), third);
+        for entry in [&bytes[4], &bytes[5]] {
+            pass(&mut stream, entry);
+        }
+        assert_eq!((stream.end(), stream.log_end(), stream.pending()), (shown, shown, 0), "entry 7 is dropped");
+        pass(&mut stream, &next_start);
+        assert_eq!((stream.end().epoch, stream.end().position, stream.pending()), (Epoch(3), Position(7), 1));
+
+        // What follows neither is refused, and so is a log that begins behind what is loaded.
+        let mut stream = begin();
+        pass(&mut stream, &bytes[4]);
+        assert!(stream.judge(&decoded(&bytes[6])).is_err() && stream.judge(&decoded(&other_third)).is_err());
+        assert!(stream.awaits_base());
+        let mut stream = Replayed::behind(HERE, place.clone());
+        assert!(stream.begins_behind(marks[6]).is_err() && stream.begins_behind(second).is_err());
+        stream.begins_behind(shown).unwrap();
+        assert!(!stream.awaits_base());
     }
 
     /// What is given out for an entry.

@@ -9,7 +9,7 @@ mod sending;
 mod state;
 mod window;
 
-use crate::entry::{Entry, EntryBuffer, HEADER_BYTES};
+use crate::entry::{Entry, EntryBuffer};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
@@ -20,7 +20,7 @@ use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
     Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing,
 };
-use state::{Appended, State, Told, Uncommitted, Waiting};
+use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -225,6 +225,12 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_open()
     }
 
+    /// Of the newest configuration that is known here.
+    pub fn is_member(&self) -> bool {
+        let state = self.lock();
+        state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
+    }
+
     /// None where this node does not lead.
     pub(crate) fn leads(&self) -> Option<Leads> {
         let state = self.lock();
@@ -244,15 +250,16 @@ impl<C: Party> Replication<C> {
 
     // What this node appends.
 
-    pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) {
-        self.append_since(records, party, None);
+    pub fn append(self: &Arc<Self>, records: EntryBuffer, party: C) -> Option<Mark> {
+        self.append_since(records, party, None)
     }
 
     /// The same of somebody who leads since an epoch: after that he must not append any more, also
     /// where this node leads again.
-    pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) {
+    pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) -> Option<Mark> {
         if records.is_empty() {
-            return self.append_barrier(party, since);
+            self.append_barrier(party, since);
+            return None;
         }
         let checksum = records.checksum();
         let length = records.len().try_into().expect("an entry is bounded by the limit of a transaction's changes");
@@ -267,7 +274,8 @@ impl<C: Party> Replication<C> {
         let Some(header) = header else {
             let outcome = Err(refused.unwrap_or(NotCommitted::Deposed));
             state.told.push_back(Told::Party { party, payload: records.into_emptied(), outcome });
-            return self.tell(state);
+            self.tell(state);
+            return None;
         };
         self.put(&mut state, records, header);
         state.waiting.push_back(Waiting { position: header.mark.position, payload: Vec::new(), party });
@@ -277,6 +285,7 @@ impl<C: Party> Replication<C> {
             self.carry_out(&mut state, &[]);
         }
         self.tell(state);
+        Some(header.mark)
     }
 
     /// The next entry of the stream goes to the log.
@@ -357,6 +366,37 @@ impl<C: Party> Replication<C> {
         self.refused(&mut state, taken);
         self.tell(state);
         place
+    }
+
+    /// Appends a record of this node's own, which begins a block and is told where the stream ends.
+    /// `party` is told when everything up to there is committed, or that this cannot be known.
+    /// None: another node's snapshot takes the place of what is here.
+    pub fn note(
+        self: &Arc<Self>,
+        write: impl FnOnce(Mark) -> Vec<u8>,
+        mark: Arc<OnceLock<LogPosition>>,
+        party: C,
+    ) -> Option<Mark> {
+        self.log.wait_for_room();
+        let mut state = self.lock();
+        if state.installing {
+            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
+            self.tell(state);
+            return None;
+        }
+        let end = state.machine.end();
+        let what = Appended::Own { after: end, party };
+        let taken = self.log.append_marked(write(end), mark, Committing { group: Arc::clone(self), what });
+        self.refused(&mut state, taken);
+        self.tell(state);
+        Some(end)
+    }
+
+    /// Whether this node's log has everything up to that entry of the stream, durable as the mode
+    /// says. None: the stream does not have it any more.
+    pub fn has_durable(&self, entry: Mark) -> Option<bool> {
+        let state = self.lock();
+        state.machine.has(entry).then(|| state.machine.durable() >= entry.position)
     }
 
     /// The log is closed: a party that came back is told so.
@@ -481,6 +521,11 @@ impl<C: Party> Replication<C> {
         }
     }
 
+    /// This node's tables are not what the leader has said of that entry.
+    pub fn differs(self: &Arc<Self>, entry: Position) {
+        self.told(|machine, _| machine.differs(entry));
+    }
+
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
         self.told(|machine, _| machine.promised(epoch));
     }
@@ -600,6 +645,7 @@ impl<C: Party> Replication<C> {
                 Effect::StandsStill(stands_still) => state.event(GroupEvent::StandsStill(stands_still)),
                 Effect::AskMetadata(epoch) => state.event(GroupEvent::AskMetadata(epoch)),
                 Effect::Diverged(node) => state.event(GroupEvent::Diverged(node)),
+                Effect::Differs(node, entry) => state.event(GroupEvent::Differs(node, entry)),
                 Effect::NeedsSnapshot(node) => state.event(GroupEvent::NeedsSnapshot(node)),
             }
         }
@@ -667,11 +713,4 @@ impl<C: Party> Replication<C> {
             }
         }
     }
-}
-
-/// The configuration whose epoch begins with this entry.
-fn begun_by(entry: &SharedEntry) -> Option<GroupConfiguration> {
-    let Header { mark, starts_epoch, .. } = entry.header;
-    let begun = starts_epoch.then(|| GroupConfiguration::decode(mark.epoch, &entry.bytes[HEADER_BYTES..]));
-    begun.flatten().map(|(configuration, _)| configuration)
 }

@@ -35,7 +35,8 @@ pub enum Supplied {
     Gone(NodeId),
     /// The entry at that place is one that no message holds: likewise.
     TooLarge(NodeId, Position),
-    /// The log cannot be read, or is damaged there. Asked for again, it is tried again.
+    /// The log cannot be read, or is damaged there: the node gets a snapshot, too. Asked for again,
+    /// it is tried again.
     Failed(NodeId, CatchUpError),
 }
 
@@ -142,7 +143,10 @@ impl<C: Party> Supplier<C> {
                 self.group.disconnected(to);
                 return Supplied::Gone(to);
             }
-            Err(error) => return Supplied::Failed(to, error),
+            Err(error) => {
+                self.group.disconnected(to);
+                return Supplied::Failed(to, error);
+            }
         }
         job.done |= job.reader.position() >= up_to;
         // Behind the others, so that each has its turn.

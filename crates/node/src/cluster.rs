@@ -5,6 +5,7 @@
 //! not come here.
 
 mod around;
+mod copy_side;
 mod directory;
 mod door;
 mod first_schema;
@@ -24,6 +25,7 @@ mod supply;
 mod transfer;
 mod witness;
 
+pub use copy_side::CopySide;
 pub use door::Calls;
 pub use first_schema::FirstSchema;
 pub use hosts::{host_id, hosts, name};

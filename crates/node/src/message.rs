@@ -4,6 +4,7 @@
 //! A leaf: whoever sends a message need not know the thread that takes it.
 
 use ferrite_partition::Reply;
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::snapshots::{Saved, Snapshots};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub enum SnapshotJob {
     /// For another node: with a number above this one, and held with the log behind it from then
     /// on. Told the number.
     SaveFor(u64, Box<dyn FnOnce(Result<u64, String>) + Send>),
+    /// What a copy's tables hold is to be hashed.
+    Hash(Box<ContentCut>),
     /// The snapshot that is on its way to another node; None: none is any more.
     Hold(Option<u64>),
     /// Another node's snapshot takes the place of what is here: done piece by piece, until it says

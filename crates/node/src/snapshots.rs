@@ -4,25 +4,33 @@
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
 //! time: all who ask while one is being written get the next.
 
+use crate::cluster::CopySide;
 use crate::message::{SnapshotJob, Told};
 use crate::mode::Mode;
 use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{Position, limits, memory};
-use ferrite_group::NotCommitted;
-use ferrite_io::Clock;
+use ferrite_group::{EntryBuffer, NotCommitted};
+use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_log::LogStatistics;
-use ferrite_partition::coordinator::Job;
+use ferrite_partition::commit::{Completion, Parties};
+use ferrite_partition::contents::ContentCut;
+use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::copy_cut::{CopyCut, CutStep};
+use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
 use ferrite_system::saved::{Attempt, SnapshotStatus};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Between two looks at how far the log has grown.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks whether a copy's is ready to be written.
+const CUT_LOOK_EVERY: Duration = Duration::from_millis(5);
 /// After a failure nothing is tried again, unless somebody asks, for this long.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Longest sleep to keep to a rate, so that a stopping server is not held up.
@@ -58,6 +66,28 @@ impl Default for SnapshotSettings {
     }
 }
 
+impl SnapshotSettings {
+    /// `newer`: whether there are entries since the last one. The log grows by snapshots, too.
+    fn wants_one(&self, log_grown: u64, since: Duration, newer: impl Fn() -> bool) -> bool {
+        let by_size = self.log_bytes.is_some_and(|bytes| log_grown >= bytes.max(memory::bytes_used() as u64));
+        let by_time = self.interval.is_some_and(|interval| since >= interval && newer());
+        by_size || by_time
+    }
+}
+
+/// The last snapshot, or the start.
+struct Last {
+    /// What the log had written then.
+    written: u64,
+    /// And what recovery had read of it.
+    before: u64,
+    /// The last entry then; none: entries have come since.
+    entry: Option<Position>,
+    at: Instant,
+    /// Nothing is tried before this, unless somebody asks.
+    quiet_until: Instant,
+}
+
 pub struct SnapshotThread {
     pub snapshots: Snapshots,
     pub inbox: Receiver<SnapshotJob>,
@@ -67,6 +97,8 @@ pub struct SnapshotThread {
     pub log: Arc<LogStatistics>,
     /// The group's last entry.
     pub last_entry: Box<dyn Fn() -> Position + Send>,
+    /// Of a node that may be a copy.
+    pub copy: Option<Arc<CopySide>>,
     pub status: Arc<SnapshotStatus>,
     pub clock: Arc<dyn Clock>,
     pub settings: SnapshotSettings,
@@ -78,31 +110,58 @@ pub struct SnapshotThread {
 
 impl SnapshotThread {
     pub fn run(mut self) {
-        // What the log had written when the last snapshot was taken.
-        let mut written = 0;
-        let mut before = self.log_bytes_before;
-        // The last entry then; none: entries have come since.
-        let mut entry = (!self.entries_before).then(|| (self.last_entry)());
-        let (mut last, mut quiet_until) = (Instant::now(), Instant::now());
+        let now = Instant::now();
+        let mut last = Last {
+            written: 0,
+            before: self.log_bytes_before,
+            entry: (!self.entries_before).then(|| (self.last_entry)()),
+            at: now,
+            quiet_until: now,
+        };
+        // What a copy is about to take, and what the log had written when it began.
+        let mut cut: Option<(CopyCut, u64)> = None;
         loop {
             let mut asked: Vec<Told> = Vec::new();
-            match self.inbox.recv_timeout(LOOK_EVERY) {
+            match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(SnapshotJob::Hash(cut)) => {
+                    // Refused only where the server stops.
+                    let _ = self.hash(*cut);
+                    continue;
+                }
                 Ok(other) => {
+                    // What comes takes the place of what the copy is about to take.
+                    cut = None;
                     self.for_others(other);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let grown = before + self.log.written_bytes.load(Relaxed) - written;
-                    // A copy's stores and its log are at different places.
-                    let may = self.mode.leads() && Instant::now() >= quiet_until;
-                    let newer = || entry != Some((self.last_entry)());
-                    if !may || !self.is_due(grown, last.elapsed(), newer) {
+                    if let Some((mut under_way, written)) = cut.take() {
+                        let goes_on = self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+                        match under_way.step(&*self.clock) {
+                            CutStep::Waiting if goes_on => cut = Some((under_way, written)),
+                            CutStep::Done(taken) => {
+                                let outcome = self.write(*taken, 0);
+                                if !self.conclude(&outcome, &mut last, written) {
+                                    return;
+                                }
+                            }
+                            // Looked at again: it leads now, or has another node's snapshot.
+                            CutStep::Waiting | CutStep::Ended => last.quiet_until = Instant::now() + LOOK_EVERY,
+                        }
+                        continue;
+                    }
+                    if !self.is_due(&last) {
+                        continue;
+                    }
+                    if !self.mode.leads() {
+                        cut = self.begin_cut();
                         continue;
                     }
                 }
             }
+            cut = None;
             while let Ok(job) = self.inbox.try_recv() {
                 match job {
                     SnapshotJob::Save(told) => asked.extend(told),
@@ -110,25 +169,11 @@ impl SnapshotThread {
                     other => self.for_others(other),
                 }
             }
-            let (position, end) = (self.log.written_bytes.load(Relaxed), (self.last_entry)());
+            let written = self.log.written_bytes.load(Relaxed);
             let number = self.snapshots.next_number();
             let outcome = self.save(number, asked.len());
-            match &outcome {
-                Ok(saved) => {
-                    (written, before, last, entry) = (position, 0, Instant::now(), Some(end));
-                    ferrite_io::errln!("ferrite: {saved}");
-                    if let Some(why) = &saved.not_cut {
-                        ferrite_io::errln!(
-                            "ferrite: snapshot {} is complete, but the files it replaces could not be removed: {why}",
-                            saved.snapshot
-                        );
-                    }
-                }
-                Err(SaveError::Stopped) => return,
-                Err(error) => {
-                    quiet_until = Instant::now() + AFTER_FAILURE;
-                    ferrite_io::errln!("ferrite: no snapshot was taken: {error}");
-                }
+            if !self.conclude(&outcome, &mut last, written) {
+                return;
             }
             let outcome = outcome.map_err(|error| error.to_string());
             for told in asked {
@@ -137,11 +182,44 @@ impl SnapshotThread {
         }
     }
 
-    /// `newer`: whether there are entries since the last one. The log grows by snapshots, too.
-    fn is_due(&self, log_grown: u64, since: Duration, newer: impl Fn() -> bool) -> bool {
-        let by_size = self.settings.log_bytes.is_some_and(|bytes| log_grown >= bytes.max(memory::bytes_used() as u64));
-        let by_time = self.settings.interval.is_some_and(|interval| since >= interval && newer());
-        by_size || by_time
+    /// What becomes of one, for the next and for the operator; `written`: what the log had written.
+    /// False: the server stops.
+    fn conclude(&self, outcome: &Result<Saved, SaveError>, last: &mut Last, written: u64) -> bool {
+        match outcome {
+            Ok(saved) => {
+                *last = Last { written, before: 0, at: Instant::now(), entry: Some(saved.end), ..*last };
+                ferrite_io::errln!("ferrite: {saved}");
+                if let Some(why) = &saved.not_cut {
+                    ferrite_io::errln!(
+                        "ferrite: snapshot {} is complete, but the files it replaces could not be removed: {why}",
+                        saved.snapshot
+                    );
+                }
+            }
+            Err(SaveError::Stopped) => return false,
+            Err(error) => {
+                last.quiet_until = Instant::now() + AFTER_FAILURE;
+                ferrite_io::errln!("ferrite: no snapshot was taken: {error}");
+            }
+        }
+        true
+    }
+
+    /// Whether one is due, and this node is there to take it.
+    fn is_due(&self, last: &Last) -> bool {
+        let grown = last.before + self.log.written_bytes.load(Relaxed) - last.written;
+        let may = self.mode.leads() || self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+        let newer = || last.entry != Some((self.last_entry)());
+        may && Instant::now() >= last.quiet_until && self.settings.wants_one(grown, last.at.elapsed(), newer)
+    }
+
+    /// A copy begins to take one.
+    fn begin_cut(&mut self) -> Option<(CopyCut, u64)> {
+        let copy = self.copy.as_ref()?;
+        let intake = copy.intake()?;
+        let written = self.log.written_bytes.load(Relaxed);
+        let cut = CopyCut::begin(self.snapshots.next_number(), &copy.group, &intake)?;
+        Some((cut, written))
     }
 
     /// What transfers to and from other nodes need.
@@ -164,60 +242,131 @@ impl SnapshotThread {
                     std::thread::sleep(wait);
                 }
             }
+            SnapshotJob::Hash(cut) => drop(self.hash(*cut)),
             SnapshotJob::Save(_) | SnapshotJob::Stop => unreachable!("taken by who calls this"),
         }
     }
 
     /// `waiting` calls are under way that ask for it.
     fn save(&mut self, snapshot: u64, waiting: usize) -> Result<Saved, SaveError> {
-        let begun_ms = self.clock.wall_micros() / 1_000;
         let (to, taken) = bounded(1);
         self.routes
             .to_coordinator(Job::Checkpoint { snapshot, to })
             .expect("the coordinator outlives the snapshot thread");
         // A coordinator that does not lead gives no answer.
         let taken = taken.recv().map_err(|_| SaveError::NotCommitted(NotCommitted::Deposed))?;
-        let (mode, status) = (&self.mode, &self.status);
-        status.bytes_done.store(0, Relaxed);
-        status.running.store(snapshot, Relaxed);
-        let (begun, rate) = (Instant::now(), self.settings.bytes_per_second);
-        let frees_room = leaves_room(mode.disk_free(), memory::bytes_used() as u64);
-        let pace = |bytes: u64| {
-            let done = status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
-            let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
-            let busy = self.work.outstanding().calls > waiting;
-            let until = goes_on(rate, done, begun.elapsed(), worked, busy);
-            loop {
-                if status.stop.load(Relaxed) {
-                    return Err(SaveError::Stopped);
-                }
-                if let Some((free, reserve)) = mode.reserve_is_half_gone()
-                    && !(frees_room && free >= limits::LOG_SEGMENT_BYTES)
-                {
-                    return Err(SaveError::NoRoom { free, reserve });
-                }
-                match until.saturating_sub(begun.elapsed()) {
-                    Duration::ZERO => break,
-                    early => std::thread::sleep(early.min(SLEEP_MAX)),
-                }
-            }
-            RESTED.set(Some(Instant::now()));
-            Ok(())
-        };
-        let outcome = self.snapshots.save(taken, self.settings.threads.max(1), &pace);
-        status.running.store(0, Relaxed);
+        self.write(taken, waiting)
+    }
+
+    fn write(&mut self, taken: Taken, waiting: usize) -> Result<Saved, SaveError> {
+        let (begun_ms, snapshot) = (self.clock.wall_micros() / 1_000, taken.snapshot);
+        self.status.bytes_done.store(0, Relaxed);
+        self.status.running.store(snapshot, Relaxed);
+        let pacer = Pacer::new(self, waiting, self.settings.bytes_per_second);
+        let threads = self.settings.threads.max(1);
+        let mut outcome = self.snapshots.save(taken, threads, &|bytes| pacer.pace(bytes));
+        self.status.running.store(0, Relaxed);
+        if let Ok(saved) = &mut outcome {
+            self.say_contents(saved);
+        }
         let attempt = Attempt {
             snapshot,
             begun_ms,
             ended_ms: self.clock.wall_micros() / 1_000,
             outcome: outcome.as_ref().map(Saved::clone).map_err(SaveError::to_string),
         };
-        let mut attempts = status.attempts.lock().expect("no panic with the attempts");
+        let mut attempts = self.status.attempts.lock().expect("no panic with the attempts");
         attempts.push_back(attempt);
         if attempts.len() > REMEMBERED {
             attempts.pop_front();
         }
         outcome
+    }
+
+    /// Tells the copies what a leader's tables held. What that writes is nothing new.
+    fn say_contents(&self, saved: &mut Saved) {
+        let (Some(hashes), Some(copy)) = (saved.contents.take(), &self.copy) else { return };
+        let mut records = EntryBuffer::default();
+        record::write_content_hashes(records.records(), &hashes);
+        let said = copy.group.append(records, Completion { parties: Parties::Several(Vec::new()), buffers: None });
+        if let Some(said) = said.filter(|said| said.position.0 == saved.end.0 + 1) {
+            saved.end = said.position;
+        }
+    }
+
+    /// What a copy's tables held where its leader has marked the stream.
+    fn hash(&self, cut: ContentCut) -> Result<(), SaveError> {
+        let pacer = Pacer::new(self, 0, None);
+        std::thread::scope(|scope| {
+            let hash = || {
+                lower_priority(Yielding::Some);
+                cut.hash(|_| pacer.pace(0))
+            };
+            scope.spawn(hash).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}
+
+/// Keeps whoever writes or reads all data from being in the way of others. Called from several
+/// threads.
+struct Pacer {
+    mode: Arc<Mode>,
+    work: Arc<Work>,
+    log: Arc<LogStatistics>,
+    status: Arc<SnapshotStatus>,
+    /// Calls under way that wait for this.
+    waiting: usize,
+    rate: Option<u64>,
+    begun: Instant,
+    /// What is written gives more room than it takes.
+    frees_room: bool,
+    /// What the log had written when a copy was last looked at.
+    seen: AtomicU64,
+}
+
+impl Pacer {
+    fn new(thread: &SnapshotThread, waiting: usize, rate: Option<u64>) -> Pacer {
+        Pacer {
+            mode: Arc::clone(&thread.mode),
+            work: Arc::clone(&thread.work),
+            log: Arc::clone(&thread.log),
+            status: Arc::clone(&thread.status),
+            waiting,
+            rate,
+            begun: Instant::now(),
+            frees_room: leaves_room(thread.mode.disk_free(), memory::bytes_used() as u64),
+            seen: AtomicU64::new(thread.log.written_bytes.load(Relaxed)),
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        let written = self.log.written_bytes.load(Relaxed);
+        // A copy's log has the fsyncs that the leader's callers wait for.
+        let copies = !self.mode.leads() && self.seen.swap(written, Relaxed) != written;
+        copies || self.work.outstanding().calls > self.waiting
+    }
+
+    /// Behind a block of so many bytes.
+    fn pace(&self, bytes: u64) -> Result<(), SaveError> {
+        let done = self.status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
+        let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
+        let until = goes_on(self.rate, done, self.begun.elapsed(), worked, self.is_busy());
+        loop {
+            if self.status.stop.load(Relaxed) {
+                return Err(SaveError::Stopped);
+            }
+            if let Some((free, reserve)) = self.mode.reserve_is_half_gone()
+                && !(self.frees_room && free >= limits::LOG_SEGMENT_BYTES)
+            {
+                return Err(SaveError::NoRoom { free, reserve });
+            }
+            match until.saturating_sub(self.begun.elapsed()) {
+                Duration::ZERO => break,
+                early => std::thread::sleep(early.min(SLEEP_MAX)),
+            }
+        }
+        RESTED.set(Some(Instant::now()));
+        Ok(())
     }
 }
 

@@ -93,11 +93,14 @@ impl Server {
             threads.ended_by(move || peers.stop());
             start_forward(threads, &parts, member, inboxes.forward, &submit)?;
         }
-        let is_copy = member.is_some();
+        let (is_copy, copy) = (member.is_some(), member.as_ref().map(cluster::CopySide::new));
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
         let running = match member {
-            Some(member) => Some(start_cluster(threads, &options, &parts, &recovered, gates, member, &disk, &clock)?),
+            Some(member) => {
+                let copy = copy.clone().expect("a member may be a copy");
+                Some(start_cluster(threads, &options, &parts, &recovered, gates, (member, copy), &disk, &clock)?)
+            }
             None => None,
         };
         let group = recovered.group.clone();
@@ -110,6 +113,7 @@ impl Server {
             &clock,
             options.snapshots,
             last_entry,
+            copy,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
         let handles = backup::Handles {
@@ -286,7 +290,7 @@ fn start_cluster(
     parts: &Parts,
     recovered: &Recovered,
     gates: Vec<Arc<Gate>>,
-    member: Member,
+    (member, copy): (Member, Arc<cluster::CopySide>),
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<cluster::Running, ServerError> {
@@ -310,6 +314,7 @@ fn start_cluster(
         coordinator: parts.routes.coordinator_inbox().clone(),
         gates,
         snapshots: parts.snapshots.clone(),
+        copy,
         files: recovered.snapshots.files().clone(),
         log_index: Arc::clone(recovered.log.index()),
         runtime: options.runtime.clone(),
@@ -323,6 +328,7 @@ fn start_cluster(
     cluster::start(threads, member, uses, data)
 }
 
+#[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
 fn start_snapshots(
     threads: &mut Threads,
     parts: &Parts,
@@ -331,6 +337,7 @@ fn start_snapshots(
     clock: &Arc<dyn Clock>,
     settings: SnapshotSettings,
     last_entry: Box<dyn Fn() -> Position + Send>,
+    copy: Option<Arc<cluster::CopySide>>,
 ) -> Result<(), ServerError> {
     let recovery = &parts.recovery;
     let thread = SnapshotThread {
@@ -341,6 +348,7 @@ fn start_snapshots(
         work: Arc::clone(&parts.work),
         log: Arc::clone(&parts.log),
         last_entry,
+        copy,
         status: Arc::clone(&parts.snapshot_status),
         clock: Arc::clone(clock),
         settings,

@@ -11,9 +11,11 @@ use crossbeam_channel::unbounded;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId, Position};
 use ferrite_group::{GroupAppender, GroupEvent, GroupHost, SharedEntry, Urgency};
 use ferrite_io::SystemClock;
+use ferrite_partition::contents::hash_tables;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Delivery, Event, Mailbox};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use ferrite_wire::parameters::ParameterSet;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use stepped::{Database, entries};
@@ -106,6 +108,16 @@ fn measure(scenario: &Scenario, calls: usize) {
         assert_eq!(copy.applied(), end);
         applying.push(nanos as f64 / calls as f64);
     }
+    let (mut bytes_hashed, started) = (0, Instant::now());
+    copy.with_stores(|stores| {
+        let mut pace = |bytes| {
+            bytes_hashed += bytes;
+            Ok::<(), Infallible>(())
+        };
+        stores.iter().for_each(|store| drop(hash_tables(store, &mut pace)));
+    });
+    let hashed = bytes_hashed as f64 / started.elapsed().as_secs_f64() / 1e6;
+    println!("{}: {:.0} MB of rows are hashed at {hashed:.0} MB/s", scenario.name, bytes_hashed as f64 / 1e6);
     let mut kept = Database::copy(&home.path().join("cluster"), 1, 1);
     lead_alone_in_a_cluster(&mut kept);
     let (mut keeping, _, bytes_kept) = execute(&mut kept, scenario, calls);

@@ -11,6 +11,7 @@
 //! entry that does not fit ends the copy, loudly; it is never left out.
 
 use crate::compiled::Compiled;
+use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
 use crate::event::{Event, Job, Loan};
 use crate::judge::{Change, Judge, ReplayError};
@@ -18,9 +19,10 @@ use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
 use crate::schema::{self, Planned, SchemaHistory};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
-use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits};
+use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::{CatchUpError, Entry, GroupAppender, GroupPlace, Replayed};
+use ferrite_replica::group::Mark;
 use ferrite_table::Store;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -42,6 +44,7 @@ pub struct Intake {
     /// Entries up to there are read from the log, and follow; 0: none are.
     from_log: Arc<AtomicU64>,
     applied: Arc<AtomicU64>,
+    compared: Arc<AtomicU64>,
     ended: Arc<AtomicBool>,
 }
 
@@ -75,6 +78,11 @@ impl Intake {
     /// An applier that has ended drops what comes.
     pub fn send(&self, delivery: Delivery) {
         let _ = self.sender.send(delivery);
+    }
+
+    /// How often the tables were compared with the leader's, and were the same.
+    pub fn compared(&self) -> u64 {
+        self.compared.load(Ordering::Relaxed)
     }
 
     /// It asks nothing of the partitions any more.
@@ -127,6 +135,8 @@ impl Promoted {
 pub struct CopyEvents {
     /// A new catalog version.
     pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,
+    /// What a mark of the leader's wants hashed, beside everything else.
+    pub contents: Box<dyn Fn(ContentCut) + Send>,
     /// The copy's end.
     pub fault: Box<dyn Fn(&CopyFault) + Send>,
 }
@@ -144,6 +154,10 @@ pub struct Applier {
     /// The node's own log, and whether it is read at the moment.
     log: Option<OwnLog>,
     reads_log: bool,
+    /// Snapshots are wanted, from that entry on.
+    cut: Option<(Position, Sender<CopySnapshot>)>,
+    /// What the tables held where the leader marked the stream last.
+    checking: Option<Checking>,
     /// Everything up to there was handed to the partitions.
     dealt: Position,
     loans: (Sender<Loan>, Receiver<Loan>),
@@ -179,8 +193,14 @@ struct Holding {
 }
 
 enum Purpose {
-    Schema { planned: Planned, time: i64, compiled: Arc<Compiled> },
+    Schema {
+        planned: Planned,
+        time: i64,
+        compiled: Arc<Compiled>,
+    },
     Snapshot(Sender<CopySnapshot>),
+    /// The entry that is a mark.
+    Contents((Epoch, Position)),
 }
 
 impl Applier {
@@ -195,6 +215,7 @@ impl Applier {
             held: Arc::default(),
             from_log: Arc::default(),
             applied: Arc::new(AtomicU64::new(dealt.0)),
+            compared: Arc::default(),
             ended: Arc::default(),
         };
         // What a new database would say of itself is the stream's to say.
@@ -214,6 +235,8 @@ impl Applier {
             reading: None,
             log: None,
             reads_log: false,
+            cut: None,
+            checking: None,
             dealt,
             loans: unbounded(),
             holding: None,
@@ -226,6 +249,11 @@ impl Applier {
     pub fn with_log(mut self, log: OwnLog) -> Applier {
         self.log = Some(log);
         self
+    }
+
+    /// The way to it.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// Runs until it is told to stop, the copy is promoted, or it cannot go on.
@@ -279,6 +307,10 @@ impl Applier {
     fn take(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Applied { partition, outcome } => self.applied(partition, outcome),
+            Delivery::Snapshot { from, to } => self.cut = Some((from, to)),
+            Delivery::Contents(own) => {
+                self.compare(|checking| (checking.mark == (own.epoch, own.position)).then(|| checking.own = Some(own)))
+            }
             Delivery::Stop => self.end(),
             other => self.waiting.push_back(other),
         }
@@ -309,6 +341,8 @@ impl Applier {
 
     fn end(&mut self) {
         self.ended = true;
+        // Whoever waits for it hears that it does not come.
+        self.cut = None;
         self.intake.ended.store(true, Ordering::Release);
     }
 
@@ -317,6 +351,11 @@ impl Applier {
         let mut worked = false;
         while self.can_deal() {
             worked = true;
+            if self.cut_is_due() {
+                let (_, to) = self.cut.take().expect("seen just now");
+                self.hold(Purpose::Snapshot(to));
+                continue;
+            }
             let dealt = match self.reading.take() {
                 Some(reading) => self.deal_one(reading),
                 None if self.reads_log => self.read_log(),
@@ -341,7 +380,13 @@ impl Applier {
             Some(Delivery::Promote(_)) => self.reading.is_none() && unapplied(),
             Some(_) => false,
         };
-        !self.ended && self.holding.is_none() && !waits
+        !self.ended && self.holding.is_none() && (!waits || self.cut_is_due())
+    }
+
+    /// All that is wanted was dealt out, and no entry in part.
+    fn cut_is_due(&self) -> bool {
+        let whole = |reading: &Reading| reading.records.is_empty() && reading.entry == self.dealt;
+        self.cut.as_ref().is_some_and(|(from, _)| self.dealt >= *from) && self.reading.as_ref().is_none_or(whole)
     }
 
     /// Begins what came next.
@@ -351,13 +396,15 @@ impl Applier {
                 self.reading = Some(Reading { bytes, next: 0, entry: self.dealt, records: 0..0 });
             }
             Some(Delivery::FromLog) => self.reads_log = true,
-            Some(Delivery::Snapshot(to)) => self.hold(Purpose::Snapshot(to)),
             Some(Delivery::Promote(to)) => {
                 self.end();
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.promoted());
             }
-            None | Some(Delivery::Applied { .. } | Delivery::Stop) => unreachable!("taken as they come"),
+            None
+            | Some(Delivery::Applied { .. } | Delivery::Snapshot { .. } | Delivery::Contents(_) | Delivery::Stop) => {
+                unreachable!("taken as they come")
+            }
         }
     }
 
@@ -411,6 +458,10 @@ impl Applier {
         let bytes = Arc::clone(&reading.bytes);
         if reading.records.is_empty() {
             self.dealt = reading.entry;
+            if self.cut_is_due() {
+                self.reading = Some(reading);
+                return Ok(());
+            }
             let mut rest = &bytes[reading.next..];
             let failed = |error| (Position(reading.entry.0 + 1), error);
             let Some(entry) = Entry::take_first(&mut rest).map_err(|error| failed(error.into()))? else {
@@ -443,6 +494,14 @@ impl Applier {
                     self.gather(&bytes, entry, partition, sequence, None, changes);
                 }
             }
+            // One at a time: the next is for those who are done with this one.
+            Change::ContentMark if self.checking.as_ref().is_none_or(|checking| checking.own.is_some()) => {
+                let Mark { epoch, position, .. } = self.place().end;
+                self.hold(Purpose::Contents((epoch, position)));
+            }
+            Change::ContentMark => {}
+            Change::ContentHashes(said) => self
+                .compare(|checking| (checking.mark == (said.epoch, said.position)).then(|| checking.said = Some(said))),
             Change::Schema { planned, time } => {
                 // While partitions still apply what came before.
                 let compiled = self
@@ -453,6 +512,22 @@ impl Applier {
             }
         }
         Ok(())
+    }
+
+    /// Something is known of what the tables hold, here or at the leader.
+    fn compare(&mut self, note: impl FnOnce(&mut Checking) -> Option<()>) {
+        let Some(checking) = &mut self.checking else { return };
+        note(checking);
+        let Checking { mark: (_, entry), own: Some(own), said: Some(said) } = checking else { return };
+        let (entry, difference) = (*entry, own.first_difference(said));
+        self.checking = None;
+        let Some(table) = difference else {
+            self.intake.compared.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let known = self.compiled.catalog.table(table);
+        let table = known.map_or_else(|| table.to_string(), |known| known.name.clone());
+        self.fail(CopyFault { entry, reason: ReplayError::Contents { table } });
     }
 
     fn gather(
@@ -536,6 +611,11 @@ impl Applier {
                 };
                 // Whoever asked may have given up waiting.
                 let _ = to.send(snapshot);
+            }
+            Purpose::Contents(mark) => {
+                let stores = loans.iter_mut().map(|loan| loan.store.snapshot(|_| true)).collect();
+                self.checking = Some(Checking { mark, own: None, said: None });
+                (self.events.contents)(ContentCut { mark, stores, back: self.intake.sender.clone() });
             }
             Purpose::Schema { planned, time, compiled } => {
                 let (mut stores, others): (Vec<Store>, Vec<_>) = std::mem::take(loans)

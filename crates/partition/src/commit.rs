@@ -36,7 +36,7 @@ pub fn append_and_wait(
     group: &GroupAppender<Completion>,
     records: EntryBuffer,
 ) -> Result<(), NotCommitted> {
-    wait(log, |completion| group.append(records, completion))
+    wait(log, |completion| _ = group.append(records, completion))
 }
 
 /// The same with whatever `append` appends.

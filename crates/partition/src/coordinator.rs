@@ -228,6 +228,14 @@ impl Coordinator {
             stores.push(store.snapshot(|_| true));
             places.push((FIRST_EPOCH, position.sequence));
         }
+        // Others may compare what they have behind this entry.
+        let contents = if self.steps_back {
+            let mut records = EntryBuffer::default();
+            record::write_content_mark(records.records(), snapshot);
+            self.log.append(records, Completion { parties: Parties::Several(Vec::new()), buffers: None })
+        } else {
+            None
+        };
         let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
         let write = |reached: &Checkpointed| {
@@ -243,6 +251,7 @@ impl Coordinator {
             stores,
             places,
             groups: vec![reached],
+            contents: contents.map(|entry| (entry.epoch, entry.position)),
             catalog: Arc::clone(&self.compiled.catalog),
             history: self.history.clone(),
             time: self.clock.wall_micros(),

@@ -2,6 +2,7 @@
 //! copy's partitions, and what it hands out.
 
 use crate::compiled::Compiled;
+use crate::content_hashes::ContentHashes;
 use crate::judge::ReplayError;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::Sender;
@@ -27,8 +28,14 @@ pub enum Delivery {
         partition: PartitionId,
         outcome: Result<(), CopyFault>,
     },
-    /// Snapshots of all stores, as they are when what came before is applied.
-    Snapshot(Sender<CopySnapshot>),
+    /// Snapshots of all stores, as they are at the first moment at which they show everything up to
+    /// `from`, and one entry whole. Asked for again, or where the applier ends, it is dropped.
+    Snapshot {
+        from: Position,
+        to: Sender<CopySnapshot>,
+    },
+    /// What was hashed of a [`ContentCut`](crate::contents::ContentCut).
+    Contents(ContentHashes),
     /// Ends with what a leader needs, when everything that came before is applied.
     Promote(Sender<Promoted>),
     Stop,
@@ -157,6 +164,9 @@ pub struct CopyFault {
 impl fmt::Display for CopyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CopyFault { entry, reason } = self;
+        if let ReplayError::Contents { .. } = reason {
+            return write!(f, "this copy is not what the leader had at entry {entry} and must be rebuilt: {reason}");
+        }
         write!(f, "this copy cannot apply entry {entry} and must be rebuilt: {reason}")
     }
 }

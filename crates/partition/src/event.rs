@@ -10,7 +10,7 @@ use crate::counters::ThreadReport;
 use crate::delivery::Parcel;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::{Epoch, PartitionId, Sequence, SqlLimits, UserError};
+use ferrite_base::{Epoch, PartitionId, Position, Sequence, SqlLimits, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_group::{Checkpointed, GroupAppender, NotCommitted};
 use ferrite_log::LogPosition;
@@ -213,6 +213,8 @@ pub struct Taken {
     pub places: Vec<(Epoch, Sequence)>,
     /// What the streams had come to.
     pub groups: Vec<Checkpointed>,
+    /// The entry before, which is a mark: what the tables hold is to be hashed.
+    pub contents: Option<(Epoch, Position)>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
     /// Microseconds since 1970.

@@ -52,6 +52,9 @@ pub enum InstallError {
     Partitions { there: u32, here: u32 },
     /// The schema cannot be had here. Nothing has changed.
     Compile(UserError),
+    /// This node has given numbers up to there to snapshots of its own, and the newest must have
+    /// the highest: it asks for one above it. Nothing has changed.
+    Number(u64),
     /// Others rely on what this node has: it is a member, or leads. Nothing has changed.
     Needed,
     /// The log has failed: the node ends. The next start has the old state.
@@ -70,6 +73,9 @@ impl fmt::Display for InstallError {
             ),
             InstallError::Compile(error) => {
                 write!(f, "a stored procedure of the cluster's database cannot be had here: {error}")
+            }
+            InstallError::Number(highest) => {
+                write!(f, "this node has taken snapshots of its own up to number {highest} meanwhile")
             }
             InstallError::Needed => f.write_str("other nodes rely on what this node has"),
             InstallError::Log(error) => error.fmt(f),
@@ -149,6 +155,10 @@ impl Install {
     /// The next piece of work. `snapshots`: the node's own, which it takes from nobody while this
     /// goes on.
     pub fn step(&mut self, snapshots: &mut Snapshots) -> Result<InstallStep, InstallError> {
+        // Recovery begins with the highest number. None is given while this goes on.
+        if self.noted.is_none() && self.image.manifest.snapshot <= snapshots.highest() {
+            return Err(InstallError::Number(snapshots.highest()));
+        }
         if self.stores.len() < self.into.partitions.len() && !self.counts {
             let store = self.image.load(&self.files, self.stores.len() as u32, |_, _| {})?;
             self.stores.push(store);

@@ -2,6 +2,7 @@
 //! sequence numbers, the schema. Recovery and copies read records through this alone; what feeds
 //! the stores is theirs.
 
+use crate::content_hashes::ContentHashes;
 use crate::record::{Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, UserError};
@@ -34,6 +35,11 @@ pub enum ReplayError {
     },
     /// The node's own log does not have what it has acknowledged.
     Log(String),
+    /// A copy's rows are not the leader's, although it has applied all entries.
+    Contents {
+        /// Its name, or its number where it has been dropped since.
+        table: String,
+    },
 }
 
 impl ReplayError {
@@ -56,6 +62,7 @@ impl fmt::Display for ReplayError {
                 }
                 write!(f, ": {reason}")
             }
+            ReplayError::Contents { table } => write!(f, "its rows of table {table} are not those of the leader"),
             ReplayError::Schema { version, error } => {
                 write!(f, "the schema change to version {version} cannot be repeated: {error}")
             }
@@ -89,6 +96,10 @@ pub(crate) enum Change<'a> {
     },
     /// One transaction over several.
     Multi(Vec<Part<'a>>),
+    /// None: copies hash what the tables hold here.
+    ContentMark,
+    /// None either: what the leader's held at such a place.
+    ContentHashes(ContentHashes),
     Schema {
         planned: Planned,
         time: i64,
@@ -177,9 +188,13 @@ impl Judge {
                 self.schema_changes += 1;
                 Ok(Change::Schema { planned, time })
             }
-            Record::Genesis(_) | Record::Checkpoint { .. } | Record::Installed { .. } | Record::Entry(_) => {
-                Err(ReplayError::malformed("an entry has a record that is of no stream"))
-            }
+            Record::ContentMark { .. } => Ok(Change::ContentMark),
+            Record::ContentHashes(hashes) => Ok(Change::ContentHashes(hashes)),
+            Record::Genesis(_)
+            | Record::Checkpoint { .. }
+            | Record::CopyCheckpoint { .. }
+            | Record::Installed { .. }
+            | Record::Entry(_) => Err(ReplayError::malformed("an entry has a record that is of no stream")),
         }
     }
 
@@ -207,7 +222,12 @@ impl Judge {
         if shows_all && (!reached || version != self.catalog.version.0) {
             return Err(ReplayError::malformed("a checkpoint says that the log has come to another point than it has"));
         }
-        let end = self.stream.as_ref().map(Replayed::end);
+        self.streams_have_come_to(groups)
+    }
+
+    /// The log says where the streams stand in it.
+    fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {
+        let end = self.stream.as_ref().map(Replayed::log_end);
         let reached = |(group, mark): &(GroupId, Mark)| *group == FIRST_GROUP && end == Some(*mark);
         if !groups.iter().all(reached) {
             return Err(ReplayError::malformed(
@@ -215,5 +235,19 @@ impl Judge {
             ));
         }
         Ok(())
+    }
+
+    /// A copy began to take a snapshot here; `begins`: the one that is loaded, which may show some
+    /// of what follows.
+    pub fn copy_checkpoint(&mut self, groups: &[(GroupId, Mark)], begins: bool) -> Result<(), ReplayError> {
+        match (&mut self.stream, groups) {
+            (Some(stream), [(FIRST_GROUP, mark)]) if begins => Ok(stream.begins_behind(*mark)?),
+            _ => self.streams_have_come_to(groups),
+        }
+    }
+
+    /// The log ends here. It has all that what was loaded shows.
+    pub fn reaches_base(&self) -> bool {
+        !self.stream.as_ref().is_some_and(Replayed::awaits_base)
     }
 }

@@ -3,7 +3,8 @@
 //! Encoding appends to a buffer that is handed to the log as a whole; decoding borrows, returns
 //! errors and never panics.
 
-use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence};
+use crate::content_hashes::ContentHashes;
+use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence, TableId};
 use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_replica::group::Mark;
 
@@ -17,6 +18,9 @@ const KIND_MULTI: u8 = 3;
 const KIND_SCHEMA: u8 = 4;
 const KIND_CHECKPOINT: u8 = 5;
 const KIND_INSTALLED: u8 = 8;
+const KIND_COPY_CHECKPOINT: u8 = 9;
+const KIND_CONTENT_MARK: u8 = 10;
+const KIND_CONTENT_HASHES: u8 = 11;
 
 /// Facts fixed when a database is created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +67,20 @@ pub enum Record<'a> {
         places: Vec<(Epoch, Sequence)>,
         groups: Vec<(GroupId, Mark)>,
     },
+    /// A snapshot that a copy began to take here has all before this record, and perhaps some of
+    /// what stands behind it: its manifest says which entry is its last. `groups`: where streams
+    /// stood in the log.
+    CopyCheckpoint {
+        snapshot: u64,
+        groups: Vec<(GroupId, Mark)>,
+    },
+    /// Of a stream: leader and copies hash what their tables hold behind this entry.
+    ContentMark {
+        /// That the leader takes here.
+        snapshot: u64,
+    },
+    /// Of a stream: what the leader's tables held there.
+    ContentHashes(ContentHashes),
     /// Records of a group's stream.
     Entry(Entry<'a>),
 }
@@ -221,6 +239,41 @@ pub fn write_installed(
     write_places(out, KIND_INSTALLED, snapshot, catalog_version, places, groups);
 }
 
+/// Of a copy: what its snapshot does not show stands behind this record.
+pub fn write_copy_checkpoint(out: &mut Vec<u8>, snapshot: u64, groups: &[(GroupId, Mark)]) {
+    framed(out, KIND_COPY_CHECKPOINT, |out| {
+        out.extend_from_slice(&snapshot.to_le_bytes());
+        put_groups(out, groups);
+    });
+}
+
+/// Stands alone in its entry.
+pub fn write_content_mark(out: &mut Vec<u8>, snapshot: u64) {
+    framed(out, KIND_CONTENT_MARK, |out| out.extend_from_slice(&snapshot.to_le_bytes()));
+}
+
+pub fn write_content_hashes(out: &mut Vec<u8>, hashes: &ContentHashes) {
+    framed(out, KIND_CONTENT_HASHES, |out| {
+        out.extend_from_slice(&hashes.epoch.0.to_le_bytes());
+        out.extend_from_slice(&hashes.position.0.to_le_bytes());
+        out.extend_from_slice(&(hashes.tables.len() as u32).to_le_bytes());
+        for (table, hash) in &hashes.tables {
+            out.extend_from_slice(&table.0.to_le_bytes());
+            out.extend_from_slice(&hash.to_le_bytes());
+        }
+    });
+}
+
+fn put_groups(out: &mut Vec<u8>, groups: &[(GroupId, Mark)]) {
+    out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
+    for (group, mark) in groups {
+        out.extend_from_slice(&group.0.to_le_bytes());
+        out.extend_from_slice(&mark.epoch.0.to_le_bytes());
+        out.extend_from_slice(&mark.position.0.to_le_bytes());
+        out.extend_from_slice(&mark.chain.to_le_bytes());
+    }
+}
+
 fn write_places(
     out: &mut Vec<u8>,
     kind: u8,
@@ -237,13 +290,7 @@ fn write_places(
             out.extend_from_slice(&epoch.0.to_le_bytes());
             out.extend_from_slice(&sequence.0.to_le_bytes());
         }
-        out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
-        for (group, mark) in groups {
-            out.extend_from_slice(&group.0.to_le_bytes());
-            out.extend_from_slice(&mark.epoch.0.to_le_bytes());
-            out.extend_from_slice(&mark.position.0.to_le_bytes());
-            out.extend_from_slice(&mark.chain.to_le_bytes());
-        }
+        put_groups(out, groups);
     });
 }
 
@@ -266,6 +313,16 @@ impl<'a> Reader<'a> {
 
     fn u64(&mut self) -> Result<u64, RecordError> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn groups(&mut self) -> Result<Vec<(GroupId, Mark)>, RecordError> {
+        let mut groups = Vec::new();
+        for _ in 0..self.u32()? {
+            let group = GroupId(self.u32()?);
+            let (epoch, position) = (Epoch(self.u64()?), Position(self.u64()?));
+            groups.push((group, Mark { epoch, position, chain: self.u32()? }));
+        }
+        Ok(groups)
     }
 
     fn end(&self) -> Result<(), RecordError> {
@@ -335,19 +392,31 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             for _ in 0..body.u32()? {
                 places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
             }
-            let mut groups = Vec::new();
-            if !body.0.is_empty() {
-                for _ in 0..body.u32()? {
-                    let group = GroupId(body.u32()?);
-                    let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
-                    groups.push((group, Mark { epoch, position, chain: body.u32()? }));
-                }
-            }
+            let groups = if body.0.is_empty() { Vec::new() } else { body.groups()? };
             body.end()?;
             match kind {
                 KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
                 _ => Record::Installed { snapshot, catalog_version, places, groups },
             }
+        }
+        KIND_COPY_CHECKPOINT => {
+            let (snapshot, groups) = (body.u64()?, body.groups()?);
+            body.end()?;
+            Record::CopyCheckpoint { snapshot, groups }
+        }
+        KIND_CONTENT_MARK => {
+            let snapshot = body.u64()?;
+            body.end()?;
+            Record::ContentMark { snapshot }
+        }
+        KIND_CONTENT_HASHES => {
+            let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
+            let mut tables = Vec::new();
+            for _ in 0..body.u32()? {
+                tables.push((TableId(body.u32()?), body.u32()?));
+            }
+            body.end()?;
+            Record::ContentHashes(ContentHashes { epoch, position, tables })
         }
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
@@ -373,6 +442,10 @@ pub fn next_transaction<'a>(transactions: &mut &'a [u8]) -> Result<Option<&'a [u
 mod tests {
     use super::*;
 
+    fn hashes() -> ContentHashes {
+        ContentHashes { epoch: Epoch(3), position: Position(9), tables: vec![(TableId(1), 7), (TableId(4), 8)] }
+    }
+
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
         write_genesis(&mut out, &Genesis { partitions: 3, created_ms: 7, database_id: [9; 16] });
@@ -386,6 +459,9 @@ mod tests {
         write_schema(&mut out, 2, 1234, "CREATE TABLE t (a INTEGER)");
         let end = Mark { epoch: Epoch(3), position: Position(8), chain: 21 };
         write_checkpoint(&mut out, 6, 2, &[(Epoch(1), Sequence(4)), (Epoch(1), Sequence(11))], &[(GroupId(0), end)]);
+        write_copy_checkpoint(&mut out, 7, &[(GroupId(0), end)]);
+        write_content_mark(&mut out, 8);
+        write_content_hashes(&mut out, &hashes());
         out
     }
 
@@ -397,7 +473,7 @@ mod tests {
         while let Some(record) = next_record(&mut rest).unwrap() {
             records.push(record);
         }
-        assert_eq!(records.len(), 5, "the empty batch leaves nothing");
+        assert_eq!(records.len(), 8, "the empty batch leaves nothing");
         let Record::Batch { first: Sequence(10), count: 2, mut transactions, .. } = records[1] else {
             panic!("{records:?}")
         };
@@ -411,6 +487,8 @@ mod tests {
         };
         assert_eq!(places[1], (Epoch(1), Sequence(11)));
         assert_eq!(groups[0].1.position, Position(8));
+        assert!(matches!(&records[5], Record::CopyCheckpoint { snapshot: 7, groups: same } if same == groups));
+        assert_eq!(records[6..], [Record::ContentMark { snapshot: 8 }, Record::ContentHashes(hashes())]);
     }
 
     #[test]

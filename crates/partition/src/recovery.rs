@@ -316,6 +316,7 @@ impl Opened {
                 previous_checksum: log.previous_checksum,
             });
             replay.begins_with = Some(base.manifest.snapshot);
+            replay.loaded = base.manifest.snapshot;
             base.begin(&mut replay)?;
         }
         log_options.numbers = Some(ferrite_group::numbers);
@@ -333,7 +334,8 @@ impl Opened {
             }
             OpenError::Log(error) => StartError::Log(error),
             OpenError::Replay {
-                error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. }), ..
+                error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. } | StartError::Behind { .. }),
+                ..
             } => error,
             OpenError::Replay { path, position, error } => {
                 StartError::Replay { path, position, reason: Box::new(error) }

@@ -47,6 +47,8 @@ pub(crate) struct Replay {
     pub here: NodeId,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
     pub begins_with: Option<u64>,
+    /// The number of that snapshot.
+    pub loaded: u64,
     /// The log may end before it.
     pub accept_loss: bool,
     /// Threads for row changes; none: they are made in place.
@@ -85,7 +87,11 @@ impl Visitor<StartError> for Replay {
         if let Some(snapshot) = self.begins_with.filter(|_| !self.accept_loss) {
             return Err(StartError::Checkpoint { snapshot });
         }
-        self.state.as_mut().map_or(Ok(()), State::settle)
+        let Some(state) = &mut self.state else { return Ok(()) };
+        if !self.accept_loss && !state.judge.reaches_base() {
+            return Err(StartError::Behind { snapshot: self.loaded });
+        }
+        state.settle()
     }
 }
 
@@ -94,7 +100,9 @@ impl Replay {
         let begins = self.begins_with.take();
         if let Some(snapshot) = begins {
             match record {
-                Record::Checkpoint { snapshot: found, .. } | Record::Installed { snapshot: found, .. }
+                Record::Checkpoint { snapshot: found, .. }
+                | Record::CopyCheckpoint { snapshot: found, .. }
+                | Record::Installed { snapshot: found, .. }
                     if found == snapshot => {}
                 _ => return Err(StartError::Checkpoint { snapshot }),
             }
@@ -119,6 +127,10 @@ impl Replay {
             Record::Checkpoint { snapshot, catalog_version, places, groups }
             | Record::Installed { snapshot, catalog_version, places, groups } => {
                 state.judge.checkpoint(catalog_version, &places, &groups)?;
+                self.last_checkpoint = self.last_checkpoint.max(snapshot);
+            }
+            Record::CopyCheckpoint { snapshot, groups } => {
+                state.judge.copy_checkpoint(&groups, begins.is_some())?;
                 self.last_checkpoint = self.last_checkpoint.max(snapshot);
             }
             _ if state.judge.stream.is_some() => {
@@ -182,6 +194,7 @@ impl State {
                 }
                 Ok(())
             }
+            Change::ContentMark | Change::ContentHashes(_) => Ok(()),
             Change::Schema { planned, time } => self.schema(&planned, time),
         }
     }

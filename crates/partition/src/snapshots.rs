@@ -5,9 +5,10 @@
 //! failure on the way leaves all that was there before. Threads are started for the length of one
 //! snapshot only, and none where none are asked for.
 
+use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
 use crate::event::Taken;
 use crate::record::Genesis;
-use ferrite_base::limits;
+use ferrite_base::{Position, limits};
 use ferrite_group::{Checkpointed, GroupPlace, NotCommitted};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
 use ferrite_log::{LogPosition, SegmentIndex};
@@ -81,6 +82,10 @@ pub struct Saved {
     /// To write the rows files, and to read them back.
     pub writing: Duration,
     pub verifying: Duration,
+    /// The last entry that it shows.
+    pub end: Position,
+    /// Of a leader with others: what its tables hold, for them to compare.
+    pub contents: Option<ContentHashes>,
     /// Log segments that it made dispensable.
     pub segments_cut: usize,
     /// Why older snapshots or segments that could have gone are still there.
@@ -125,6 +130,8 @@ pub struct Snapshots {
     /// Is on its way to another node.
     held: Option<u64>,
     next: u64,
+    /// The highest number that a snapshot here has, or may have.
+    highest: u64,
 }
 
 impl Snapshots {
@@ -138,19 +145,26 @@ impl Snapshots {
         next: u64,
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
-        Snapshots { files, log_dir: dir.to_path_buf(), log_index, clock, genesis, kept, held: None, next }
+        let (log_dir, highest) = (dir.to_path_buf(), kept.last().map_or(0, |kept| kept.snapshot));
+        Snapshots { files, log_dir, log_index, clock, genesis, kept, held: None, next, highest }
     }
 
     /// The number that the next snapshot is to be taken under.
     pub fn next_number(&mut self) -> u64 {
+        self.highest = self.next;
         self.next += 1;
-        self.next - 1
+        self.highest
     }
 
     /// The same for a node that has snapshots of its own up to `above`.
     pub fn next_number_above(&mut self, above: u64) -> u64 {
         self.next = self.next.max(above.saturating_add(1));
         self.next_number()
+    }
+
+    /// The highest number that a snapshot here has, or was given.
+    pub fn highest(&self) -> u64 {
+        self.highest
     }
 
     /// This one stays, with the log behind it, while it is on its way to another node
@@ -182,7 +196,7 @@ impl Snapshots {
         let Manifest { partitions, created_ms, genesis_id, .. } = manifest;
         self.genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         self.kept = vec![Kept { snapshot: number, log_segment: place.segment }];
-        self.next = self.next.max(number + 1);
+        (self.next, self.highest) = (self.next.max(number + 1), number);
         Ok(())
     }
 
@@ -211,7 +225,7 @@ impl Snapshots {
     }
 
     fn write(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
-        let Taken { snapshot, stores, places, groups, catalog, mut history, time, mark, logged } = taken;
+        let Taken { snapshot, stores, places, groups, contents, catalog, mut history, time, mark, logged } = taken;
         let name = own_name(snapshot);
         self.files.create_dir()?;
         let begun = self.clock.monotonic_nanos();
@@ -225,9 +239,14 @@ impl Snapshots {
             let store = store.expect("each store is written once");
             let place = places[partition as usize];
             let path = files.rows_path(&name, partition);
+            let hashes = match contents {
+                Some(_) => hash_tables(&store, |_| pace(0))?,
+                None => TableHashes::new(),
+            };
             let writer = StoreWriter::create(&**files.disk(), &path, identity(partition), head, store, place)?;
-            write_store(writer, pace)
+            Ok((write_store(writer, pace)?, hashes))
         })?;
+        let (written, hashes): (Vec<_>, Vec<_>) = written.into_iter().unzip();
         let verifying = self.clock.monotonic_nanos();
         in_parallel(partitions, threads, &|partition| {
             let (path, expected) = (files.rows_path(&name, partition), written[partition as usize]);
@@ -267,6 +286,8 @@ impl Snapshots {
             rows: manifest.rows(),
             writing: Duration::from_nanos(verifying - begun),
             verifying: Duration::from_nanos(verified - verifying),
+            end: groups.first().map_or(Position(0), |group| group.place.end.position),
+            contents: contents.map(|entry| ContentHashes::new(entry, &hashes)),
             segments_cut: 0,
             not_cut: None,
         })

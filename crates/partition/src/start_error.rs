@@ -39,6 +39,10 @@ pub enum StartError {
     Checkpoint {
         snapshot: u64,
     },
+    /// The log ends before the last entry that the snapshot shows.
+    Behind {
+        snapshot: u64,
+    },
     /// What this node has began with another node's snapshot, which cannot be read.
     Installed {
         snapshot: u64,
@@ -94,6 +98,12 @@ impl fmt::Display for StartError {
                 f,
                 "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
                  do not belong together. Restore both from the same copy"
+            ),
+            StartError::Behind { snapshot } => write!(
+                f,
+                "the redo log ends before the last entry that snapshot {snapshot} shows: the files do not belong together. Write \
+                 the word anew into the file unsynced in the node's directory and start the node again: it puts its data aside and \
+                 gets everything from the leader"
             ),
             StartError::Installed { snapshot } => write!(
                 f,

@@ -11,6 +11,7 @@ use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
 use ferrite_partition::{Compiled, Event, OwnLog, RecoveryProgress};
@@ -72,6 +73,10 @@ impl Around for Outside {
 
     fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
         Box::new(|_| panic!("nobody changes the schema"))
+    }
+
+    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+        Box::new(|_| panic!("nobody takes a snapshot"))
     }
 
     fn needs_snapshot(&mut self, _: GroupId, _: NodeId) {}

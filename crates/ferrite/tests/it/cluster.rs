@@ -6,7 +6,7 @@ use ferrite_client::{Client, ClientOptions, OwnedValue};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -43,6 +43,14 @@ impl Lines {
         parsed.collect()
     }
 
+    /// The places of the nodes that keep the data, as it was said last.
+    fn keepers(&self) -> Vec<usize> {
+        let lines = self.0.0.lock().expect("no panic with the lines");
+        let said = lines.iter().rev().find_map(|line| line.split_once(" is kept by ")?.1.split_once(", led by"));
+        let words = said.map_or("", |(keepers, _)| keepers).split(' ');
+        words.skip(1).filter_map(|word| Some(word.trim_end_matches(',').parse::<usize>().ok()? - 1)).collect()
+    }
+
     fn wait(&self, what: &str) {
         let deadline = Instant::now() + PATIENCE;
         let mut lines = self.0.0.lock().expect("no panic with the lines");
@@ -77,6 +85,10 @@ fn addresses(count: usize) -> Vec<String> {
 impl Cluster {
     /// Starts so many at once, as their operator would, and waits until they are ready.
     fn start(count: usize, kfactor: u32) -> Cluster {
+        Cluster::start_with(count, kfactor, &[])
+    }
+
+    fn start_with(count: usize, kfactor: u32, more: &[&str]) -> Cluster {
         let root = tempfile::tempdir().expect("a temporary directory");
         let mut cluster =
             Cluster { root, hosts: addresses(count), nodes: Vec::new(), written: BTreeSet::new(), next: 0 };
@@ -88,7 +100,7 @@ impl Cluster {
                 scope.spawn(move || {
                     let options =
                         ["--cluster", list, "--kfactor", kfactor, "--cluster-listen", &host, "--partitions", "2"];
-                    Server::start(&dir, &options)
+                    Server::start(&dir, &[&options[..], more].concat())
                 })
             };
             let starting: Vec<_> = (0..count).map(start).collect();
@@ -237,6 +249,52 @@ fn a_leader_that_stops_hands_over_and_all_nodes_start_again() {
         let lines = Lines::of(&mut server);
         cluster.nodes[place] = Some(Node { server, lines });
     }
+    cluster.write(5);
+    cluster.check();
+}
+
+/// The numbers of the log's segments in a directory.
+fn segments(dir: &Path) -> Vec<u64> {
+    let names =
+        std::fs::read_dir(dir).expect("a directory").filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut found: Vec<u64> =
+        names.filter_map(|name| name.strip_prefix("redo-")?.strip_suffix(".log")?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn a_copys_log_stays_small_and_the_copy_leads_with_everything() {
+    /// Of the log that goes while the test writes: two snapshots keep less than these together.
+    const GONE: u64 = 1;
+    const THERE_MAX: usize = 5;
+    let mut cluster = Cluster::start_with(3, 1, &["--snapshot-log", "16"]);
+    cluster.statement(TABLE);
+    cluster.statement("CREATE TABLE big (id BIGINT NOT NULL, n BIGINT NOT NULL, body VARBINARY(900000), PRIMARY KEY (id)); PARTITION TABLE big ON COLUMN id");
+    cluster.write(20);
+    let leader = cluster.leader();
+    let lines = cluster.nodes[leader].as_ref().expect("it runs").lines.clone();
+    lines.wait("is kept by 2 nodes");
+    let copy = lines.keepers().into_iter().find(|place| *place != leader).expect("there are two");
+    let body = vec![7u8; 800_000];
+    let (mut written, deadline) = (0i64, Instant::now() + 4 * PATIENCE);
+    loop {
+        cluster.on_any("a write", |db| db.0.call_blocking("BIG.upsert", (written % 8, written, &body[..])).ok());
+        written += 1;
+        let there = segments(&cluster.dir(copy));
+        assert!(there.len() <= THERE_MAX, "after {written} writes the copy's log has {there:?}");
+        if there[0] > GONE {
+            break;
+        }
+        assert!(Instant::now() < deadline, "after {written} writes the copy's log has {there:?}");
+    }
+    cluster.kill(leader);
+    cluster.check();
+    let text = "SELECT COUNT(*), MAX(n), SUM(n) FROM big";
+    let (_, response) = cluster.on_any(text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
+    let found: Vec<OwnedValue> = response.tables[0].rows[0].clone();
+    let last = (written - 8..written).sum::<i64>();
+    assert_eq!(found, [8, written - 1, last].map(OwnedValue::Integer));
     cluster.write(5);
     cluster.check();
 }

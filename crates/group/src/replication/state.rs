@@ -1,12 +1,13 @@
 //! What is behind the lock of a group's replication: the state machine, what waits for its commit,
 //! and what is yet to be told.
 
+use crate::entry::HEADER_BYTES;
 use crate::host::{GroupEvent, NotCommitted};
 use crate::recent::{Behind, Recent, SharedEntry};
 use crate::replayed::GroupPlace;
 use ferrite_base::{Epoch, Position};
 use ferrite_log::LogFailed;
-use ferrite_replica::group::{Effect, Group, GroupConfiguration, Mark};
+use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, Mark};
 use std::collections::VecDeque;
 
 pub(super) struct State<C> {
@@ -157,4 +158,11 @@ impl<C> State<C> {
     pub(super) fn event(&mut self, event: GroupEvent) {
         self.told.push_back(Told::Event(event));
     }
+}
+
+/// The configuration whose epoch begins with this entry.
+pub(super) fn begun_by(entry: &SharedEntry) -> Option<GroupConfiguration> {
+    let Header { mark, starts_epoch, .. } = entry.header;
+    let begun = starts_epoch.then(|| GroupConfiguration::decode(mark.epoch, &entry.bytes[HEADER_BYTES..]));
+    begun.flatten().map(|(configuration, _)| configuration)
 }

@@ -436,6 +436,7 @@ impl World {
             GroupEvent::Sealed(sealed) => self.packets.push(Packet::Sealed(sealed)),
             GroupEvent::Propose(proposal) => self.packets.push(Packet::Propose(node.member, proposal)),
             GroupEvent::AskMetadata(_) => self.packets.push(Packet::Ask(id)),
+            GroupEvent::Differs(other, _) => return Err(format!("node {id} finds that {other} differs")),
             GroupEvent::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
             GroupEvent::FromLog(wanted) => {
                 self.outcome.from_log += 1;

@@ -1,8 +1,10 @@
 //! What stands around the node's steps on a server: its disk, its threads, its terminal.
 
+use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::standing::Standing;
+use crate::message::SnapshotJob;
 use crate::publish::Publisher;
 use crate::threads::spawn;
 use crossbeam_channel::Sender;
@@ -13,6 +15,7 @@ use ferrite_io::Disk;
 use ferrite_meta::Ask;
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
+use ferrite_partition::contents::ContentCut;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,6 +66,8 @@ pub struct DataAround {
     pub inboxes: DataInboxes,
     pub publisher: Publisher,
     pub appliers: Arc<Appliers>,
+    pub copy: Arc<CopySide>,
+    pub snapshots: Sender<SnapshotJob>,
 }
 
 impl ServerAround {
@@ -81,12 +86,18 @@ impl Around for ServerAround {
     }
 
     fn run(&mut self, _: GroupId, applier: Applier) {
+        self.data().copy.begun(applier.intake());
         self.data().appliers.run(applier);
     }
 
     fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
         let publisher = self.data().publisher.clone();
         Box::new(move |compiled| publisher.publish(compiled))
+    }
+
+    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+        let snapshots = self.data().snapshots.clone();
+        Box::new(move |cut| drop(snapshots.send(SnapshotJob::Hash(Box::new(cut)))))
     }
 
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {

@@ -43,6 +43,8 @@ pub enum Installed {
     Done(Box<CopyStart>),
     /// Nothing has changed, and the files are of no use.
     GivenUp(String),
+    /// The same: this node has snapshots of its own up to that number.
+    Number(u64),
     /// The node must end.
     Failed(String),
 }

@@ -2,6 +2,7 @@
 
 use crate::administration::Shutdown;
 use crate::cluster::around::{Appliers, DataAround, ServerAround};
+use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{
     DataInboxes, Inside, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice, TRANSFER_MESSAGES_MAX,
@@ -64,6 +65,7 @@ pub struct DataUses {
     pub coordinator: Sender<Job>,
     pub gates: Vec<Arc<Gate>>,
     pub snapshots: Sender<SnapshotJob>,
+    pub copy: Arc<CopySide>,
     /// The node's own snapshots.
     pub files: Files,
     pub log_index: Arc<SegmentIndex>,
@@ -150,7 +152,13 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
     let DataUses { sequences, compiled, history, identity, .. } = data;
     let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
-    let around = DataAround { inboxes: inboxes.clone(), publisher: data.publisher, appliers };
+    let around = DataAround {
+        inboxes: inboxes.clone(),
+        publisher: data.publisher,
+        appliers,
+        copy: Arc::clone(&data.copy),
+        snapshots: data.snapshots.clone(),
+    };
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
     let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
@@ -197,6 +205,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
             snapshots: data.snapshots,
             orders: orders.clone(),
             links,
+            copy: data.copy,
             clock,
             fail: Box::new(move |reason| ends.end(reason)),
             notices: Notices::default(),

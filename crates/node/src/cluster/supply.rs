@@ -58,7 +58,8 @@ impl SupplierThread {
                     Duration::ZERO
                 }
                 Supplied::Failed(node, error) => {
-                    ferrite_io::errln!("ferrite: cannot read the log for node {node}: {error}");
+                    self.notices.say(&format!("cannot read the log for node {node}, which gets a snapshot: {error}"));
+                    let _ = self.transfer.send(TransferNotice::Wanted(node));
                     Duration::ZERO
                 }
             };

@@ -4,6 +4,7 @@
 //! The steps are `ferrite_snapshot::transfer` and `ferrite_partition::install`; the snapshot thread
 //! takes the snapshots, and takes them in.
 
+use crate::cluster::copy_side::CopySide;
 use crate::cluster::door::{Installed, Message, TransferNotice};
 use crate::cluster::links::Links;
 use crate::cluster::node::{CopyNow, Order};
@@ -55,6 +56,8 @@ pub struct TransferThread {
     pub snapshots: Sender<SnapshotJob>,
     pub orders: Sender<Order>,
     pub links: Links,
+    /// Where it says whether a snapshot comes.
+    pub copy: Arc<CopySide>,
     pub clock: Arc<dyn Clock>,
     /// Ends the node, with the reason.
     pub fail: Box<dyn Fn(&str) + Send>,
@@ -84,6 +87,7 @@ impl TransferThread {
                 }
             }
             wait = self.send().min(self.sink_step());
+            self.copy.set_comes(self.sink.progress() != SinkProgress::Idle);
             if let SinkProgress::Installed(id) = self.sink.progress() {
                 self.install(id.snapshot);
             }
@@ -238,6 +242,7 @@ impl TransferThread {
                 Err(error @ (InstallError::Log(_) | InstallError::Save(_))) => {
                     over(Installed::Failed(error.to_string()))
                 }
+                Err(InstallError::Number(highest)) => over(Installed::Number(highest)),
                 Err(error) => over(Installed::GivenUp(error.to_string())),
             }
         });
@@ -257,6 +262,11 @@ impl TransferThread {
             }
             Installed::GivenUp(reason) => {
                 self.given_up(&reason);
+                true
+            }
+            Installed::Number(highest) => {
+                self.given_up(&InstallError::Number(highest).to_string());
+                self.sink.raise(highest);
                 true
             }
             Installed::Failed(reason) => {

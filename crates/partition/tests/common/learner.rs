@@ -9,6 +9,7 @@ use ferrite_io::simulated::{CrashPoint, PowerLost, Restart, SimulatedClock, Simu
 use ferrite_log::{DatabaseId, LogOptions};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, DatabaseLog};
+use ferrite_partition::copy_cut::{CopyCut, CutStep};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner as Party};
 use ferrite_partition::long_read::{Home, LongReads};
@@ -74,6 +75,11 @@ pub struct Running {
     snapshots: Snapshots,
     pub sink: Sink,
     install: Option<Install>,
+    cut: Option<CopyCut>,
+    clock: SimulatedClock,
+    /// It is to take a snapshot of its own.
+    pub due: bool,
+    pub cuts: u64,
     /// What it ended with, until all that the group said before it is taken.
     replaced: Option<CopyStart>,
     replacing: bool,
@@ -96,13 +102,15 @@ pub struct Learner {
     partitions: u32,
     pub running: Option<Running>,
     pub installs: u64,
+    /// Snapshots of its own.
+    pub cuts: u64,
 }
 
 impl Learner {
     pub fn new(seed: u64, clock: &SimulatedClock, database: [u8; 16], partitions: u32) -> Learner {
         let disk = SimulatedDisk::new(seed, clock.clone());
         disk.unwind_at_power_loss();
-        Learner { disk, clock: clock.clone(), database, partitions, running: None, installs: 0 }
+        Learner { disk, clock: clock.clone(), database, partitions, running: None, installs: 0, cuts: 0 }
     }
 
     /// Files of a directory, of this node from here on.
@@ -145,6 +153,7 @@ impl Learner {
         self.disk.halt();
         if let Some(running) = self.running.take() {
             self.installs += running.installs;
+            self.cuts += running.cuts;
         }
         self.disk.restart(restart);
     }
@@ -236,6 +245,10 @@ impl Running {
             snapshots,
             sink,
             install: None,
+            cut: None,
+            clock: clock.clone(),
+            due: false,
+            cuts: 0,
             replaced: None,
             replacing: false,
             outs,
@@ -252,7 +265,7 @@ impl Running {
 
     fn copy_from(&mut self, start: CopyStart) {
         let fault: Box<dyn Fn(&ferrite_partition::CopyFault) + Send> = Box::new(|fault| panic!("{fault}"));
-        let events = CopyEvents { publish: Box::new(|_| {}), fault };
+        let events = CopyEvents { publish: Box::new(|_| {}), contents: Box::new(|_| {}), fault };
         let (applier, intake) = Applier::new(start, self.inboxes.clone(), events);
         (self.applier, self.intake) = (Some(applier), Some(intake));
     }
@@ -272,7 +285,7 @@ impl Running {
 
     /// Somebody moves on; false if nobody can do anything.
     pub fn step(&mut self, random: &mut SimulatedRandom) -> bool {
-        let moved = match random.below(6) {
+        let moved = match random.below(7) {
             0 => self.log.step(),
             1 => {
                 let number = random.below(self.partitions.len() as u64) as usize;
@@ -280,7 +293,8 @@ impl Running {
             }
             2 => self.applier.as_mut().is_some_and(Applier::step),
             3 => self.take(),
-            4 => self.sink.progress() == SinkProgress::Working && self.step_sink(),
+            4 => self.cut(),
+            5 => self.sink.progress() == SinkProgress::Working && self.step_sink(),
             _ => self.install(),
         };
         moved || self.settle_one()
@@ -288,12 +302,43 @@ impl Running {
 
     /// Whoever can.
     fn settle_one(&mut self) -> bool {
-        self.log.step()
+        self.cut()
+            || self.log.step()
             || self.partitions.iter_mut().any(Partition::step)
             || self.applier.as_mut().is_some_and(Applier::step)
             || self.take()
             || self.sink.progress() == SinkProgress::Working && self.step_sink()
             || self.install()
+    }
+
+    /// A snapshot of its own; whether anybody is to move on for it.
+    fn cut(&mut self) -> bool {
+        let changes = self.replacing || self.install.is_some() || self.sink.progress() != SinkProgress::Idle;
+        let Some(intake) = self.intake.as_ref().filter(|intake| !changes && !intake.has_ended()) else {
+            self.cut = None;
+            return false;
+        };
+        let Some(mut cut) = self.cut.take() else {
+            if !std::mem::take(&mut self.due) {
+                return false;
+            }
+            self.cut = CopyCut::begin(self.snapshots.next_number(), &self.replication, intake);
+            return true;
+        };
+        let before = cut.waits_for();
+        match cut.step(&self.clock) {
+            CutStep::Waiting => {
+                let moved = cut.waits_for() != before;
+                self.cut = Some(cut);
+                moved
+            }
+            CutStep::Ended => true,
+            CutStep::Done(taken) => {
+                self.snapshots.save(*taken, 0, &|_| Ok(())).unwrap_or_else(|error| panic!("{error}"));
+                self.cuts += 1;
+                true
+            }
+        }
     }
 
     fn step_sink(&mut self) -> bool {
@@ -366,6 +411,12 @@ impl Running {
             Err(InstallError::Needed) => {
                 self.install = None;
                 self.needed += 1;
+                self.sink.abandon().expect("a healthy disk");
+                true
+            }
+            Err(InstallError::Number(highest)) => {
+                self.install = None;
+                self.sink.raise(highest);
                 self.sink.abandon().expect("a healthy disk");
                 true
             }

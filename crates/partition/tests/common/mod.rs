@@ -127,7 +127,18 @@ impl Node {
         let groups = vec![self.0.group.append_checkpoint(write, Arc::clone(&mark), completion)];
         while self.0.log.step() {}
         let catalog = Arc::clone(&self.0.compiled.catalog);
-        Taken { snapshot, stores, places, groups, catalog, history: self.0.history.clone(), time: 77, mark, logged }
+        Taken {
+            snapshot,
+            stores,
+            places,
+            groups,
+            contents: None,
+            catalog,
+            history: self.0.history.clone(),
+            time: 77,
+            mark,
+            logged,
+        }
     }
 
     pub fn save(&mut self) -> Result<Saved, SaveError> {

@@ -5,13 +5,15 @@
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{ErrorKind, NodeId, PartitionId, Position, Sequence, SqlLimits, UserError};
 use ferrite_group::{
-    Begin, FIRST_GROUP, Found, GroupAppender, GroupHost, GroupPlace, KIND_ENTRY, KIND_EPOCH_START, Replication,
+    Begin, EntryBuffer, FIRST_GROUP, Found, GroupAppender, GroupHost, GroupPlace, KIND_ENTRY, KIND_EPOCH_START,
+    Replication,
 };
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions, SegmentIndex};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Borrower, Coordinator};
 use ferrite_partition::event::{Job, Taken};
 use ferrite_partition::gate::{Failure, Gate};
@@ -26,7 +28,7 @@ use ferrite_partition::{
 };
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_plan::{Owners, Program};
-use ferrite_replica::group::{GroupConfiguration, Member, Timing};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
@@ -147,6 +149,8 @@ pub struct Database {
     snapshots: Snapshots,
     copying: Option<(Applier, Intake)>,
     pub fault: Arc<Mutex<Option<CopyFault>>>,
+    /// What its applier wants hashed.
+    pub contents_cut: (Sender<ContentCut>, Receiver<ContentCut>),
     random: SimulatedRandom,
 }
 
@@ -224,8 +228,10 @@ impl Database {
         inboxes: Vec<Sender<Event>>,
     ) {
         let (current, fault) = (Arc::clone(&self.current), Arc::clone(&self.fault));
+        let contents = self.contents_cut.0.clone();
         let events = CopyEvents {
             publish: Box::new(move |compiled| *current.lock().expect("no panic") = compiled),
+            contents: Box::new(move |cut| contents.send(cut).expect("the test keeps it")),
             fault: Box::new(move |seen| {
                 let before = fault.lock().expect("no panic").replace(seen.clone());
                 assert!(before.is_none(), "a copy ends once");
@@ -300,6 +306,7 @@ impl Database {
             snapshots,
             copying: None,
             fault: Arc::default(),
+            contents_cut: unbounded(),
             random,
         }
     }
@@ -652,6 +659,20 @@ impl Database {
             all.extend(table.scan().map(number));
         }
         all
+    }
+
+    /// An entry of the leader's that changes nothing.
+    pub fn append(&mut self, records: EntryBuffer) -> Option<Mark> {
+        let completion = Completion { parties: Parties::Several(Vec::new()), buffers: None };
+        self.parties.lock().expect("no panic").group.append(records, completion)
+    }
+
+    /// All stores, which are at home.
+    pub fn with_stores<T>(&self, look: impl FnOnce(&[&Store]) -> T) -> T {
+        let parties = self.parties.lock().expect("no panic");
+        let stores: Vec<&Store> =
+            parties.partitions.iter().map(|partition| partition.store().expect("nobody has it")).collect();
+        look(&stores)
     }
 
     /// How much undo is kept.

@@ -241,7 +241,8 @@ fn changes_that_do_not_fit_end_the_copy_and_say_where() {
     copy.feed(&said);
     let before = copy.contents();
     let (to, promoted) = unbounded();
-    copy.intake().send(Delivery::Snapshot(to));
+    let from = copy.applied();
+    copy.intake().send(Delivery::Snapshot { from, to });
     copy.settle();
     let snapshot = promoted.try_recv().expect("nothing is in the way");
     assert!(rows(&snapshot.stores.iter().collect::<Vec<_>>()) == before);

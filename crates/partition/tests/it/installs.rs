@@ -57,6 +57,8 @@ struct Counts {
     leader_crashes: u64,
     leaders: u64,
     supplied: u64,
+    /// Snapshots that the learner has taken itself.
+    cuts: u64,
 }
 
 impl Counts {
@@ -67,6 +69,7 @@ impl Counts {
         self.leader_crashes += other.leader_crashes;
         self.leaders += other.leaders;
         self.supplied += other.supplied;
+        self.cuts += other.cuts;
     }
 }
 
@@ -224,6 +227,9 @@ impl World {
             12..14 => self.other_leader(),
             14..17 => self.leader.save(),
             17..50 => self.work(),
+            50..60 => {
+                self.learner.with(|running| running.due = true);
+            }
             _ => {}
         }
         match self.below(10) {
@@ -411,6 +417,9 @@ impl World {
         }
         self.settle();
         self.compare();
+        // Not all of it stands in its log.
+        self.learner.with(|running| running.due = true);
+        self.compare();
         // What it has it has on its own disk.
         self.to_learner.clear();
         self.sending.stop();
@@ -424,7 +433,7 @@ impl World {
             (self.counts.supplied, self.counts.snapshots),
             "it needs nothing from others"
         );
-        self.counts.installs = self.learner.installs;
+        (self.counts.installs, self.counts.cuts) = (self.learner.installs, self.learner.cuts);
         self.counts
     }
 }
@@ -462,7 +471,7 @@ fn run(begins: Begins, seeds: u64) {
         total.add(&World::new(seed, begins).run());
     }
     println!("{begins:?}: {total:?}");
-    assert!(total.installs > 0, "{total:?}");
+    assert!(total.installs > 0 && total.cuts > 0, "{total:?}");
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod stepped;
 mod work;
 
 mod batches;
+mod contents;
 mod copies;
 mod deposed;
 mod entries;

@@ -1,8 +1,10 @@
 //! Which epochs wrote a stream, and where two streams part.
 
+use ferrite_base::limits::HISTORY_EPOCHS_MAX;
 use ferrite_base::{Epoch, Position};
 
-/// The epochs of a stream, each with the position of its first entry, both ascending.
+/// The epochs of a stream, each with the position of its first entry, both ascending. The last of
+/// them, where there were many: of what is before the first, nothing is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct History {
     starts: Vec<(Epoch, Position)>,
@@ -12,7 +14,7 @@ impl History {
     /// None where the starts are not in order, as from a peer.
     pub fn new(starts: Vec<(Epoch, Position)>) -> Option<History> {
         let ascending = starts.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
-        let begins = starts.first().is_none_or(|(_, position)| *position == Position(1));
+        let begins = starts.first().is_none_or(|(_, position)| *position > Position(0));
         (ascending && begins).then_some(History { starts })
     }
 
@@ -21,7 +23,7 @@ impl History {
     }
 
     /// The epoch that wrote the entry at `position`, if the stream reaches there; 0 before the
-    /// first.
+    /// first that is known.
     pub fn epoch_at(&self, position: Position) -> Epoch {
         let behind = self.starts.partition_point(|(_, start)| *start <= position);
         behind.checked_sub(1).map_or(Epoch(0), |last| self.starts[last].0)
@@ -34,6 +36,17 @@ impl History {
             assert!(*last < epoch && *start < position, "epoch {epoch} begins at {position} after {last} at {start}");
         }
         self.starts.push((epoch, position));
+    }
+
+    /// Forgets the oldest epochs beyond [`HISTORY_EPOCHS_MAX`], except where that would concern
+    /// what is not committed. A stream that has none of those that are left in common with this one
+    /// parted from it so long ago that its node gets a snapshot.
+    pub fn forget_oldest(&mut self, commit: Position) {
+        let beyond = self.starts.len().saturating_sub(HISTORY_EPOCHS_MAX);
+        if beyond > 0 {
+            let behind = self.starts.partition_point(|(_, start)| *start <= commit);
+            self.starts.drain(..beyond.min(behind.saturating_sub(1)));
+        }
     }
 
     /// Forgets the entries from `position` on.
@@ -88,8 +101,29 @@ mod tests {
     }
 
     #[test]
+    fn the_oldest_epochs_are_forgotten_where_there_are_too_many() {
+        let max = HISTORY_EPOCHS_MAX as u64;
+        let of = |count: u64| history(&(1..=count).map(|epoch| (epoch, 10 * epoch - 9)).collect::<Vec<_>>());
+        let forgotten = |count, commit| {
+            let mut history = of(count);
+            history.forget_oldest(Position(commit));
+            history
+        };
+        assert_eq!(forgotten(max, u64::MAX), of(max));
+        let shorter = forgotten(max + 3, u64::MAX);
+        assert_eq!((shorter.starts().len() as u64, shorter.starts()[0]), (max, (Epoch(4), Position(31))));
+        assert_eq!(History::new(shorter.starts().to_vec()), Some(shorter.clone()), "it can be sent");
+        assert_eq!([30, 31, 45].map(|position| shorter.epoch_at(Position(position)).0), [0, 4, 5]);
+        // Entry 15 is of the second epoch, and the last that is committed.
+        assert_eq!(forgotten(max + 3, 15).starts()[0], (Epoch(2), Position(11)));
+        assert_eq!(forgotten(max + 3, 0).starts()[0], (Epoch(1), Position(1)));
+        let common = |other: &History, end| shorter.common_end(Position(1 << 40), other, Position(end)).0;
+        assert_eq!([common(&of(3), 28), common(&of(4), 33), common(&of(max + 9), 1 << 41)], [0, 33, 10 * (max + 3)]);
+    }
+
+    #[test]
     fn a_history_out_of_order_is_refused() {
-        for starts in [&[(2, 1), (1, 5)][..], &[(1, 1), (2, 1)], &[(1, 2)]] {
+        for starts in [&[(2, 1), (1, 5)][..], &[(1, 1), (2, 1)], &[(1, 0)]] {
             assert_eq!(History::new(starts.iter().map(|(e, p)| (Epoch(*e), Position(*p))).collect()), None);
         }
     }

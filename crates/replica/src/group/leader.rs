@@ -337,6 +337,16 @@ impl Group {
         self.advance();
     }
 
+    /// The node says that its tables are not what this leader's were: nothing that it has counts,
+    /// whatever its log is.
+    pub(super) fn differed(&mut self, from: Member, entry: Position, now: u64) {
+        let Role::Leading(leading) = &self.role else { return };
+        if leading.followed(from).is_some() && entry <= self.stream.end().position {
+            self.effects.push(Effect::Differs(from.node, entry));
+            self.propose_without(&[from.node], now);
+        }
+    }
+
     /// What all members have is committed, once the epoch's start is; rounds that all have answered
     /// are confirmed.
     pub(super) fn advance(&mut self) {

@@ -25,6 +25,8 @@ pub enum Message {
     Mismatch { history: History, end: Position, round: u64 },
     /// The epoch that was promised is higher.
     Refused { promised: Epoch },
+    /// What this node's tables hold is not what the leader has said of an entry.
+    Differs { entry: Position },
 }
 
 /// A change of the configuration that a leader asks the metadata for.
@@ -86,6 +88,8 @@ pub enum Effect {
     AskMetadata(Epoch),
     /// The node's stream is not what it says: its copy is to be made anew.
     Diverged(NodeId),
+    /// The node's tables are not what this leader's were at that entry: its copy is made anew.
+    Differs(NodeId, Position),
     /// The node's stream has nothing of this one's, or is empty: it gets a snapshot. Said again as
     /// long as it is so.
     NeedsSnapshot(NodeId),

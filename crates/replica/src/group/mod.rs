@@ -69,7 +69,8 @@ struct Sealing {
 impl Group {
     /// Begins with what the log and the node's file remember, in no role.
     pub fn new(id: GroupId, here: Member, timing: Timing, remembered: Remembered) -> Group {
-        let Remembered { promised, history, end, commit, intact } = remembered;
+        let Remembered { promised, mut history, end, commit, intact } = remembered;
+        history.forget_oldest(commit);
         assert!(commit <= end.position, "what is committed is in the log");
         // Who has an epoch's first entry has acknowledged in it, perhaps.
         let promised = promised.max(end.epoch);
@@ -298,8 +299,8 @@ impl Group {
         self.tell_written();
     }
 
-    /// The same for one of several entries that one fsync has made durable: what follows from all of
-    /// them is said once, by [`Group::tell_written`].
+    /// The same for one of several entries that one fsync has made durable: what follows from all
+    /// of them is said once, by [`Group::tell_written`].
     pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             self.stream.written(entry.position);
@@ -341,8 +342,17 @@ impl Group {
             Message::Mismatch { history, end, round } if epoch == self.epoch() => {
                 self.mismatched(from, &history, end, round, now);
             }
+            Message::Differs { entry } => self.differed(from, entry, now),
             // What was said in an earlier epoch.
             _ => {}
+        }
+    }
+
+    /// This node's tables are not what the leader has said of an entry: it leaves the members.
+    pub fn differs(&mut self, entry: Position) {
+        let leader = self.configuration.as_ref().map(|configuration| configuration.leader);
+        if let Some(leader) = leader.filter(|leader| *leader != self.here) {
+            self.send(leader.node, Message::Differs { entry });
         }
     }
 
@@ -350,6 +360,7 @@ impl Group {
         assert!(position <= self.stream.end().position, "only what is there is committed");
         if position > self.commit {
             self.commit = position;
+            self.stream.history.forget_oldest(position);
             self.effects.push(Effect::Commit(position));
             self.prove();
         }

@@ -334,6 +334,7 @@ impl World {
             Effect::NeedsSnapshot(node) => {
                 return Err(format!("{node} is to get a snapshot where all begin with the same"));
             }
+            Effect::Differs(other, _) => return Err(format!("node {id} finds that {other} differs")),
             Effect::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
         }
         Ok(())

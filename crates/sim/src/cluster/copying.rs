@@ -1,21 +1,27 @@
 //! Snapshots of a node: those that a leader takes, those on their way to another node, and the one
 //! that takes the place of what is here. The server's own parts, moved on step by step.
 
+use crate::cluster::invariants::snapshots::OnDisk;
 use crate::node::DIRECTORY;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, Node};
-use ferrite_group::{FIRST_GROUP, Replication};
-use ferrite_io::simulated::SimulatedDisk;
+use ferrite_group::{EntryBuffer, FIRST_GROUP, Replication};
+use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
+use ferrite_io::{Clock, Disk};
 use ferrite_partition::Event;
-use ferrite_partition::commit::Completion;
+use ferrite_partition::commit::{Completion, Parties};
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::copy_cut::{CopyCut, CutStep};
 use ferrite_partition::event::Taken;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
+use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Snapshots};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
-use ferrite_snapshot::{Files, SnapshotError};
+use ferrite_snapshot::{Files, SnapshotError, own_name};
+use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -53,6 +59,10 @@ pub struct Parts {
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Done {
     pub taken: u64,
+    /// By copies.
+    pub copied: u64,
+    /// Of copies: what was hashed where a leader marked the stream.
+    pub hashed: u64,
     pub installed: u64,
     /// Snapshots that came, and that others needed the node too much to take.
     pub needed: u64,
@@ -68,7 +78,11 @@ pub struct Copying {
     asked: Option<(u64, Receiver<Taken>)>,
     taken: Option<(u64, Taken)>,
     install: Option<Install>,
-    /// The leader takes one for itself.
+    /// One that a copy is about to take.
+    cut: Option<CopyCut>,
+    /// What a copy is to hash.
+    cuts: (Sender<ContentCut>, Receiver<ContentCut>),
+    /// It takes one for itself, as a leader or a copy.
     pub due: bool,
     pub done: Done,
     /// The disk or the log has failed in the middle of a step that cannot be tried again.
@@ -90,16 +104,35 @@ impl Copying {
             asked: None,
             taken: None,
             install: None,
+            cut: None,
+            cuts: unbounded(),
             due: false,
             done,
             ends: false,
         })
     }
 
+    /// Where what is to be hashed comes from.
+    pub fn hasher(&self) -> Sender<ContentCut> {
+        self.cuts.0.clone()
+    }
+
     /// Whether a step would do something.
     pub fn can_step(&self) -> bool {
         let comes = matches!(self.sink.progress(), SinkProgress::Working | SinkProgress::Installed(_));
-        !self.ends && (comes || self.install.is_some())
+        !self.ends && (comes || self.install.is_some() || !self.cuts.1.is_empty())
+    }
+
+    /// What this node's disk has of its own snapshots, and of its log behind them.
+    pub fn on_disk(&self, disk: &SimulatedDisk) -> Result<OnDisk<'_>, SnapshotError> {
+        let kept = self.parts.snapshots.kept();
+        let names = disk.list(Path::new(DIRECTORY))?;
+        let number = |name: &String| name.strip_prefix("redo-")?.strip_suffix(".log")?.parse().ok();
+        let mut segments: Vec<u64> = names.iter().filter_map(number).collect();
+        segments.sort_unstable();
+        let newest = kept.last().map(|kept| self.parts.snapshots.files().manifest(&own_name(kept.snapshot)));
+        let shows = newest.transpose()?.and_then(|manifest| Some(manifest.groups.first()?.position));
+        Ok(OnDisk { node: self.parts.here, kept, segments, shows, commit: self.parts.group.commit() })
     }
 
     /// A snapshot is noted, and does not count yet.
@@ -107,9 +140,18 @@ impl Copying {
         self.install.is_some()
     }
 
+    /// What it does, for a report.
+    pub fn work(&self) -> String {
+        let Copying { asked, taken, install, cut, sink, .. } = self;
+        let (asked, taken, install) = (asked.is_some(), taken.is_some(), install.is_some());
+        let cut = cut.as_ref().map(CopyCut::waits_for);
+        format!("asked {asked}, taken {taken}, installs {install}, cut {cut:?}, {:?}", sink.progress())
+    }
+
     /// For what is at rest.
     pub fn is_idle(&self) -> bool {
-        self.asked.is_none() && self.taken.is_none() && !self.can_step()
+        let cuts = self.cut.as_ref().is_some_and(|cut| !cut.waits_for_commit());
+        self.asked.is_none() && self.taken.is_none() && !cuts && !self.can_step()
     }
 
     /// The node leads no more.
@@ -142,6 +184,30 @@ impl Copying {
         Ok(())
     }
 
+    /// What a copy does: takes one of its own, unless another's is on its way. What it has taken as
+    /// a leader may be committed all the same.
+    pub fn follow(&mut self, node: &Node, clock: &SimulatedClock) {
+        self.save(clock.monotonic_nanos());
+        let comes = self.sink.progress() != SinkProgress::Idle && !self.parts.group.is_member();
+        let intake = node.intake(FIRST_GROUP).filter(|intake| !comes && !intake.has_ended());
+        let Some(intake) = intake else {
+            (self.cut, self.due) = (None, false);
+            return;
+        };
+        if std::mem::take(&mut self.due) && self.cut.is_none() {
+            self.cut = CopyCut::begin(self.parts.snapshots.next_number(), &self.parts.group, intake);
+        }
+        let Some(mut cut) = self.cut.take() else { return };
+        match cut.step(clock) {
+            CutStep::Waiting => self.cut = Some(cut),
+            CutStep::Ended => {}
+            // A disk that has failed leaves what was there.
+            CutStep::Done(taken) => {
+                self.done.copied += u64::from(self.parts.snapshots.save(*taken, 0, &|_| Ok(())).is_ok());
+            }
+        }
+    }
+
     /// What a leader does: takes snapshots, and sends them.
     pub fn lead(&mut self, node: &Node, now: u64, send: &mut impl FnMut(NodeId, Vec<u8>)) {
         self.wanted.take().into_iter().for_each(|node| self.sending.want(node));
@@ -149,6 +215,7 @@ impl Copying {
             // Whoever has come there by itself needs none.
             group.configuration.members().iter().for_each(|member| self.sending.forget(member.node));
         }
+        self.cut = None;
         self.save(now);
         if std::mem::take(&mut self.due) {
             self.take(0);
@@ -190,8 +257,14 @@ impl Copying {
         }
         let Some((snapshot, taken)) = self.taken.take_if(|(_, taken)| !taken.logged.is_empty()) else { return };
         match self.parts.snapshots.save(taken, 0, &|_| Ok(())) {
-            Ok(_) => {
+            Ok(saved) => {
                 self.done.taken += 1;
+                if let Some(hashes) = &saved.contents {
+                    let mut records = EntryBuffer::default();
+                    record::write_content_hashes(records.records(), hashes);
+                    let completion = Completion { parties: Parties::Several(Vec::new()), buffers: None };
+                    self.parts.group.append(records, completion);
+                }
                 if self.sending.taken(snapshot, now).is_err() {
                     self.sending.not_taken();
                 }
@@ -202,6 +275,10 @@ impl Copying {
 
     /// One piece of work for a snapshot that comes. `node`: whose copy it becomes.
     pub fn step(&mut self, node: &mut Node, send: &mut impl FnMut(NodeId, Vec<u8>)) {
+        if let Ok(cut) = self.cuts.1.try_recv() {
+            self.done.hashed += 1;
+            return cut.hash(|_| Ok::<(), Infallible>(())).unwrap_or_else(|never| match never {});
+        }
         if self.sink.progress() == SinkProgress::Working {
             let mut out = Vec::new();
             let _ = self.sink.step(&mut out);
@@ -232,6 +309,10 @@ impl Copying {
             }
             Err(InstallError::Needed) => {
                 self.done.needed += 1;
+                self.give_up();
+            }
+            Err(InstallError::Number(highest)) => {
+                self.sink.raise(highest);
                 self.give_up();
             }
             Err(InstallError::Files(error)) => {

@@ -20,10 +20,15 @@ pub struct Counts {
     pub disk_faults: u64,
     /// Processes that stood still, and those that were cut off meanwhile.
     pub pauses: u64,
-    /// Nodes that lost everything; snapshots that were taken, came into another node's place, and
-    /// were given up there.
+    /// Nodes that lost everything; snapshots that leaders have taken, those of copies, those that
+    /// came into another node's place, and those that were given up there.
     pub wiped: u64,
     pub snapshots: u64,
+    pub copied: u64,
+    /// Cuts of copies that were hashed, and how often copies had been compared with their leader at
+    /// the ends of chapters.
+    pub hashed: u64,
+    pub compared: u64,
     pub installed: u64,
     pub needed: u64,
     pub cut_off: u64,
@@ -61,6 +66,9 @@ impl Counts {
         self.pauses += other.pauses;
         self.wiped += other.wiped;
         self.snapshots += other.snapshots;
+        self.copied += other.copied;
+        self.hashed += other.hashed;
+        self.compared += other.compared;
         self.installed += other.installed;
         self.needed += other.needed;
         self.cut_off += other.cut_off;

@@ -7,6 +7,7 @@ pub mod copies;
 pub mod fresh;
 pub mod leaders;
 pub mod promises;
+pub mod snapshots;
 pub mod voters;
 
 use crate::invariants::Violation;

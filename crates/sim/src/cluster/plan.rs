@@ -36,7 +36,7 @@ pub struct Plan {
     pub sync_micros: u64,
     /// Between two calls of clients, at most.
     pub think_micros: u64,
-    /// Between two snapshots of a leader, at most; 0: it takes none by itself.
+    /// Between two snapshots of a node, at most; 0: it takes none by itself.
     pub snapshot_millis: u64,
     /// Nodes that have nothing get snapshots.
     pub snapshots: bool,
@@ -94,8 +94,7 @@ impl Plan {
                 schema: random.percent(70),
             },
         };
-        // Not in the ordinary tests: see docs/simulator.md.
-        let snapshots = std::env::var_os("CLUSTER_SNAPSHOTS").is_some();
+        let snapshots = random.percent(70);
         // Layouts that the server takes.
         let (nodes, witnesses, kfactor) = *random.pick(&[(2, 1, 1), (3, 0, 1), (3, 0, 2), (3, 0, 2), (3, 2, 2)]);
         Plan {

@@ -19,6 +19,7 @@ use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::{Completion, DatabaseLog};
+use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Borrower, Coordinator};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate};
@@ -84,6 +85,7 @@ struct Outside {
     wishes: Wishes,
     asks: Asks,
     wanted: Wanted,
+    cuts: Sender<ContentCut>,
     current: Arc<Mutex<Arc<Compiled>>>,
     ledger: Ledger,
 }
@@ -110,6 +112,11 @@ impl Around for Outside {
 
     fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
         self.wanted.push(node);
+    }
+
+    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+        let cuts = self.cuts.clone();
+        Box::new(move |cut| drop(cuts.send(cut)))
     }
 
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
@@ -332,6 +339,7 @@ impl Process {
             wishes: wishes.clone(),
             asks: seat.asks().clone(),
             wanted: copying.wanted.clone(),
+            cuts: copying.hasher(),
             current: Arc::clone(&current),
             ledger: ledger.clone(),
         };
@@ -391,6 +399,12 @@ impl Process {
             ready.push(Party::Read);
         }
         ready
+    }
+
+    /// What is to be done, for a report.
+    pub fn work(&self) -> String {
+        let (ready, waits) = (self.ready(), self.node.waits());
+        format!("ready {ready:?}, waits {waits}, {}", self.copying.work())
     }
 
     /// Nothing is to be done, now or when time has passed.
@@ -456,6 +470,8 @@ impl Process {
         if self.leads.is_some() {
             let now = self.doors.clock.monotonic_nanos();
             self.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
+        } else {
+            self.copying.follow(&self.node, &self.doors.clock);
         }
     }
 

@@ -16,6 +16,7 @@ use ferrite_io::{Clock, Disk};
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
+use ferrite_partition::contents::ContentCut;
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +49,10 @@ impl Around for Outside {
     }
 
     fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+        unreachable!("a witness has no group");
+    }
+
+    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
         unreachable!("a witness has no group");
     }
 

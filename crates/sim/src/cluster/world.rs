@@ -5,7 +5,7 @@ use crate::clients::Clients;
 use crate::cluster::callers::Callers;
 use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
-use crate::cluster::invariants::{chain, copies, fresh, leaders};
+use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started};
 use crate::cluster::metadata::founded;
@@ -23,6 +23,7 @@ use ferrite_cluster::Letter;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
 use ferrite_meta::{Phase, State as Metadata};
+use ferrite_partition::applier::Intake;
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -264,7 +265,7 @@ impl World {
                 return Some(format!("node {id} is not there"));
             }
             if !process.is_at_rest() || !machine.inbox.is_empty() {
-                return Some(format!("node {id} is at work"));
+                return Some(format!("node {id} is at work: {}", process.work()));
             }
             if !configuration.has_node(*id) {
                 continue;
@@ -306,8 +307,15 @@ impl World {
         let configuration = self.configuration();
         for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
             let process = machine.process.as_ref().expect("at rest all run");
+            self.counts.compared += process.node.intake(FIRST_GROUP).map_or(0, Intake::compared);
             let found = process.with_stores(contents).expect("at rest all stores are at home");
             all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
+        }
+        for machine in self.machines.values() {
+            let process = machine.process.as_ref().expect("at rest all run");
+            let on_disk = process.copying.on_disk(&machine.disk);
+            let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
+            snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
         }
         copies::check(&all).map_err(violated("copies at one position are equal"))?;
         let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
@@ -427,10 +435,11 @@ impl World {
             let every = self.plan.snapshot_millis;
             let machine = self.machines.get_mut(&id).expect("machines are known");
             if every > 0
+                && !self.network.calm
                 && self.now >= machine.next_snapshot
                 && let Some(process) = &mut machine.process
             {
-                process.copying.due = process.leads.is_some();
+                process.copying.due = true;
                 machine.next_snapshot = self.now + self.random.below(every) * MILLI;
             }
             if machine.process.is_none() && self.now >= machine.down_until {
@@ -560,6 +569,8 @@ impl World {
             && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
         let done = std::mem::take(&mut process.copying.done);
         self.counts.snapshots += done.taken;
+        self.counts.copied += done.copied;
+        self.counts.hashed += done.hashed;
         self.counts.installed += done.installed;
         self.counts.needed += done.needed;
         match lived {

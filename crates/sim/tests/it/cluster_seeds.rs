@@ -53,5 +53,7 @@ fn clusters_keep_what_they_have_acknowledged() {
         assert!(counts.crashes > 50 && counts.power_losses > 15 && counts.splits > 20, "{counts:?}");
         assert!(counts.terms > 25 && counts.promotions > 40 && counts.deposed > 3, "{counts:?}");
         assert!(counts.from_log > 8 && counts.disk_faults > 5, "{counts:?}");
+        assert!(counts.snapshots > 20 && counts.copied > 20 && counts.installed > 2, "{counts:?}");
+        assert!(counts.hashed > 20 && counts.compared > 20, "{counts:?}");
     }
 }

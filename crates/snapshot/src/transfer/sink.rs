@@ -115,6 +115,11 @@ impl Sink {
         job.expect("there is a snapshot that is installed").work = Work::TakenIn;
     }
 
+    /// The node has given its own snapshots numbers up to this one meanwhile.
+    pub fn raise(&mut self, number: u64) {
+        self.above = self.above.max(number);
+    }
+
     /// The node has made the snapshot its own: what is left of it here goes. Whoever still sends it
     /// hears that it is installed.
     pub fn taken_in(&mut self) -> DiskResult<()> {
