@@ -1,5 +1,6 @@
 //! What makes a node work, and what it wants done: closed lists.
 
+use crate::handing::NotHandedOver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, limits};
 use ferrite_group::{FromLog, GroupEvent, Identity, IdentityError, SharedEntry};
 use ferrite_meta::{Ask, State};
@@ -77,6 +78,12 @@ pub trait Around: Send {
     fn needs_snapshot(&mut self, group: GroupId, node: NodeId);
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
+    /// Calls that come wait from here on, and nothing is begun by itself; or all goes on.
+    fn hold(&mut self, group: GroupId, holds: bool);
+    /// All that was taken before it was to be held is answered. Asked until it is so.
+    fn is_drained(&mut self, group: GroupId) -> bool;
+    /// What became of [`crate::Node::hand_over`]: who leads now, or why this node leads on.
+    fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>);
     /// What this node has of the group cannot be used any more: it is made anew.
     fn make_anew(&mut self, group: GroupId, reason: &str);
     /// This process must do nothing more: another has the node's place.

@@ -11,6 +11,7 @@
 
 use crate::GroupHandle;
 use crate::cause::{Around, Cause};
+use crate::handing::HandingOver;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
 use ferrite_base::{NodeId, Position};
@@ -58,7 +59,7 @@ enum Role {
 
 pub(crate) struct Kept {
     pub group: GroupHandle,
-    here: NodeId,
+    pub here: NodeId,
     parties: Parties,
     role: Role,
     todo: VecDeque<Todo>,
@@ -69,6 +70,8 @@ pub(crate) struct Kept {
     causes: Sender<Cause>,
     /// Of the nodes that may become members, the one that a leader was last told of.
     pub offered: Option<NodeId>,
+    /// While it hands over.
+    pub handing: Option<HandingOver>,
 }
 
 impl Kept {
@@ -91,6 +94,7 @@ impl Kept {
             replaced: None,
             causes,
             offered: None,
+            handing: None,
         };
         kept.begin_to_copy(start, around);
         kept
@@ -204,9 +208,14 @@ impl Kept {
         self.forget();
     }
 
+    /// Its partitions take calls, and nothing has come that ends that.
+    pub fn leads(&self) -> bool {
+        matches!(self.role, Role::Leader) && self.todo.is_empty()
+    }
+
     /// Whether something waits for a party, which does not say when it is done.
     pub fn waits(&self) -> bool {
-        !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(..))
+        self.handing.is_some() || !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(..))
     }
 
     /// Does what can be done now; whether that was anything.

@@ -12,6 +12,8 @@
 
 mod cause;
 mod groups;
+mod hand_over;
+mod handing;
 mod host;
 mod kept;
 mod lease;
@@ -22,6 +24,7 @@ mod node;
 
 pub use cause::{Around, Cause, CommittedEntries};
 pub use groups::{Groups, Unusable};
+pub use handing::NotHandedOver;
 pub use host::{Host, Post};
 pub use kept::Parties;
 pub use lease::Lease;

@@ -204,7 +204,8 @@ impl Metadata {
 fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
     let named = match ask {
         Ask::Register { .. } => return Ok(()),
-        Ask::Goodbye(member) | Ask::Look { member, .. } | Ask::Propose { from: member, .. } => member.node,
+        Ask::Goodbye(member) | Ask::Look { member, .. } => member.node,
+        Ask::Propose { from: member, .. } | Ask::AcceptLoss { from: member, .. } => member.node,
         Ask::Sealed { sealed, .. } => sealed.member.node,
     };
     if named == from { Ok(()) } else { Err(Malformed("a question is in the name of another node")) }

@@ -2,12 +2,13 @@
 
 use crate::cause::{Around, Cause};
 use crate::groups::Groups;
+use crate::handing::NotHandedOver;
 use crate::kept::{Kept, Parties};
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, NodeId, Position};
-use ferrite_group::{GroupEvent, Identity};
+use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State};
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
@@ -49,6 +50,8 @@ pub struct Node {
     ended: bool,
     /// It does nothing more for its groups, and says so until it was heard.
     leaves: bool,
+    /// It will say so when others lead its groups.
+    hands_over: bool,
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
@@ -80,6 +83,7 @@ impl Node {
             registered: false,
             ended: false,
             leaves: false,
+            hands_over: false,
             asked: None,
             wants_news: false,
             stands_still: BTreeSet::new(),
@@ -105,6 +109,7 @@ impl Node {
         let mut moved = false;
         for kept in self.kept.values_mut() {
             moved |= kept.move_on(&mut *self.around);
+            moved |= kept.hand_on(leader(&self.known.1, kept.group.id()), &mut *self.around);
         }
         taken || moved
     }
@@ -128,6 +133,12 @@ impl Node {
         self.groups.iter().for_each(|group| group.tick());
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
+            kept.hand_on(leader(&self.known.1, kept.group.id()), &mut *self.around);
+            kept.look_at_hand_over(now, &mut *self.around);
+        }
+        if self.hands_over && !self.kept.values().any(Kept::is_handing_over) {
+            self.hands_over = false;
+            self.goodbye();
         }
         if self.leaves && !self.is_running() || !self.leaves && !self.stands_still.is_empty() {
             return;
@@ -155,6 +166,25 @@ impl Node {
         self.leaves = true;
         self.lease.end();
         self.asked = None;
+    }
+
+    /// Says the same when another node leads what this one leads, if one can; soon in any case.
+    pub fn leave(&mut self) {
+        self.hands_over = true;
+        self.kept.values_mut().for_each(|kept| kept.leave(&mut *self.around));
+    }
+
+    /// Another member is to lead the group, this one or any, and no call is to fail for that:
+    /// [`Around::handed_over`] says what came of it.
+    pub fn hand_over(&mut self, id: GroupId, to: Option<NodeId>) {
+        let kept = self.kept.get_mut(&id).filter(|_| !self.ended && !self.leaves && !self.hands_over);
+        let begun = match kept {
+            Some(kept) => kept.hand_over(to, &mut *self.around),
+            None => Err(NotHandedOver::Cannot(CannotHandOver::NotLeading)),
+        };
+        if let Err(reason) = begun {
+            self.around.handed_over(id, Err(reason));
+        }
     }
 
     /// As far as the metadata knows.
@@ -302,7 +332,9 @@ impl Node {
                 membership::forget(&kept.group, group, &state);
             }
             kept.group.configured(group.configuration.clone());
-            if group.phase == Phase::Sealing && group.configuration.has_node(self.identity.node) {
+            let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
+            let asked = accepted || group.configuration.has_node(self.identity.node);
+            if group.phase == Phase::Sealing && asked {
                 kept.group.seal(group.burnt);
             }
             if leads {
@@ -346,4 +378,10 @@ impl Node {
     pub fn node_id(&self) -> NodeId {
         self.identity.node
     }
+}
+
+/// Who leads, if that is known.
+fn leader(state: &State, id: GroupId) -> Option<NodeId> {
+    let group = state.groups().get(&id).filter(|group| group.phase == Phase::Active)?;
+    Some(group.configuration.leader.node)
 }

@@ -1,5 +1,7 @@
 //! `ferrite admin`: what an operator does now and then.
 
+mod cluster;
+
 use clap::{Args, Subcommand};
 use ferrite_client::{Client, ClientOptions, Credentials, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_io::{RealDisk, SystemClock};
@@ -24,9 +26,16 @@ pub enum Command {
     /// Show the progress of a starting server's recovery, or what a running server recovered at
     /// start.
     Recovery(AdminAddress),
-    /// Make a database with a damaged redo log usable again, without the part that cannot be read.
-    /// The server must not be running.
+    /// Accept a loss, so that a database can be used again. With --dir: of a damaged redo log, the
+    /// part that cannot be read is given up; the server must not be running. With --node: in a
+    /// cluster whose group waits for nodes that are lost for good, this node leads with what it
+    /// has.
     Recover(RecoverOptions),
+    /// Show the nodes of a cluster: who leads, who has a copy, who votes, and how many losses it
+    /// stands.
+    Status(AdminAddress),
+    /// Let another node of a cluster lead. No call fails for it.
+    Transfer(TransferOptions),
 }
 
 #[derive(Args)]
@@ -51,6 +60,21 @@ pub struct AdminAddress {
     user: String,
     #[arg(long, value_name = "PASSWORD", default_value = "")]
     password: String,
+}
+
+impl From<AdminAddress> for ServerAddress {
+    fn from(AdminAddress { server, user, password }: AdminAddress) -> ServerAddress {
+        ServerAddress { server, user, password }
+    }
+}
+
+#[derive(Args)]
+pub struct TransferOptions {
+    #[command(flatten)]
+    address: AdminAddress,
+    /// The node that is to lead, by its number [default: any that has everything].
+    #[arg(long, value_name = "NODE")]
+    to: Option<u32>,
 }
 
 #[derive(Args)]
@@ -86,10 +110,16 @@ pub struct RestoreOptions {
 }
 
 #[derive(Args)]
+#[group(id = "what", required = true, args = ["dir", "node"])]
 pub struct RecoverOptions {
     /// Directory of the database.
     #[arg(long, value_name = "DATA")]
-    dir: PathBuf,
+    dir: Option<PathBuf>,
+    /// The node that is to lead, by its number (see `ferrite admin status`).
+    #[arg(long, value_name = "NODE")]
+    node: Option<u32>,
+    #[command(flatten)]
+    address: AdminAddress,
     /// Cut the redo log where it cannot be read. Acknowledged transactions after that point are
     /// lost; a report of them is printed and written to a file in the directory. What is cut off is
     /// kept beside it, in accepted-loss-..., which may be deleted by hand.
@@ -102,10 +132,17 @@ pub fn run(command: Command) -> ExitCode {
         Command::Snapshot(address) => snapshot(&address),
         Command::Backup(options) => backup(&options),
         Command::Restore(options) => restore(&options),
-        Command::Recovery(AdminAddress { server, user, password }) => {
-            recovery(&ServerAddress { server, user, password })
+        Command::Recovery(address) => recovery(&address.into()),
+        Command::Recover(RecoverOptions { accept_loss, dir, node, address }) => {
+            assert!(accept_loss, "the argument is required");
+            match (dir, node) {
+                (Some(dir), None) => recover(&dir),
+                (_, Some(node)) => cluster::accept_loss(&address.into(), node),
+                (None, None) => unreachable!("one of them is required"),
+            }
         }
-        Command::Recover(options) => recover(&options),
+        Command::Status(address) => cluster::status(&address.into()),
+        Command::Transfer(TransferOptions { address, to }) => cluster::transfer(&address.into(), to),
     };
     match outcome {
         Ok(text) => {
@@ -221,10 +258,9 @@ fn recovery(address: &ServerAddress) -> Result<String, String> {
 
 const BASE_COLUMNS: [&str; 3] = ["TIMESTAMP", "HOST_ID", "HOSTNAME"];
 
-fn recover(options: &RecoverOptions) -> Result<String, String> {
-    assert!(options.accept_loss, "the argument is required");
+fn recover(dir: &Path) -> Result<String, String> {
     let report = |line: &str| eprintln!("ferrite: {line}");
-    let outcome = ferrite_node::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &options.dir, &report);
+    let outcome = ferrite_node::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
     match outcome.map_err(|error| error.to_string())? {
         None => Ok("nothing is lost: the database opens as it is".to_owned()),
         Some((note, text)) => Ok(format!("{text}Written to {}.", note.display())),

@@ -17,7 +17,11 @@ pub struct MemberOptions {
     /// lost.
     #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
     kfactor: u32,
-    /// Where the other nodes reach this one [default: at its place in --cluster].
+    /// Which of --cluster this node is, written as there. Needed where that does not follow from
+    /// its addresses, since they are translated on the way.
+    #[arg(long, value_name = "HOST[:PORT]", requires = "cluster")]
+    cluster_as: Option<String>,
+    /// Where this node listens for the others [default: at its place in --cluster].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
     cluster_listen: Option<SocketAddr>,
 }
@@ -28,6 +32,7 @@ impl MemberOptions {
         ClusterOptions {
             hosts: self.cluster,
             kfactor: self.kfactor,
+            place: self.cluster_as,
             listen: self.cluster_listen,
             ends: Arc::clone(ends),
             ..ClusterOptions::default()

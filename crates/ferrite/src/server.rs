@@ -475,6 +475,10 @@ pub fn run(options: Options) -> ExitCode {
     for line in privilege::notices(server.address(), server.admin_address(), options.trust_clients) {
         ferrite_io::errln!("ferrite: {line}");
     }
+    // @Shutdown ends the process the same way.
+    server.on_shutdown(|| {
+        let _ = signal_hook::low_level::raise(SIGTERM);
+    });
     let partitions = server.partition_count();
     let plural = if partitions == 1 { "" } else { "s" };
     let mode = match durability {
@@ -488,10 +492,6 @@ pub fn run(options: Options) -> ExitCode {
         "ferrite ready on {} ({partitions} partition{plural}, durability {mode}{node}{admin})",
         server.address()
     );
-    // @Shutdown ends the process the same way.
-    server.on_shutdown(|| {
-        let _ = signal_hook::low_level::raise(SIGTERM);
-    });
     READY.store(true, Ordering::Release);
     let _ = signalled.recv();
     let insist = server.insist();
@@ -528,7 +528,7 @@ fn too_few_addresses(bytes: usize) -> Option<String> {
 }
 
 /// Whether this process was started with the signal ignored.
-fn is_ignored(signal: i32) -> bool {
+pub fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

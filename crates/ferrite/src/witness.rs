@@ -6,7 +6,7 @@ use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_io::{RealDisk, stdio};
 use ferrite_node::{Witness, WitnessOptions};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +31,9 @@ pub fn run(options: Options) -> ExitCode {
         return fail(&format!("cannot start a thread: {error}"));
     }
     let ends = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
+    // As a server does: whoever has the end of a terminal session ignored (nohup) wants it to live.
+    let hangup = (!crate::server::is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGTERM, SIGINT].into_iter().chain(hangup) {
         if let Err(error) = flag::register(signal, Arc::clone(&ends)) {
             return fail(&format!("cannot watch for signals: {error}"));
         }

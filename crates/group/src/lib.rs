@@ -29,6 +29,8 @@ pub use replayed::{Found, GroupPlace, Replayed, Verdict};
 pub use replication::{Begin, Committing, Replication};
 pub use supplier::{Supplied, Supplier};
 
+pub use ferrite_replica::group::CannotHandOver;
+
 use ferrite_base::{GroupId, NodeId};
 
 /// The group that has all partitions, until there are several.

@@ -18,7 +18,8 @@ use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
-    Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing,
+    CannotHandOver, Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered,
+    Timing,
 };
 use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
@@ -497,8 +498,12 @@ impl<C: Party> Replication<C> {
         if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
             return;
         }
-        let now = self.now();
+        let (now, parts) = (self.now(), matches!(envelope.message, Message::Mismatch { .. }));
         state.machine.received(envelope, now);
+        if parts {
+            // What is lacking goes at once.
+            state.machine.tick(now);
+        }
         self.carry_out(&mut state, entries);
         self.tell(state);
     }
@@ -512,7 +517,33 @@ impl<C: Party> Replication<C> {
     }
 
     pub fn configured(self: &Arc<Self>, configuration: GroupConfiguration) {
-        self.told(|machine, now| machine.configured(configuration, now));
+        self.told(|machine, now| {
+            let led = machine.is_leading();
+            machine.configured(configuration, now);
+            // A new leader asks its members at once where they stand. One that leads on waits for a
+            // tick: what comes to a member before the news would be lost.
+            if !led && machine.is_leading() {
+                machine.tick(now);
+            }
+        });
+    }
+
+    /// Another member is to lead, this one or any: as soon as everything here is committed and it
+    /// has all of that, until [`Replication::keep_lead`].
+    pub fn hand_over(self: &Arc<Self>, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+        let mut outcome = Ok(());
+        self.told(|machine, now| outcome = machine.hand_over(to, now));
+        outcome
+    }
+
+    /// Whether [`Replication::hand_over`] is possible.
+    pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+        self.lock().machine.may_hand_over(to)
+    }
+
+    /// This node is to lead on.
+    pub fn keep_lead(self: &Arc<Self>) {
+        self.told(|machine, now| machine.keep_lead(now));
     }
 
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
@@ -572,8 +603,8 @@ impl<C: Party> Replication<C> {
         if !state.leads_since(since) {
             return None;
         }
-        if has_lease {
-            return state.machine.is_open().then_some(0);
+        if has_lease && state.machine.may_use_lease() {
+            return Some(0);
         }
         let now = self.now();
         let round = state.machine.read();

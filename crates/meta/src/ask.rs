@@ -1,9 +1,9 @@
 //! What nodes ask of the metadata's voters, and what these tell them, as values and as bytes.
 
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
-use crate::parts::{Node, put_node, take_node};
+use crate::parts::{Node, put_member, put_node, take_member, take_node};
 use crate::{MEMBERS_MAX, State};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_replica::group::{History, Mark, Member, Proposal, Sealed};
 use std::sync::Arc;
 
@@ -23,6 +23,8 @@ pub enum Ask {
     Look { member: Member, index: u64 },
     /// A leader wants another configuration, which goes on behind `parent`.
     Propose { group: GroupId, from: Member, proposal: Proposal, parent: Mark },
+    /// An operator says that this process suffices to lead a group that nobody leads.
+    AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
     /// The answer to a seal.
     Sealed { group: GroupId, sealed: Sealed },
 }
@@ -72,9 +74,17 @@ impl Question {
                 put_u32(out, group.0);
                 put_member(out, *from);
                 put_u64(out, proposal.expected.0);
+                put_member(out, proposal.leader);
                 put_list(out, &proposal.members, |out, member| put_member(out, *member));
                 put_list(out, &proposal.added, |out, node| put_u32(out, node.0));
                 put_mark(out, *parent);
+            }
+            Ask::AcceptLoss { group, from, expected, member } => {
+                out.push(6);
+                put_u32(out, group.0);
+                put_member(out, *from);
+                put_u64(out, expected.0);
+                put_member(out, *member);
             }
             Ask::Sealed { group, sealed } => {
                 out.push(5);
@@ -107,11 +117,11 @@ impl Question {
             3 => Ask::Look { member: take_member(&mut rest)?, index: rest.u64()? },
             4 => {
                 let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
-                let expected = Epoch(rest.u64()?);
+                let (expected, leader) = (Epoch(rest.u64()?), take_member(&mut rest)?);
                 let members = rest.list(MEMBERS_MAX, take_member)?;
                 let added = rest.list(MEMBERS_MAX, |rest| rest.u32().map(NodeId))?;
                 let parent = take_mark(&mut rest)?;
-                Ask::Propose { group, from, proposal: Proposal { expected, members, added }, parent }
+                Ask::Propose { group, from, proposal: Proposal { expected, leader, members, added }, parent }
             }
             5 => {
                 let (group, member) = (GroupId(rest.u32()?), take_member(&mut rest)?);
@@ -124,6 +134,10 @@ impl Question {
                 let starts = rest.list(EPOCHS_MAX, |rest| Ok((Epoch(rest.u64()?), Position(rest.u64()?))))?;
                 let history = History::new(starts).ok_or(Malformed("a history is out of order"))?;
                 Ask::Sealed { group, sealed: Sealed { member, epoch, end, history, intact } }
+            }
+            6 => {
+                let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
+                Ask::AcceptLoss { group, from, expected: Epoch(rest.u64()?), member: take_member(&mut rest)? }
             }
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
@@ -156,15 +170,6 @@ impl Told {
     }
 }
 
-fn put_member(out: &mut Vec<u8>, member: Member) {
-    put_u32(out, member.node.0);
-    put_u64(out, member.incarnation.0);
-}
-
-fn take_member(rest: &mut Reader<'_>) -> Result<Member, Malformed> {
-    Ok(Member { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) })
-}
-
 pub(crate) fn put_mark(out: &mut Vec<u8>, mark: Mark) {
     put_u64(out, mark.epoch.0);
     put_u64(out, mark.position.0);
@@ -179,6 +184,7 @@ pub(crate) fn take_mark(rest: &mut Reader<'_>) -> Result<Mark, Malformed> {
 mod tests {
     use super::*;
     use crate::{Kind, Presence};
+    use ferrite_base::Incarnation;
 
     fn questions() -> Vec<Question> {
         let member = Member { node: NodeId(2), incarnation: Incarnation(7) };
@@ -191,7 +197,7 @@ mod tests {
             release: "0.1.0".to_string(),
             addresses: vec!["a:1".to_string(), "b:2".to_string()],
         };
-        let proposal = Proposal { expected: Epoch(3), members: vec![member], added: vec![NodeId(2)] };
+        let proposal = Proposal { expected: Epoch(3), leader: member, members: vec![member], added: vec![NodeId(2)] };
         let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(3), Position(9))]).unwrap();
         let sealed = Sealed { member, epoch: Epoch(4), end: mark, history, intact: true };
         [
@@ -200,6 +206,7 @@ mod tests {
             Ask::Look { member, index: 12 },
             Ask::Propose { group: GroupId(0), from: member, proposal, parent: mark },
             Ask::Sealed { group: GroupId(0), sealed },
+            Ask::AcceptLoss { group: GroupId(0), from: member, expected: Epoch(3), member },
         ]
         .into_iter()
         .zip(1..)
@@ -227,7 +234,7 @@ mod tests {
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
             let (_, _) = (Question::decode(bytes), Told::decode(bytes));
-            let mut whole = questions().remove(*which as usize % 5).encode();
+            let mut whole = questions().remove(*which as usize % 6).encode();
             whole.truncate(*cut as usize % (whole.len() + 1));
             whole.extend_from_slice(bytes);
             let _ = Question::decode(&whole);

@@ -5,12 +5,12 @@
 
 use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
 use crate::parts::{
-    Group, Node, Settings, put_configuration, put_group, put_node, put_settings, take_configuration, take_group,
-    take_node, take_settings, take_voters,
+    Group, Node, Settings, put_configuration, put_group, put_member, put_node, put_settings, take_configuration,
+    take_group, take_member, take_node, take_settings, take_voters,
 };
 use crate::{GROUPS_MAX, NODES_MAX};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_replica::group::{GroupConfiguration, Mark};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::fmt;
 
 /// Of commands and of snapshots of the state.
@@ -35,6 +35,9 @@ pub enum Command {
     Activate { group: GroupId, configuration: GroupConfiguration, parent: Mark },
     /// The leader's own change of `expected`.
     Configure { group: GroupId, expected: Epoch, configuration: GroupConfiguration, parent: Mark },
+    /// An operator's: this process suffices to lead the group, whose seal is that of `sealed` and
+    /// whose last configuration is `expected`, though it may lack what others have acknowledged.
+    AcceptLoss { group: GroupId, expected: Epoch, sealed: Epoch, member: Member },
     /// `revision`: the settings' last.
     Settings { revision: u64, kfactor: u32 },
     /// `expected`: who votes now. One node more or less.
@@ -84,6 +87,7 @@ impl Command {
             Command::Seal { .. } => "seal",
             Command::Activate { .. } => "activate",
             Command::Configure { .. } => "configure",
+            Command::AcceptLoss { .. } => "accept loss",
             Command::Settings { .. } => "settings",
             Command::Voters { .. } => "voters",
         }
@@ -121,6 +125,12 @@ impl Command {
                 put_u32(out, group.0);
                 put_u64(out, expected.0);
                 put_configuration(out, configuration, *parent);
+            }
+            Command::AcceptLoss { group, expected, sealed, member } => {
+                put_u32(out, group.0);
+                put_u64(out, expected.0);
+                put_u64(out, sealed.0);
+                put_member(out, *member);
             }
             Command::Settings { revision, kfactor } => {
                 put_u64(out, *revision);
@@ -170,6 +180,12 @@ impl Command {
                 let (configuration, parent) = take_configuration(&mut rest)?;
                 Command::Configure { group, expected, configuration, parent }
             }
+            "accept loss" => Command::AcceptLoss {
+                group: GroupId(rest.u32()?),
+                expected: Epoch(rest.u64()?),
+                sealed: Epoch(rest.u64()?),
+                member: take_member(&mut rest)?,
+            },
             "settings" => Command::Settings { revision: rest.u64()?, kfactor: rest.u32()? },
             "voters" => Command::Voters { expected: take_voters(&mut rest)?, voters: take_voters(&mut rest)? },
             _ => return Err(unknown()),

@@ -14,7 +14,7 @@ use crate::lease::LEASE_ENDED_NANOS;
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -87,6 +87,13 @@ struct Seal {
     sufficed: Option<u64>,
 }
 
+impl Seal {
+    /// Of processes that run yet.
+    fn current(&self, state: &State) -> Vec<Sealed> {
+        self.answers.values().filter(|answer| is_current(state, answer.member)).cloned().collect()
+    }
+}
+
 impl Keeper {
     pub fn new(here: NodeId, voter: Voter) -> Keeper {
         let (index, state) = voter.state();
@@ -155,12 +162,23 @@ impl Keeper {
                     self.voter.propose(&command);
                 }
             }
+            Ask::AcceptLoss { group, expected, member, .. } => {
+                if let Some(known) = state.groups().get(&group)
+                    && known.phase == Phase::Sealing
+                    && known.configuration.epoch == expected
+                    && !duties.suffices(state, group, known)
+                {
+                    let command = Command::AcceptLoss { group, expected, sealed: known.burnt, member };
+                    self.voter.propose(&command);
+                }
+                self.asked.push((from, 0));
+            }
             Ask::Sealed { group, sealed } => {
                 let asked = state.groups().get(&group);
                 if let Some(seal) = duties.seals.get_mut(&group)
                     && seal.epoch == sealed.epoch
                     && sealed.member.node == from
-                    && asked.is_some_and(|group| group.configuration.has_node(from))
+                    && asked.is_some_and(|group| is_candidate(group, from))
                 {
                     seal.answers.insert(sealed.member.node, sealed);
                 }
@@ -266,19 +284,36 @@ fn is_current(state: &State, member: Member) -> bool {
     node.is_some_and(|node| node.incarnation == member.incarnation && node.presence == Presence::Running)
 }
 
+/// Whether a seal of the group asks the node.
+fn is_candidate(group: &Group, node: NodeId) -> bool {
+    group.configuration.has_node(node) || group.accepted.is_some_and(|accepted| accepted.node == node)
+}
+
+/// The configuration that follows from the answers to a seal. Where nobody has everything, the node
+/// leads of which an operator has accepted that: with what it has, which is something, and alone.
+fn next(group: &Group, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
+    decide(&group.configuration, epoch, answers).or_else(|| {
+        let accepted = group.accepted?;
+        let has_some = |answer: &&Sealed| answer.member == accepted && answer.end.position > Position(0);
+        let answer = answers.iter().find(has_some).filter(|answer| answer.epoch == epoch)?;
+        Some(GroupConfiguration::alone(epoch, answer.member))
+    })
+}
+
 /// A leader's own change of its configuration.
 fn configure(state: &State, id: GroupId, from: Member, proposal: Proposal, parent: Mark) -> Option<Command> {
     let group = state.groups().get(&id)?;
-    let Proposal { expected, members, added } = proposal;
+    let Proposal { expected, leader, members, added } = proposal;
     let names: BTreeSet<NodeId> = members.iter().map(|member| member.node).collect();
     let sound = names.len() == members.len()
         && members.contains(&from)
-        && !added.contains(&from.node)
+        && members.contains(&leader)
+        && !added.contains(&leader.node)
         && added.iter().all(|node| names.contains(node));
     if !sound || group.configuration.leader != from || group.configuration.epoch != expected {
         return None;
     }
-    let configuration = GroupConfiguration::new(Epoch(group.burnt.0 + 1), from, members, added);
+    let configuration = GroupConfiguration::new(Epoch(group.burnt.0 + 1), leader, members, added);
     Some(Command::Configure { group: id, expected, configuration, parent })
 }
 
@@ -332,6 +367,12 @@ impl Duties {
         if known.commands.is_empty() {
             self.proposed.remove(&subject);
         }
+    }
+
+    /// Whether somebody has answered who can lead without a loss.
+    fn suffices(&self, state: &State, id: GroupId, group: &Group) -> bool {
+        let Some(seal) = self.seals.get(&id) else { return false };
+        decide(&group.configuration, seal.epoch, &seal.current(state)).is_some()
     }
 
     /// A refused command has changed nothing, so nothing that was known ends with it.
@@ -392,9 +433,8 @@ impl Duties {
         };
         let restarted = !last.members().iter().any(lives);
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
-        let answers: Vec<Sealed> =
-            seal.answers.values().filter(|answer| is_current(state, answer.member)).cloned().collect();
-        let configuration = decide(last, seal.epoch, &answers)?;
+        let answers = seal.current(state);
+        let configuration = next(group, seal.epoch, &answers)?;
         let since = *seal.sufficed.get_or_insert(now);
         let grace = if restarted { GRACE_AFTER_POWER_NANOS } else { GRACE_NANOS };
         if answers.len() < last.members().len() && now.saturating_sub(since) < grace {
@@ -497,5 +537,66 @@ mod tests {
         assert!(!activated_after(false, GRACE_NANOS));
         assert!(!activated_after(false, GRACE_AFTER_POWER_NANOS - 1));
         assert!(activated_after(false, GRACE_AFTER_POWER_NANOS));
+    }
+
+    /// All members are gone but for what they have lost; node 3 was none of the last two.
+    fn sealed_without_anybody(duties: &mut Duties) -> State {
+        let mut state = state();
+        let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
+        let members = configuration.members()[..2].to_vec();
+        let expected = configuration.epoch;
+        let configuration = GroupConfiguration::new(Epoch(expected.0 + 1), configuration.leader, members, Vec::new());
+        state.apply(&Command::Configure { group: GROUP, expected, configuration, parent }).unwrap();
+        let (expected, epoch) = (Epoch(expected.0 + 1), Epoch(expected.0 + 2));
+        let seal = Command::Seal { group: GROUP, expected, epoch };
+        state.apply(&seal).unwrap();
+        duties.applied(&seal, true);
+        state
+    }
+
+    #[test]
+    fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
+        let mut duties = Duties::since(0);
+        let mut state = sealed_without_anybody(&mut duties);
+        let group = &state.groups()[&GROUP];
+        let (expected, sealed) = (group.configuration.epoch, group.burnt);
+        let member = |node| Member { node: NodeId(node), incarnation: Incarnation(1) };
+        let accept = |member| Command::AcceptLoss { group: GROUP, expected, sealed, member };
+        for wrong in [
+            accept(Member { incarnation: Incarnation(9), ..member(3) }),
+            accept(member(9)),
+            Command::AcceptLoss { group: GROUP, expected, sealed: expected, member: member(3) },
+            Command::AcceptLoss { group: GROUP, expected: Epoch(1), sealed, member: member(3) },
+        ] {
+            state.apply(&wrong).unwrap_err();
+        }
+        let end = Mark { epoch: Epoch(1), position: Position(7), chain: 0 };
+        let says = |duties: &mut Duties, node, end, intact| {
+            let answer = Sealed { member: member(node), epoch: sealed, end, history: History::default(), intact };
+            duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(node), answer);
+        };
+        let now = 100 * LEASE_ENDED_NANOS;
+        let decided = |duties: &mut Duties, state: &State| {
+            duties.look(state, GROUP, &state.groups()[&GROUP], now);
+            duties.look(state, GROUP, &state.groups()[&GROUP], now + GRACE_AFTER_POWER_NANOS)
+        };
+        says(&mut duties, 3, end, true);
+        assert_eq!(decided(&mut duties, &state), None, "it was no member");
+        state.apply(&accept(member(3))).unwrap();
+        assert_eq!(state.candidates(GROUP).len(), 3);
+        says(&mut duties, 3, Mark::ORIGIN, true);
+        assert_eq!(decided(&mut duties, &state), None, "it has nothing");
+        says(&mut duties, 3, end, false);
+        let Some(Command::Activate { configuration, .. }) = decided(&mut duties, &state) else { panic!("it leads") };
+        assert_eq!((configuration.leader, configuration.members().len()), (member(3), 1));
+        duties.proposed.clear();
+        says(&mut duties, 2, Mark { epoch: expected, ..end }, true);
+        assert!(duties.suffices(&state, GROUP, &state.groups()[&GROUP]));
+        let Some(command @ Command::Activate { .. }) = decided(&mut duties, &state) else { panic!("somebody leads") };
+        let Command::Activate { configuration, .. } = &command else { unreachable!() };
+        assert_eq!((configuration.leader, configuration.members()), (member(2), &[member(2)][..]));
+        state.apply(&command).unwrap();
+        assert_eq!(state.groups()[&GROUP].accepted, None);
+        state.apply(&accept(member(3))).unwrap_err();
     }
 }

@@ -3,7 +3,7 @@
 use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
 use crate::{ADDRESSES_MAX, VOTERS_MAX};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_replica::group::{GroupConfiguration, Mark};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -61,6 +61,10 @@ pub struct Group {
     /// The highest epoch that was ever named for this group. The next one is free.
     pub burnt: Epoch,
     pub phase: Phase,
+    /// While it is sealed: an operator has said that this process suffices.
+    pub accepted: Option<Member>,
+    /// The last epoch that began so, and whose leader had what was kept.
+    pub loss: Option<(Epoch, NodeId)>,
 }
 
 pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
@@ -132,6 +136,22 @@ pub(crate) fn put_group(out: &mut Vec<u8>, id: GroupId, group: &Group) {
         Phase::Sealing => 1,
     });
     put_configuration(out, &group.configuration, group.parent);
+    out.push(u8::from(group.accepted.is_some()));
+    if let Some(member) = group.accepted {
+        put_member(out, member);
+    }
+    let (epoch, node) = group.loss.unwrap_or_default();
+    put_u64(out, epoch.0);
+    put_u32(out, node.0);
+}
+
+pub(crate) fn put_member(out: &mut Vec<u8>, member: Member) {
+    put_u32(out, member.node.0);
+    put_u64(out, member.incarnation.0);
+}
+
+pub(crate) fn take_member(rest: &mut Reader<'_>) -> Result<Member, Malformed> {
+    Ok(Member { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) })
 }
 
 pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malformed> {
@@ -145,7 +165,14 @@ pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malf
     if (burnt < configuration.epoch) || (phase == Phase::Sealing && burnt == configuration.epoch) {
         return Err(Malformed("a group's epoch was not used yet"));
     }
-    Ok((id, Group { configuration, parent, burnt, phase }))
+    let accepted = match rest.u8()? {
+        0 => None,
+        1 if phase == Phase::Sealing => Some(take_member(rest)?),
+        _ => return Err(Malformed("it is not said whether loss is accepted")),
+    };
+    let loss = (Epoch(rest.u64()?), NodeId(rest.u32()?));
+    let loss = (loss.0 != Epoch(0)).then_some(loss);
+    Ok((id, Group { configuration, parent, burnt, phase, accepted, loss }))
 }
 
 pub(crate) fn take_voters(rest: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {

@@ -130,7 +130,10 @@ impl State {
     /// Whom a seal of the group asks: the members of its last configuration, with the incarnation
     /// that they have now.
     pub fn candidates(&self, group: GroupId) -> Vec<Member> {
-        let members = self.groups.get(&group).map_or(&[][..], |group| group.configuration.members());
+        let Some(group) = self.groups.get(&group) else { return Vec::new() };
+        let members = group.configuration.members();
+        let accepted = group.accepted.filter(|member| !group.configuration.has_node(member.node));
+        let members: Vec<Member> = members.iter().copied().chain(accepted).collect();
         let asked = members.iter().filter_map(|member| {
             let node = self.nodes.get(&member.node)?;
             (node.presence != Presence::Retired).then_some(Member { node: member.node, incarnation: node.incarnation })
@@ -155,6 +158,9 @@ impl State {
             Command::Activate { group, configuration, parent } => self.activate(*group, configuration, *parent),
             Command::Configure { group, expected, configuration, parent } => {
                 self.configure(*group, *expected, configuration, *parent)
+            }
+            Command::AcceptLoss { group, expected, sealed, member } => {
+                self.accept_loss(*group, *expected, *sealed, *member)
             }
             Command::Settings { revision, kfactor } => self.set(*revision, *kfactor),
             Command::Voters { expected, voters } => self.change_voters(expected, voters),
@@ -294,7 +300,7 @@ impl State {
             return Err(Refusal::Invalid("a seal adds nobody"));
         }
         for member in next.members() {
-            if !group.configuration.has_node(member.node) {
+            if !group.configuration.has_node(member.node) && group.accepted != Some(*member) {
                 return Err(Refusal::Member { node: member.node, why: "it was not in the last configuration" });
             }
             self.check_current(*member)?;
@@ -323,6 +329,13 @@ impl State {
             return Err(Refusal::Sealing(id));
         }
         check_next(id, group, next.epoch)?;
+        if next.leader != last.leader {
+            // The leader hands over: to a member that runs, and nothing else is changed.
+            if next.members() != last.members() || !next.added().is_empty() {
+                return Err(Refusal::Invalid("a leader hands over to a member, and leaves the members as they are"));
+            }
+            self.check_current(next.leader)?;
+        }
         for member in next.members() {
             let added = next.added().contains(&member.node);
             if added {
@@ -335,8 +348,26 @@ impl State {
         Ok(Change::Done)
     }
 
+    fn accept_loss(&mut self, id: GroupId, expected: Epoch, sealed: Epoch, member: Member) -> Result<Change, Refusal> {
+        self.check_current(member)?;
+        let group = self.group_at(id, expected)?;
+        if group.phase != Phase::Sealing || group.burnt != sealed {
+            return Err(Refusal::NotSealing(id));
+        }
+        if group.accepted.replace(member) == Some(member) {
+            return Ok(Change::Repeated);
+        }
+        Ok(Change::Done)
+    }
+
     fn replace(&mut self, id: GroupId, next: &GroupConfiguration, parent: Mark) {
-        let group = Group { configuration: next.clone(), parent, burnt: next.epoch, phase: Phase::Active };
+        let (configuration, burnt) = (next.clone(), next.epoch);
+        let known = self.groups.get(&id);
+        // Who was in the last configuration may lead for what it has kept: that is no less of a
+        // loss.
+        let by_loss = known.is_some_and(|known| known.accepted == Some(next.leader));
+        let loss = if by_loss { Some((next.epoch, next.leader.node)) } else { known.and_then(|known| known.loss) };
+        let group = Group { configuration, parent, burnt, phase: Phase::Active, accepted: None, loss };
         self.groups.insert(id, group);
     }
 

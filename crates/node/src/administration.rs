@@ -8,10 +8,44 @@ use ferrite_partition::snapshots::Saved;
 use ferrite_system::Identity;
 use ferrite_system::result::{SystemResult, SystemTable, cells};
 use ferrite_value::{SqlType, Value};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Stops the server; set by whoever runs it.
-pub type Shutdown = OnceLock<Box<dyn Fn() + Send + Sync>>;
+type Stop = Arc<dyn Fn() + Send + Sync>;
+
+/// Stops the server, as whoever runs it has said; one that is asked before that is known stops as
+/// soon as it is.
+#[derive(Default)]
+pub struct Shutdown(Mutex<(bool, Option<Stop>)>);
+
+impl Shutdown {
+    fn lock(&self) -> MutexGuard<'_, (bool, Option<Stop>)> {
+        self.0.lock().expect("no panic with who stops")
+    }
+
+    pub fn set(&self, stop: impl Fn() + Send + Sync + 'static) {
+        let mut known = self.lock();
+        let stop = Arc::clone(known.1.get_or_insert(Arc::new(stop)));
+        let asked = known.0;
+        drop(known);
+        if asked {
+            stop();
+        }
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.lock().1.is_some()
+    }
+
+    pub fn ask(&self) {
+        let mut known = self.lock();
+        known.0 = true;
+        let stop = known.1.clone();
+        drop(known);
+        if let Some(stop) = stop {
+            stop();
+        }
+    }
+}
 
 /// What these procedures use of their node.
 pub struct Administration {
@@ -110,12 +144,12 @@ pub fn one_or_no_number(name: &str, parameters: &[Value<'_>]) -> UserResult<()> 
 
 /// The answer comes before the end: all that was taken is answered first.
 fn shut_down(node: &Administration) -> SystemResult {
-    let Some(stop) = node.shutdown.get() else {
+    if !node.shutdown.is_known() {
         return Err(UserError::new(ErrorKind::Permission, "42501", "this server cannot be stopped by a call")
             .with_hint("stop its process"));
-    };
+    }
     node.mode.stop();
-    stop();
+    node.shutdown.ask();
     status(0)
 }
 
@@ -140,4 +174,24 @@ fn note(parameters: &[Value<'_>]) -> SystemResult {
     // Control characters would let a client write lines that look like the server's.
     ferrite_io::errln!("ferrite: note: {}", text.escape_debug());
     status(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[test]
+    fn whoever_asks_before_it_is_known_how_to_stop_is_heard() {
+        let (shutdown, stopped) = (Shutdown::default(), Arc::new(AtomicUsize::new(0)));
+        shutdown.ask();
+        assert!(!shutdown.is_known());
+        let told = Arc::clone(&stopped);
+        shutdown.set(move || {
+            told.fetch_add(1, Relaxed);
+        });
+        assert_eq!(stopped.load(Relaxed), 1);
+        shutdown.ask();
+        assert_eq!(stopped.load(Relaxed), 2);
+    }
 }

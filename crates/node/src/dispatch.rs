@@ -80,6 +80,8 @@ pub struct Dispatcher {
     /// Calls on their way there, by place in the bytes.
     passed_on: Vec<forward::Call>,
     passed_bytes: Vec<u8>,
+    /// Calls of the frames at hand that go there.
+    passed: usize,
     /// Buffers that have come back with answers.
     spare_batches: Vec<Batch>,
     spare_answers: Vec<Vec<u8>>,
@@ -116,6 +118,7 @@ impl Dispatcher {
             away: false,
             passed_on: Vec::new(),
             passed_bytes: Vec::new(),
+            passed: 0,
             spare_batches: Vec::new(),
             spare_answers: Vec::new(),
             spread: 0,
@@ -145,6 +148,7 @@ impl Dispatcher {
         let mut consumed = 0;
         connection.has_frames = false;
         self.away = self.node.forward.as_ref().is_some_and(Forward::is_away);
+        self.passed = 0;
         let before = connection.work();
         let room = if is_admin(connection.id) { Room::ENDLESS } else { self.node.work.room() };
         while !connection.closing {
@@ -184,6 +188,11 @@ impl Dispatcher {
             connection.frame_came();
         }
         self.node.work.take(connection.work() - before);
+        if self.away
+            && let Some(forward) = &self.node.forward
+        {
+            forward.passed(self.passed);
+        }
         if connection.closing { bytes.len() } else { consumed }
     }
 
@@ -282,7 +291,7 @@ impl Dispatcher {
         }
         let Some(id) = connection.find_procedure(&self.compiled, invocation.procedure) else {
             let error = failure::unknown_procedure(invocation.procedure);
-            return response::write_error(connection.out(), invocation.handle, &error);
+            return self.refuse_by_schema(connection, &invocation, body, &error);
         };
         let program = self.compiled.program(id);
         if let Err(error) = self.mode.admit(program.read_only, is_admin(connection.id)) {
@@ -331,8 +340,25 @@ impl Dispatcher {
                 self.multi.push(call);
             }
             Ok(Route::Compound) => self.compound(connection, id, &invocation, body),
-            Err(error) => response::write_error(connection.out(), invocation.handle, &error),
+            Err(error) => self.refuse_by_schema(connection, &invocation, body, &error),
         }
+    }
+
+    /// A call that does not fit the schema is told so; in a cluster when it is known that this node
+    /// still led.
+    #[cold]
+    fn refuse_by_schema(
+        &mut self,
+        connection: &mut Connection,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        error: &UserError,
+    ) {
+        if self.node.forward.is_none() {
+            return response::write_error(connection.out(), invocation.handle, error);
+        }
+        connection.taken(body.len());
+        self.node.submit.refuse(&self.reply(connection, invocation.handle), error);
     }
 
     /// A call that comes while another node leads: there, unless it is about this one.
@@ -354,6 +380,7 @@ impl Dispatcher {
             let _ = connection.find_procedure(&self.compiled, name);
         }
         connection.taken(body.len());
+        self.passed += 1;
         let start = self.passed_bytes.len() as u32;
         self.passed_bytes.extend_from_slice(body);
         self.passed_on.push(forward::Call {
@@ -395,7 +422,7 @@ impl Dispatcher {
         // What was sent before it goes before it.
         self.send_batches();
         if let Err(error) = self.node.submit.procedure(invocation, &self.compiled, body, &reply) {
-            reply.refuse(&error);
+            self.node.submit.refuse(&reply, &error);
         }
     }
 

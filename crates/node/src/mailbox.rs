@@ -28,6 +28,8 @@ pub enum Mail {
     CatalogChanged,
     /// Another node leads, or there are others: tell them, too.
     TopologyChanged,
+    /// Somebody wants to know when calls that were read before this are on their way.
+    Passed(Sender<()>),
     /// Somebody wants to know what was counted here.
     Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.

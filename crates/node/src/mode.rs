@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64};
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
 pub struct Mode {
-    /// One of the states below, and perhaps [`DISK_LOW`] and [`FOLLOWS`].
+    /// One of the states below, and perhaps [`DISK_LOW`], [`FOLLOWS`] and [`HANDS_OVER`].
     state: AtomicU8,
     /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
     free: AtomicU64,
@@ -25,6 +25,8 @@ const STATES: u8 = 3;
 const DISK_LOW: u8 = 4;
 /// Another node leads the partitions: nothing is executed here, in whatever state.
 const FOLLOWS: u8 = 8;
+/// This node leads, and hands over: it begins nothing by itself, in whatever state.
+const HANDS_OVER: u8 = 16;
 
 impl Mode {
     fn set(&self, state: u8) {
@@ -47,9 +49,18 @@ impl Mode {
         self.set(STOPPING);
     }
 
-    /// All is as usual, and this node leads.
+    /// All is as usual, and this node leads and is to go on.
     pub fn is_running(&self) -> bool {
-        self.state.load(Relaxed) & (STATES | FOLLOWS) == RUNNING
+        self.state.load(Relaxed) & (STATES | FOLLOWS | HANDS_OVER) == RUNNING
+    }
+
+    /// Whether this node is about to hand over. What comes from clients is executed as ever: it was
+    /// taken before.
+    pub fn hand_over(&self, does: bool) {
+        match does {
+            true => self.state.fetch_or(HANDS_OVER, Relaxed),
+            false => self.state.fetch_and(!HANDS_OVER, Relaxed),
+        };
     }
 
     /// Neither paused nor stopping, whoever leads.
@@ -158,6 +169,10 @@ mod tests {
         assert!(!mode.leads() && !mode.is_running());
         mode.lead();
         assert!(mode.is_running() && mode.admit(false, false).is_ok());
+        mode.hand_over(true);
+        assert!(!mode.is_running() && mode.leads() && mode.admit(false, false).is_ok());
+        mode.hand_over(false);
+        assert!(mode.is_running());
         mode.follow(String::new());
         mode.stop();
         let error = mode.admit(true, true).expect_err("refused").to_string();

@@ -66,7 +66,9 @@ pub struct ClusterOptions {
     pub hosts: Vec<String>,
     /// Copies of everything beside the first.
     pub kfactor: u32,
-    /// Where the other nodes reach this one. None: at its place in the list.
+    /// Which of the nodes this one is, as the list has it. None: that follows from its addresses.
+    pub place: Option<String>,
+    /// Where this node listens for the others. None: at its place in the list.
     pub listen: Option<SocketAddr>,
     /// Bytes a second at which a snapshot is sent to another node.
     pub transfer_rate: u64,
@@ -83,6 +85,7 @@ impl Default for ClusterOptions {
         ClusterOptions {
             hosts: Vec::new(),
             kfactor: 0,
+            place: None,
             listen: None,
             transfer_rate,
             reads_by_barrier: false,

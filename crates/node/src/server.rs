@@ -2,6 +2,7 @@
 
 use crate::administration::Shutdown;
 use crate::cluster::Running;
+use crate::forward::Forward;
 use crate::plan_cache::PlanCache;
 use crate::stop::{self, Ending, Insist, Insistence, Stopped};
 use ferrite_base::NodeId;
@@ -12,6 +13,7 @@ use ferrite_system::Identity;
 use ferrite_system::plans::PlanCacheStatistics;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Dropping it without [`Server::stop`] leaves its threads running.
 pub struct Server {
@@ -22,7 +24,7 @@ pub struct Server {
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) log: DatabaseLog,
     /// None: a server without others.
-    pub(crate) cluster: Option<Running>,
+    pub(crate) cluster: Option<(Running, Forward)>,
     pub(crate) ending: Ending,
     pub(crate) insistence: Insistence,
 }
@@ -46,10 +48,10 @@ impl Server {
         self.plan_cache.statistics()
     }
 
-    /// Says what `@Shutdown` does: ask whoever runs this server to stop it. Without, `@Shutdown` is
-    /// refused.
+    /// Says what `@Shutdown` does, and a node of a cluster that must end: ask whoever runs this
+    /// server to stop it, at once if that came before this. Without, `@Shutdown` is refused.
     pub fn on_shutdown(&self, stop: impl Fn() + Send + Sync + 'static) {
-        let _ = self.shutdown.set(Box::new(stop));
+        self.shutdown.set(stop);
     }
 
     pub fn recovery(&self) -> &Summary {
@@ -58,12 +60,12 @@ impl Server {
 
     /// Which node of its cluster this is.
     pub fn node(&self) -> Option<NodeId> {
-        self.cluster.as_ref().map(|cluster| cluster.standing().here())
+        self.cluster.as_ref().map(|(cluster, _)| cluster.standing().here())
     }
 
     /// Why this node of a cluster must end, if that is so.
     pub fn must_end(&self) -> Option<String> {
-        self.cluster.as_ref().and_then(Running::ended)
+        self.cluster.as_ref().and_then(|(cluster, _)| cluster.ended())
     }
 
     /// Whoever has this may say, now or later, that [`Server::stop`] shall not wait for calls.
@@ -73,9 +75,16 @@ impl Server {
 
     /// Answers what was taken, makes everything durable, ends. What takes longer than the settings
     /// allow is interrupted, and what waits is not executed.
-    pub fn stop(self) -> Result<Stopped, LogFailed> {
+    ///
+    /// Where this node leads others, one of them leads before.
+    pub fn stop(mut self) -> Result<Stopped, LogFailed> {
+        let began = Instant::now();
+        if let Some((cluster, forward)) = &self.cluster {
+            stop::hand_over(cluster, forward, self.ending.time_max, &self.insistence);
+            self.ending.time_max = self.ending.time_max.saturating_sub(began.elapsed());
+        }
         let stopped = stop::stop(self.log, self.ending, self.insistence)?;
-        if let Some(cluster) = &self.cluster {
+        if let Some((cluster, _)) = &self.cluster {
             cluster.closed();
         }
         Ok(stopped)

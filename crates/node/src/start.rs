@@ -30,7 +30,7 @@ use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, Sequence, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, Yielding, lower_priority};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
@@ -41,6 +41,7 @@ use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Event, MailboxHandle};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -58,7 +59,7 @@ impl Server {
         let mut doors = open_doors(&options)?;
         let memory = PagePreallocator::start(options.memory_ahead_bytes / memory::EXTENT_BYTES)?;
         let disk = Arc::new(space::metered(Arc::clone(&options.disk), options.settings.disk_reserve_bytes));
-        let (mut recovered, member) = recover(&options, &mut doors, &disk, &clock)?;
+        let (mut recovered, mut member) = recover(&options, &mut doors, &disk, &clock)?;
         let first_schema = match &member {
             None => {
                 begin_if_new(&mut recovered, &options, &*clock)?;
@@ -87,15 +88,19 @@ impl Server {
         let threads = &mut starting.0;
         watch_space(threads, &options, &parts, &disk, &failure)?;
         let submit = parts.submit(options.query_time_max);
-        if let Some(member) = &member {
+        if let Some(member) = &mut member {
             // They end last: what waits for other nodes' answers gets them.
-            let peers = member.joined.links.peers().clone();
+            let peers = member.joined.leaving.hand_over();
             threads.ended_by(move || peers.stop());
             start_forward(threads, &parts, member, inboxes.forward, &submit)?;
         }
         let (is_copy, copy) = (member.is_some(), member.as_ref().map(cluster::CopySide::new));
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
+        if is_copy && let Some(gate) = gates.last() {
+            // The coordinator's.
+            let _ = submit.gate.set(Arc::clone(gate));
+        }
         let running = match member {
             Some(member) => {
                 let copy = copy.clone().expect("a member may be a copy");
@@ -124,7 +129,8 @@ impl Server {
         let backups = Arc::new(Backups::new(handles, Arc::clone(&parts.identity), Arc::clone(&disk) as Arc<dyn Disk>));
         let collector = parts.collector(&backups, &disk);
         collector.begin();
-        start_system(threads, &parts, inboxes.system, &submit, &backups, collector)?;
+        let of_cluster = running.as_ref().map(cluster::Running::handle);
+        start_system(threads, &parts, inboxes.system, &submit, &backups, collector, of_cluster)?;
         start_compounds(threads, &parts, inboxes.compounds, &submit)?;
         start_tasks(threads, &parts, inboxes.tasks, &clock)?;
         if let Some(forward) = parts.forward.clone() {
@@ -132,12 +138,16 @@ impl Server {
             threads.ended_by(move || forward.close());
         }
         if let Some(running) = &running {
+            running.is_registered(&options.cluster.ends)?;
+        }
+        // Also where nobody leads yet: calls wait then, and operators see what is wrong.
+        open_network(threads, &parts, inboxes.network, doors, &submit)?;
+        if let Some(running) = &running {
             running.takes_part(&options.cluster.ends)?;
             if let Some(first) = first_schema {
-                first.begin(running.standing(), &parts.compiled, &parts.routes, &options.cluster.ends)?;
+                give_first_schema(threads, first, running, &parts, &options.cluster.ends)?;
             }
         }
-        open_network(threads, &parts, inboxes.network, doors, &submit)?;
         backup::drop_leftovers(&backups);
         Ok(Server {
             identity: parts.identity,
@@ -146,7 +156,7 @@ impl Server {
             recovery: parts.recovery,
             shutdown: parts.shutdown,
             log: recovered.log,
-            cluster: running,
+            cluster: running.zip(parts.forward),
             ending: Ending {
                 threads: starting.succeeded(),
                 memory,
@@ -297,7 +307,8 @@ fn start_cluster(
     let (here, forward) = (member.joined.node, parts.forward.clone().expect("a member passes calls on"));
     let (topology, network) = (Arc::clone(&parts.topology), Arc::clone(&parts.network));
     let told = Box::new(move |seen: &cluster::Seen| {
-        forward.lead(forward::leadership(seen, here));
+        let (leadership, epoch) = forward::leadership(seen, here);
+        forward.lead(leadership, epoch);
         if cluster::hosts(seen).is_some_and(|hosts| topology.learn(hosts)) {
             network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
         }
@@ -310,6 +321,10 @@ fn start_cluster(
     };
     let data = cluster::DataUses {
         publisher: parts.publisher(),
+        drain: cluster::Drain::new(
+            Arc::clone(&parts.network),
+            parts.forward.clone().expect("a member passes calls on"),
+        ),
         partitions: parts.routes.partition_inboxes().to_vec(),
         coordinator: parts.routes.coordinator_inbox().clone(),
         gates,
@@ -326,6 +341,24 @@ fn start_cluster(
         history: recovered.history.clone(),
     };
     cluster::start(threads, member, uses, data)
+}
+
+/// The first leader gives a new database its schema.
+fn give_first_schema(
+    threads: &mut Threads,
+    first: FirstSchema,
+    running: &cluster::Running,
+    parts: &Parts,
+    ends: &AtomicBool,
+) -> Result<(), ServerError> {
+    let (standing, compiled) = (Arc::clone(running.standing()), Arc::clone(&parts.compiled));
+    let place = cluster::Place { standing, compiled, routes: Arc::clone(&parts.routes) };
+    if first.begin(&place, ends)? {
+        let (told, stop) = bounded(0);
+        threads.ended_by(move || drop::<Sender<()>>(told));
+        threads.spawn("first-schema", move || first.go_on(&place, &stop))?;
+    }
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
@@ -391,6 +424,7 @@ fn start_system(
     submit: &Arc<Submit>,
     backups: &Arc<Backups>,
     collector: Collector,
+    cluster: Option<cluster::Handle>,
 ) -> Result<(), ServerError> {
     let system = System {
         inbox,
@@ -404,6 +438,7 @@ fn start_system(
         administration: Administration { mode: Arc::clone(&parts.mode), shutdown: Arc::clone(&parts.shutdown) },
         identity: Arc::clone(&parts.identity),
         settings: parts.settings,
+        cluster,
     };
     let sender = parts.system.clone();
     threads.ended_by(move || drop(sender.send(SystemJob::Stop)));

@@ -6,13 +6,17 @@
 //! answer leaves only when the log has what it says. Does not know signals.
 
 use crate::cancelling::Cancelling;
+use crate::cluster::{HandOver, Order, Running};
+use crate::forward::Forward;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::threads::{PagePreallocator, Threads, spawn};
-use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
+use ferrite_base::NodeId;
+use ferrite_cluster::NotHandedOver;
 use ferrite_log::LogFailed;
 use ferrite_partition::commit::DatabaseLog;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a node came to its end. The log was closed in good order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,6 +64,46 @@ impl Default for Insistence {
 impl Insistence {
     pub fn handle(&self) -> Insist {
         Insist(self.0.clone())
+    }
+}
+
+/// No call has come for so long: whoever was connected here calls elsewhere by now.
+const QUIET: Duration = Duration::from_millis(100);
+/// For so long a node that has handed over passes on what comes still.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Another node is to lead before this one ends, if one can: calls that come wait for it and are
+/// passed on, so that none fails. Clients that follow the leader are gone when this ends.
+pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
+    let (began, Insistence(again, insisted)) = (Instant::now(), insistence);
+    if cluster.standing().seen().leads.is_none() {
+        return;
+    }
+    let (tell, heard) = bounded(1);
+    let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
+        // Nobody waits for it any longer, perhaps.
+        let _ = tell.send(outcome.is_ok());
+    });
+    let _ = cluster.orders().send(Order::HandOver(HandOver { to: None, by_call: false, told }));
+    let mut waits = true;
+    let mut done = false;
+    select! {
+        recv(heard) -> outcome => done = outcome == Ok(true),
+        recv(insisted) -> _ => waits = false,
+        default(time_max) => {}
+    }
+    let (mut passed, mut since) = (forward.passed_in_all(), Instant::now());
+    let most = (began.elapsed() + LINGER).min(time_max);
+    while done && waits && since.elapsed() < QUIET && began.elapsed() < most {
+        waits = insisted.recv_timeout(QUIET / 10) == Err(RecvTimeoutError::Timeout);
+        let now = forward.passed_in_all();
+        if now != passed {
+            (passed, since) = (now, Instant::now());
+        }
+    }
+    if !waits {
+        // Whoever waits next hears it, too.
+        let _ = again.send(());
     }
 }
 

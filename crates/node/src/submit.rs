@@ -9,14 +9,16 @@ use crate::route::{self, Route};
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{Compiled, Event, ProgramCall, Reply, StoreSet};
+use ferrite_partition::gate::Gate;
+use ferrite_partition::{AnswerBatch, Compiled, Event, MailboxHandle, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;
 use ferrite_wire::Extensions;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;
-use std::sync::Arc;
+use ferrite_wire::response;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The way that such calls take.
@@ -28,9 +30,32 @@ pub struct Submit {
     pub compounds: Arc<Compounds>,
     /// How long one call may execute.
     pub query_time_max: Duration,
+    /// The coordinator's, of a node of a cluster: what is said of the schema waits there until it
+    /// is known that this node led when it was said.
+    pub gate: OnceLock<Arc<Gate>>,
 }
 
 impl Submit {
+    /// Answers with what the schema in force says.
+    pub fn tell(&self, mailbox: &MailboxHandle, answers: AnswerBatch) {
+        match self.gate.get() {
+            Some(gate) => gate.hold(Arc::clone(mailbox), answers),
+            None => mailbox.deliver(answers),
+        }
+    }
+
+    /// The same of a call that the schema does not admit. One that was not executed for another
+    /// reason is told so at once.
+    pub fn refuse(&self, reply: &Reply, error: &UserError) {
+        if error.kind() == ErrorKind::Unavailable {
+            return reply.refuse(error);
+        }
+        let mut answers = AnswerBatch::default();
+        response::write_error(&mut answers.bytes, reply.handle, error);
+        answers.finish_answer(reply.connection);
+        self.tell(&reply.mailbox, answers);
+    }
+
     /// A call as a client would send it. After an error it was not handed over.
     pub fn frame(&self, frame: &[u8], reply: &Reply) -> UserResult<()> {
         let malformed = || UserError::parameters("the call is malformed");

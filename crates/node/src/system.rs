@@ -10,11 +10,12 @@ use crate::message::{SnapshotJob, SystemJob, Told};
 use crate::plan_cache::PlanCache;
 use crate::route::{self, Route};
 use crate::submit::Submit;
-use crate::{adhoc, administration, backup, compiling, privilege};
+use crate::{adhoc, administration, backup, cluster, compiling, forward, privilege};
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_backup::request::is_own_snapshot;
-use ferrite_base::{ErrorKind, Settings, SqlLimits, UserError, UserResult, fault};
+use ferrite_base::{ErrorKind, NodeId, Settings, SqlLimits, UserError, UserResult, fault};
+use ferrite_cluster::NotHandedOver;
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
@@ -56,6 +57,8 @@ pub struct System {
     pub administration: Administration,
     pub identity: Arc<Identity>,
     pub settings: Settings,
+    /// None: a server without others.
+    pub cluster: Option<cluster::Handle>,
 }
 
 impl System {
@@ -80,14 +83,21 @@ impl System {
             });
             match outcome {
                 Ok(Handled::PassedOn) => {}
-                Ok(Handled::Tables(tables)) => {
-                    answer(&reply, |out| write_tables(self.response(out, &reply), &tables, ""))
-                }
-                Ok(Handled::Told(tables, words)) => {
-                    answer(&reply, |out| write_tables(self.response(out, &reply), &tables, &words));
-                }
-                Err(error) => answer(&reply, |out| response::write_error(out, reply.handle, &error)),
+                Ok(Handled::Tables(tables)) => self.tell(&body, &reply, &tables, ""),
+                Ok(Handled::Told(tables, words)) => self.tell(&body, &reply, &tables, &words),
+                Err(error) if is_of_schema(&body) => self.submit.refuse(&reply, &error),
+                Err(error) => reply.refuse(&error),
             }
+        }
+    }
+
+    fn tell(&self, body: &[u8], reply: &Reply, tables: &[SystemTable], words: &str) {
+        let mut answers = AnswerBatch::default();
+        write_tables(self.response(&mut answers.bytes, reply), tables, words);
+        answers.finish_answer(reply.connection);
+        match is_of_schema(body) {
+            true => self.submit.tell(&reply.mailbox, answers),
+            false => reply.mailbox.deliver(answers),
         }
     }
 
@@ -150,6 +160,12 @@ impl System {
                 self.submit.mode.pause();
                 return self.quiesce(reply);
             }
+            "@AcceptLoss" => return self.accept_loss(parameters, reply),
+            "@ClusterStatus" => {
+                administration::none(name, parameters)?;
+                Ok(self.of_cluster(name)?.status())
+            }
+            "@TransferLead" => return self.transfer_lead(parameters, reply),
             "@GetPartitionKeys" => topology::partition_keys(&self.submit.routes.ring, one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
             "@Explain" => {
@@ -378,6 +394,66 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
+    fn of_cluster(&self, name: &str) -> UserResult<&cluster::Handle> {
+        let alone = || UserError::parameters(format!("{name}: this server is not one of a cluster"));
+        self.cluster.as_ref().ok_or_else(alone)
+    }
+
+    /// `@AcceptLoss(node)`: the node leads with what it has, since whoever has more is lost for
+    /// good. The answer comes when it does.
+    fn accept_loss(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let [Value::Integer(node)] = parameters else {
+            return Err(UserError::parameters("@AcceptLoss takes the number of a node"));
+        };
+        let (node, back) = (NodeId(u32::try_from(*node).unwrap_or(0)), reply.clone());
+        let told = Box::new(move |outcome: Result<String, String>| {
+            answer(&back, |out| match outcome {
+                Ok(text) => {
+                    let mut writer = ResponseWriter::begin(out, back.handle);
+                    writer.status_text(&text);
+                    writer.status_table(0);
+                    writer.finish();
+                }
+                Err(text) => {
+                    response::write_error(out, back.handle, &UserError::new(ErrorKind::Unavailable, "57P03", text));
+                }
+            });
+        });
+        let order = cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told });
+        let gone = |_| UserError::new(ErrorKind::Unavailable, "57P03", "this node ends");
+        self.of_cluster("@AcceptLoss")?.orders.send(order).map_err(gone)?;
+        Ok(Handled::PassedOn)
+    }
+
+    /// `@TransferLead(node)`: another node leads from then on, this one or any. The answer comes
+    /// when it does.
+    fn transfer_lead(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let to = match parameters {
+            [] | [Value::Null] => None,
+            [Value::Integer(node)] => Some(NodeId(u32::try_from(*node).unwrap_or(0))),
+            _ => return Err(UserError::parameters("@TransferLead takes the number of a node, or nothing")),
+        };
+        let orders = &self.of_cluster("@TransferLead")?.orders;
+        let back = reply.clone();
+        let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
+            answer(&back, |out| match outcome {
+                Ok(node) => {
+                    let mut writer = ResponseWriter::begin(out, back.handle);
+                    writer.status_text(&format!("node {node} leads"));
+                    writer.status_table(0);
+                    writer.finish();
+                }
+                Err(reason) => {
+                    let error = UserError::new(ErrorKind::Unavailable, "57P03", reason.to_string());
+                    response::write_error(out, back.handle, &error);
+                }
+            });
+        });
+        let order = cluster::Order::HandOver(cluster::HandOver { to, by_call: true, told });
+        orders.send(order).map_err(|_| UserError::new(ErrorKind::Unavailable, "57P03", "this node ends"))?;
+        Ok(Handled::PassedOn)
+    }
+
     /// Backups in directories that callers name.
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         backup::call(&self.backups, name, parameters, reply)?;
@@ -455,6 +531,11 @@ fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &
         }
     }
     writer.finish();
+}
+
+/// Whether what a call is told follows from the schema, so that the node that leads has to say it.
+fn is_of_schema(body: &[u8]) -> bool {
+    Invocation::parse(body).is_ok_and(|invocation| forward::is_for_leader(invocation.procedure))
 }
 
 fn answer(reply: &Reply, write: impl FnOnce(&mut Vec<u8>)) {

@@ -30,6 +30,7 @@ pub fn handles(partitions: u32) -> Handles {
         system: unbounded().0,
         compounds: Arc::new(Compounds::new(&settings, Arc::new(ferrite_io::SystemClock)).0),
         query_time_max,
+        gate: Default::default(),
     };
     let long_reads = LongReads::new(2, Home::Coordinator(unbounded().0)).0;
     Handles {

@@ -15,6 +15,7 @@ mod machine;
 mod metadata;
 mod network;
 mod noting;
+mod peace;
 mod plan;
 mod process;
 mod trouble;

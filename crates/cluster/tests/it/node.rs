@@ -3,8 +3,8 @@
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, Parties, Post, Start};
-use ferrite_group::{FIRST_GROUP, FromLog, GroupEvent, Identity, IdentityError, Urgency};
+use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start};
+use ferrite_group::{CannotHandOver, FIRST_GROUP, FromLog, GroupEvent, Identity, IdentityError, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
@@ -32,6 +32,8 @@ enum Wish {
     Ask(Ask),
     Leads(Option<Epoch>),
     Notice(String),
+    Holds(bool),
+    HandedOver(Result<NodeId, NotHandedOver>),
     End(String),
 }
 
@@ -89,6 +91,18 @@ impl Around for Outside {
         self.push(Wish::Leads(epoch));
     }
 
+    fn hold(&mut self, _: GroupId, holds: bool) {
+        self.push(Wish::Holds(holds));
+    }
+
+    fn is_drained(&mut self, _: GroupId) -> bool {
+        panic!("nobody can take over");
+    }
+
+    fn handed_over(&mut self, _: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        self.push(Wish::HandedOver(outcome));
+    }
+
     fn make_anew(&mut self, _: GroupId, reason: &str) {
         panic!("{reason}");
     }
@@ -132,7 +146,14 @@ fn member(incarnation: u64) -> Member {
 /// A cluster of node 1 alone, as of its first start.
 fn founded(registration: Registration) -> State {
     let configuration = GroupConfiguration::alone(Epoch(1), member(registration.incarnation.0));
-    let group = Group { configuration, parent: Mark::ORIGIN, burnt: Epoch(1), phase: Phase::Active };
+    let group = Group {
+        configuration,
+        parent: Mark::ORIGIN,
+        burnt: Epoch(1),
+        phase: Phase::Active,
+        accepted: None,
+        loss: None,
+    };
     let mut state = State::default();
     let command = Command::Found {
         settings: Settings { cluster: [1; 16], revision: 1, kfactor: 0, partitions: 1 },
@@ -337,4 +358,28 @@ fn a_leader_whose_log_stands_still_lets_its_lease_end_and_asks_again_when_it_mov
     world.told(2, &state);
     world.outside.take();
     assert_eq!(looks(&mut world, 31), 1, "it leads no more");
+}
+
+#[test]
+fn a_node_that_nobody_can_follow_says_so_and_holds_nothing() {
+    let mut world = World::new(1);
+    let refused = |world: &mut World, to, reason| {
+        world.node.hand_over(FIRST_GROUP, to);
+        let wishes = world.outside.take();
+        assert!(
+            matches!(&wishes[..], [Wish::HandedOver(Err(NotHandedOver::Cannot(why)))] if *why == reason),
+            "{wishes:?}"
+        );
+    };
+    refused(&mut world, None, CannotHandOver::NotLeading);
+    world.told(1, &founded(registration(1)));
+    world.outside.take();
+    refused(&mut world, None, CannotHandOver::Alone);
+    refused(&mut world, Some(NodeId(1)), CannotHandOver::Leads(NodeId(1)));
+    refused(&mut world, Some(NodeId(9)), CannotHandOver::NotMember(NodeId(9)));
+    // It leaves as well, and at once.
+    world.node.leave();
+    world.node.tick(1);
+    let wishes = world.outside.take();
+    assert!(matches!(&wishes[..], [Wish::Ask(Ask::Goodbye(_))]), "{wishes:?}");
 }

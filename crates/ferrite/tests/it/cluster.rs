@@ -1,6 +1,8 @@
 //! Real processes that are a cluster: how they become one, what happens when the leader is killed
 //! or stops, and what is refused.
 
+mod handing_over;
+
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue};
 use std::collections::BTreeSet;

@@ -75,7 +75,7 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     let epoch = Epoch(parent.epoch.0 + 1);
     let first = Member { node: NodeId(leader.place), incarnation: leader.incarnation };
     let configuration = GroupConfiguration::alone(epoch, first);
-    let group = Group { configuration, parent, burnt: epoch, phase: Phase::Active };
+    let group = Group { configuration, parent, burnt: epoch, phase: Phase::Active, accepted: None, loss: None };
     // Witnesses have nothing else to do.
     let mut order: Vec<&Declaration> = declarations.iter().collect();
     order.sort_by_key(|declaration| (declaration.kind == Kind::Data, declaration.place));

@@ -26,6 +26,8 @@ struct Counts {
     restarts: u64,
     pauses: u64,
     changed: u64,
+    handed_over: u64,
+    losses: u64,
     goodbyes: u64,
 }
 
@@ -37,6 +39,8 @@ struct Process {
     asked_at: Option<u64>,
     registered: bool,
     leaves: bool,
+    /// It has proposed another as the leader in this epoch.
+    gives_up: Epoch,
 }
 
 struct Node {
@@ -86,6 +90,8 @@ struct World {
     counts: Counts,
     /// By epoch, what was told of it.
     configurations: BTreeMap<Epoch, GroupConfiguration>,
+    /// Epochs that began with a loss that was accepted, and who led them.
+    losses: BTreeMap<Epoch, NodeId>,
 }
 
 fn founded(nodes: u32) -> State {
@@ -133,6 +139,7 @@ impl World {
             delay,
             counts: Counts::default(),
             configurations: BTreeMap::new(),
+            losses: BTreeMap::new(),
         }
     }
 
@@ -161,8 +168,9 @@ impl World {
         let link = Link::new(voters, self.random.number());
         let known = &mut self.nodes[node];
         known.incarnation += 1;
-        let incarnation = Incarnation(known.incarnation);
-        known.process = Some(Process { incarnation, link, keeper, asked_at: None, registered: false, leaves: false });
+        let (incarnation, gives_up) = (Incarnation(known.incarnation), Epoch(0));
+        known.process =
+            Some(Process { incarnation, link, keeper, asked_at: None, registered: false, leaves: false, gives_up });
     }
 
     fn end(&mut self, node: usize, restart: Restart) {
@@ -252,10 +260,12 @@ impl World {
         let group = &state.groups()[&GROUP];
         let before = self.configurations.insert(group.configuration.epoch, group.configuration.clone());
         assert!(before.is_none_or(|before| before == group.configuration), "one configuration for an epoch");
+        self.losses.extend(group.loss);
         let known = &mut self.nodes[node];
         let process = known.process.as_mut().unwrap();
         process.registered |= state.nodes()[&here.node].incarnation == here.incarnation;
-        if !process.registered || !group.configuration.has_node(here.node) {
+        let accepted = group.accepted.is_some_and(|accepted| accepted.node == here.node);
+        if !process.registered || !accepted && !group.configuration.has_node(here.node) {
             return;
         }
         if group.phase == Phase::Sealing {
@@ -291,7 +301,8 @@ impl World {
             && group.configuration.leader == World::member(node, process)
             && known.promised <= epoch
             && !process.leaves;
-        leads.then(|| (epoch, self.clock(node) < process.link.lease_until()))
+        let may_use = process.gives_up != epoch;
+        leads.then(|| (epoch, may_use && self.clock(node) < process.link.lease_until()))
     }
 
     fn tick(&mut self, node: usize) {
@@ -334,7 +345,14 @@ impl World {
         // The answer to a seal may have been lost.
         let (_, state) = self.nodes[node].process.as_ref().unwrap().link.state();
         let state = Arc::clone(state);
-        if state.groups().get(&GROUP).is_some_and(|group| group.phase == Phase::Sealing) {
+        if let Some(group) = state.groups().get(&GROUP).filter(|group| group.phase == Phase::Sealing) {
+            // An operator has lost patience.
+            if self.faults && self.random.percent(20) {
+                let expected = group.configuration.epoch;
+                let other = World::id(self.random.below(self.nodes.len() as u64) as usize);
+                let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
+                self.ask(node, Ask::AcceptLoss { group: GROUP, from: here, expected, member });
+            }
             self.told(node, &state);
         }
         self.take_own(node);
@@ -349,6 +367,14 @@ impl World {
         if other.node == here.node {
             return;
         }
+        if configuration.has(other) && self.random.percent(50) {
+            let members = configuration.members().to_vec();
+            let proposal = Proposal { expected: epoch, leader: other, members, added: Vec::new() };
+            self.counts.handed_over += 1;
+            // Reads go by rounds from here on: its lease counts for nothing while it leads.
+            self.nodes[node].process.as_mut().unwrap().gives_up = epoch;
+            return self.ask(node, Ask::Propose { group: GROUP, from: here, proposal, parent: self.nodes[node].end });
+        }
         let mut members: Vec<Member> =
             configuration.members().iter().copied().filter(|member| member.node != other.node).collect();
         let mut added = Vec::new();
@@ -356,7 +382,7 @@ impl World {
             members.push(other);
             added.push(other.node);
         }
-        let proposal = Proposal { expected: epoch, members, added };
+        let proposal = Proposal { expected: epoch, leader: here, members, added };
         self.counts.changed += 1;
         self.ask(node, Ask::Propose { group: GROUP, from: here, proposal, parent: self.nodes[node].end });
     }
@@ -466,6 +492,7 @@ impl World {
             let leads = (0..self.nodes.len()).filter_map(|node| self.leads(node)).filter(|(_, lease)| *lease).count();
             if leads == 1 && self.nodes.iter().all(registered) {
                 self.counts.epochs = self.configurations.len() as u64;
+                self.counts.losses = self.losses.len() as u64;
                 return self.counts;
             }
         }
@@ -494,6 +521,8 @@ fn no_lease_holds_while_another_leads() {
                 total.pauses += counts.pauses;
                 total.changed += counts.changed;
                 total.goodbyes += counts.goodbyes;
+                total.handed_over += counts.handed_over;
+                total.losses += counts.losses;
             }
             Err(_) => panic!("seed {seed} has failed: KEEPER_SEED={seed} runs it alone"),
         }
@@ -502,5 +531,6 @@ fn no_lease_holds_while_another_leads() {
     if seeds().end > 40 {
         assert!(total.leases > 50_000 && total.epochs > 250 && total.restarts > 300, "{total:?}");
         assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
+        assert!(total.handed_over > 8 && total.losses > 3, "{total:?}");
     }
 }

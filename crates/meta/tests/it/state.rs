@@ -37,6 +37,8 @@ fn found() -> Command {
         parent: Mark::ORIGIN,
         burnt: Epoch(1),
         phase: Phase::Active,
+        accepted: None,
+        loss: None,
     };
     Command::Found {
         settings: Settings { cluster: [7; 16], revision: 0, kfactor: 1, partitions: 8 },
@@ -75,6 +77,7 @@ fn commands() -> Vec<Command> {
         Command::Goodbye { node: NodeId(2), incarnation: Incarnation(1) },
         Command::Retire { node: NodeId(3), incarnation: Incarnation(1) },
         seal(1, 2),
+        Command::AcceptLoss { group: GROUP, expected: Epoch(1), sealed: Epoch(2), member: Member::new(1, 1) },
         activate(configuration(2, &[1], &[])),
         configure(2, configuration(3, &[1, 5], &[5])),
         Command::Settings { revision: 0, kfactor: 2 },
@@ -435,4 +438,47 @@ fn a_group_has_no_more_members_than_may_be_and_there_are_no_more_voters() {
             voters = more;
         }
     }
+}
+
+#[test]
+fn a_leader_hands_over_to_a_member_that_runs_and_changes_nothing_else() {
+    let led_by = |leader: u32, nodes: &[u32], added: &[u32]| {
+        let added = added.iter().copied().map(NodeId).collect();
+        GroupConfiguration::new(Epoch(2), Member::new(leader, 1), members(nodes), added)
+    };
+    for wrong in [led_by(2, &[2], &[]), led_by(2, &[1, 2, 3], &[3]), led_by(2, &[1, 2], &[1])] {
+        assert!(matches!(founded().apply(&configure(1, wrong.clone())), Err(Refusal::Invalid(_))), "{wrong:?}");
+    }
+    let mut state = founded();
+    assert_eq!(state.apply(&configure(1, led_by(2, &[1, 2], &[]))), Ok(Change::Done));
+    assert_eq!(
+        state.apply(&configure(1, led_by(1, &[1, 2], &[]))),
+        Err(Refusal::Epoch { group: GROUP, known: Epoch(2) })
+    );
+    // One that has stopped, or was started again, does not lead.
+    for gone in [Command::Goodbye { node: NodeId(2), incarnation: Incarnation(1) }, register(2, 1, node(2, Kind::Data))]
+    {
+        let mut state = founded();
+        state.apply(&gone).unwrap();
+        assert!(matches!(state.apply(&configure(1, led_by(2, &[1, 2], &[]))), Err(Refusal::Member { .. })));
+    }
+}
+
+#[test]
+fn loss_is_accepted_for_a_group_that_nobody_leads_and_for_that_once() {
+    let accept =
+        |node| Command::AcceptLoss { group: GROUP, expected: Epoch(1), sealed: Epoch(2), member: Member::new(node, 1) };
+    let mut state = founded();
+    assert_eq!(state.apply(&accept(3)), Err(Refusal::NotSealing(GROUP)), "somebody leads");
+    state.apply(&seal(1, 2)).unwrap();
+    assert!(matches!(state.apply(&accept(4)), Err(Refusal::Member { .. })), "a witness");
+    assert_eq!(state.apply(&activate(configuration(2, &[3], &[]))).ok(), None);
+    assert_eq!(state.apply(&accept(3)), Ok(Change::Done));
+    assert_eq!(state.apply(&accept(3)), Ok(Change::Repeated));
+    assert_eq!(State::restore(&state.snapshot()), Ok(state.clone()));
+    assert_eq!(state.candidates(GROUP).last(), Some(&Member::new(3, 1)));
+    assert_eq!(state.apply(&activate(configuration(2, &[3], &[]))), Ok(Change::Done));
+    assert_eq!(state.groups()[&GROUP].loss, Some((Epoch(2), NodeId(3))), "it is never forgotten");
+    assert_eq!(State::restore(&state.snapshot()), Ok(state.clone()));
+    assert_eq!(state.apply(&accept(3)), Err(Refusal::Epoch { group: GROUP, known: Epoch(2) }));
 }

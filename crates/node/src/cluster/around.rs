@@ -3,14 +3,15 @@
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
+use crate::cluster::drain::Drain;
 use crate::cluster::standing::Standing;
 use crate::message::SnapshotJob;
 use crate::publish::Publisher;
 use crate::threads::spawn;
 use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, NodeId};
-use ferrite_cluster::Around;
-use ferrite_group::{FromLog, Identity, IdentityError};
+use ferrite_cluster::{Around, NotHandedOver};
+use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError};
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
 use ferrite_partition::Compiled;
@@ -57,6 +58,7 @@ pub struct ServerAround {
     pub data: Option<DataAround>,
     pub standing: Arc<Standing>,
     pub unsynced: Arc<Unsynced>,
+    pub asked: Arc<AskedToHandOver>,
     /// Asks whoever runs this process to end it.
     pub stop: Box<dyn Fn() + Send>,
 }
@@ -68,7 +70,21 @@ pub struct DataAround {
     pub appliers: Arc<Appliers>,
     pub copy: Arc<CopySide>,
     pub snapshots: Sender<SnapshotJob>,
+    pub drain: Drain,
 }
+
+/// Who wants this node to hand over, and hears what came of it.
+pub struct HandOver {
+    pub to: Option<NodeId>,
+    /// A call asks, which is answered then: it is not waited for.
+    pub by_call: bool,
+    pub told: Box<dyn FnOnce(Result<NodeId, NotHandedOver>) + Send>,
+}
+
+/// The one that is under way.
+pub type AskedToHandOver = Mutex<Option<HandOver>>;
+
+const NO_PANIC: &str = "no panic with who asks";
 
 impl ServerAround {
     fn data(&self) -> &DataAround {
@@ -117,6 +133,30 @@ impl Around for ServerAround {
             }
         }
         self.standing.change(|seen| seen.leads = epoch);
+    }
+
+    fn hold(&mut self, _: GroupId, holds: bool) {
+        self.standing.change(|seen| seen.holds = holds);
+        if holds {
+            self.data.as_mut().expect("only a node with data has groups").drain.begin();
+        }
+    }
+
+    fn is_drained(&mut self, _: GroupId) -> bool {
+        let but_for = self.asked.lock().expect(NO_PANIC).as_ref().map_or(0, |asked| usize::from(asked.by_call));
+        self.data.as_mut().expect("only a node with data has groups").drain.is_done(but_for)
+    }
+
+    fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        match &outcome {
+            Ok(node) => ferrite_io::errln!("ferrite: this node has handed group {group} over to node {node}"),
+            // One that is alone ends as it does without others.
+            Err(NotHandedOver::Cannot(CannotHandOver::Alone)) => {}
+            Err(reason) => ferrite_io::errln!("ferrite: group {group} was not handed over: {reason}"),
+        }
+        if let Some(asked) = self.asked.lock().expect(NO_PANIC).take() {
+            (asked.told)(outcome);
+        }
     }
 
     fn make_anew(&mut self, group: GroupId, reason: &str) {

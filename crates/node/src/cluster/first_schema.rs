@@ -5,7 +5,7 @@ use crate::cluster::standing::{Seen, Standing};
 use crate::options::{ServerError, ServerOptions};
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use ferrite_base::SqlLimits;
 use ferrite_catalog::DecimalScale;
 use ferrite_partition::coordinator::Job;
@@ -22,16 +22,40 @@ pub struct FirstSchema {
     limits: SqlLimits,
 }
 
-struct Answer(Sender<Option<String>>);
+/// What became of an attempt.
+enum Outcome {
+    Done,
+    /// The node does not lead any more: another leader may have it, or not.
+    Undecided,
+    Failed(String),
+}
+
+struct Answer(Sender<Outcome>);
 
 impl Mailbox for Answer {
     fn deliver(&self, answers: AnswerBatch) {
-        let failure = match frame::split(&answers.bytes).ok().flatten().map(|(_, body)| Response::parse(body)) {
-            Some(Ok(response)) if response.status_code == Status::Success.code() => None,
-            Some(Ok(response)) => Some(response.status_text.unwrap_or("no reason is given").to_owned()),
-            _ => Some("the answer cannot be read".to_owned()),
+        let outcome = match frame::split(&answers.bytes).ok().flatten().map(|(_, body)| Response::parse(body)) {
+            Some(Ok(response)) => match Status::from_code(response.status_code) {
+                Some(Status::Success) => Outcome::Done,
+                Some(Status::ServerUnavailable | Status::ResponseUnknown) => Outcome::Undecided,
+                _ => Outcome::Failed(response.status_text.unwrap_or("no reason is given").to_owned()),
+            },
+            _ => Outcome::Failed("the answer cannot be read".to_owned()),
         };
-        let _ = self.0.send(failure);
+        let _ = self.0.send(outcome);
+    }
+}
+
+/// What a first schema needs of its node.
+pub struct Place {
+    pub standing: Arc<Standing>,
+    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub routes: Arc<Routes>,
+}
+
+impl Place {
+    fn is_new(&self) -> bool {
+        self.compiled.load().catalog.version.0 == 0
     }
 }
 
@@ -53,33 +77,61 @@ impl FirstSchema {
     }
 
     /// Waits until some leader is known. Where that is this node, and the database is new, it gets
-    /// its schema.
-    pub fn begin(
-        self,
-        standing: &Standing,
-        compiled: &ArcSwap<Compiled>,
-        routes: &Routes,
-        ends: &AtomicBool,
-    ) -> Result<(), ServerError> {
-        let here = standing.here();
-        let is_known = |seen: &Seen| seen.leads.is_some() || seen.leader().is_some_and(|leader| leader != here);
-        while !standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
+    /// its schema. True: another node leads a database that is new as far as it is known here, and
+    /// [`FirstSchema::go_on`] is to look after it.
+    pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
+        let here = place.standing.here();
+        let leads_elsewhere = |seen: &Seen| seen.leads.is_none() && seen.leader().is_some_and(|leader| leader != here);
+        loop {
+            let is_known = |seen: &Seen| seen.leads.is_some() || leads_elsewhere(seen);
+            if place.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
+                let seen = place.standing.seen();
+                if let Some(reason) = &seen.ended {
+                    return Err(ServerError::Cluster(reason.clone()));
+                }
+                if !place.is_new() || leads_elsewhere(&seen) {
+                    return Ok(place.is_new());
+                }
+                match self.attempt(place, || ends.load(Ordering::Acquire)) {
+                    Some(Outcome::Done) => return Ok(false),
+                    Some(Outcome::Failed(reason)) => return Err(ServerError::Schema(reason)),
+                    Some(Outcome::Undecided) | None => {}
+                }
+            }
             if ends.load(Ordering::Acquire) {
                 return Err(ServerError::Ended);
             }
         }
-        if standing.seen().leads.is_none() || compiled.load().catalog.version.0 > 0 {
-            return Ok(());
+    }
+
+    /// The first leader may be gone before the schema is committed: the next that was given one
+    /// uses it. Until the database is not new any more, or `stop` is disconnected.
+    pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
+        while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if place.standing.seen().leads.is_none() {
+                continue;
+            }
+            let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
+            if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
+                ferrite_io::errln!("ferrite: {}", ServerError::Schema(reason));
+                return;
+            }
         }
+    }
+
+    /// None: it is not waited for any longer.
+    fn attempt(&self, place: &Place, stops: impl Fn() -> bool) -> Option<Outcome> {
         let (to, answer) = bounded(1);
         let mailbox = Arc::new(Answer(to));
         let reply = Reply { mailbox, connection: 0, handle: 0, sent_micros: 0 };
-        let job = Job::Schema { text: self.text, limits: self.limits, time_max: None, reply };
-        routes.to_coordinator(job).expect("the coordinator outlives the start");
-        match answer.recv() {
-            Ok(None) => Ok(()),
-            Ok(Some(reason)) => Err(ServerError::Schema(reason)),
-            Err(_) => Err(ServerError::Schema("nothing was answered".to_owned())),
+        let job = Job::Schema { text: self.text.clone(), limits: self.limits, time_max: None, reply };
+        place.routes.to_coordinator(job).expect("the coordinator outlives the start");
+        loop {
+            match answer.recv_timeout(LOOK_EVERY) {
+                Ok(outcome) => return Some(outcome),
+                Err(RecvTimeoutError::Timeout) if !stops() => {}
+                Err(_) => return None,
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use ferrite_meta::founding::{Declaration, Layout, Partitions, Plan, WrittenDown}
 use ferrite_meta::voter::{Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_partition::commit::DatabaseLog;
-use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, VERSION};
+use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
 use mio::net::TcpListener;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -42,6 +42,8 @@ pub struct About<'a> {
 pub struct Joined {
     pub dir: std::path::PathBuf,
     pub links: Links,
+    /// Until somebody else ends the connections.
+    pub leaving: Leaving,
     pub door: Arc<Door>,
     /// As the cluster was founded; the metadata may be further.
     pub state: State,
@@ -54,6 +56,24 @@ pub struct Joined {
     /// The log has everything that was acknowledged.
     pub intact: bool,
     hello: Hello,
+}
+
+/// Ends the connections, and gives the port back, where a start fails.
+pub struct Leaving(Option<Peers>);
+
+impl Leaving {
+    /// Whoever has these ends them from here on.
+    pub fn hand_over(&mut self) -> Peers {
+        self.0.take().expect("connections are ended by one")
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(peers) = self.0.take() {
+            peers.stop();
+        }
+    }
 }
 
 impl Joined {
@@ -105,20 +125,15 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     };
     let handler = Arc::clone(&door) as Arc<dyn ferrite_peer::Handler>;
     let peers = ferrite_peer::start(hello, listener, limits, handler).map_err(ServerError::Threads)?;
+    let leaving = Leaving(Some(peers.clone()));
     let links = Links::new(peers, &limits);
-    let formed = founders.form(disk, about.dir, &options.ends);
-    let formed = formed.inspect_err(|_| links.peers().clone().stop())?;
-    let (own, all, state) = match formed {
+    let (own, all, state) = match founders.form(disk, about.dir, &options.ends)? {
         Formed::Founded { own, all, state } => (own, all, *state),
-        Formed::Without { own, all } => {
-            links.peers().clone().stop();
-            return Err(ServerError::Cluster(without(&own, &all)));
-        }
+        Formed::Without { own, all } => return Err(ServerError::Cluster(without(&own, &all))),
     };
     let settings = state.settings().expect("a cluster that was founded has settings").clone();
     let is_new = belongs_to.is_none();
     if belongs_to.is_some_and(|cluster| cluster != settings.cluster) {
-        links.peers().clone().stop();
         return Err(ServerError::Cluster(format!(
             "{} is of another cluster than its file 'founding' says: restore either from where it came",
             about.dir.display()
@@ -146,6 +161,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     Ok(Some(Joined {
         dir: about.dir.to_path_buf(),
         links,
+        leaving,
         door,
         node,
         database: DatabaseId(data.unwrap_or(settings.cluster)),
@@ -191,7 +207,8 @@ fn declaration(
             (own.plan.clone(), own.place)
         }
         _ => {
-            let (place, _) = place::find(&said, options.listen).map_err(ServerError::Cluster)?;
+            let (place, _) =
+                place::find(&said, options.listen, options.place.as_deref()).map_err(ServerError::Cluster)?;
             (Plan { hosts: said, kfactor: options.kfactor }, place)
         }
     };

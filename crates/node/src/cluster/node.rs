@@ -2,16 +2,18 @@
 //!
 //! The steps are `ferrite_cluster::Node`.
 
-use crate::cluster::around::Appliers;
+use crate::cluster::around::{Appliers, AskedToHandOver, HandOver};
 use crate::cluster::directory::Unsynced;
+use crate::cluster::door::MetadataNotice;
 use crate::cluster::links::Links;
+use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::rooms::{Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Select, Sender};
 use ferrite_base::{GroupId, memory};
-use ferrite_cluster::{Cause, Groups, Letter, Node};
+use ferrite_cluster::{Cause, Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_meta::{Kind, Phase, Presence, State};
@@ -25,11 +27,18 @@ use std::time::{Duration, Instant};
 /// How long an orderly end waits until the others know of it.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
 
+/// Between two looks at a party that is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// What the node's thread is asked for by other threads.
 pub enum Order {
     Intake(GroupId, Sender<CopyNow>),
     /// Another node's snapshot has taken the place of what was here.
     Replaced(GroupId, Box<CopyStart>),
+    /// Another node is to lead.
+    HandOver(HandOver),
+    /// An operator accepts that a node leads with what it has.
+    AcceptLoss(AcceptLoss),
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
 }
@@ -53,6 +62,9 @@ pub struct NodeThread {
     pub groups: Groups,
     pub appliers: Arc<Appliers>,
     pub unsynced: Arc<Unsynced>,
+    pub asked: Arc<AskedToHandOver>,
+    pub losses: Losses,
+    pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
     pub clock: Arc<dyn Clock>,
@@ -71,7 +83,9 @@ impl NodeThread {
         let mut seen: Option<Arc<State>> = None;
         loop {
             let now = self.clock.boottime_nanos();
-            self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(TICK));
+            // Whoever is waited for does not say when it is done.
+            let most = if self.node.waits() { LOOK_AGAIN } else { TICK };
+            self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(most));
             // Whatever comes, the time is looked at in between.
             while self.node.step() && self.clock.boottime_nanos() < next_tick {}
             let now = self.clock.boottime_nanos();
@@ -83,10 +97,12 @@ impl NodeThread {
                     self.next_look = now + SAID_EVERY.as_nanos() as u64;
                     self.look_for_room();
                 }
+                let (state, here) = (Arc::clone(self.node.state()), self.node.here());
+                self.losses.look(&state, here, now, &mut |ask| drop(self.metadata.send(MetadataNotice::Ask(ask))));
             }
             for order in self.orders.try_iter().collect::<Vec<_>>() {
                 if let Order::Goodbye = order {
-                    self.node.goodbye();
+                    self.node.leave();
                     leaves = Some(now + GOODBYE_TIME_MAX.as_nanos() as u64);
                     next_tick = now;
                 } else {
@@ -156,21 +172,36 @@ impl NodeThread {
                 let _ = to.send(CopyNow { intake, is_copy, appliers });
             }
             Order::Replaced(group, start) => self.node.replaced(group, *start),
+            Order::HandOver(asks) => self.hand_over(asks),
+            Order::AcceptLoss(asks) => {
+                self.losses.accept(asks, self.node.state(), self.clock.boottime_nanos());
+            }
             Order::Goodbye => {}
         }
     }
 
-    /// The metadata knows that this node has stopped, and somebody else leads, if anybody can.
+    fn hand_over(&mut self, asks: HandOver) {
+        let (mut asked, to) = (self.asked.lock().expect("no panic with who asks"), asks.to);
+        if asked.is_some() {
+            return (asks.told)(Err(NotHandedOver::UnderWay));
+        }
+        *asked = Some(asks);
+        drop(asked);
+        self.node.hand_over(FIRST_GROUP, to);
+    }
+
+    /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
+    /// whoever leads does without this node: until then it waits for what this one acknowledges.
     fn has_left(&self) -> bool {
         let state = self.node.state();
         let here = self.node.here();
         let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
-        let leads = state.groups().values().any(|group| group.configuration.leader == here);
         let others_run = state
             .nodes()
             .iter()
             .any(|(id, node)| *id != here.node && node.kind == Kind::Data && node.presence == Presence::Running);
-        stopped && !(leads && others_run)
+        let counts = state.groups().values().any(|group| group.configuration.has(here));
+        stopped && !(counts && others_run)
     }
 
     /// A log that may lack what was acknowledged has all again when this process is a member, and
@@ -199,6 +230,12 @@ fn say_who_keeps(before: Option<&State>, now: &State) {
         let configuration = &group.configuration;
         let known = before.and_then(|before| before.groups().get(id));
         let begins_seal = group.phase == Phase::Sealing && known.is_none_or(|known| known.burnt != group.burnt);
+        if let Some((epoch, node)) = group.loss.filter(|_| known.is_some_and(|known| known.loss != group.loss)) {
+            ferrite_io::errln!(
+                "ferrite: LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. \
+                 What others acknowledged beyond that is lost"
+            );
+        }
         if begins_seal {
             let leader = configuration.leader.node;
             ferrite_io::errln!("ferrite: group {id} is choosing a new leader to replace node {leader}");

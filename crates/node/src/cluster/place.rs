@@ -52,11 +52,19 @@ pub fn addresses(host: &str) -> Vec<SocketAddr> {
     found
 }
 
-/// This node's place in the list, from 1, and where it listens. `said`: `--cluster-listen`.
+/// This node's place in the list, from 1, and where it listens. `said`: `--cluster-listen`;
+/// `named`: `--cluster-as`.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn find(hosts: &[String], said: Option<SocketAddr>) -> Result<(u32, SocketAddr), String> {
+pub fn find(hosts: &[String], said: Option<SocketAddr>, named: Option<&str>) -> Result<(u32, SocketAddr), String> {
+    if let Some(named) = named {
+        let place =
+            self::hosts(&[named.to_owned()])?.first().and_then(|named| hosts.iter().position(|host| host == named));
+        let place =
+            place.ok_or_else(|| format!("--cluster-as {named} is none of --cluster {}", hosts.join(",")))? as u32 + 1;
+        return Ok((place, listen_at(hosts, place, said)?));
+    }
     let found: Vec<Vec<SocketAddr>> = hosts.iter().map(|host| addresses(host)).collect();
     find_among(hosts, &found, said, is_own)
 }
@@ -69,7 +77,7 @@ pub fn listen_at(hosts: &[String], place: u32, said: Option<SocketAddr>) -> Resu
     let host = &hosts[place as usize - 1];
     let own = addresses(host).into_iter().find(|address| is_own(address.ip()));
     let own = own.ok_or_else(|| {
-        format!("this node is {host} of its cluster, which is not an address of this machine: say where to listen with --cluster-listen")
+        format!("this node is {host} of its cluster, which is not an address of this machine: say where it listens with --cluster-listen")
     })?;
     let found: Vec<Vec<SocketAddr>> = hosts.iter().map(|host| addresses(host)).collect();
     Ok(reachable(own, &found))
@@ -93,12 +101,14 @@ fn find_among(
     match (&here[..], said) {
         ([(place, address)], said) => Ok((*place as u32 + 1, said.unwrap_or_else(|| reachable(*address, found)))),
         ([], Some(said)) => Err(format!(
-            "--cluster-listen {said} is none of --cluster {}: the list names every node where others reach it, this one too",
+            "--cluster-listen {said} is none of --cluster {}: the list names every node where others reach it, this one too. Where \
+             that is another address than this machine's own, say which node this is with --cluster-as",
             hosts.join(",")
         )),
         ([], None) => Err(format!(
-            "none of --cluster {} is an address of this machine: name every node as the others reach it, this one too, or say \
-             which of them this one is with --cluster-listen",
+            "none of --cluster {} is an address of this machine: name every node as the others reach it, this one too. Where \
+             addresses are translated, say which of them this node is with --cluster-as, and where it listens with \
+             --cluster-listen",
             hosts.join(",")
         )),
         (several, _) => {
@@ -170,8 +180,19 @@ mod tests {
     #[test]
     fn nodes_of_one_machine_listen_where_they_say() {
         let hosts = texts(&["127.0.0.1:5001", "127.0.0.1:5002"]);
-        assert_eq!(super::find(&hosts, Some(at("127.0.0.1:5002"))), Ok((2, at("127.0.0.1:5002"))));
-        assert!(super::find(&hosts, None).is_err());
+        assert_eq!(super::find(&hosts, Some(at("127.0.0.1:5002")), None), Ok((2, at("127.0.0.1:5002"))));
+        assert!(super::find(&hosts, None, None).is_err());
         assert_eq!(listen_at(&hosts, 1, None), Ok(at("127.0.0.1:5001")));
+    }
+
+    #[test]
+    fn a_node_whose_address_is_translated_is_named() {
+        let hosts = texts(&["203.0.113.1:3021", "203.0.113.2:3021"]);
+        let named = |named, said| super::find(&hosts, said, Some(named));
+        let said = Some(at("127.0.0.1:3021"));
+        assert_eq!(named("203.0.113.2", said), Ok((2, at("127.0.0.1:3021"))));
+        assert!(named("203.0.113.2", None).expect_err("where").contains("--cluster-listen"));
+        assert!(named("203.0.113.9", said).expect_err("which").contains("is none of --cluster"));
+        assert!(super::find(&hosts, said, None).expect_err("which").contains("--cluster-as"));
     }
 }

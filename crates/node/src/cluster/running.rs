@@ -1,21 +1,24 @@
 //! The threads of a node of a cluster, and what whoever runs the server asks of them.
 
 use crate::administration::Shutdown;
-use crate::cluster::around::{Appliers, DataAround, ServerAround};
+use crate::cluster::around::{Appliers, AskedToHandOver, DataAround, ServerAround};
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{
     DataInboxes, Inside, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice, TRANSFER_MESSAGES_MAX,
     TransferNotice,
 };
+use crate::cluster::drain::Drain;
 use crate::cluster::join::{self, Joined};
-use crate::cluster::links::{self, hosts_of};
+use crate::cluster::links::{self, Links, hosts_of};
+use crate::cluster::loss::{self, Losses};
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
 use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::{Seen, Standing};
+use crate::cluster::status::Handle;
 use crate::cluster::supply::SupplierThread;
 use crate::cluster::transfer::{Into, TransferThread};
 use crate::message::SnapshotJob;
@@ -61,6 +64,7 @@ pub struct Uses {
 /// The same of a node that keeps data.
 pub struct DataUses {
     pub publisher: Publisher,
+    pub drain: Drain,
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
     pub gates: Vec<Arc<Gate>>,
@@ -84,9 +88,22 @@ pub struct Running {
     standing: Arc<Standing>,
     unsynced: Arc<Unsynced>,
     whole: Arc<AtomicBool>,
+    orders: Sender<Order>,
+    links: Links,
 }
 
 impl Running {
+    /// What calls about the cluster use.
+    pub fn handle(&self) -> Handle {
+        let (orders, links) = (self.orders.clone(), self.links.clone());
+        Handle { orders, standing: Arc::clone(&self.standing), links }
+    }
+
+    /// The way to the node's thread.
+    pub fn orders(&self) -> &Sender<Order> {
+        &self.orders
+    }
+
     pub fn standing(&self) -> &Arc<Standing> {
         &self.standing
     }
@@ -132,7 +149,10 @@ impl Running {
         let others = hosts_of(&seen.state).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
-            true => "waiting for a leader of the partitions".to_owned(),
+            true => match seen.state.groups().get(&FIRST_GROUP).and_then(loss::waits_for) {
+                Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
+                None => "waiting for a leader of the partitions".to_owned(),
+            },
             false if names.is_empty() => "waiting for a majority of the cluster's voters".to_owned(),
             false => format!("waiting for a majority of the cluster's voters: {}", names.join(", ")),
         }
@@ -158,6 +178,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         appliers,
         copy: Arc::clone(&data.copy),
         snapshots: data.snapshots.clone(),
+        drain: data.drain,
     };
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
@@ -173,7 +194,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         lease,
         around: Some(around),
     };
-    let (running, orders) = start_with(threads, joined, uses, parts, |threads, orders| {
+    start_with(threads, joined, uses, parts, |threads, orders| {
         let told = inboxes.clone();
         threads.ended_by(move || {
             let _ = told.supplier.send(SupplierNotice::Stop);
@@ -211,9 +232,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
             notices: Notices::default(),
         };
         threads.spawn("transfer", move || transfer.run())
-    })?;
-    drop(orders);
-    Ok(running)
+    })
 }
 
 /// Begins the threads of a node without data.
@@ -231,7 +250,7 @@ pub fn start_witness(
         lease: Lease::new(Arc::clone(&uses.clock)),
         around: None,
     };
-    start_with(threads, joined, uses, parts, |_, _| Ok(())).map(|(running, _)| running)
+    start_with(threads, joined, uses, parts, |_, _| Ok(()))
 }
 
 struct NodeParts {
@@ -255,9 +274,7 @@ impl Ends {
         self.standing.change(|seen| {
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
-        if let Some(stop) = self.shutdown.get() {
-            stop();
-        }
+        self.shutdown.ask();
     }
 }
 
@@ -268,7 +285,7 @@ fn start_with(
     uses: Uses,
     parts: NodeParts,
     between: impl FnOnce(&mut Threads, &Sender<Order>) -> Result<(), ServerError>,
-) -> Result<(Running, Sender<Order>), ServerError> {
+) -> Result<Running, ServerError> {
     let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
@@ -314,18 +331,16 @@ fn start_with(
     };
     let appliers = around.as_ref().map(|around| Arc::clone(&around.appliers)).unwrap_or_default();
     let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
+    let asked = Arc::<AskedToHandOver>::default();
     let around = ServerAround {
         disk: uses.disk,
         dir: joined.dir,
-        metadata,
+        metadata: metadata.clone(),
         data: around,
         standing: Arc::clone(&uses.standing),
         unsynced: Arc::clone(&unsynced),
-        stop: Box::new(move || {
-            if let Some(stop) = ends.shutdown.get() {
-                stop();
-            }
-        }),
+        asked: Arc::clone(&asked),
+        stop: Box::new(move || ends.shutdown.ask()),
     };
     let registration: Registration = joined.registration;
     let start = Start { identity, registration, parties, groups: groups.clone(), lease };
@@ -338,9 +353,12 @@ fn start_with(
         groups,
         appliers,
         unsynced: Arc::clone(&unsynced),
+        asked,
+        losses: Losses::default(),
+        metadata: metadata.clone(),
         whole: Arc::clone(&whole),
         clock: uses.clock,
-        links: joined.links,
+        links: joined.links.clone(),
         rooms,
         notices: Notices::default(),
         next_look: 0,
@@ -349,7 +367,7 @@ fn start_with(
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
-    Ok((Running { standing: uses.standing, unsynced, whole }, orders))
+    Ok(Running { standing: uses.standing, unsynced, whole, orders, links: joined.links })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

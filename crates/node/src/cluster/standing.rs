@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 pub struct Seen {
     /// The epoch in which this node's partitions take calls.
     pub leads: Option<Epoch>,
+    /// It hands over: calls that come wait.
+    pub holds: bool,
     /// It takes part.
     pub registered: bool,
     /// The metadata as it is known here.
@@ -85,6 +87,7 @@ impl Standing {
         let changing = self.changes.lock().expect("no panic with what is seen");
         let mut seen = Seen::clone(&self.seen.load());
         change(&mut seen);
+        self.mode.hand_over(seen.holds);
         match seen.leads {
             Some(_) => self.mode.lead(),
             None => self.mode.follow(seen.hint(self.here)),

@@ -220,10 +220,11 @@ impl TransferThread {
         let (own, orders) = (self.own.clone(), self.orders.clone());
         let mut install = Some(install);
         // What the loading replaces must not change under it.
+        // None: the node ends, and the next start goes on.
         let is_same = move || {
             let (to, now) = bounded(1);
-            let asked = orders.send(Order::Intake(FIRST_GROUP, to)).is_ok();
-            asked && now.recv().is_ok_and(|now| now.is_copy && now.appliers == appliers)
+            orders.send(Order::Intake(FIRST_GROUP, to)).ok()?;
+            now.recv().ok().map(|now| now.is_copy && now.appliers == appliers)
         };
         let piece = Box::new(move |snapshots: &mut Snapshots| {
             let over = |installed| {
@@ -231,7 +232,7 @@ impl TransferThread {
                 None
             };
             let Some(under_way) = &mut install else { return None };
-            if !is_same() {
+            if !is_same()? {
                 install = None;
                 return over(Installed::Failed("the node's part changed while it took a snapshot".to_owned()));
             }

@@ -58,7 +58,7 @@ impl Witness {
         joined.introduce(identity.incarnation);
         let node = joined.node;
         let mut starting = Starting::default();
-        let peers = joined.links.peers().clone();
+        let peers = joined.leaving.hand_over();
         starting.0.ended_by(move || peers.stop());
         let uses = Uses {
             disk,

@@ -2,10 +2,11 @@
 //!
 //! Decoding returns errors, never panics, and allocates nothing.
 
+use ferrite_base::Epoch;
 use ferrite_partition::cancel::Cancel;
 use std::fmt;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// Of a call beside its body.
 pub const CALL_BYTES: usize = 1 + 8 + 4;
 
@@ -19,6 +20,8 @@ const END: u8 = 7;
 
 const ANSWERS: u8 = 1;
 const REFUSED: u8 = 2;
+const RETURNED: u8 = 3;
+const TRUSTED_RETURNED: u8 = 4;
 
 /// What a message between two nodes begins with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +45,12 @@ pub enum CallItem<'a> {
     End,
 }
 
-/// Back from the one that leads.
+/// Back from the one that leads, or led.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnswerItem<'a> {
+    /// A call that was not executed, as it came: it is for the node that leads in this epoch or a
+    /// later one.
+    Returned { epoch: Epoch, connection: u64, trusted: bool, body: &'a [u8] },
     /// Whole response frames of one connection.
     Answers { connection: u64, frames: &'a [u8] },
     /// The session cannot go on: what was not answered is not.
@@ -67,6 +73,12 @@ pub fn begin(out: &mut Vec<u8>, header: Header) {
     out.push(FORMAT);
     out.extend_from_slice(&header.session.to_le_bytes());
     out.extend_from_slice(&header.number.to_le_bytes());
+}
+
+/// Of calls. `epoch`: in which the receiver leads, as far as the sender knows.
+pub fn begin_calls(out: &mut Vec<u8>, header: Header, epoch: Epoch) {
+    begin(out, header);
+    out.extend_from_slice(&epoch.0.to_le_bytes());
 }
 
 /// Of [`CallItem::Call`], with room for the body.
@@ -98,6 +110,15 @@ pub fn put_answers(out: &mut Vec<u8>, connection: u64, frames: &[u8]) {
     out.extend_from_slice(&connection.to_le_bytes());
     out.extend_from_slice(&(frames.len() as u32).to_le_bytes());
     out.extend_from_slice(frames);
+}
+
+/// Of [`AnswerItem::Returned`].
+pub fn put_returned(out: &mut Vec<u8>, epoch: Epoch, connection: u64, trusted: bool, body: &[u8]) {
+    out.push(if trusted { TRUSTED_RETURNED } else { RETURNED });
+    out.extend_from_slice(&epoch.0.to_le_bytes());
+    out.extend_from_slice(&connection.to_le_bytes());
+    out.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    out.extend_from_slice(body);
 }
 
 pub fn put_refused(out: &mut Vec<u8>) {
@@ -161,7 +182,14 @@ impl<'a> Rest<'a> {
     }
 
     fn answer_item(&mut self) -> Result<AnswerItem<'a>, Malformed> {
-        match self.byte()? {
+        let kind = self.byte()?;
+        match kind {
+            RETURNED | TRUSTED_RETURNED => Ok(AnswerItem::Returned {
+                epoch: Epoch(self.u64()?),
+                connection: self.u64()?,
+                trusted: kind == TRUSTED_RETURNED,
+                body: self.sized()?,
+            }),
             ANSWERS => Ok(AnswerItem::Answers { connection: self.u64()?, frames: self.sized()? }),
             REFUSED => Ok(AnswerItem::Refused),
             _ => Err(Malformed("a message of answers has an item of an unknown kind")),
@@ -176,14 +204,12 @@ pub struct Items<'a, T> {
 }
 
 impl<'a, T> Items<'a, T> {
-    fn of(bytes: &'a [u8], next: fn(&mut Rest<'a>) -> Result<T, Malformed>) -> Result<(Header, Self), Malformed> {
-        let mut rest = Rest(bytes);
-        let header = rest.header()?;
+    fn of(mut rest: Rest<'a>, next: fn(&mut Rest<'a>) -> Result<T, Malformed>) -> Result<Self, Malformed> {
         let items = Items { rest, next };
         while !rest.0.is_empty() {
             next(&mut rest)?;
         }
-        Ok((header, items))
+        Ok(items)
     }
 }
 
@@ -197,12 +223,24 @@ impl<T> Iterator for Items<'_, T> {
 
 /// A message of calls. Nothing of one that is malformed somewhere is handed out.
 pub fn calls(bytes: &[u8]) -> Result<(Header, Items<'_, CallItem<'_>>), Malformed> {
-    Items::of(bytes, Rest::call_item)
+    let mut rest = Rest(bytes);
+    let header = rest.header()?;
+    rest.u64()?;
+    Ok((header, Items::of(rest, Rest::call_item)?))
+}
+
+/// In which epoch the receiver of a message of calls leads, as far as its sender knows. 0 where it
+/// cannot be read.
+pub fn epoch_of_calls(bytes: &[u8]) -> Epoch {
+    let mut rest = Rest(bytes);
+    rest.header().and_then(|_| rest.u64()).map_or(Epoch(0), Epoch)
 }
 
 /// A message of answers; whether the frames are whole is for the reader to see.
 pub fn answers(bytes: &[u8]) -> Result<(Header, Items<'_, AnswerItem<'_>>), Malformed> {
-    Items::of(bytes, Rest::answer_item)
+    let mut rest = Rest(bytes);
+    let header = rest.header()?;
+    Ok((header, Items::of(rest, Rest::answer_item)?))
 }
 
 #[cfg(test)]
@@ -220,7 +258,7 @@ mod tests {
 
     fn sample_calls() -> Vec<u8> {
         let mut out = Vec::new();
-        begin(&mut out, HEADER);
+        begin_calls(&mut out, HEADER, Epoch(6));
         put_call(&mut out, 7, false, b"abc");
         put_call(&mut out, 1 << 63, true, b"");
         put_cancel(&mut out, 7, Cancel::Calls { handle: None, until_micros: 5 });
@@ -235,6 +273,7 @@ mod tests {
         let mut out = Vec::new();
         begin(&mut out, HEADER);
         put_answers(&mut out, 7, b"xyz");
+        put_returned(&mut out, Epoch(6), 7, true, b"uvw");
         put_refused(&mut out);
         out
     }
@@ -245,13 +284,14 @@ mod tests {
 
     #[test]
     fn bytes_are_those_that_other_releases_read() {
-        let (header, seven, eight) = ("01080706050403020109000000", "0700000000000000", "0800000000000000");
+        let (header, seven, eight) = ("02080706050403020109000000", "0700000000000000", "0800000000000000");
+        let six = "0600000000000000";
         let calls = format!(
-            "{header}01{seven}03000000616263020000000000000080000000000\
+            "{header}{six}01{seven}03000000616263020000000000000080000000000\
              3{seven}04{seven}feffffffffffffff05{eight}06{eight}07"
         );
         assert_eq!(hex(&sample_calls()), calls);
-        assert_eq!(hex(&sample_answers()), format!("{header}01{seven}0300000078797a02"));
+        assert_eq!(hex(&sample_answers()), format!("{header}01{seven}0300000078797a04{six}{seven}0300000075767702"));
     }
 
     #[test]
@@ -268,9 +308,14 @@ mod tests {
             CallItem::End,
         ];
         assert_eq!((header, items.collect::<Vec<_>>()), (HEADER, expected.to_vec()));
+        assert_eq!((epoch_of_calls(&bytes), epoch_of_calls(&bytes[..12])), (Epoch(6), Epoch(0)));
         let bytes = sample_answers();
         let (header, items) = answers(&bytes).unwrap();
-        let expected = vec![AnswerItem::Answers { connection: 7, frames: b"xyz" }, AnswerItem::Refused];
+        let expected = vec![
+            AnswerItem::Answers { connection: 7, frames: b"xyz" },
+            AnswerItem::Returned { epoch: Epoch(6), connection: 7, trusted: true, body: b"uvw" },
+            AnswerItem::Refused,
+        ];
         assert_eq!((header, items.collect::<Vec<_>>()), (HEADER, expected));
     }
 
@@ -280,7 +325,7 @@ mod tests {
         // Between two items it is a shorter message.
         let ends: Vec<usize> = [0, 16, 13, 9, 17, 9, 9, 1]
             .iter()
-            .scan(HEADER_BYTES, |end, length| {
+            .scan(HEADER_BYTES + 8, |end, length| {
                 *end += length;
                 Some(*end)
             })
@@ -290,7 +335,7 @@ mod tests {
             assert_eq!(calls(&whole[..length]).is_ok(), ends.contains(&length), "{length}");
         }
         let mut other = sample_answers();
-        other[0] = 2;
+        other[0] = 1;
         assert!(answers(&other).is_err_and(|error| error.to_string().contains("does not know")));
         let mut other = sample_answers();
         other[HEADER_BYTES] = 9;

@@ -1,5 +1,5 @@
-//! Messages of calls that come before this node knows whether it leads: other nodes may have heard
-//! of it first. They count as unread in the inbox, which bounds them.
+//! Messages of calls that come before this node knows whether it leads, since other nodes may have
+//! heard of it first, or while it hands over. They count as unread in the inbox, which bounds them.
 
 use ferrite_base::limits::FORWARD_WAIT;
 use ferrite_base::{Incarnation, NodeId};
@@ -24,6 +24,10 @@ impl Early {
     pub fn overdue(&mut self, now: Instant) -> Option<Message> {
         let (came, _) = self.0.front()?;
         if now.duration_since(*came) >= FORWARD_WAIT { self.next() } else { None }
+    }
+
+    pub fn first(&self) -> Option<&Message> {
+        self.0.front().map(|(_, message)| message)
     }
 
     pub fn next(&mut self) -> Option<Message> {

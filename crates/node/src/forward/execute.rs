@@ -56,6 +56,11 @@ impl Executor {
         &self.node.cancelling
     }
 
+    /// Calls that this node has taken and not answered.
+    pub fn outstanding(&self) -> usize {
+        self.node.work.outstanding().calls
+    }
+
     /// Takes up a new catalog version. Batches never mix versions.
     pub fn look_at_catalog(&mut self) {
         if !std::ptr::eq(&**self.node.submit.compiled.load(), &*self.compiled) {
@@ -74,7 +79,7 @@ impl Executor {
             let parsed = Invocation::parse(batch.body(call));
             let invocation = parsed.expect("a network thread has read it");
             if let Err(error) = self.alone(&invocation, batch.body(call), &reply) {
-                reply.refuse(&error);
+                self.node.submit.refuse(&reply, &error);
             }
         }
     }
@@ -172,7 +177,7 @@ impl Execute for Executor {
             )),
         };
         if let Err((handle, error)) = refused {
-            self.reply(connection, handle).refuse(&error);
+            self.node.submit.refuse(&self.reply(connection, handle), &error);
         }
     }
 

@@ -4,13 +4,13 @@
 
 use crate::forward::early::Message;
 use crate::forward::link::{Batch, Leadership};
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::limits::FORWARD_INBOX_BYTES_MAX;
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, Mailbox};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +19,11 @@ pub enum Notice {
     Calls(Batch),
     /// Calls of a connection here are not wanted any more.
     Cancel(u64, Cancel),
-    Leadership(Leadership),
+    /// Who leads, and in which epoch, as far as it is known here.
+    Leadership(Leadership, Epoch),
+    /// Whether all that was taken is answered, but for so many calls, and for those that wait to be
+    /// executed elsewhere.
+    Drained(usize, Sender<bool>),
     CallsFrom(Message),
     AnswersFrom {
         node: NodeId,
@@ -47,12 +51,14 @@ pub struct Forward {
     notices: Sender<Notice>,
     held: Arc<Mutex<Held>>,
     away: Arc<AtomicBool>,
+    passed: Arc<AtomicU64>,
 }
 
 /// The thread's end.
 pub struct Inbox {
     notices: Receiver<Notice>,
     held: Arc<Mutex<Held>>,
+    passed: Arc<AtomicU64>,
 }
 
 /// A way into a thread that has yet to begin. No node is known to lead until it is said.
@@ -60,7 +66,9 @@ pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
     let away = Arc::new(AtomicBool::new(true));
-    (Forward { notices: sender, held: Arc::clone(&held), away }, Inbox { notices, held })
+    let passed = Arc::new(AtomicU64::new(0));
+    let forward = Forward { notices: sender, held: Arc::clone(&held), away, passed: Arc::clone(&passed) };
+    (forward, Inbox { notices, held, passed })
 }
 
 impl Forward {
@@ -80,15 +88,33 @@ impl Forward {
         self.tell(Notice::Calls(batch));
     }
 
+    /// So many calls will come by [`Forward::take`]. Said behind what counts them as taken.
+    pub fn passed(&self, calls: usize) {
+        self.passed.fetch_add(calls as u64, Ordering::SeqCst);
+    }
+
+    /// How many were, since the start.
+    pub fn passed_in_all(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+
+    /// Asks whether all that was taken is answered, but for so many calls. Those that wait to be
+    /// executed elsewhere do not count.
+    pub fn is_drained(&self, but_for: usize) -> Receiver<bool> {
+        let (to, answer) = bounded(1);
+        self.tell(Notice::Drained(but_for, to));
+        answer
+    }
+
     /// Calls of a connection here that were taken before are not wanted any more.
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.tell(Notice::Cancel(connection, cancel));
     }
 
     /// Who leads from now on.
-    pub fn lead(&self, leadership: Leadership) {
+    pub fn lead(&self, leadership: Leadership, epoch: Epoch) {
         self.away.store(leadership != Leadership::Here, Ordering::Relaxed);
-        self.tell(Notice::Leadership(leadership));
+        self.tell(Notice::Leadership(leadership, epoch));
     }
 
     /// A message of calls from another node's process. False: nothing more may be read from it
@@ -148,6 +174,11 @@ impl Inbox {
         self.notices.try_recv().ok()
     }
 
+    /// How many calls were passed on since the start.
+    pub fn passed_in_all(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+
     /// A message of that many bytes was read; the nodes that may send again.
     pub fn done_with(&self, bytes: usize) -> BTreeSet<NodeId> {
         let mut held = self.held.lock().expect("nobody panics with it");
@@ -178,9 +209,11 @@ mod tests {
     fn a_node_is_away_until_it_leads() {
         let (forward, _inbox) = connect();
         assert!(forward.is_away());
-        forward.lead(Leadership::Here);
+        forward.lead(Leadership::Here, Epoch(1));
         assert!(!forward.is_away());
-        forward.lead(Leadership::Unknown);
-        assert!(forward.is_away());
+        for other in [Leadership::Unknown, Leadership::HandingOver] {
+            forward.lead(other, Epoch(1));
+            assert!(forward.is_away());
+        }
     }
 }

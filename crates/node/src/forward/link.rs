@@ -32,6 +32,8 @@ pub struct Destination {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leadership {
     Here,
+    /// This node leads, and another is about to: what comes waits.
+    HandingOver,
     At(Destination),
     Unknown,
 }

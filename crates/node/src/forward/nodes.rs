@@ -4,8 +4,9 @@
 use crate::cluster::{Calls, Links, Seen};
 use crate::forward::inbox::Forward;
 use crate::forward::link::{Destination, Kind, Leadership, Link};
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_cluster::Letter;
+use ferrite_group::FIRST_GROUP;
 use ferrite_peer::{Lane, Outgoing};
 
 impl Link for Links {
@@ -40,15 +41,17 @@ impl Calls for Forward {
     }
 }
 
-/// Who leads, by what is known at `here`. A node that is about to lead does not yet.
-pub fn leadership(seen: &Seen, here: NodeId) -> Leadership {
-    if seen.leads.is_some() {
-        return Leadership::Here;
-    }
-    match seen.leading() {
+/// Who leads, by what is known at `here`, and in which epoch. A node that is about to lead does not
+/// yet.
+pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
+    let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
+    let leadership = match seen.leading() {
+        _ if seen.leads.is_some() && seen.holds => Leadership::HandingOver,
+        _ if seen.leads.is_some() => Leadership::Here,
         Some(leader) if leader.node != here => {
             Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation })
         }
         _ => Leadership::Unknown,
-    }
+    };
+    (leadership, epoch)
 }

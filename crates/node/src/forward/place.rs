@@ -2,8 +2,10 @@
 
 /// Those that are about this node, or about the client's connection to it. All others are about the
 /// database, and are for the node that leads.
-const HERE: [&str; 13] = [
+const HERE: [&str; 15] = [
+    "@AcceptLoss",
     "@Cancel",
+    "@ClusterStatus",
     "@GC",
     "@GetPartitionKeys",
     "@Note",

@@ -8,11 +8,9 @@ use crate::forward::batch::{self, CallItem, Header, Malformed};
 use crate::forward::link::{Kind, Link};
 use crate::work::Outstanding;
 use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES};
-use ferrite_base::{ErrorKind, Incarnation, NodeId, UserError, memory};
+use ferrite_base::{Epoch, Incarnation, NodeId, memory};
 use ferrite_partition::AnswerBatch;
 use ferrite_partition::cancel::Cancel;
-use ferrite_wire::invocation::Invocation;
-use ferrite_wire::response;
 use std::collections::{HashMap, VecDeque};
 
 /// What executes calls here. Each gets one answer, under its connection's number.
@@ -84,6 +82,12 @@ impl Origin {
         batch::put_answers(self.message(frames.len()), connection, frames);
         memory::answers_changed(frames.len() as isize);
     }
+
+    #[cold]
+    fn give_back(&mut self, epoch: Epoch, (connection, trusted): (u64, bool), body: &[u8]) {
+        batch::put_returned(self.message(body.len()), epoch, connection, trusted, body);
+        memory::answers_changed(body.len() as isize);
+    }
 }
 
 /// What answers take in a message, as it was counted: all but its frames is little.
@@ -91,6 +95,7 @@ fn counted(message: &[u8]) -> isize {
     let (_, items) = batch::answers(message).expect("it was written here");
     let bytes = |item| match item {
         batch::AnswerItem::Answers { frames, .. } => frames.len() as isize,
+        batch::AnswerItem::Returned { body, .. } => body.len() as isize,
         batch::AnswerItem::Refused => 0,
     };
     items.map(bytes).sum()
@@ -110,20 +115,23 @@ pub struct Received {
     remotes: HashMap<u64, Remote>,
 }
 
-#[cold]
-fn does_not_lead() -> UserError {
-    let text = "the node that the call was passed to does not lead any more: nothing was executed";
-    UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint("try again")
+/// What becomes of calls that come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taking {
+    /// This node leads.
+    Execute,
+    /// They go back as they came, for the node that leads in this epoch or a later one: no call
+    /// goes further than to one other node.
+    GiveBack(Epoch),
 }
 
 impl Received {
-    /// Takes a message of calls. Unless this node `leads`, they are refused: no call goes further
-    /// than to one other node.
+    /// Takes a message of calls.
     pub fn calls(
         &mut self,
         from: (NodeId, Incarnation),
         message: &[u8],
-        leads: bool,
+        taking: Taking,
         execute: &mut dyn Execute,
     ) -> Result<(), Malformed> {
         let (node, incarnation) = from;
@@ -152,7 +160,7 @@ impl Received {
         for item in items {
             match item {
                 CallItem::Call { connection, trusted, body } => {
-                    if let Err(error) = self.call(node, (connection, trusted), body, leads, execute) {
+                    if let Err(error) = self.call(node, (connection, trusted), body, taking, execute) {
                         self.refuse(node, execute);
                         return Err(error);
                     }
@@ -176,19 +184,12 @@ impl Received {
         node: NodeId,
         connection: (u64, bool),
         body: &[u8],
-        leads: bool,
+        taking: Taking,
         execute: &mut dyn Execute,
     ) -> Result<(), Malformed> {
         let origin = self.origins.get_mut(&node).expect("its message is read");
-        if !leads {
-            let handle = match Invocation::parse(body) {
-                Ok(invocation) => Some(invocation.handle),
-                Err(error) => error.handle,
-            };
-            let mut answer = Vec::new();
-            let handle = handle.ok_or(Malformed("a call has no handle"))?;
-            response::write_error(&mut answer, handle, &does_not_lead());
-            origin.answer(connection.0, &answer);
+        if let Taking::GiveBack(epoch) = taking {
+            origin.give_back(epoch, connection, body);
             return Ok(());
         }
         let known = origin.connections.get(&connection).copied();

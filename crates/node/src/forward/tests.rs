@@ -1,15 +1,17 @@
 //! Nodes that pass calls on, with queues in the place of sockets.
 
+mod returned;
+
 use crate::forward::batch::{self, Header};
 use crate::forward::link::{Batch, Call, Destination, Kind, Link};
-use crate::forward::received::{Execute, Received};
+use crate::forward::received::{Execute, Received, Taking};
 use crate::forward::window::Window;
 use crate::work::Outstanding;
 use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES,
-    FORWARD_WAIT,
+    FORWARD_SETTLE, FORWARD_WAIT,
 };
-use ferrite_base::{Incarnation, NodeId, UserError};
+use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
 use ferrite_partition::cancel::{Cancel, cancelled};
 use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
 use ferrite_wire::response::{self, ResponseWriter};
@@ -158,7 +160,13 @@ impl Execute for Executing {
 
 impl Leader {
     fn take(&mut self, message: &[u8]) {
-        self.received.calls((HERE, START), message, true, &mut self.execute).expect("well-formed");
+        self.received.calls((HERE, START), message, Taking::Execute, &mut self.execute).expect("well-formed");
+    }
+
+    /// Gives calls back for a leadership of that epoch.
+    fn give_back(&mut self, message: &[u8], epoch: u64) {
+        let taking = Taking::GiveBack(Epoch(epoch));
+        self.received.calls((HERE, START), message, taking, &mut self.execute).expect("well-formed");
     }
 
     /// Answers the first of its calls; None: it has none.
@@ -178,14 +186,22 @@ struct Here {
     link: Queues,
     answers: Arc<Answers>,
     now: Instant,
+    epoch: u64,
 }
 
 impl Here {
     fn new() -> Here {
-        let mut here =
-            Here { window: Window::default(), link: Queues::default(), answers: Arc::default(), now: Instant::now() };
-        here.window.lead(Some(leader(2)), &here.link);
+        let (window, link, answers) = (Window::default(), Queues::default(), Arc::default());
+        let mut here = Here { window, link, answers, now: Instant::now(), epoch: 0 };
+        here.lead(Some(2));
         here
+    }
+
+    /// In the next epoch.
+    fn lead(&mut self, node: Option<u32>) {
+        self.epoch += 1;
+        self.window.lead(node.map(leader), Epoch(self.epoch), self.now);
+        self.send();
     }
 
     fn call(&mut self, calls: &[(u64, i64)]) {
@@ -211,7 +227,7 @@ impl Here {
         leader.received.send(&self.link);
         while let Some((kind, message)) = self.link.next(HERE) {
             assert_eq!(kind, Kind::Answers);
-            self.window.answers(NodeId(node), &message).expect("well-formed");
+            self.window.answers(NodeId(node), &message, self.now).expect("well-formed");
         }
     }
 }
@@ -334,13 +350,17 @@ fn when_another_node_leads_the_former_one_is_told_that_nobody_waits() {
     let (mut here, mut former, mut next) = (Here::new(), Leader::default(), Leader::default());
     here.call(&[(7, 1)]);
     here.carry(2, &mut former);
-    here.window.lead(None, &here.link);
+    here.lead(None);
+    here.now += FORWARD_SETTLE - Duration::from_millis(1);
+    here.send();
+    assert!(here.answers.take().is_empty(), "it may answer yet");
+    here.now += Duration::from_millis(1);
+    here.send();
     assert_eq!(here.answers.take(), [(7, 1, UNKNOWN)]);
     here.carry(2, &mut former);
     assert_eq!(former.execute.cancels, [(1, Cancel::Gone)]);
     here.call(&[(7, 1), (7, 2)]);
-    here.window.lead(Some(leader(3)), &here.link);
-    here.send();
+    here.lead(Some(3));
     here.carry(3, &mut next);
     former.answer();
     here.carry_back(2, &mut former);
@@ -353,7 +373,7 @@ fn when_another_node_leads_the_former_one_is_told_that_nobody_waits() {
 #[test]
 fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
     let mut here = Here::new();
-    here.window.lead(None, &here.link);
+    here.lead(None);
     here.call(&[(7, 1)]);
     here.now += FORWARD_WAIT / 2;
     here.call(&[(7, 2)]);
@@ -365,7 +385,7 @@ fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
     assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE)]);
     // One that leads and is not connected is no better.
     here.link.0.lock().unwrap().down = true;
-    here.window.lead(Some(leader(3)), &here.link);
+    here.lead(Some(3));
     here.now += FORWARD_WAIT / 2;
     here.send();
     assert_eq!(here.answers.take(), [(7, 2, UNAVAILABLE)]);
@@ -381,8 +401,12 @@ fn calls_that_wait_come_back_when_this_node_leads() {
     here.carry(2, &mut there);
     here.link.0.lock().unwrap().down = true;
     here.call(&[(7, 2), (8, 3)]);
-    here.window.lead(None, &here.link);
+    here.lead(None);
+    assert!(!here.window.is_settled());
+    here.window.lost(NodeId(2));
+    here.send();
     assert_eq!(here.answers.take(), [(7, 1, UNKNOWN)]);
+    assert!(here.window.is_settled() && here.window.held() == 2);
     let back: Vec<_> = here.window.take_back().flat_map(|batch| batch.calls).map(|call| call.handle).collect();
     assert!(back == [2, 3] && !here.window.has_waiting());
 }
@@ -426,16 +450,16 @@ fn a_node_that_does_not_lead_executes_nothing_of_others() {
     let (mut here, mut there) = (Here::new(), Leader::default());
     here.call(&[(7, 1), (7, 2)]);
     let (_, message) = here.link.next(NodeId(2)).unwrap();
-    there.received.calls((HERE, START), &message, false, &mut there.execute).unwrap();
-    assert!(there.execute.calls.is_empty());
+    there.give_back(&message, 2);
+    assert!(there.execute.calls.is_empty() && there.execute.calls_held == 0);
     here.carry_back(2, &mut there);
-    assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE), (7, 2, UNAVAILABLE)]);
+    assert!(here.answers.take().is_empty() && here.window.held() == 2);
 }
 
 /// What a node says that is to be refused, and what it hears of it.
 fn refused(there: &mut Leader, message: &[u8], word: &str) -> Queues {
     let link = Queues::default();
-    let error = there.received.calls((HERE, START), message, true, &mut there.execute).unwrap_err();
+    let error = there.received.calls((HERE, START), message, Taking::Execute, &mut there.execute).unwrap_err();
     assert!(error.to_string().contains(word), "{error}");
     there.received.send(&link);
     link
@@ -443,7 +467,7 @@ fn refused(there: &mut Leader, message: &[u8], word: &str) -> Queues {
 
 fn calls_message(session: u64, number: u32, calls: &[(u64, i64)]) -> Vec<u8> {
     let mut message = Vec::new();
-    batch::begin(&mut message, Header { session, number });
+    batch::begin_calls(&mut message, Header { session, number }, Epoch(1));
     calls.iter().for_each(|(connection, handle)| batch::put_call(&mut message, *connection, false, &body(*handle, 0)));
     message
 }
@@ -458,20 +482,20 @@ fn a_session_with_a_gap_or_with_garbage_is_given_up_on_both_sides() {
     there.take(&calls_message(0, 1, &[(7, 2)]));
     assert_eq!(there.execute.calls.len(), 1, "nothing more is taken of it");
     let (_, message) = link.next(HERE).unwrap();
-    here.window.answers(NodeId(2), &message).unwrap();
+    here.window.answers(NodeId(2), &message, here.now).unwrap();
     assert_eq!(here.answers.take(), [(7, 1, UNKNOWN)]);
     here.call(&[(7, 3)]);
     here.carry(2, &mut there);
     assert_eq!(there.execute.calls.len(), 2, "of the next session it is");
-    let link = refused(&mut there, &[1, 2, 3], "cut short");
+    let link = refused(&mut there, &[2, 2, 3], "cut short");
     let (_, message) = link.next(HERE).unwrap();
-    here.window.answers(NodeId(3), &message).unwrap();
+    here.window.answers(NodeId(3), &message, here.now).unwrap();
     assert!(here.answers.take().is_empty(), "that node leads nothing");
     // What the leader says is not trusted either.
     let mut garbage = Vec::new();
     batch::begin(&mut garbage, Header { session: 1, number: 0 });
     batch::put_answers(&mut garbage, 7, b"no frame");
-    assert!(here.window.answers(NodeId(2), &garbage).is_err());
+    assert!(here.window.answers(NodeId(2), &garbage, here.now).is_err());
     assert_eq!(here.answers.take(), [(7, 3, UNKNOWN)]);
 }
 
@@ -480,7 +504,7 @@ fn a_node_that_starts_anew_leaves_nothing_behind() {
     let mut there = Leader::default();
     there.take(&calls_message(4, 0, &[(7, 1), (8, 1)]));
     let later = Incarnation(6);
-    there.received.calls((HERE, later), &calls_message(0, 0, &[(7, 1)]), true, &mut there.execute).unwrap();
+    there.received.calls((HERE, later), &calls_message(0, 0, &[(7, 1)]), Taking::Execute, &mut there.execute).unwrap();
     assert_eq!(
         there.execute.cancels.iter().map(|(number, _)| *number).collect::<BTreeSet<_>>(),
         BTreeSet::from([1, 2])
@@ -566,13 +590,15 @@ proptest! {
                 Step::Arrive(node) => {
                     if let Some((_, message)) = here.link.next(NodeId(node)) {
                         let Leader { received, execute } = &mut leaders[index(node)];
-                        received.calls((HERE, START), &message, destination == Some(node), execute).unwrap();
+                        let gives_back = Taking::GiveBack(Epoch(here.epoch + 1));
+                        let taking = if destination == Some(node) { Taking::Execute } else { gives_back };
+                        received.calls((HERE, START), &message, taking, execute).unwrap();
                     }
                 }
                 Step::Return(node) => {
                     leaders[index(node)].received.send(&ways[index(node)]);
                     if let Some((_, message)) = ways[index(node)].next(HERE) {
-                        here.window.answers(NodeId(node), &message).unwrap();
+                        here.window.answers(NodeId(node), &message, here.now).unwrap();
                     }
                 }
                 Step::Answer(node) => {
@@ -582,7 +608,8 @@ proptest! {
                 }
                 Step::Lead(node) => {
                     destination = node;
-                    here.window.lead(node.map(leader), &here.link);
+                    here.epoch += 1;
+                    here.window.lead(node.map(leader), Epoch(here.epoch), here.now);
                 }
                 Step::Lose => lose(&mut here, &mut leaders),
                 Step::Cancel(connection, gone) => {
@@ -624,12 +651,12 @@ proptest! {
         here.call(&[(7, 1)]);
         for bytes in messages {
             let mut message = Vec::new();
-            batch::begin(&mut message, Header { session: 0, number });
+            batch::begin_calls(&mut message, Header { session: 0, number }, Epoch(1));
             message.extend_from_slice(&bytes);
             for message in [&message, &bytes] {
                 let Leader { received, execute } = &mut there;
-                let _ = received.calls((HERE, START), message, false, execute);
-                let _ = here.window.answers(NodeId(2), message);
+                let _ = received.calls((HERE, START), message, Taking::GiveBack(Epoch(2)), execute);
+                let _ = here.window.answers(NodeId(2), message, here.now);
             }
         }
         here.window.lost(NodeId(2));

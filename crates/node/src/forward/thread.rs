@@ -1,12 +1,14 @@
 //! The thread that passes calls on, and takes those of other nodes.
 
 use crate::cluster::Notices;
+use crate::forward::batch;
 use crate::forward::early::{Early, Message};
 use crate::forward::execute::Executor;
 use crate::forward::inbox::{Inbox, Notice};
 use crate::forward::link::{Leadership, Link};
-use crate::forward::received::Received;
+use crate::forward::received::{Received, Taking};
 use crate::forward::window::Window;
+use ferrite_base::Epoch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,13 @@ pub struct ForwardThread {
     received: Received,
     early: Early,
     leadership: Leadership,
-    closed: bool,
+    /// Of the configuration that is known.
+    epoch: Epoch,
+    /// Calls of clients here that came, in all.
+    taken: u64,
+    /// Nothing of other nodes is executed any more: what comes goes back, for a leadership from
+    /// this epoch on.
+    closed: Option<Epoch>,
     notices: Notices,
 }
 
@@ -39,7 +47,9 @@ impl ForwardThread {
             received: Received::default(),
             early: Early::default(),
             leadership: Leadership::Unknown,
-            closed: false,
+            epoch: Epoch(0),
+            taken: 0,
+            closed: None,
             notices: Notices::default(),
         }
     }
@@ -65,9 +75,10 @@ impl ForwardThread {
             while let Some(message) = self.early.overdue(now) {
                 self.read(&message);
             }
-            self.executor.send_batches();
             self.window.send(&*self.link, now);
             self.window.tick(now);
+            self.execute_own();
+            self.executor.send_batches();
             let waits = self.received.send(&*self.link) || self.window.has_waiting();
             timeout = if waits { RETRY } else { LOOK };
         }
@@ -76,20 +87,34 @@ impl ForwardThread {
 
     fn take(&mut self, notice: Notice) {
         match notice {
-            Notice::Calls(batch) if self.leadership == Leadership::Here => self.executor.own(&batch),
-            Notice::Calls(batch) => self.window.take(batch, Instant::now()),
+            Notice::Calls(batch) => {
+                self.taken += batch.calls.len() as u64;
+                if self.leadership == Leadership::Here && !self.window.has_waiting() {
+                    self.executor.own(&batch);
+                } else {
+                    self.window.take(batch, Instant::now());
+                }
+            }
             Notice::Cancel(connection, cancel) => {
                 let error = self.executor.cancelling().list.error();
                 self.window.cancel(connection, cancel, &error);
             }
-            Notice::Leadership(_) if self.closed => {}
-            Notice::Leadership(leadership) => self.lead(leadership),
-            Notice::CallsFrom(message) if self.leadership == Leadership::Unknown && !self.closed => {
-                self.early.wait(message, Instant::now());
+            Notice::Leadership(..) if self.closed.is_some() => {}
+            Notice::Leadership(leadership, epoch) => self.lead(leadership, epoch),
+            Notice::Drained(but_for, to) => {
+                // In this order: what is passed on counts as taken before it counts as passed on.
+                let (passed, held) = (self.inbox.passed_in_all(), self.window.held() as u64);
+                // Of a large batch the first calls may be here before all are counted.
+                let elsewhere = (passed + held).saturating_sub(self.taken) as usize;
+                // Whoever asked may have given up waiting.
+                let _ = to.send(self.executor.outstanding() <= elsewhere + but_for);
             }
-            Notice::CallsFrom(message) => self.read(&message),
+            Notice::CallsFrom(message) => {
+                self.early.wait(message, Instant::now());
+                self.read_early();
+            }
             Notice::AnswersFrom { node, message } => {
-                if let Err(error) = self.window.answers(node, &message) {
+                if let Err(error) = self.window.answers(node, &message, Instant::now()) {
                     self.notices.say(&format!("node {node}: {error}"));
                 }
                 self.done_with(message.len());
@@ -103,39 +128,62 @@ impl ForwardThread {
             Notice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
             Notice::Close => {
                 self.executor.send_batches();
-                self.lead(Leadership::Unknown);
-                self.closed = true;
-                while let Some(message) = self.early.next() {
-                    self.read(&message);
-                }
+                self.closed = Some(self.next_epoch());
+                self.lead(Leadership::Unknown, self.epoch);
             }
             Notice::Stop => {}
         }
     }
 
+    /// Of the leadership that calls are for which come to this node and are not executed here.
+    fn next_epoch(&self) -> Epoch {
+        match self.leadership {
+            Leadership::At(_) => self.epoch,
+            Leadership::Here | Leadership::HandingOver | Leadership::Unknown => Epoch(self.epoch.0 + 1),
+        }
+    }
+
+    /// Whether this node will soon know what is to become of the calls.
+    fn is_early(&self, message: &Message) -> bool {
+        let knows = matches!(self.leadership, Leadership::Here | Leadership::At(_));
+        self.closed.is_none() && (!knows || batch::epoch_of_calls(&message.bytes) > self.epoch)
+    }
+
+    /// In their order, as far as it is known whose they are.
+    fn read_early(&mut self) {
+        while self.early.first().is_some_and(|message| !self.is_early(message)) {
+            let message = self.early.next().expect("seen just now");
+            self.read(&message);
+        }
+    }
+
     /// Reads calls of another node, and executes them if this one leads.
     fn read(&mut self, message: &Message) {
-        let leads = self.leadership == Leadership::Here;
+        let taking = match (self.closed, self.leadership) {
+            (Some(epoch), _) => Taking::GiveBack(epoch),
+            (None, Leadership::Here) => Taking::Execute,
+            (None, _) => Taking::GiveBack(self.next_epoch()),
+        };
         let from = (message.node, message.incarnation);
-        if let Err(error) = self.received.calls(from, &message.bytes, leads, &mut self.executor) {
+        if let Err(error) = self.received.calls(from, &message.bytes, taking, &mut self.executor) {
             self.notices.say(&format!("node {}: {error}", message.node));
         }
         self.done_with(message.bytes.len());
     }
 
-    fn lead(&mut self, leadership: Leadership) {
-        self.leadership = leadership;
-        if leadership != Leadership::Unknown {
-            while let Some(message) = self.early.next() {
-                self.read(&message);
-            }
-        }
+    fn lead(&mut self, leadership: Leadership, epoch: Epoch) {
+        (self.leadership, self.epoch) = (leadership, epoch);
+        self.read_early();
         let destination = match leadership {
             Leadership::At(destination) => Some(destination),
-            Leadership::Here | Leadership::Unknown => None,
+            Leadership::Here | Leadership::HandingOver | Leadership::Unknown => None,
         };
-        self.window.lead(destination, &*self.link);
-        if leadership == Leadership::Here {
+        self.window.lead(destination, epoch, Instant::now());
+    }
+
+    /// Calls that waited to be executed elsewhere are for this node, if it leads now.
+    fn execute_own(&mut self) {
+        if self.leadership == Leadership::Here && self.window.is_settled() && self.window.has_waiting() {
             for batch in self.window.take_back() {
                 self.executor.own(&batch);
             }

@@ -1,20 +1,22 @@
 //! The side where the clients are: calls that wait to be sent to the node that leads, and those
 //! that were sent and are not answered.
 //!
-//! Promises one answer to each call that it takes. Those that were sent when the way is lost, or
-//! when another node leads, are answered *unknown*: they may have been executed. Those that were
-//! not are sent to whoever leads next, in their order, or refused after a while.
+//! Promises one answer to each call that it takes. Those that were sent when the way is lost are
+//! answered *unknown*: they may have been executed. When another node leads, the former one answers
+//! what it has taken, or gives it back, before anything goes to the next; what it has not within a
+//! time is unknown, too. Those that were not sent, or came back, are sent to whoever leads next, in
+//! their order, or refused after a while.
 
 use crate::forward::batch::{self, AnswerItem, CALL_BYTES, Header, Malformed};
 use crate::forward::link::{Batch, Call, Destination, Kind, Link};
 use crate::work::Outstanding;
 use ferrite_base::limits::{
-    FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_WAIT,
+    FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_SETTLE, FORWARD_WAIT,
 };
-use ferrite_base::{ErrorKind, NodeId, UserError};
+use ferrite_base::{Epoch, ErrorKind, NodeId, UserError};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
-use ferrite_wire::{frame, response};
+use ferrite_wire::{Invocation, frame, response};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
 
@@ -31,6 +33,14 @@ struct Queued {
     /// The first that waits still.
     next: usize,
     came: Instant,
+    /// It was sent, and came back: older than what was not.
+    returned: bool,
+}
+
+/// Another node leads, or none; the former one has calls yet.
+struct Next {
+    destination: Option<Destination>,
+    until: Instant,
 }
 
 /// Answers on their way to one mailbox.
@@ -39,6 +49,11 @@ type Ready = Vec<AnswerBatch>;
 #[derive(Default)]
 pub struct Window {
     destination: Option<Destination>,
+    next: Option<Next>,
+    /// Of the leadership that is known.
+    epoch: Epoch,
+    /// What came back is for a leadership of this epoch or a later one.
+    not_before: Epoch,
     /// Since when nothing can be sent.
     stranded: Option<Instant>,
     session: u64,
@@ -49,6 +64,8 @@ pub struct Window {
     outstanding: Outstanding,
     /// Connections of which the other node has heard in this session.
     told: HashSet<u64>,
+    /// Those of them that are gone.
+    gone: HashSet<u64>,
     cancels: Vec<u8>,
     queue: VecDeque<Queued>,
     mailboxes: Vec<MailboxHandle>,
@@ -68,7 +85,12 @@ fn unreachable() -> UserError {
 
 impl Window {
     pub fn take(&mut self, batch: Batch, now: Instant) {
-        self.queue.push_back(Queued { batch, next: 0, came: now });
+        self.queue.push_back(Queued { batch, next: 0, came: now, returned: false });
+    }
+
+    /// Calls that were taken and are not answered.
+    pub fn held(&self) -> usize {
+        self.outstanding.calls + self.queue.iter().map(|queued| queued.batch.calls.len() - queued.next).sum::<usize>()
     }
 
     /// Calls that were sent and are not answered.
@@ -79,15 +101,28 @@ impl Window {
 
     /// Whether something waits to be sent.
     pub fn has_waiting(&self) -> bool {
-        !self.queue.is_empty() || !self.cancels.is_empty()
+        !self.queue.is_empty() || !self.cancels.is_empty() || self.next.is_some()
     }
 
-    /// The node to which calls go from now on. With another one, or none, those that are under way
-    /// get no answer of the former one.
-    pub fn lead(&mut self, destination: Option<Destination>, link: &dyn Link) {
+    /// The node that led before has nothing of this one any more.
+    pub fn is_settled(&self) -> bool {
+        self.next.is_none()
+    }
+
+    /// The node to which calls go from now on, which leads in that epoch; or none is known to.
+    pub fn lead(&mut self, destination: Option<Destination>, epoch: Epoch, now: Instant) {
+        self.epoch = epoch;
         if destination == self.destination {
+            self.next = None;
             return;
         }
+        let until = self.next.as_ref().map_or(now + FORWARD_SETTLE, |next| next.until);
+        self.next = Some(Next { destination, until });
+    }
+
+    /// Goes over to the next node, when the former one has nothing any more, or has had its time.
+    fn settle(&mut self, link: &dyn Link, now: Instant) {
+        let Some(next) = self.next.take_if(|next| self.sent.is_empty() || now >= next.until) else { return };
         if let Some(former) = self.destination {
             if !self.told.is_empty() {
                 let mut message = self.begin();
@@ -97,7 +132,7 @@ impl Window {
             }
             self.end_session("another node leads, or none,");
         }
-        self.destination = destination;
+        self.destination = next.destination;
     }
 
     /// What was sent to the node, or came from it, may be lost.
@@ -117,7 +152,7 @@ impl Window {
 
     fn begin(&self) -> Vec<u8> {
         let mut message = Vec::new();
-        batch::begin(&mut message, Header { session: self.session, number: self.number });
+        batch::begin_calls(&mut message, Header { session: self.session, number: self.number }, self.epoch);
         message
     }
 
@@ -125,6 +160,7 @@ impl Window {
         self.session += 1;
         (self.number, self.answers_number) = (0, 0);
         self.told.clear();
+        self.gone.clear();
         self.cancels.clear();
         self.outstanding = Outstanding::default();
         if self.sent.is_empty() {
@@ -155,18 +191,18 @@ impl Window {
 
     /// Hands on a message of answers. Those of calls that nobody made here, or that were answered
     /// already, are dropped.
-    pub fn answers(&mut self, from: NodeId, message: &[u8]) -> Result<(), Malformed> {
+    pub fn answers(&mut self, from: NodeId, message: &[u8], now: Instant) -> Result<(), Malformed> {
         if self.destination.is_none_or(|destination| destination.node != from) {
             return Ok(());
         }
-        let taken = self.take_answers(message);
+        let taken = self.take_answers(message, now);
         if taken.is_err() {
             self.end_session("the node that leads has sent what cannot be read");
         }
         taken
     }
 
-    fn take_answers(&mut self, message: &[u8]) -> Result<(), Malformed> {
+    fn take_answers(&mut self, message: &[u8], now: Instant) -> Result<(), Malformed> {
         let (header, items) = batch::answers(message)?;
         if header.session != self.session {
             // Late: these calls were answered.
@@ -181,6 +217,10 @@ impl Window {
             match item {
                 AnswerItem::Answers { connection, frames } => {
                     outcome = outcome.and(self.take_frames(connection, frames, &mut ready));
+                }
+                AnswerItem::Returned { epoch, connection, trusted, body } => {
+                    self.not_before = self.not_before.max(epoch);
+                    outcome = outcome.and(self.take_returned(connection, trusted, body, now));
                 }
                 AnswerItem::Refused => refused = true,
             }
@@ -208,6 +248,30 @@ impl Window {
             }
             frames = &frames[length..];
         }
+        Ok(())
+    }
+
+    /// A call that was not executed waits again, behind those that came back before and before all
+    /// that were not sent.
+    #[cold]
+    fn take_returned(&mut self, connection: u64, trusted: bool, body: &[u8], now: Instant) -> Result<(), Malformed> {
+        let handle = match Invocation::parse(body) {
+            Ok(invocation) => Some(invocation.handle),
+            Err(error) => error.handle,
+        };
+        let handle = handle.ok_or(Malformed("a call that came back has no handle"))?;
+        let Some((mailbox, sent_micros)) = self.answered(connection, handle) else { return Ok(()) };
+        let mailbox = self.mailboxes[mailbox].clone();
+        let end = body.len() as u32;
+        let call = Call { connection, handle, trusted, start: 0, end };
+        if self.gone.contains(&connection) {
+            // Nobody waits for it.
+            refuse(&mailbox, &call, &unreachable());
+            return Ok(());
+        }
+        let batch = Batch { mailbox, calls: vec![call], bytes: body.to_vec(), sent_micros };
+        let place = self.queue.iter().take_while(|queued| queued.returned).count();
+        self.queue.insert(place, Queued { batch, next: 0, came: now, returned: true });
         Ok(())
     }
 
@@ -252,7 +316,7 @@ impl Window {
         // More of them than one message takes is no use to anybody; that a connection is gone is
         // said always, and once.
         let told = match cancel {
-            Cancel::Gone => self.told.remove(&connection),
+            Cancel::Gone => self.told.remove(&connection) && self.gone.insert(connection),
             _ => self.told.contains(&connection) && self.cancels.len() < FORWARD_MESSAGE_BYTES,
         };
         if told {
@@ -266,9 +330,15 @@ impl Window {
 
     /// Sends what may be sent.
     pub fn send(&mut self, link: &dyn Link, now: Instant) {
+        self.settle(link, now);
+        if self.next.is_some() {
+            return;
+        }
+        let known = self.epoch >= self.not_before;
         while !self.cancels.is_empty() || (!self.queue.is_empty() && self.has_room()) {
-            let waiting = self.destination.and_then(|destination| link.waiting(destination.node));
-            let (Some(to), Some(waiting)) = (self.destination, waiting) else {
+            let destination = self.destination.filter(|_| known);
+            let waiting = destination.and_then(|destination| link.waiting(destination.node));
+            let (Some(to), Some(waiting)) = (destination, waiting) else {
                 self.stranded.get_or_insert(now);
                 return;
             };
@@ -288,7 +358,7 @@ impl Window {
             self.cancels.clear();
             self.note_sent(count);
         }
-        if self.destination.is_none() {
+        if self.destination.is_none() || !known {
             self.stranded.get_or_insert(now);
         }
     }

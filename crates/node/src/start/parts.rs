@@ -37,7 +37,7 @@ use ferrite_system::{Identity, expired, task_figures};
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What the threads have in common. Each is handed what it uses; this itself ends with the start.
@@ -186,6 +186,7 @@ impl Parts {
             system: self.system.clone(),
             compounds: Arc::clone(&self.compounds),
             query_time_max,
+            gate: OnceLock::new(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! The leader: sends entries, counts who has them, lets commit what all members have.
 
 use super::entry::{Header, Mark};
+use super::hand_over::Handing;
 use super::history::History;
 use super::message::{Effect, Proposal};
 use super::{Group, GroupConfiguration, Member, Role};
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Leading {
     /// The first entry of the epoch.
-    start: Position,
+    pub(super) start: Position,
     open: bool,
     /// Counts the turns in which something was sent.
     round: u64,
@@ -27,6 +28,7 @@ pub(super) struct Leading {
     stands_still: bool,
     /// When a change was last proposed in this epoch.
     proposed: Option<u64>,
+    pub(super) handing: Handing,
 }
 
 /// Where the stream has ended at some time: by then plus [`super::Timing::stall`] that is to be
@@ -50,7 +52,7 @@ impl Watch {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Progress {
+pub(super) struct Progress {
     member: Member,
     /// The next entry to send.
     next: Position,
@@ -94,6 +96,15 @@ impl Progress {
         }
     }
 
+    pub(super) fn is_silent(&self, now: u64, failure: u64) -> bool {
+        now.saturating_sub(self.heard) >= failure
+    }
+
+    /// It has everything up to there, durably, as it has said in this epoch.
+    pub(super) fn has_all(&self, end: Position) -> bool {
+        self.matched && self.durable >= end
+    }
+
     /// What was sent seems to be lost.
     fn is_stuck(&self, now: u64, resend: u64) -> bool {
         let waits = self.matched && self.present.0 + 1 < self.next.0;
@@ -122,6 +133,7 @@ impl Leading {
             own: Watch { end, since: 0 },
             stands_still: false,
             proposed: None,
+            handing: Handing::default(),
         }
     }
 
@@ -130,7 +142,7 @@ impl Leading {
     }
 
     /// None where another process of the node has come meanwhile.
-    fn followed(&self, member: Member) -> Option<&Progress> {
+    pub(super) fn followed(&self, member: Member) -> Option<&Progress> {
         self.others.get(&member.node).filter(|progress| progress.member == member)
     }
 }
@@ -152,6 +164,7 @@ impl Group {
             own: Watch { end: self.stream.end().position, since: now },
             stands_still: false,
             proposed: None,
+            handing: Handing::default(),
         };
         self.role = Role::Leading(leading);
         self.start_epoch(configuration);
@@ -169,6 +182,7 @@ impl Group {
         let next = Position(self.stream.end().position.0 + 1);
         leading.start = next;
         leading.proposed = None;
+        leading.handing.in_new_epoch();
         // Whoever has left comes back as a learner, if it can.
         leading.others.retain(|_, progress| configuration.has(progress.member) || !before.has(progress.member));
         for member in configuration.members().iter().filter(|member| **member != self.here) {
@@ -398,10 +412,12 @@ impl Group {
         if std::mem::replace(&mut leading.stands_still, stands_still) != stands_still {
             self.effects.push(Effect::StandsStill(stands_still));
         }
-        let due = leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
+        // Members hear of the epoch when they do: until it is open, they are asked again and again.
+        let asks = !leading.open && leading.others.values().any(|progress| !progress.matched);
+        let due = asks || leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
         if leading.others.is_empty() || !(due || behind) {
-            return;
+            return self.hand_over_if_possible(now);
         }
         leading.round += 1;
         let round = leading.round;
@@ -438,6 +454,7 @@ impl Group {
                 self.effects.push(Effect::SendEntries { to, epoch, after, up_to, commit, round });
             }
         }
+        self.hand_over_if_possible(now);
         self.review(now);
     }
 
@@ -449,7 +466,7 @@ impl Group {
             return;
         }
         let Some(configuration) = &self.configuration else { return };
-        let is_silent = |progress: &Progress| now.saturating_sub(progress.heard) >= self.timing.failure;
+        let is_silent = |progress: &Progress| progress.is_silent(now, self.timing.failure);
         leading.others.retain(|_, progress| configuration.has(progress.member) || !is_silent(progress));
         let others = configuration.members().iter().filter(|member| **member != self.here);
         let stalls = |progress: &Progress| progress.watch.is_late(now, self.timing.stall);
@@ -492,12 +509,23 @@ impl Group {
         self.propose(members, added, now);
     }
 
-    /// Those who were added in the current epoch stay so until its start is committed.
-    fn propose(&mut self, members: Vec<Member>, mut added: Vec<NodeId>, now: u64) {
+    fn propose(&mut self, members: Vec<Member>, added: Vec<NodeId>, now: u64) {
+        self.propose_led_by(self.here, members, added, now);
+    }
+
+    /// Those who were added in the current epoch stay so until its start is committed. False: too
+    /// soon behind the last proposal.
+    pub(super) fn propose_led_by(
+        &mut self,
+        leader: Member,
+        members: Vec<Member>,
+        mut added: Vec<NodeId>,
+        now: u64,
+    ) -> bool {
         let (expected, resend) = (self.epoch(), self.timing.resend);
-        let Role::Leading(leading) = &mut self.role else { return };
+        let Role::Leading(leading) = &mut self.role else { return false };
         if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < resend) {
-            return;
+            return false;
         }
         leading.proposed = Some(now);
         let proven = leading.open && self.commit >= leading.start;
@@ -507,6 +535,7 @@ impl Group {
             added.sort_unstable();
             added.dedup();
         }
-        self.effects.push(Effect::Propose(Proposal { expected, members, added }));
+        self.effects.push(Effect::Propose(Proposal { expected, leader, members, added }));
+        true
     }
 }

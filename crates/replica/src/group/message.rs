@@ -34,6 +34,8 @@ pub enum Message {
 pub struct Proposal {
     /// The epoch that it follows: otherwise it is refused.
     pub expected: Epoch,
+    /// Whoever proposes, or to whom it hands over.
+    pub leader: Member,
     pub members: Vec<Member>,
     pub added: Vec<NodeId>,
 }

@@ -12,6 +12,7 @@
 mod configuration;
 mod entry;
 mod follower;
+mod hand_over;
 mod history;
 mod leader;
 mod message;
@@ -19,6 +20,7 @@ mod stream;
 
 pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
 pub use entry::{Header, Mark};
+pub use hand_over::CannotHandOver;
 pub use history::History;
 pub use message::{Effect, Envelope, Message, Proposal, Remembered, Timing};
 

@@ -38,6 +38,8 @@ pub struct WorldCounts {
     pub steps_hash: u64,
     /// Reads that were run while another node led already.
     pub late_reads: u64,
+    /// Leaders that handed over.
+    pub handed_over: u64,
 }
 
 impl WorldCounts {
@@ -49,6 +51,7 @@ impl WorldCounts {
         self.joins += other.joins;
         self.dropped += other.dropped;
         self.late_reads += other.late_reads;
+        self.handed_over += other.handed_over;
     }
 }
 
@@ -123,6 +126,7 @@ struct Weights {
     write: u64,
     read: u64,
     sync: u64,
+    hand_over: u64,
 }
 
 pub struct World {
@@ -167,6 +171,7 @@ impl World {
             write: if random.percent(30) { 2 + random.below(6) } else { 25 + random.below(75) },
             read: 10 + random.below(50),
             sync: 50 + random.below(100),
+            hand_over: random.below(8),
         };
         let shy = random.percent(50);
         let mut world = World {
@@ -210,8 +215,8 @@ impl World {
         if !self.nodes[&node].up && self.random.percent(5) {
             self.crash_or_start(node)?;
         }
-        let Weights { crash, seal, split, write, read, sync, .. } = self.weights;
-        let bounds = [crash, seal, split, write, read, sync, 100, 20];
+        let Weights { crash, seal, split, write, read, sync, hand_over, .. } = self.weights;
+        let bounds = [crash, seal, split, write, read, sync, 100, 20, hand_over];
         let mut point = choice;
         let action = bounds.iter().position(|bound| {
             let here = point < *bound;
@@ -243,9 +248,26 @@ impl World {
                 self.with(node, |node| node.group.tick(now))?;
             }
             Some(7) => self.metadata_decides(),
+            Some(8) => self.hand_over()?,
             _ => self.deliver()?,
         }
         Ok(())
+    }
+
+    /// The leader is to hand over, to anybody or to one that may be no member; or thinks better of
+    /// it.
+    fn hand_over(&mut self) -> Result<(), Broken> {
+        let (leader, now) = (self.metadata.last.leader.node, self.now);
+        let to = self.any_node();
+        let to = Some(to).filter(|_| self.random.percent(50));
+        let keeps = self.random.percent(30);
+        self.with(leader, |node| {
+            if keeps {
+                node.group.keep_lead(now);
+            } else {
+                let _ = node.group.hand_over(to, now);
+            }
+        })
     }
 
     fn any_node(&mut self) -> NodeId {
@@ -548,7 +570,8 @@ impl World {
                 let current = proposal.members.iter().all(|member| self.nodes[&member.node].member == *member);
                 if proposal.expected == last.epoch && sealing.is_none() && from == last.leader && current {
                     self.outcome.joins += u64::from(!proposal.added.is_empty());
-                    *last = GroupConfiguration::new(*next, from, proposal.members, proposal.added);
+                    self.outcome.handed_over += u64::from(proposal.leader != from);
+                    *last = GroupConfiguration::new(*next, proposal.leader, proposal.members, proposal.added);
                     *next = Epoch(next.0 + 1);
                     self.announce();
                 }

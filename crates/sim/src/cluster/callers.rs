@@ -112,6 +112,18 @@ impl Callers {
         operations.iter().filter(|operation| matches!(operation.told, Told::Done(Answer::Steps(_)))).count()
     }
 
+    /// Calls of which nothing is known, and those that no node took.
+    pub fn not_executed(&self) -> usize {
+        let operations = &self.clients.history.operations;
+        let wanted = |told: &Told| match told {
+            Told::Unknown => true,
+            // What met a schema change is sent again.
+            Told::Refused(words) => words != "sent back",
+            _ => false,
+        };
+        operations.iter().filter(|operation| wanted(&operation.told)).count()
+    }
+
     /// No schema changes until the next check.
     pub fn keep_the_schema(&mut self) {
         let schema = &mut self.clients.history.schema;

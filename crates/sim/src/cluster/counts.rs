@@ -44,6 +44,8 @@ pub struct Counts {
     /// Leaders that became copies without ending.
     pub deposed: u64,
     pub from_log: u64,
+    /// Leaders that handed over.
+    pub handed_over: u64,
 }
 
 impl Counts {
@@ -80,5 +82,6 @@ impl Counts {
         self.promotions += other.promotions;
         self.deposed += other.deposed;
         self.from_log += other.from_log;
+        self.handed_over += other.handed_over;
     }
 }

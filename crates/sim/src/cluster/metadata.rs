@@ -40,7 +40,14 @@ pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
     let kind = |id: u32| if id <= plan.nodes { Kind::Data } else { Kind::Witness };
     let all = (1..=plan.nodes + plan.witnesses).map(|id| (NodeId(id), registration(NodeId(id), first, kind(id))));
     let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-    let founded = Group { configuration, parent: Mark::ORIGIN, burnt: Epoch(1), phase: Phase::Active };
+    let founded = Group {
+        configuration,
+        parent: Mark::ORIGIN,
+        burnt: Epoch(1),
+        phase: Phase::Active,
+        accepted: None,
+        loss: None,
+    };
     let command = Command::Found {
         settings: Settings { cluster, revision: 1, kfactor: plan.kfactor, partitions: plan.database.partitions },
         nodes: all.collect(),

@@ -11,7 +11,9 @@ use crate::cluster::plan::TIMING;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Letter, Node, Parties, Post, Start as NodeStart};
+use ferrite_cluster::{
+    Around, Cause, Groups, Host, Lease, Letter, Node, NotHandedOver, Parties, Post, Start as NodeStart,
+};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -33,6 +35,7 @@ use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +51,8 @@ pub enum Wish {
     /// Entries cannot be had from the log.
     NotSupplied(String),
     Leads(Option<Epoch>),
+    /// What became of a hand-over.
+    HandedOver(Result<NodeId, NotHandedOver>),
     MakeAnew(String),
     End(String),
     Notice(String),
@@ -87,7 +92,17 @@ struct Outside {
     wanted: Wanted,
     cuts: Sender<ContentCut>,
     current: Arc<Mutex<Arc<Compiled>>>,
+    held: Arc<Held>,
     ledger: Ledger,
+}
+
+/// Calls while a leader hands over.
+#[derive(Default)]
+pub struct Held {
+    /// Those that come wait.
+    pub holds: AtomicBool,
+    /// Those that were taken and have no answer.
+    pub waiting: AtomicUsize,
 }
 
 impl Around for Outside {
@@ -125,6 +140,18 @@ impl Around for Outside {
 
     fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.wishes.push(Wish::Leads(epoch));
+    }
+
+    fn hold(&mut self, _: GroupId, holds: bool) {
+        self.held.holds.store(holds, Ordering::Relaxed);
+    }
+
+    fn is_drained(&mut self, _: GroupId) -> bool {
+        self.held.waiting.load(Ordering::Relaxed) == 0
+    }
+
+    fn handed_over(&mut self, _: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        self.wishes.push(Wish::HandedOver(outcome));
     }
 
     fn make_anew(&mut self, _: GroupId, reason: &str) {
@@ -196,6 +223,7 @@ pub struct Process {
     sync_micros: u64,
     /// The log's next turn is not before this.
     next_sync: u64,
+    pub held: Arc<Held>,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
     /// Its log has failed, and that was so when its answers were last read.
@@ -334,6 +362,7 @@ impl Process {
             groups: groups.clone(),
             lease: lease.clone(),
         };
+        let held = Arc::new(Held::default());
         let outside = Outside {
             disk: disk.clone(),
             wishes: wishes.clone(),
@@ -341,6 +370,7 @@ impl Process {
             wanted: copying.wanted.clone(),
             cuts: copying.hasher(),
             current: Arc::clone(&current),
+            held: Arc::clone(&held),
             ledger: ledger.clone(),
         };
         let node = Node::new(start, &causes, inbox, Box::new(outside));
@@ -368,6 +398,7 @@ impl Process {
             random,
             sync_micros,
             next_sync: 0,
+            held,
             leads: None,
             failed: false,
         })

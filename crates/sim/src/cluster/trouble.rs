@@ -3,6 +3,7 @@
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRandom};
 
 /// A split lasts so long at most, besides a pause.
@@ -24,6 +25,8 @@ impl World {
         let pause = |random: &mut SimulatedRandom| random.below(1 + faults.pause_millis) * MILLI;
         let mut next_fault = self.now + pause(&mut self.random);
         let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
+        let hands_over = faults.pause_millis > 0 && self.random.percent(50);
+        let mut next_hand_over = if hands_over { self.now + pause(&mut self.random) } else { u64::MAX };
         let mut looked = false;
         while self.now < end {
             if !looked && self.now + LOOK_MILLIS * MILLI >= next_split {
@@ -56,6 +59,10 @@ impl World {
                     self.stand_still();
                 }
             }
+            if self.now >= next_hand_over {
+                next_hand_over = self.now + pause(&mut self.random);
+                self.hand_over()?;
+            }
             self.begin_to_stand_still();
             self.isolate();
             if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
@@ -72,6 +79,17 @@ impl World {
         (self.succession, self.still, self.isolation) = (None, None, None);
         self.counts.millis += self.plan.millis;
         Ok(())
+    }
+
+    /// The leader is to hand over, to any member or to a node that may be none.
+    fn hand_over(&mut self) -> Result<(), Violation> {
+        let leader = self.configuration().leader.node;
+        let to = *self.random.pick(&self.everybody());
+        let to = Some(to).filter(|_| self.random.percent(40));
+        self.step_machine(leader, |process| {
+            process.node.hand_over(FIRST_GROUP, to);
+            Some(format!("is to hand over to {to:?}"))
+        })
     }
 
     fn everybody(&self) -> Vec<NodeId> {

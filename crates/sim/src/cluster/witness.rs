@@ -9,7 +9,7 @@ use crate::node::DIRECTORY;
 use crate::trace::Trace;
 use crossbeam_channel::unbounded;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_cluster::{Around, Groups, Lease, Letter, Node, Start};
+use ferrite_cluster::{Around, Groups, Lease, Letter, Node, NotHandedOver, Start};
 use ferrite_group::{FromLog, Identity, IdentityError, Urgency};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
@@ -65,6 +65,18 @@ impl Around for Outside {
     }
 
     fn leads(&mut self, _: GroupId, _: Option<Epoch>) {
+        unreachable!("a witness has no group");
+    }
+
+    fn hold(&mut self, _: GroupId, _: bool) {
+        unreachable!("a witness has no group");
+    }
+
+    fn is_drained(&mut self, _: GroupId) -> bool {
+        unreachable!("a witness has no group");
+    }
+
+    fn handed_over(&mut self, _: GroupId, _: Result<NodeId, NotHandedOver>) {
         unreachable!("a witness has no group");
     }
 

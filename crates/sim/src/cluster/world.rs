@@ -19,7 +19,7 @@ use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
 use ferrite_base::NodeId;
-use ferrite_cluster::Letter;
+use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
 use ferrite_meta::{Phase, State as Metadata};
@@ -28,10 +28,11 @@ use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const MILLI: u64 = 1_000_000;
 /// In which all has to be well again once nothing is done wrong any more.
-const REST_NANOS: u64 = 90_000 * MILLI;
+pub(super) const REST_NANOS: u64 = 90_000 * MILLI;
 const REST_STEPS: u64 = 90_000;
 /// Between two looks whether all is well.
 const LOOK_STEPS: u64 = 8;
@@ -85,6 +86,8 @@ pub(super) struct World {
     pub still: Option<(u64, u64, NodeId)>,
     /// A node that is cut off from a time to another.
     pub isolation: Option<(u64, u64, NodeId)>,
+    /// What became of the last hand-over.
+    pub handed_over: Option<Result<NodeId, NotHandedOver>>,
     /// A node has been wiped.
     pub wiped: bool,
     pub network: Network,
@@ -137,6 +140,7 @@ impl World {
             succession: None,
             still: None,
             isolation: None,
+            handed_over: None,
             wiped: false,
             trace,
             counts: Counts::default(),
@@ -178,6 +182,10 @@ impl World {
             self.trouble()?;
             self.settle()?;
             self.check()?;
+            if self.random.percent(50) {
+                self.hand_over_in_peace()?;
+                self.check()?;
+            }
         }
         Ok(())
     }
@@ -221,7 +229,7 @@ impl World {
     }
 
     /// Goes on until nothing is on its way, and all nodes are members.
-    fn rest(&mut self) -> Result<(), Violation> {
+    pub fn rest(&mut self) -> Result<(), Violation> {
         let (begin, steps) = (self.now, self.counts.steps);
         loop {
             // Whatever has come to rest stays so for a while.
@@ -292,7 +300,7 @@ impl World {
     }
 
     /// Whose partitions take calls, as the metadata has decided.
-    fn leader(&self) -> Option<NodeId> {
+    pub fn leader(&self) -> Option<NodeId> {
         let leader = self.configuration().leader;
         let process = self.machines.get(&leader.node)?.process.as_ref()?;
         (process.member == leader && process.leads.is_some()).then_some(leader.node)
@@ -398,11 +406,13 @@ impl World {
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
         let looks = machine.only_looks || replaced || machine.looks_until > self.now;
         let process = machine.process.as_ref().expect("it runs");
-        if self.callers.waiting_for(process.member) >= self.plan.window {
+        let full = self.callers.waiting_for(process.member) >= self.plan.window;
+        if full || process.held.holds.load(Relaxed) {
             return;
         }
         self.trace.line(&format!("calls {chosen}"));
         self.callers.submit(process, looks);
+        process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
     }
 
     /// Time passes for all.
@@ -534,6 +544,7 @@ impl World {
         let member = process.member;
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
+        process.held.waiting.store(self.callers.waiting_for(member), Relaxed);
         let mut problem = None;
         for wish in wishes {
             match wish {
@@ -558,6 +569,11 @@ impl World {
                             self.counts.deposed += 1;
                         }
                     }
+                }
+                Wish::HandedOver(outcome) => {
+                    self.trace.line(&format!("{id} hands over: {outcome:?}"));
+                    self.counts.handed_over += u64::from(outcome.is_ok());
+                    self.handed_over = Some(outcome);
                 }
                 Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),

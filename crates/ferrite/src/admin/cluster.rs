@@ -1,0 +1,83 @@
+//! `ferrite admin status`, `transfer` and `recover` of a cluster.
+
+use super::{ServerAddress, call};
+use ferrite_client::{OwnedResponse, OwnedTable, OwnedValue};
+
+pub fn transfer(address: &ServerAddress, to: Option<u32>) -> Result<String, String> {
+    let response = match to {
+        Some(node) => call(address, "@TransferLead", (i64::from(node),))?,
+        None => call(address, "@TransferLead", ())?,
+    };
+    Ok(response.status_text.clone().unwrap_or_default())
+}
+
+pub fn accept_loss(address: &ServerAddress, node: u32) -> Result<String, String> {
+    let status = call(address, "@ClusterStatus", ())?;
+    for row in status.tables.get(1).into_iter().flat_map(rows) {
+        if let [group, .., waits_for] = &row[..]
+            && !waits_for.is_empty()
+        {
+            eprintln!("ferrite: group {group} waits for {waits_for}");
+        }
+    }
+    let response = call(address, "@AcceptLoss", (i64::from(node),))?;
+    Ok(response.status_text.clone().unwrap_or_default())
+}
+
+pub fn status(address: &ServerAddress) -> Result<String, String> {
+    let response = call(address, "@ClusterStatus", ())?;
+    Ok(text(&response))
+}
+
+fn rows(table: &OwnedTable) -> Vec<Vec<String>> {
+    let cell = |value: &OwnedValue| match value {
+        OwnedValue::Integer(number) => number.to_string(),
+        OwnedValue::Text(text) => text.to_string(),
+        _ => String::new(),
+    };
+    table.rows.iter().map(|row| row.iter().map(cell).collect()).collect()
+}
+
+fn text(response: &OwnedResponse) -> String {
+    let mut lines = Vec::new();
+    if let Some(nodes) = response.tables.first() {
+        let mut all = vec![nodes.columns.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>()];
+        all.extend(rows(nodes));
+        lines.extend(columns(&all));
+    }
+    for row in response.tables.get(1).into_iter().flat_map(rows) {
+        let [group, epoch, leader, members, kfactor, data, service, waits_for] = &row[..] else { continue };
+        lines.push(match waits_for.is_empty() {
+            true => format!(
+                "group {group}: node {leader} leads {members} of {} copies (epoch {epoch}); the data outlive {data} more \
+                 losses, the service {service}",
+                kfactor.parse::<u64>().map_or(1, |kfactor| kfactor + 1)
+            ),
+            false => format!("group {group}: nobody leads; it waits for {waits_for}"),
+        });
+    }
+    lines.join("\n")
+}
+
+/// Cells below each other.
+fn columns(rows: &[Vec<String>]) -> Vec<String> {
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_below_each_other() {
+        let rows = [vec!["node".to_owned(), "role".to_owned()], vec!["1".to_owned(), String::new()]];
+        assert_eq!(columns(&rows), ["node  role", "1"]);
+    }
+}

@@ -1,0 +1,136 @@
+//! `ferrite admin recover` for a group that nobody can lead any more without a loss
+//! (docs/replication.md, section 10): asks the voters until they know, and says whom the group
+//! waits for.
+
+use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
+use ferrite_replica::group::Member;
+use std::time::Duration;
+
+/// For so long the voters are asked.
+const TIME_MAX: Duration = Duration::from_secs(10);
+/// Between two questions.
+const AGAIN: Duration = Duration::from_millis(200);
+/// After this, and then each time, the operator hears whom a group waits for.
+const SAY_AFTER: Duration = Duration::from_secs(5);
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
+/// `node 1 or node 2`
+fn any_of(nodes: impl IntoIterator<Item = NodeId>) -> String {
+    let names: Vec<String> = nodes.into_iter().map(|node| format!("node {node}")).collect();
+    names.join(" or ")
+}
+
+/// Who could lead a group without a loss that nobody leads: the members of its last configuration.
+pub fn waits_for(group: &Group) -> Option<String> {
+    (group.phase == Phase::Sealing).then(|| {
+        let nodes = group.configuration.members().iter().map(|member| member.node);
+        format!("{}, members of its last configuration (epoch {})", any_of(nodes), group.configuration.epoch)
+    })
+}
+
+/// Whoever accepts a loss, and hears what came of it.
+pub struct AcceptLoss {
+    pub node: NodeId,
+    pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
+}
+
+struct UnderWay {
+    asks: AcceptLoss,
+    member: Member,
+    until: u64,
+    next: u64,
+}
+
+/// Of one node.
+#[derive(Default)]
+pub struct Losses {
+    under_way: Vec<UnderWay>,
+    /// Since when nobody leads, and when that was said last.
+    leaderless: Option<(u64, Option<u64>)>,
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
+/// Whether there is anything to accept; else why not.
+fn check(state: &State, node: NodeId) -> Result<Member, String> {
+    let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
+    if group.phase == Phase::Active {
+        let leader = group.configuration.leader.node;
+        return Err(format!("nothing is to be recovered: node {leader} leads group {FIRST_GROUP}, or is about to"));
+    }
+    let known = state.nodes().get(&node).ok_or_else(|| format!("there is no node {node}"))?;
+    match (known.kind, known.presence) {
+        (Kind::Witness, _) => Err(format!("node {node} is a witness: it has no data")),
+        (_, Presence::Running) => Ok(Member { node, incarnation: known.incarnation }),
+        _ => Err(format!("node {node} does not run: start it")),
+    }
+}
+
+impl Losses {
+    pub fn accept(&mut self, asks: AcceptLoss, state: &State, now: u64) {
+        match check(state, asks.node) {
+            Ok(member) => {
+                let until = now + nanos(TIME_MAX);
+                self.under_way.push(UnderWay { asks, member, until, next: now });
+            }
+            Err(reason) => (asks.told)(Err(reason)),
+        }
+    }
+
+    /// Looks at what the voters know, and asks again. `here`: this process.
+    pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
+        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
+        self.say_who_is_missing(group, now);
+        let mut left = Vec::new();
+        for mut one in std::mem::take(&mut self.under_way) {
+            let (node, leader) = (one.member.node, group.configuration.leader.node);
+            let outcome = match group.phase {
+                Phase::Active if leader == node => {
+                    Ok(format!("node {node} leads group {FIRST_GROUP} with what it has"))
+                }
+                Phase::Active => {
+                    Err(format!("node {leader} has come back with everything, and leads: nothing is lost"))
+                }
+                Phase::Sealing if now >= one.until && group.accepted == Some(one.member) => Err(format!(
+                    "the loss is accepted, and node {node} has not answered yet: it has nothing of the group, or is not \
+                     reached"
+                )),
+                Phase::Sealing if now >= one.until => {
+                    Err("a majority of the cluster's voters is not reached, or somebody can lead without a loss"
+                        .to_owned())
+                }
+                Phase::Sealing => {
+                    if now >= one.next && group.accepted != Some(one.member) {
+                        one.next = now + nanos(AGAIN);
+                        let expected = group.configuration.epoch;
+                        ask(Ask::AcceptLoss { group: FIRST_GROUP, from: here, expected, member: one.member });
+                    }
+                    left.push(one);
+                    continue;
+                }
+            };
+            (one.asks.told)(outcome);
+        }
+        self.under_way = left;
+    }
+
+    fn say_who_is_missing(&mut self, group: &Group, now: u64) {
+        let Some(waits_for) = waits_for(group) else {
+            self.leaderless = None;
+            return;
+        };
+        let (since, said) = self.leaderless.get_or_insert((now, None));
+        let due = said.map_or(*since + nanos(SAY_AFTER), |said| said + nanos(SAY_AGAIN));
+        if now >= due {
+            *said = Some(now);
+            ferrite_io::errln!(
+                "ferrite: group {FIRST_GROUP} waits for {waits_for}. If they are lost for good: ferrite admin recover \
+                 --accept-loss --node N, where N is a node that has an older copy"
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The cluster as a node knows it, for its operator (`ferrite admin status`).
+
+use crate::cluster::links::Links;
+use crate::cluster::loss;
+use crate::cluster::node::Order;
+use crate::cluster::standing::Standing;
+use crossbeam_channel::Sender;
+use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Kind, Phase, Presence, State};
+use ferrite_peer::Lane;
+use ferrite_system::result::{SystemTable, cells};
+use ferrite_value::SqlType;
+use std::sync::Arc;
+
+/// What calls about the cluster use of it.
+pub struct Handle {
+    pub orders: Sender<Order>,
+    pub standing: Arc<Standing>,
+    pub links: Links,
+}
+
+impl Handle {
+    /// The nodes, and the group of the partitions.
+    pub fn status(&self) -> Vec<SystemTable> {
+        let (seen, here) = (self.standing.seen(), self.standing.here());
+        let reached = |node: NodeId| node == here || self.links.peers().waiting(node, Lane::Control).is_some();
+        vec![nodes(&seen.state, reached), group(&seen.state, reached)]
+    }
+}
+
+fn word(yes: bool) -> &'static str {
+    if yes { "yes" } else { "no" }
+}
+
+fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+    let mut table = SystemTable::new(&[
+        ("NODE", SqlType::Integer),
+        ("KIND", SqlType::Varchar),
+        ("PRESENCE", SqlType::Varchar),
+        ("REACHED", SqlType::Varchar),
+        ("ROLE", SqlType::Varchar),
+        ("VOTES", SqlType::Varchar),
+        ("ADDRESS", SqlType::Varchar),
+        ("CLIENTS", SqlType::Varchar),
+    ]);
+    let group = state.groups().get(&FIRST_GROUP);
+    for (id, node) in state.nodes() {
+        let kind = if node.kind == Kind::Data { "data" } else { "witness" };
+        let presence = match node.presence {
+            Presence::Running => "running",
+            Presence::Stopped => "stopped",
+            Presence::Retired => "retired",
+        };
+        let role = match group {
+            Some(group) if group.phase == Phase::Active && group.configuration.leader.node == *id => "leader",
+            Some(group) if group.configuration.has_node(*id) => "member",
+            _ => "",
+        };
+        let address = |place: usize| node.addresses.get(place).cloned().unwrap_or_default();
+        table.row(cells![
+            i64::from(id.0),
+            kind,
+            presence,
+            word(reached(*id)),
+            role,
+            word(state.voters().contains(id)),
+            address(0),
+            address(1)
+        ]);
+    }
+    table
+}
+
+fn group(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+    let mut table = SystemTable::new(&[
+        ("GROUP_ID", SqlType::Integer),
+        ("EPOCH", SqlType::Bigint),
+        ("LEADER", SqlType::Integer),
+        ("MEMBERS", SqlType::Integer),
+        ("KFACTOR", SqlType::Integer),
+        ("LOSSES_WITH_DATA_KEPT", SqlType::Integer),
+        ("LOSSES_WITH_SERVICE", SqlType::Integer),
+        ("WAITS_FOR", SqlType::Varchar),
+    ]);
+    let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
+    for (id, group) in state.groups() {
+        let active = group.phase == Phase::Active;
+        let leader = if active { i64::from(group.configuration.leader.node.0) } else { 0 };
+        let (data, service) = losses(state, active.then_some(group.configuration.members().len()), &reached);
+        table.row(cells![
+            i64::from(id.0),
+            group.configuration.epoch.0 as i64,
+            leader,
+            group.configuration.members().len() as i64,
+            i64::from(kfactor),
+            data as i64,
+            service as i64,
+            loss::waits_for(group).unwrap_or_default()
+        ]);
+    }
+    table
+}
+
+/// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
+/// service going on. `members`: of a group that somebody leads.
+fn losses(state: &State, members: Option<usize>, reached: impl Fn(NodeId) -> bool) -> (usize, usize) {
+    let data = members.unwrap_or(1) - 1;
+    let voters = state.voters();
+    let there = voters.iter().filter(|voter| reached(**voter)).count();
+    let spare = there.saturating_sub(voters.len() / 2 + 1);
+    (data, if members.is_some() { data.min(spare) } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::{Epoch, Incarnation};
+    use ferrite_meta::{Command, Group, Node, Settings};
+    use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+
+    fn state() -> State {
+        let node = |id: u32| Node {
+            incarnation: Incarnation(1),
+            start: [1; 16],
+            kind: if id == 4 { Kind::Witness } else { Kind::Data },
+            presence: Presence::Running,
+            release: "test".to_owned(),
+            addresses: vec![format!("host{id}:3021")],
+        };
+        let members = vec![Member::new(1, 1), Member::new(2, 1)];
+        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
+        let (burnt, phase) = (Epoch(1), Phase::Active);
+        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
+        let mut state = State::default();
+        let command = Command::Found {
+            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
+            nodes: (1..=4).map(|id| (NodeId(id), node(id))).collect(),
+            groups: vec![(FIRST_GROUP, group)],
+            voters: vec![NodeId(1), NodeId(2), NodeId(4)],
+        };
+        state.apply(&command).expect("it holds together");
+        state
+    }
+
+    #[test]
+    fn losses_that_it_stands_follow_from_members_and_voters() {
+        let state = state();
+        let with = |gone: &[u32]| losses(&state, Some(2), |node: NodeId| !gone.contains(&node.0));
+        assert_eq!(with(&[]), (1, 1));
+        assert_eq!(with(&[3]), (1, 1), "it does not vote");
+        assert_eq!(with(&[4]), (1, 0));
+        assert_eq!(losses(&state, Some(1), |_| true), (0, 0));
+        assert_eq!(losses(&state, None, |_| true), (0, 0));
+        let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);
+        assert_eq!(sealed(&state), None);
+        let mut state = state;
+        state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
+        assert_eq!(sealed(&state).as_deref(), Some("node 1 or node 2, members of its last configuration (epoch 1)"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls that come back from a node that does not lead any more.
+
+use super::*;
+
+#[test]
+fn what_comes_back_goes_to_the_next_node_before_all_that_was_not_sent() {
+    let (mut here, mut former, mut next) = (Here::new(), Leader::default(), Leader::default());
+    here.call(&[(7, 1), (8, 1)]);
+    here.carry(2, &mut former);
+    here.call(&[(7, 2), (7, 3)]);
+    let (_, message) = here.link.next(NodeId(2)).unwrap();
+    here.call(&[(8, 2)]);
+    let (_, last) = here.link.next(NodeId(2)).unwrap();
+    // Another node leads, as is known here at once, and there are more calls.
+    here.lead(Some(3));
+    here.call(&[(7, 4), (9, 1)]);
+    assert!(here.link.next(NodeId(3)).is_none(), "the former one has some yet");
+    former.give_back(&message, 2);
+    assert_eq!(former.answer(), Some((7, 1)));
+    former.give_back(&last, 2);
+    assert_eq!(former.answer(), Some((8, 1)));
+    here.window.cancel(8, Cancel::Gone, &cancelled());
+    here.carry_back(2, &mut former);
+    assert_eq!(
+        here.answers.take(),
+        [(8, 2, UNAVAILABLE), (7, 1, DONE), (8, 1, DONE)],
+        "a connection that is gone calls nothing"
+    );
+    here.send();
+    here.carry(3, &mut next);
+    let answered: Vec<_> = std::iter::from_fn(|| next.answer()).collect();
+    assert_eq!(answered, [(7, 2), (7, 3), (7, 4), (9, 1)]);
+    here.carry_back(3, &mut next);
+    assert_eq!(here.answers.take().len(), 4);
+    assert_eq!(here.window.held(), 0);
+}
+
+#[test]
+fn what_comes_back_waits_until_a_later_leadership_is_known() {
+    let (mut here, mut there) = (Here::new(), Leader::default());
+    here.call(&[(7, 1)]);
+    let (_, message) = here.link.next(NodeId(2)).unwrap();
+    assert_eq!(batch::epoch_of_calls(&message), Epoch(1));
+    there.give_back(&message, 3);
+    here.carry_back(2, &mut there);
+    here.send();
+    here.lead(Some(2));
+    assert!(here.link.next(NodeId(2)).is_none() && here.window.held() == 1, "epoch 2 is not known to be meant");
+    here.lead(Some(2));
+    here.carry(2, &mut there);
+    assert_eq!(there.answer(), Some((7, 1)));
+    here.carry_back(2, &mut there);
+    assert_eq!(here.answers.take(), [(7, 1, DONE)]);
+    // And not for ever.
+    here.call(&[(7, 2)]);
+    let (_, message) = here.link.next(NodeId(2)).unwrap();
+    there.give_back(&message, 9);
+    here.carry_back(2, &mut there);
+    here.send();
+    here.now += FORWARD_WAIT;
+    here.send();
+    assert_eq!(here.answers.take(), [(7, 2, UNAVAILABLE)]);
+}

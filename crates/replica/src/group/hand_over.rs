@@ -1,0 +1,223 @@
+//! A leader that hands over to another member (docs/replication.md, section 7).
+//!
+//! Promises that a leader which has proposed another one confirms its reads by rounds until the
+//! epoch has ended: its lease knows nothing of the other.
+
+use super::{Group, Member, Role};
+use ferrite_base::NodeId;
+use std::fmt;
+
+/// What a leader has to do with handing over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Handing {
+    /// It wants another member to lead, this one or any.
+    wish: Option<Option<NodeId>>,
+    /// It has proposed another one in this epoch: that may be decided at any time.
+    proposed: bool,
+}
+
+impl Handing {
+    /// What was proposed in the last epoch is refused from here on.
+    pub(super) fn in_new_epoch(&mut self) {
+        self.proposed = false;
+    }
+}
+
+/// Why this node cannot hand over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CannotHandOver {
+    /// It does not lead, or not yet.
+    NotLeading,
+    /// It leads already.
+    Leads(NodeId),
+    NotMember(NodeId),
+    /// No other node is a member.
+    Alone,
+}
+
+impl fmt::Display for CannotHandOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CannotHandOver::NotLeading => f.write_str("this node does not lead"),
+            CannotHandOver::Leads(node) => write!(f, "node {node} leads already"),
+            CannotHandOver::NotMember(node) => {
+                write!(f, "node {node} keeps no copy at the moment that has everything: only such a node can lead")
+            }
+            CannotHandOver::Alone => f.write_str("no other node keeps a copy that has everything"),
+        }
+    }
+}
+
+impl std::error::Error for CannotHandOver {}
+
+impl Group {
+    /// Whether [`Group::hand_over`] is possible, as far as the configuration says.
+    pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+        let Some(configuration) = self.configuration.as_ref().filter(|_| self.is_open()) else {
+            return Err(CannotHandOver::NotLeading);
+        };
+        match to {
+            Some(node) if node == self.here.node => Err(CannotHandOver::Leads(node)),
+            Some(node) if !configuration.has_node(node) => Err(CannotHandOver::NotMember(node)),
+            None if configuration.members().len() == 1 => Err(CannotHandOver::Alone),
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on another member is to lead, this one or any: it is proposed as soon as everything
+    /// here is committed and it has all of that. Until [`Group::keep_lead`], or until somebody else
+    /// leads.
+    pub fn hand_over(&mut self, to: Option<NodeId>, now: u64) -> Result<(), CannotHandOver> {
+        self.may_hand_over(to)?;
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handing.wish = Some(to);
+        }
+        self.hand_over_if_possible(now);
+        Ok(())
+    }
+
+    /// This node is to lead on. Another one that it has proposed may lead yet; so it proposes
+    /// itself, and knows in the next epoch.
+    pub fn keep_lead(&mut self, now: u64) {
+        if let Role::Leading(leading) = &mut self.role {
+            leading.handing.wish = None;
+            self.end_proposal(now);
+        }
+    }
+
+    /// A lease counts for reads: nobody else may lead while it holds.
+    pub fn may_use_lease(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_open() && !leading.handing.proposed)
+    }
+
+    fn end_proposal(&mut self, now: u64) {
+        let Some(configuration) = &self.configuration else { return };
+        let (members, added) = (configuration.members().to_vec(), configuration.added().to_vec());
+        let proven = self.is_proven();
+        let Role::Leading(leading) = &mut self.role else { return };
+        if leading.handing.proposed && leading.handing.wish.is_none() {
+            self.propose_led_by(self.here, members, if proven { Vec::new() } else { added }, now);
+        }
+    }
+
+    /// The epoch's start is committed: whoever was added is as good as the others.
+    fn is_proven(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.is_open() && self.commit >= leading.start)
+    }
+
+    pub(super) fn hand_over_if_possible(&mut self, now: u64) {
+        let (end, failure) = (self.stream.end().position, self.timing.failure);
+        let is_complete = self.is_proven() && self.commit == end;
+        let (Role::Leading(leading), Some(configuration)) = (&mut self.role, &self.configuration) else { return };
+        let Some(to) = leading.handing.wish else { return self.end_proposal(now) };
+        let fits = |member: &Member| {
+            let progress = leading.followed(*member);
+            let wanted = *member != self.here && to.is_none_or(|to| member.node == to);
+            wanted && progress.is_some_and(|progress| progress.has_all(end) && !progress.is_silent(now, failure))
+        };
+        let Some(next) = configuration.members().iter().copied().find(|member| is_complete && fits(member)) else {
+            return;
+        };
+        let members = configuration.members().to_vec();
+        // Said before it is proposed.
+        let before = std::mem::replace(&mut leading.handing.proposed, true);
+        if !self.propose_led_by(next, members, Vec::new(), now)
+            && let Role::Leading(leading) = &mut self.role
+        {
+            leading.handing.proposed = before;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::group::{Effect, Envelope, GroupConfiguration, Message, Proposal, Remembered, Timing};
+    use ferrite_base::{Epoch, GroupId, Position};
+
+    fn member(node: u32) -> Member {
+        Member::new(node, 1)
+    }
+
+    fn configuration(epoch: u64, leader: u32) -> GroupConfiguration {
+        GroupConfiguration::new(Epoch(epoch), member(leader), vec![member(1), member(2), member(3)], Vec::new())
+    }
+
+    /// Node 1 leads nodes 2 and 3, of which those given have everything.
+    fn leader(complete: &[u32]) -> Group {
+        let remembered = Remembered { intact: true, ..Remembered::default() };
+        let mut group = Group::new(GroupId(0), member(1), Timing::DEFAULT, remembered);
+        group.configured(configuration(1, 1), 0);
+        (0..2).for_each(|_| acknowledge(&mut group, &[2, 3]));
+        assert!(group.is_open());
+        group.append(7, 10).unwrap();
+        (0..2).for_each(|_| acknowledge(&mut group, complete));
+        group.take_effects();
+        group
+    }
+
+    fn acknowledge(group: &mut Group, nodes: &[u32]) {
+        group.written(group.end());
+        group.tick(1);
+        for node in nodes {
+            let message = Message::Acked { durable: group.end(), compares: true, round: 0 };
+            group.received(Envelope { from: member(*node), epoch: group.epoch(), message }, 1);
+        }
+    }
+
+    fn proposals(group: &mut Group) -> Vec<Proposal> {
+        let proposal = |effect| match effect {
+            Effect::Propose(proposal) => Some(proposal),
+            _ => None,
+        };
+        group.take_effects().into_iter().filter_map(proposal).collect()
+    }
+
+    #[test]
+    fn who_has_everything_is_proposed_and_leases_do_not_count_from_then_on() {
+        let mut group = leader(&[3]);
+        assert_eq!(group.hand_over(None, 1), Ok(()));
+        assert!(proposals(&mut group).is_empty() && group.may_use_lease(), "the last entry is not committed");
+        acknowledge(&mut group, &[2]);
+        group.tick(2);
+        let proposed = proposals(&mut group);
+        let all = vec![member(1), member(2), member(3)];
+        let expected = Proposal { expected: Epoch(1), leader: member(2), members: all, added: Vec::new() };
+        assert_eq!(proposed, [expected]);
+        assert!(!group.may_use_lease() && group.is_open());
+        assert!(group.read().is_some_and(|round| round > 0), "reads ask the others");
+        group.configured(configuration(2, 2), 3);
+        assert!(!group.is_leading());
+        assert!(group.take_effects().contains(&Effect::Deposed { commit: Position(2) }));
+    }
+
+    #[test]
+    fn a_leader_that_keeps_its_lead_proposes_itself_until_the_epoch_has_ended() {
+        let mut group = leader(&[2, 3]);
+        group.hand_over(Some(NodeId(3)), 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(3));
+        group.keep_lead(2);
+        assert!(proposals(&mut group).is_empty(), "soon behind the last one");
+        let later = 2 + Timing::DEFAULT.resend;
+        group.tick(later);
+        assert_eq!(proposals(&mut group)[0].leader, member(1));
+        assert!(!group.may_use_lease(), "the other may be decided yet");
+        group.configured(configuration(2, 1), later);
+        assert!(group.may_use_lease() && group.is_open());
+        group.tick(later + Timing::DEFAULT.resend);
+        assert!(
+            proposals(&mut group).iter().all(|proposal| proposal.members.len() == 3 || proposal.leader == member(1))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let mut group = leader(&[2, 3]);
+        assert_eq!(group.hand_over(Some(NodeId(1)), 1), Err(CannotHandOver::Leads(NodeId(1))));
+        assert_eq!(group.hand_over(Some(NodeId(4)), 1), Err(CannotHandOver::NotMember(NodeId(4))));
+        group.configured(GroupConfiguration::alone(Epoch(2), member(1)), 1);
+        assert_eq!(group.hand_over(None, 1), Err(CannotHandOver::Alone));
+        group.configured(configuration(3, 2), 1);
+        assert_eq!(group.hand_over(None, 1), Err(CannotHandOver::NotLeading));
+    }
+}
