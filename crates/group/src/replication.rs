@@ -386,7 +386,7 @@ impl<C: Party> Replication<C> {
             return None;
         }
         let end = state.machine.end();
-        let what = Appended::Own { after: end, party };
+        let what = Appended::Own { after: end, party, since: None };
         let taken = self.log.append_marked(write(end), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
         self.tell(state);

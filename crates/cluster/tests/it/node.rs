@@ -32,7 +32,6 @@ enum Wish {
     Ask(Ask),
     Leads(Option<Epoch>),
     Notice(String),
-    Holds(bool),
     HandedOver(Result<NodeId, NotHandedOver>),
     End(String),
 }
@@ -91,9 +90,7 @@ impl Around for Outside {
         self.push(Wish::Leads(epoch));
     }
 
-    fn hold(&mut self, _: GroupId, holds: bool) {
-        self.push(Wish::Holds(holds));
-    }
+    fn hold(&mut self, _: GroupId, _: bool) {}
 
     fn is_drained(&mut self, _: GroupId) -> bool {
         panic!("nobody can take over");
