@@ -78,6 +78,9 @@ pub struct Copying {
     asked: Option<(u64, Receiver<Taken>)>,
     taken: Option<(u64, Taken)>,
     install: Option<Install>,
+    /// An earlier process has received the snapshot that is here. It may have ended while it made
+    /// the files its own, so that some have gone.
+    found: bool,
     /// One that a copy is about to take.
     cut: Option<CopyCut>,
     /// What a copy is to hash.
@@ -96,8 +99,10 @@ impl Copying {
         let sink = Sink::open(files, parts.database)?.above(newest.unwrap_or(0))?;
         let sending = Sending::new(parts.snapshots.files().clone(), parts.here, RATE).with_chunk_bytes(CHUNK_BYTES);
         let (wanted, done) = (Wanted::default(), Done::default());
+        let found = sink.progress() != SinkProgress::Idle;
         Ok(Copying {
             parts,
+            found,
             wanted,
             sending,
             sink,
@@ -302,7 +307,7 @@ impl Copying {
         match outcome {
             Ok(InstallStep::Working | InstallStep::Waiting) => {}
             Ok(InstallStep::Done(start)) => {
-                self.install = None;
+                (self.install, self.found) = (None, false);
                 self.done.installed += 1;
                 node.replaced(FIRST_GROUP, *start);
                 self.ends |= self.sink.taken_in().is_err();
@@ -316,7 +321,7 @@ impl Copying {
                 self.give_up();
             }
             Err(InstallError::Files(error)) => {
-                assert!(!is_missing(&error), "what is taken in is gone: {error}");
+                assert!(self.found || !is_missing(&error), "what is taken in is gone: {error}");
                 self.give_up();
             }
             Err(InstallError::Save(SaveError::Snapshot(error))) => {
@@ -329,7 +334,7 @@ impl Copying {
     }
 
     fn give_up(&mut self) {
-        self.install = None;
+        (self.install, self.found) = (None, false);
         self.ends |= self.sink.abandon().is_err();
     }
 
