@@ -2,6 +2,11 @@
 //! partitions, coordinator, log and, where it is a copy, the applier.
 #![allow(dead_code, reason = "each user of this room uses its part")]
 
+#[path = "rows.rs"]
+mod rows;
+
+pub use rows::rows;
+
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{ErrorKind, NodeId, PartitionId, Position, Sequence, SqlLimits, UserError};
 use ferrite_group::{
@@ -688,23 +693,4 @@ impl Database {
         parties.log.close().expect("a healthy log closes");
         dir
     }
-}
-
-pub fn rows(stores: &[&Store]) -> Vec<String> {
-    let mut out = vec![format!("{:?}", stores[0].catalog())];
-    for store in stores {
-        for table in store.tables() {
-            let definition = table.definition();
-            out.push(format!("{} {}: {}", store.partition(), definition.name, table.row_count()));
-            let row = |id| -> Vec<Value<'_>> {
-                (0..definition.columns.len() as u16).map(|column| table.row(id).column(column)).collect()
-            };
-            let is_view = definition.view.is_some();
-            let named = |id| if is_view { format!("{:?}", row(id)) } else { format!("{id} {:?}", row(id)) };
-            let mut rows: Vec<String> = table.scan().map(named).collect();
-            rows.sort();
-            out.append(&mut rows);
-        }
-    }
-    out
 }
