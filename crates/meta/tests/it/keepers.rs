@@ -453,7 +453,9 @@ impl World {
             // An operator has lost patience.
             if self.faults && self.random.percent(20) {
                 let expected = group.configuration.epoch;
-                let other = World::id(self.random.below(self.nodes.len() as u64) as usize);
+                let gone = |id: &NodeId| self.nodes.iter().any(|node| node.gone && node.id == Some(*id));
+                let all: Vec<NodeId> = state.nodes().keys().copied().filter(|id| !gone(id)).collect();
+                let other = *self.random.pick(&all);
                 let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
                 self.ask(node, Ask::AcceptLoss { group: GROUP, from: here, expected, member });
             }
