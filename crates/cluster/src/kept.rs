@@ -12,7 +12,6 @@
 use crate::GroupHandle;
 use crate::cause::{Around, Cause};
 use crate::handing::HandingOver;
-use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
 use ferrite_base::{NodeId, Position};
@@ -69,8 +68,8 @@ pub(crate) struct Kept {
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
     causes: Sender<Cause>,
-    /// Of the nodes that may become members, whom a leader was told of.
-    pub offers: Offers,
+    /// Of the nodes that may become members, the one that a leader was last told of.
+    pub offered: Option<NodeId>,
     /// While it hands over.
     pub handing: Option<HandingOver>,
 }
@@ -94,7 +93,7 @@ impl Kept {
             todo_bytes: 0,
             replaced: None,
             causes,
-            offers: Offers::default(),
+            offered: None,
             handing: None,
         };
         kept.begin_to_copy(start, around);

@@ -164,7 +164,7 @@ impl Metadata {
             }
             Message::Question(question) => {
                 check_asker(from, &question.ask)?;
-                match self.keeper.as_mut().filter(|keeper| keeper.votes()) {
+                match &mut self.keeper {
                     Some(keeper) => keeper.asked(from, question, now),
                     None => self.pass_on(from, &question),
                 }
@@ -200,11 +200,10 @@ impl Metadata {
     }
 }
 
-/// Nobody asks in the name of another, but for one that has none.
+/// Nobody asks in the name of another. A node that joins is registered by any.
 fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
     let named = match ask {
-        Ask::Join { .. } => return Ok(()),
-        Ask::Register { id, .. } => *id,
+        Ask::Register { .. } => return Ok(()),
         Ask::Goodbye(member) | Ask::Look { member, .. } => member.node,
         Ask::Propose { from: member, .. } | Ask::AcceptLoss { from: member, .. } => member.node,
         Ask::Sealed { sealed, .. } => sealed.member.node,

@@ -52,8 +52,6 @@ pub struct Node {
     leaves: bool,
     /// It will say so when others lead its groups.
     hands_over: bool,
-    /// As of the last tick.
-    now: u64,
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
@@ -86,7 +84,6 @@ impl Node {
             ended: false,
             leaves: false,
             hands_over: false,
-            now: 0,
             asked: None,
             wants_news: false,
             stands_still: BTreeSet::new(),
@@ -104,11 +101,6 @@ impl Node {
 
     pub fn state(&self) -> &Arc<State> {
         &self.known.1
-    }
-
-    /// How many commands are in the state.
-    pub fn known_index(&self) -> u64 {
-        self.known.0
     }
 
     /// Does what is next, if there is anything; whether there was.
@@ -138,7 +130,6 @@ impl Node {
         if self.ended {
             return;
         }
-        self.now = now;
         self.groups.iter().for_each(|group| group.tick());
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
@@ -338,7 +329,7 @@ impl Node {
             let Some(kept) = self.kept.get_mut(id) else { continue };
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {
-                membership::forget(&kept.group, group, &state, &mut kept.offers, self.now);
+                membership::forget(&kept.group, group, &state);
             }
             kept.group.configured(group.configuration.clone());
             let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
@@ -347,7 +338,7 @@ impl Node {
                 kept.group.seal(group.burnt);
             }
             if leads {
-                membership::tell(&kept.group, group, &state, &mut kept.offers, self.now);
+                membership::tell(&kept.group, group, &state, &mut kept.offered);
             }
         }
     }

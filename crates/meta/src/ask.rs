@@ -17,8 +17,6 @@ const EPOCHS_MAX: usize = 1 << 20;
 pub enum Ask {
     /// This process has started.
     Register { id: NodeId, node: Node },
-    /// Asked by any node for one that has no id: it shows in the state which it is given.
-    Join { key: [u8; 16], node: Node },
     /// It does nothing more for its groups.
     Goodbye(Member),
     /// It lives, and knows the state after so many commands.
@@ -61,11 +59,6 @@ impl Question {
             Ask::Register { id, node } => {
                 out.push(1);
                 put_node(out, *id, node);
-            }
-            Ask::Join { key, node } => {
-                out.push(7);
-                out.extend_from_slice(key);
-                put_node(out, NodeId(0), node);
             }
             Ask::Goodbye(member) => {
                 out.push(2);
@@ -146,11 +139,6 @@ impl Question {
                 let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
                 Ask::AcceptLoss { group, from, expected: Epoch(rest.u64()?), member: take_member(&mut rest)? }
             }
-            7 => {
-                let key = rest.array()?;
-                let (_, node) = take_node(&mut rest)?;
-                Ask::Join { key, node }
-            }
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
         rest.end()?;
@@ -206,7 +194,6 @@ mod tests {
             start: [3; 16],
             kind: Kind::Data,
             presence: Presence::Running,
-            vote: Some(4),
             release: "0.1.0".to_string(),
             addresses: vec!["a:1".to_string(), "b:2".to_string()],
         };
@@ -214,7 +201,6 @@ mod tests {
         let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(3), Position(9))]).unwrap();
         let sealed = Sealed { member, epoch: Epoch(4), end: mark, history, intact: true };
         [
-            Ask::Join { key: [8; 16], node: node.clone() },
             Ask::Register { id: NodeId(2), node },
             Ask::Goodbye(member),
             Ask::Look { member, index: 12 },
@@ -248,7 +234,7 @@ mod tests {
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
             let (_, _) = (Question::decode(bytes), Told::decode(bytes));
-            let mut whole = questions().remove(*which as usize % 7).encode();
+            let mut whole = questions().remove(*which as usize % 6).encode();
             whole.truncate(*cut as usize % (whole.len() + 1));
             whole.extend_from_slice(bytes);
             let _ = Question::decode(&whole);

@@ -7,8 +7,6 @@
 //! earlier process may hold. What it remembers beside the state is for one term: a successor begins
 //! again.
 
-mod nodes;
-
 use crate::ask::{Ask, Question, Told};
 use crate::bytes::Malformed;
 use crate::command::Command;
@@ -16,7 +14,7 @@ use crate::lease::LEASE_ENDED_NANOS;
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
-use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +64,6 @@ struct Duties {
 enum Subject {
     Group(GroupId),
     Node(NodeId),
-    Voters,
 }
 
 /// Commands in the voters' log. A leader's are applied one by one, or it leads no more.
@@ -108,16 +105,6 @@ impl Keeper {
         self.duties.is_some()
     }
 
-    /// Whether it counts when the voters decide. One that is new does not yet.
-    pub fn votes(&self) -> bool {
-        self.voter.votes()
-    }
-
-    /// Which of its node's votes it is.
-    pub fn number(&self) -> u32 {
-        self.voter.number()
-    }
-
     /// The state, and how many commands are in it.
     pub fn state(&self) -> (u64, &State) {
         self.voter.state()
@@ -150,14 +137,6 @@ impl Keeper {
         match ask {
             Ask::Register { id, node } => {
                 if let Some(command) = duties.register(state, id, node, now)
-                    && !self.voter.propose(&command)
-                {
-                    duties.ended(&command);
-                }
-                self.asked.push((from, 0));
-            }
-            Ask::Join { key, node } => {
-                if let Some(command) = duties.join(state, key, node, now)
                     && !self.voter.propose(&command)
                 {
                     duties.ended(&command);
@@ -213,8 +192,7 @@ impl Keeper {
         let state = self.voter.state().1;
         let Some(duties) = &mut self.duties else { return };
         let look = |(id, group): (&GroupId, &Group)| duties.look(state, *id, group, now);
-        let mut commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
-        commands.extend(duties.care(state, self.here, now));
+        let commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
         for command in commands {
             if !self.voter.propose(&command) {
                 duties.ended(&command);
@@ -296,10 +274,7 @@ impl Keeper {
 fn subject(command: &Command) -> Option<Subject> {
     match command {
         Command::Seal { group, .. } | Command::Activate { group, .. } => Some(Subject::Group(*group)),
-        Command::Register { id, .. } | Command::Join { id, .. } | Command::Retire { node: id, .. } => {
-            Some(Subject::Node(*id))
-        }
-        Command::Voters { .. } => Some(Subject::Voters),
+        Command::Register { id, .. } => Some(Subject::Node(*id)),
         _ => None,
     }
 }
@@ -367,7 +342,6 @@ impl Duties {
         self.proposed.keys().any(|subject| match subject {
             Subject::Group(id) => leads(id),
             Subject::Node(other) => *other == node,
-            Subject::Voters => false,
         })
     }
 
@@ -419,10 +393,11 @@ impl Duties {
     /// A process that started takes its node's place when the earlier one surely does nothing more.
     fn register(&mut self, state: &State, id: NodeId, node: Node, now: u64) -> Option<Command> {
         let expected = match state.nodes().get(&id) {
-            None => return None,
+            None => Incarnation(0),
             Some(known) if known.incarnation == node.incarnation && known.start == node.start => return None,
             Some(known) => {
-                if !self.has_ended(id, known, now) {
+                let ended = known.presence == Presence::Stopped || self.is_silent(id, now);
+                if !ended {
                     return None;
                 }
                 known.incarnation
@@ -477,7 +452,6 @@ mod tests {
     use super::*;
     use crate::Kind;
     use crate::founding::{Declaration, Partitions, Plan, found};
-    use ferrite_base::Incarnation;
     use ferrite_replica::group::History;
 
     /// Three nodes, all of them members.

@@ -127,16 +127,6 @@ impl Cluster {
         self.nodes[place] = Some(Node { server, lines });
     }
 
-    /// The directory of a node is gone, and it is started as at first.
-    fn wipe_and_start(&mut self, place: usize, kfactor: u32) {
-        std::fs::remove_dir_all(self.dir(place)).expect("its directory is there");
-        let (list, kfactor, host) = (self.hosts.join(","), kfactor.to_string(), self.hosts[place].clone());
-        let options = ["--cluster", &list, "--kfactor", &kfactor, "--cluster-listen", &host, "--partitions", "2"];
-        let mut server = Server::start(&self.dir(place), &options);
-        let lines = Lines::of(&mut server);
-        self.nodes[place] = Some(Node { server, lines });
-    }
-
     fn running(&self) -> impl Iterator<Item = (usize, &Node)> {
         (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
     }
@@ -349,22 +339,4 @@ fn a_node_that_is_early_says_whom_it_waits_for_and_ends_when_it_is_told() {
     let pid = early.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is installed").success());
     assert_eq!(early.wait().expect("it ends").code(), Some(1));
-}
-
-#[test]
-fn a_node_whose_directory_is_gone_comes_back_as_another() {
-    for kfactor in [1, 2] {
-        let mut cluster = Cluster::start(3, kfactor);
-        cluster.statement(TABLE);
-        cluster.write(30);
-        let first = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
-        first.wait(&format!("is kept by {} nodes", kfactor + 1));
-        // One that is a copy, with its vote.
-        cluster.kill(1);
-        cluster.wipe_and_start(1, kfactor);
-        let ready = cluster.nodes[1].as_ref().expect("it runs").server.ready_line.clone();
-        assert!(ready.contains("node 4"), "{ready}");
-        cluster.write(10);
-        cluster.check();
-    }
 }

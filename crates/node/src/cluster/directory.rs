@@ -4,7 +4,6 @@
 //! Promises that a file is there whole or as it was before.
 
 use crate::options::ServerError;
-use ferrite_base::Incarnation;
 use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
 use ferrite_log::Durability;
@@ -35,12 +34,6 @@ pub fn cluster_of(disk: &dyn Disk, dir: &Path) -> Result<Option<[u8; 16]>, Serve
     }
     let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
     Ok(identity.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
-}
-
-/// Of the process that ran here last.
-pub fn incarnation(disk: &dyn Disk, dir: &Path) -> Result<Incarnation, ServerError> {
-    let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
-    Ok(identity.map_or(Incarnation(0), |identity| identity.incarnation))
 }
 
 /// What was declared here.

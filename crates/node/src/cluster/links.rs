@@ -70,14 +70,8 @@ pub fn hosts_of(state: &State) -> BTreeMap<NodeId, String> {
     known.filter_map(|(id, node)| Some((*id, node.addresses.first()?.clone()))).collect()
 }
 
-/// The thread that looks names up, which may take its time. `told`: the metadata, when it changes;
-/// `learn`: hears the latest of it.
-pub fn look_up(
-    peers: &Peers,
-    mut hosts: BTreeMap<NodeId, String>,
-    told: &Receiver<(u64, Arc<State>)>,
-    learn: impl Fn(u64, &State),
-) {
+/// The thread that looks names up, which may take its time. `told`: the nodes, when they change.
+pub fn look_up(peers: &Peers, mut hosts: BTreeMap<NodeId, String>, told: &Receiver<Arc<State>>) {
     let mut known = BTreeMap::new();
     loop {
         for (node, host) in &hosts {
@@ -91,11 +85,7 @@ pub fn look_up(
         let expected: Vec<_> = known.iter().map(|(node, found)| (*node, found.clone())).collect();
         peers.expect(&expected);
         match told.recv_timeout(LOOK_UP_EVERY) {
-            Ok(first) => {
-                let (index, state) = told.try_iter().last().unwrap_or(first);
-                hosts = hosts_of(&state);
-                learn(index, &state);
-            }
+            Ok(state) => hosts = hosts_of(&told.try_iter().last().unwrap_or(state)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

@@ -113,10 +113,7 @@ impl NodeThread {
             if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) {
                 say_who_keeps(seen.as_deref(), &state);
                 let registered = self.node.is_registered();
-                let index = self.node.known_index();
-                self.standing.change(|seen| {
-                    (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
-                });
+                self.standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), registered));
                 seen = Some(state);
             }
             if leaves.is_some_and(|deadline| now >= deadline || self.has_left()) {

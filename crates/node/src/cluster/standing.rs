@@ -19,8 +19,7 @@ pub struct Seen {
     pub holds: bool,
     /// It takes part.
     pub registered: bool,
-    /// The metadata as it is known here, after so many commands.
-    pub index: u64,
+    /// The metadata as it is known here.
     pub state: Arc<State>,
     /// Why this process must end.
     pub ended: Option<String>,

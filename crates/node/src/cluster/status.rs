@@ -125,7 +125,6 @@ mod tests {
             start: [1; 16],
             kind: if id == 4 { Kind::Witness } else { Kind::Data },
             presence: Presence::Running,
-            vote: None,
             release: "test".to_owned(),
             addresses: vec![format!("host{id}:3021")],
         };

@@ -194,8 +194,6 @@ pub struct Means<'a> {
     pub clock: &'a SimulatedClock,
     pub log: &'a LogOptions,
     pub partitions: u32,
-    /// Where other nodes reach it.
-    pub place: u32,
     /// Nodes that have nothing get snapshots.
     pub snapshots: bool,
     /// Between two turns of the log, at most.
@@ -255,16 +253,16 @@ impl Process {
     pub fn start(
         on: &Means<'_>,
         mut random: SimulatedRandom,
-        known: &State,
+        founded: &Arc<State>,
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
-        let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
+        let Means { disk, clock, log, partitions, sync_micros, .. } = *on;
         let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
-        let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
-        let own = own.ok_or(StartError::NoIdentity)?;
-        let next = ferrite_base::Incarnation(own.incarnation.0 + 1);
-        let here = Member { node: own.node, incarnation: next };
+        let known = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
+        let known = known.ok_or(StartError::NoIdentity)?;
+        let next = ferrite_base::Incarnation(known.incarnation.0 + 1);
+        let here = Member { node: known.node, incarnation: next };
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
         let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
@@ -345,7 +343,7 @@ impl Process {
         let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
         let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone(), log: own_log };
         let copy = CopyStart { here: here.node, place, sequences, compiled, history };
-        let seat = Seat::open(here, disk, clock, random.fork(), known, causes.clone(), ledger);
+        let seat = Seat::open(here.node, disk, clock, random.fork(), founded, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let parts = Parts {
             here: here.node,
@@ -358,7 +356,7 @@ impl Process {
         let copying = Copying::open(disk, parts);
         let copying = copying.unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}"));
         let start = NodeStart {
-            registration: registration(at, here.incarnation, Kind::Data, Some(seat.vote())),
+            registration: registration(here.node, here.incarnation, Kind::Data),
             identity,
             parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
             groups: groups.clone(),

@@ -104,8 +104,7 @@ pub struct Witness {
     clock: SimulatedClock,
     rate: u64,
     random: SimulatedRandom,
-    /// As this node has heard last.
-    known: Arc<State>,
+    founded: Arc<State>,
     ledger: Ledger,
     pub running: Option<Running>,
     pub down_until: u64,
@@ -139,7 +138,7 @@ impl Witness {
             clock,
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             random: random.fork(),
-            known: Arc::clone(founded),
+            founded: Arc::clone(founded),
             ledger: ledger.clone(),
             running: None,
             down_until: 0,
@@ -199,11 +198,11 @@ impl Witness {
         self.highest.clear();
         let member = Member { node: identity.node, incarnation: identity.incarnation };
         let (causes, inbox) = unbounded();
-        let random = self.random.fork();
-        let seat = Seat::open(member, &self.disk, &self.clock, random, &self.known, causes.clone(), &self.ledger);
+        let (node, random) = (member.node, self.random.fork());
+        let seat = Seat::open(node, &self.disk, &self.clock, random, &self.founded, causes.clone(), &self.ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let start = Start {
-            registration: registration(member.node.0, member.incarnation, Kind::Witness, Some(seat.vote())),
+            registration: registration(member.node, member.incarnation, Kind::Witness),
             identity,
             parties: BTreeMap::new(),
             groups: Groups::new([]),
@@ -219,9 +218,6 @@ impl Witness {
         let (from, out) = (*member, &mut self.out);
         seat.work(|to, bytes| out.push(Packet { from, to, lane: Urgency::Control, bytes }));
         while node.step() {}
-        if node.state().settings().is_some() {
-            self.known = Arc::clone(node.state());
-        }
     }
 
     pub fn crash(&mut self, restart: Restart, down_until: u64) {

@@ -8,28 +8,25 @@ use crate::cluster::counts::Counts;
 use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started};
-use crate::cluster::metadata::{founded, registration};
+use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
 use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::{Process, Wish};
 use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
-use crate::node::DIRECTORY;
 use crate::operation::Told;
 use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
-use ferrite_io::Disk;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
-use ferrite_meta::{Ask, Kind, Phase, Presence, State as Metadata};
+use ferrite_meta::{Phase, State as Metadata};
 use ferrite_partition::applier::Intake;
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -43,8 +40,6 @@ const LOOK_STEPS: u64 = 8;
 const DOWN_MILLIS: u64 = 4_000;
 /// And some for longer than anybody is waited for.
 const DOWN_LONG_MILLIS: u64 = 20_000;
-/// Between two questions of a node that joins.
-const JOIN_EVERY_MILLIS: u64 = 500;
 
 /// What a seed came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -93,11 +88,10 @@ pub(super) struct World {
     pub isolation: Option<(u64, u64, NodeId)>,
     /// What became of the last hand-over.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
-    /// A node has been wiped, or has lost its vote, and all is not well again.
+    /// A node has been wiped.
     pub wiped: bool,
-    /// Machines whose node has no id yet.
-    newcomers: Vec<Newcomer>,
     pub network: Network,
+    founded: Arc<Metadata>,
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
@@ -108,13 +102,6 @@ pub(super) struct World {
 
 fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
     move |detail| Violation { invariant, detail }
-}
-
-/// A machine in the place of one that has lost everything.
-struct Newcomer {
-    place: u32,
-    key: [u8; 16],
-    next_ask: u64,
 }
 
 enum Turn {
@@ -131,18 +118,19 @@ impl World {
         let plan = Plan::new(&mut random);
         trace.line(&format!("seed {seed} {plan:?}"));
         let cluster = u128::from(random.number()).to_le_bytes();
-        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
         let machines = (1..=plan.nodes).map(|id| {
-            let machine = Machine::new((id, id, false), &founded, &plan, &mut random, &trace);
+            let machine = Machine::new(id, cluster, &plan, &mut random, &trace);
             (NodeId(id), machine)
         });
         let machines = machines.collect();
+        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
         ledger.with(|book| book.known = (1, Arc::clone(&founded)));
         let witnesses = (plan.nodes + 1..=plan.nodes + plan.witnesses).map(NodeId);
         let witnesses = witnesses.map(|id| (id, Witness::new(id, &founded, &mut random, &ledger, &trace))).collect();
         let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
+            founded,
             machines,
             witnesses,
             callers: Callers::new(clients),
@@ -154,7 +142,6 @@ impl World {
             isolation: None,
             handed_over: None,
             wiped: false,
-            newcomers: Vec::new(),
             trace,
             counts: Counts::default(),
             random,
@@ -188,7 +175,6 @@ impl World {
         self.callers.submit_first_schema(process);
         self.rest()?;
         for chapter in 1..=self.plan.chapters {
-            self.wiped = false;
             self.trace.line(&format!("chapter {chapter}"));
             if !self.plan.faults.schema {
                 self.callers.keep_the_schema();
@@ -272,19 +258,6 @@ impl World {
             return Some(format!("members are missing: {configuration:?}"));
         }
         let mark = self.process(leader).replication.end();
-        if let Some(newcomer) = self.newcomers.first() {
-            return Some(format!("the machine at node{} has joined nothing", newcomer.place));
-        }
-        for (id, node) in state.nodes() {
-            let there = self.machines.contains_key(id) || self.witnesses.contains_key(id);
-            if there == (node.presence == Presence::Retired) {
-                return Some(format!("node {id} is {:?}", node.presence));
-            }
-        }
-        let votes = state.voters().iter().filter(|id| self.vote_of(**id) == state.vote(**id)).count();
-        if votes != self.plan.voters() || votes != state.voters().len() {
-            return Some(format!("votes are missing: {:?}", state.voters()));
-        }
         for (id, witness) in &self.witnesses {
             let Some(running) = &witness.running else { return Some(format!("witness {id} does not run")) };
             if !running.node.is_registered() || !running.seat.votes() {
@@ -317,16 +290,8 @@ impl World {
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
     }
 
-    /// The vote that a node has, if its process knows that it counts.
-    pub fn vote_of(&self, id: NodeId) -> Option<u32> {
-        let process = self.machines.get(&id).and_then(|machine| machine.process.as_ref());
-        let witness = self.witnesses.get(&id).and_then(|witness| witness.running.as_ref());
-        let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat))?;
-        seat.counts().then(|| seat.vote())
-    }
-
     /// As any voter has it, where it is furthest.
-    pub fn metadata(&self) -> Arc<Metadata> {
+    fn metadata(&self) -> Arc<Metadata> {
         self.ledger.with(|book| Arc::clone(&book.known.1))
     }
 
@@ -498,7 +463,6 @@ impl World {
                 })?;
             }
         }
-        self.join();
         let ids: Vec<NodeId> = self.witnesses.keys().copied().collect();
         for id in ids {
             let witness = self.witnesses.get_mut(&id).expect("witnesses are known");
@@ -578,9 +542,6 @@ impl World {
             line
         }));
         let member = process.member;
-        if process.node.state().settings().is_some() {
-            machine.known = Arc::clone(process.node.state());
-        }
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
         process.held.waiting.store(self.callers.waiting_for(member), Relaxed);
@@ -672,52 +633,13 @@ impl World {
     /// A node loses all that it has, and joins with a new id.
     pub fn wipe(&mut self, id: NodeId) {
         self.crash(id, Restart::Power);
-        let machine = self.machines.remove(&id).expect("machines are known");
-        self.trace.line(&format!("{id} is wiped"));
+        self.machines.remove(&id);
+        let next = self.metadata().next_node();
+        self.trace.line(&format!("{id} is wiped, and joins as {next}"));
         (self.wiped, self.counts.wiped) = (true, self.counts.wiped + 1);
-        let key = u128::from(self.random.number()).to_le_bytes();
-        let next_ask = machine.down_until;
-        self.newcomers.push(Newcomer { place: machine.place, key, next_ask });
-    }
-
-    /// A node loses what it has voted, and nothing else.
-    pub fn lose_vote(&mut self, id: NodeId) {
-        // Power is lost with durability `sync` only.
-        self.crash(id, Restart::Process);
-        self.trace.line(&format!("{id} loses its vote"));
-        self.wiped = true;
-        let disk = &self.machines[&id].disk;
-        let dir = Path::new(DIRECTORY).join("metadata");
-        for name in disk.list(&dir).unwrap_or_default() {
-            disk.remove(&dir.join(name)).expect("a healthy disk");
-        }
-        disk.sync_dir(&dir).expect("a healthy disk");
-    }
-
-    /// Machines without an id ask others to take them in, until one knows their id.
-    fn join(&mut self) {
-        let running = self.running();
-        let mut newcomers = std::mem::take(&mut self.newcomers);
-        newcomers.retain_mut(|newcomer| {
-            if self.now < newcomer.next_ask || running.is_empty() {
-                return true;
-            }
-            newcomer.next_ask = self.now + JOIN_EVERY_MILLIS * MILLI;
-            let asked = *self.random.pick(&running);
-            let process = self.process(asked);
-            let known = Arc::clone(process.node.state());
-            let Some(id) = known.joined_with(newcomer.key) else {
-                let node = registration(newcomer.place, Incarnation(1), Kind::Data, None);
-                process.seat.asks().push(Ask::Join { key: newcomer.key, node });
-                return true;
-            };
-            self.trace.line(&format!("node{} joins as {id}", newcomer.place));
-            let who = (id.0, newcomer.place, true);
-            let machine = Machine::new(who, &known, &self.plan, &mut self.random, &self.trace);
-            assert!(self.machines.insert(id, machine).is_none(), "an id is given once");
-            false
-        });
-        self.newcomers = newcomers;
+        let cluster = self.founded.settings().expect("it is founded").cluster;
+        let machine = Machine::new(next.0, cluster, &self.plan, &mut self.random, &self.trace);
+        self.machines.insert(next, machine);
     }
 
     fn down_nanos(&mut self) -> u64 {
@@ -752,7 +674,7 @@ impl World {
     fn start(&mut self, id: NodeId) -> Result<(), Violation> {
         self.trace.line(&format!("{id} starts"));
         let machine = self.machines.get_mut(&id).expect("machines are known");
-        match machine.start(&self.ledger) {
+        match machine.start(&self.founded, &self.ledger) {
             Ok(Started::Yes) => {
                 let place = self.process(id).replication.place();
                 let Mark { epoch, position, .. } = place.end;
