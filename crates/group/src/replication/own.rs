@@ -1,4 +1,5 @@
-//! What this node appends beside its group's entries: barriers, and records of its own, of no stream.
+//! What this node appends beside its group's entries: barriers, and records of its own, of no
+//! stream.
 
 use super::state::{Appended, State, Told};
 use super::{Committing, Replication};
