@@ -23,12 +23,12 @@ impl fmt::Display for NotHandedOver {
         match self {
             NotHandedOver::Cannot(reason) => reason.fmt(f),
             NotHandedOver::UnderWay => f.write_str("this node is handing over already"),
-            NotHandedOver::Busy => f.write_str("calls run that take long: try again when they are done"),
+            NotHandedOver::Busy => f.write_str("calls are still running after a second: try again when they have ended"),
             NotHandedOver::Undecided => f.write_str(
-                "it was not decided in time: a majority of the voters is not reached, or the other node has not \
-                 everything yet",
+                "there was no decision in time: a majority of the voters cannot be reached, or the other node is not up \
+                 to date",
             ),
-            NotHandedOver::Replaced => f.write_str("this node lost its lead meanwhile"),
+            NotHandedOver::Replaced => f.write_str("this node lost its leadership meanwhile"),
         }
     }
 }

@@ -251,8 +251,8 @@ impl Node {
             }
             GroupEvent::Differs(node, entry) => {
                 let line = format!(
-                    "the tables of node {node} are not what this leader's were at entry {entry} of group {id}: it is left out, and \
-                     its copy must be rebuilt"
+                    "the tables of node {node} differ from this leader's at entry {entry} of group {id}: it is left out, and its \
+                     copy must be rebuilt"
                 );
                 self.around.notice(&line);
             }
@@ -274,9 +274,9 @@ impl Node {
     fn stands_still(&mut self, id: GroupId, stands_still: bool) {
         if stands_still {
             self.stands_still.insert(id);
-            self.around.notice(&format!("this node's log stands still: it gives up leading group {id}"));
+            self.around.notice(&format!("this node's log makes no progress: it gives up leading group {id}"));
         } else if self.stands_still.remove(&id) {
-            self.around.notice("this node's log moves again");
+            self.around.notice("this node's log makes progress again");
         }
     }
 

@@ -395,7 +395,7 @@ impl System {
     }
 
     fn of_cluster(&self, name: &str) -> UserResult<&cluster::Handle> {
-        let alone = || UserError::parameters(format!("{name}: this server is not one of a cluster"));
+        let alone = || UserError::parameters(format!("{name}: this server is not part of a cluster"));
         self.cluster.as_ref().ok_or_else(alone)
     }
 
@@ -420,7 +420,7 @@ impl System {
             });
         });
         let order = cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told });
-        let gone = |_| UserError::new(ErrorKind::Unavailable, "57P03", "this node ends");
+        let gone = |_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down");
         self.of_cluster("@AcceptLoss")?.orders.send(order).map_err(gone)?;
         Ok(Handled::PassedOn)
     }
@@ -450,7 +450,9 @@ impl System {
             });
         });
         let order = cluster::Order::HandOver(cluster::HandOver { to, by_call: true, told });
-        orders.send(order).map_err(|_| UserError::new(ErrorKind::Unavailable, "57P03", "this node ends"))?;
+        orders
+            .send(order)
+            .map_err(|_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down"))?;
         Ok(Handled::PassedOn)
     }
 

@@ -165,7 +165,7 @@ impl fmt::Display for CopyFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CopyFault { entry, reason } = self;
         if let ReplayError::Contents { .. } = reason {
-            return write!(f, "this copy is not what the leader had at entry {entry} and must be rebuilt: {reason}");
+            return write!(f, "this copy differs from the leader at entry {entry} and must be rebuilt: {reason}");
         }
         write!(f, "this copy cannot apply entry {entry} and must be rebuilt: {reason}")
     }

@@ -49,7 +49,7 @@ fn text(response: &OwnedResponse) -> String {
         let [group, epoch, leader, members, kfactor, data, service, waits_for] = &row[..] else { continue };
         lines.push(match waits_for.is_empty() {
             true => format!(
-                "group {group}: node {leader} leads {members} of {} copies (epoch {epoch}); the data outlive {data} more \
+                "group {group}: node {leader} leads {members} of {} copies (epoch {epoch}); the data survive {data} more \
                  losses, the service {service}",
                 kfactor.parse::<u64>().map_or(1, |kfactor| kfactor + 1)
             ),

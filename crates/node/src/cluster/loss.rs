@@ -60,7 +60,7 @@ fn check(state: &State, node: NodeId) -> Result<Member, String> {
     let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
     if group.phase == Phase::Active {
         let leader = group.configuration.leader.node;
-        return Err(format!("nothing is to be recovered: node {leader} leads group {FIRST_GROUP}, or is about to"));
+        return Err(format!("there is nothing to recover: node {leader} leads group {FIRST_GROUP}, or is about to"));
     }
     let known = state.nodes().get(&node).ok_or_else(|| format!("there is no node {node}"))?;
     match (known.kind, known.presence) {
@@ -92,15 +92,13 @@ impl Losses {
                 Phase::Active if leader == node => {
                     Ok(format!("node {node} leads group {FIRST_GROUP} with what it has"))
                 }
-                Phase::Active => {
-                    Err(format!("node {leader} has come back with everything, and leads: nothing is lost"))
-                }
+                Phase::Active => Err(format!("node {leader} is back with everything and leads: nothing is lost")),
                 Phase::Sealing if now >= one.until && group.accepted == Some(one.member) => Err(format!(
-                    "the loss is accepted, and node {node} has not answered yet: it has nothing of the group, or is not \
-                     reached"
+                    "the loss is accepted, but node {node} has not answered yet: it has nothing of the group, or cannot \
+                     be reached"
                 )),
                 Phase::Sealing if now >= one.until => {
-                    Err("a majority of the cluster's voters is not reached, or somebody can lead without a loss"
+                    Err("a majority of the cluster's voters cannot be reached, or a node can lead without a loss"
                         .to_owned())
                 }
                 Phase::Sealing => {

@@ -41,9 +41,9 @@ impl fmt::Display for CannotHandOver {
             CannotHandOver::NotLeading => f.write_str("this node does not lead"),
             CannotHandOver::Leads(node) => write!(f, "node {node} leads already"),
             CannotHandOver::NotMember(node) => {
-                write!(f, "node {node} keeps no copy at the moment that has everything: only such a node can lead")
+                write!(f, "node {node} has no complete copy at the moment, so it cannot lead")
             }
-            CannotHandOver::Alone => f.write_str("no other node keeps a copy that has everything"),
+            CannotHandOver::Alone => f.write_str("no other node has a complete copy"),
         }
     }
 }

@@ -49,13 +49,15 @@ fn another_node_leads_and_no_call_fails() {
     cluster.nodes[0].as_ref().expect("it runs").lines.wait("is kept by 2 nodes");
     let (done, said) = cluster.admin(2, &["status"]);
     assert!(done && said.contains("node 1 leads 2 of 2 copies"), "{said}");
-    assert!(said.contains("the data outlive 1 more losses, the service 1"), "{said}");
+    assert!(said.contains("the data survive 1 more losses, the service 1"), "{said}");
     let keepers: Vec<usize> = {
         let said = said.lines().filter(|line| line.contains("leader") || line.contains("member"));
         said.map(|line| line.split_whitespace().next().and_then(|id| id.parse().ok()).expect("a number")).collect()
     };
     let (member, other) = (keepers[1], 5 - keepers[1]);
-    for (to, words) in [(1, "node 1 leads already"), (other, "keeps no copy"), (9, "node 9 keeps no copy")] {
+    for (to, words) in
+        [(1, "node 1 leads already"), (other, "has no complete copy"), (9, "node 9 has no complete copy")]
+    {
         let (done, said) = cluster.admin(other - 1, &["transfer", "--to", &to.to_string()]);
         assert!(!done && said.contains(words), "{said}");
     }
@@ -115,7 +117,7 @@ fn an_old_copy_leads_when_its_loss_is_accepted_and_not_before() {
     let (old, first) = (cluster.written.clone(), cluster.leader());
     assert_eq!(first, 0);
     let (done, said) = cluster.admin(0, &["recover", "--accept-loss", "--node", "2"]);
-    assert!(!done && said.contains("nothing is to be recovered: node 1 leads"), "{said}");
+    assert!(!done && said.contains("there is nothing to recover: node 1 leads"), "{said}");
     // The first node is left behind; the others lose what they have, but for their votes.
     cluster.kill(0);
     cluster.write(20);
