@@ -2,17 +2,21 @@
 //! those that were taken are answered, and then another member leads.
 //!
 //! ```text
-//! holding --(drained)--> proposing --(deposed: another leads)--> over
+//! awaiting --(somebody could lead)--> holding --(drained)--> proposing --(deposed: another leads)--> over
 //! ```
 //!
 //! Each step ends with a time, and then this node leads on. Promises that a group is asked to hand
-//! over only when nothing is executed any more, so that no call has an unknown outcome.
+//! over only when nothing is executed any more, so that no call has an unknown outcome; and that a
+//! node which ends does not go while nobody else could lead, as long as somebody is on the way to
+//! that and there is time: who was just added to the members cannot (decision 0046).
 
 use crate::cause::Around;
 use crate::handing::{HandingOver, NotHandedOver, Step};
 use crate::kept::Kept;
+use crate::membership;
 use ferrite_base::NodeId;
-use ferrite_group::CannotHandOver;
+use ferrite_group::{CannotHandOver, Successor};
+use ferrite_meta::State;
 
 /// For so long calls that were taken are waited for, while others wait.
 const DRAIN_NANOS: u64 = 1_000_000_000;
@@ -20,30 +24,48 @@ const DRAIN_NANOS: u64 = 1_000_000_000;
 const DECIDE_NANOS: u64 = 3_000_000_000;
 /// And by a node that ends. Another is chosen then, when it has said goodbye.
 const LEAVE_NANOS: u64 = 500_000_000;
+/// So long a node that ends waits once more for somebody who could lead, when its clients are gone.
+const LEAVE_PATIENCE_NANOS: u64 = 1_500_000_000;
+/// A node that runs, as the metadata knows, follows and has answered by then, or is not waited for.
+const FOLLOW_NANOS: u64 = 2_000_000_000;
 
 impl Kept {
-    /// Begins to hand over.
-    pub fn hand_over(&mut self, to: Option<NodeId>, around: &mut dyn Around) -> Result<(), NotHandedOver> {
+    /// Begins to hand over. `patience`: of a node that ends, which waits so long for somebody who
+    /// could lead, in nanoseconds; else who is to lead has a copy.
+    pub fn hand_over(
+        &mut self,
+        to: Option<NodeId>,
+        patience: Option<u64>,
+        state: &State,
+        around: &mut dyn Around,
+    ) -> Result<(), NotHandedOver> {
         if self.handing.is_some() {
             return Err(NotHandedOver::UnderWay);
         }
         if !self.leads() {
             return Err(NotHandedOver::Cannot(CannotHandOver::NotLeading));
         }
-        // Nobody waits for what cannot be.
-        self.group.may_hand_over(to).map_err(NotHandedOver::Cannot)?;
-        around.hold(self.group.id(), true);
-        self.handing = Some(HandingOver { to, step: Step::Holding, since: None, leaves: false });
+        match self.group.may_hand_over(to) {
+            Err(CannotHandOver::Alone) if patience.is_some() && membership::others_run(state, self.here) => {}
+            // Nobody waits for what cannot be.
+            possible => possible.map_err(NotHandedOver::Cannot)?,
+        }
+        let patience = patience.unwrap_or(DECIDE_NANOS);
+        let step = Step::Awaiting;
+        self.handing = Some(HandingOver { to, step, since: None, patience, followed: None, leaves: false });
+        self.hand_on(state, around);
         Ok(())
     }
 
     /// The same for a node that ends, of which nobody wants anything any more.
-    pub fn leave(&mut self, around: &mut dyn Around) {
+    pub fn leave(&mut self, state: &State, around: &mut dyn Around) {
         if self.handing.take().is_some() {
             self.end_hand_over(Err(NotHandedOver::UnderWay), around);
         }
-        if self.leads() && self.group.hand_over(None).is_ok() {
-            self.handing = Some(HandingOver { to: None, step: Step::Proposing, since: None, leaves: true });
+        if self.group.is_leading() {
+            let (step, patience) = (Step::Awaiting, LEAVE_PATIENCE_NANOS);
+            self.handing = Some(HandingOver { to: None, step, since: None, patience, followed: None, leaves: true });
+            self.hand_on(state, around);
         }
     }
 
@@ -51,47 +73,74 @@ impl Kept {
         self.handing.is_some()
     }
 
-    /// Goes on, if it can; whether it did. `next`: who leads another configuration, as far as it is
-    /// known.
-    pub fn hand_on(&mut self, next: Option<NodeId>, around: &mut dyn Around) -> bool {
+    /// Goes on, if it can; whether it did. `state`: the metadata as far as it is known.
+    pub fn hand_on(&mut self, state: &State, around: &mut dyn Around) -> bool {
         let Some(handing) = self.handing else { return false };
         if !self.leads() {
+            // The partitions of a leader that was just chosen are not there yet.
+            if handing.leaves && handing.step == Step::Awaiting && self.group.is_leading() {
+                return false;
+            }
             self.handing = None;
             if !handing.leaves {
-                let leader = next.filter(|next| *next != self.here);
-                self.end_hand_over(leader.ok_or(NotHandedOver::Replaced), around);
+                let next = membership::leader(state, self.group.id()).filter(|next| *next != self.here);
+                self.end_hand_over(next.ok_or(NotHandedOver::Replaced), around);
             }
             return true;
         }
-        if handing.step != Step::Holding || !around.is_drained(self.group.id()) {
-            return false;
-        }
-        match self.group.hand_over(handing.to) {
-            Ok(()) => self.handing = Some(HandingOver { step: Step::Proposing, since: None, ..handing }),
-            Err(reason) => {
-                self.handing = None;
-                self.end_hand_over(Err(NotHandedOver::Cannot(reason)), around);
+        match handing.step {
+            Step::Awaiting if self.group.successor(handing.to) != Successor::Ready => false,
+            Step::Awaiting if !handing.leaves => {
+                around.hold(self.group.id(), true);
+                self.handing = Some(HandingOver { step: Step::Holding, since: None, ..handing });
+                true
             }
+            Step::Holding if !around.is_drained(self.group.id()) => false,
+            Step::Awaiting | Step::Holding => {
+                match self.group.hand_over(handing.to) {
+                    Ok(()) => self.handing = Some(HandingOver { step: Step::Proposing, since: None, ..handing }),
+                    Err(reason) => self.gives_up(NotHandedOver::Cannot(reason), around),
+                }
+                true
+            }
+            Step::Proposing => false,
         }
-        true
     }
 
     /// Ends what takes too long.
-    pub fn look_at_hand_over(&mut self, now: u64, around: &mut dyn Around) {
+    pub fn look_at_hand_over(&mut self, now: u64, state: &State, around: &mut dyn Around) {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
         let (most, reason) = match handing.step {
+            Step::Awaiting => {
+                let followed = handing.followed.get_or_insert(now);
+                if self.group.successor(handing.to) != Successor::Nobody {
+                    *followed = now;
+                }
+                let comes = membership::others_run(state, self.here) && now.saturating_sub(*followed) < FOLLOW_NANOS;
+                let reason = if membership::others_run(state, self.here) {
+                    NotHandedOver::NoSuccessor
+                } else {
+                    NotHandedOver::Cannot(CannotHandOver::Alone)
+                };
+                (if comes { handing.patience } else { 0 }, reason)
+            }
             Step::Holding => (DRAIN_NANOS, NotHandedOver::Busy),
             Step::Proposing if handing.leaves => (LEAVE_NANOS, NotHandedOver::Undecided),
             Step::Proposing => (DECIDE_NANOS, NotHandedOver::Undecided),
         };
-        if waited < most {
-            return;
+        if waited >= most {
+            self.gives_up(reason, around);
         }
-        let leaves = handing.leaves;
-        self.handing = None;
-        if !leaves {
-            self.group.keep_lead();
+    }
+
+    /// It leads on, but for a node that ends: that says goodbye.
+    fn gives_up(&mut self, reason: NotHandedOver, around: &mut dyn Around) {
+        let Some(handing) = self.handing.take() else { return };
+        if !handing.leaves {
+            if handing.step == Step::Proposing {
+                self.group.keep_lead();
+            }
             self.end_hand_over(Err(reason), around);
         }
     }

@@ -14,6 +14,8 @@ pub enum NotHandedOver {
     Busy,
     /// Nothing was decided.
     Undecided,
+    /// Others run, and none of them had a complete copy in time.
+    NoSuccessor,
     /// It does not lead any more, and nobody is known to do so yet.
     Replaced,
 }
@@ -28,6 +30,9 @@ impl fmt::Display for NotHandedOver {
                 "there was no decision in time: a majority of the voters cannot be reached, or the other node is not up \
                  to date",
             ),
+            NotHandedOver::NoSuccessor => f.write_str(
+                "no other node has had a complete copy in time: nobody leads until one has, or this node is there again",
+            ),
             NotHandedOver::Replaced => f.write_str("this node lost its leadership meanwhile"),
         }
     }
@@ -37,6 +42,8 @@ impl std::error::Error for NotHandedOver {}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
+    /// Nobody could lead in this node's place: somebody is waited for, and all goes on.
+    Awaiting,
     Holding,
     Proposing,
 }
@@ -48,6 +55,10 @@ pub(crate) struct HandingOver {
     pub step: Step,
     /// Since when; None until the next tick.
     pub since: Option<u64>,
+    /// How long somebody is waited for who could lead, and when last somebody was on the way to
+    /// that.
+    pub patience: u64,
+    pub followed: Option<u64>,
     /// The node ends: nobody calls any more, nor asks what became of it.
     pub leaves: bool,
 }

@@ -2,8 +2,8 @@
 //! become a member.
 
 use crate::GroupHandle;
-use ferrite_base::NodeId;
-use ferrite_meta::{Group, Kind, Node, Presence, State};
+use ferrite_base::{GroupId, NodeId};
+use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_replica::group::Member;
 
 /// The members that a group has when nothing is wrong.
@@ -13,6 +13,18 @@ fn wanted(state: &State) -> usize {
 
 fn process(id: NodeId, node: &Node) -> Member {
     Member { node: id, incarnation: node.incarnation }
+}
+
+/// Who leads, if that is known.
+pub(crate) fn leader(state: &State, id: GroupId) -> Option<NodeId> {
+    let group = state.groups().get(&id).filter(|group| group.phase == Phase::Active)?;
+    Some(group.configuration.leader.node)
+}
+
+/// Whether another node that keeps data runs, as far as the metadata knows.
+pub(crate) fn others_run(state: &State, here: NodeId) -> bool {
+    let runs = |node: &Node| node.kind == Kind::Data && node.presence == Presence::Running;
+    state.nodes().iter().any(|(id, node)| *id != here && runs(node))
 }
 
 /// A restarted process, or one that has said that it stops, acknowledges nothing more.

@@ -109,7 +109,7 @@ impl Node {
         let mut moved = false;
         for kept in self.kept.values_mut() {
             moved |= kept.move_on(&mut *self.around);
-            moved |= kept.hand_on(leader(&self.known.1, kept.group.id()), &mut *self.around);
+            moved |= kept.hand_on(&self.known.1, &mut *self.around);
         }
         taken || moved
     }
@@ -133,8 +133,8 @@ impl Node {
         self.groups.iter().for_each(|group| group.tick());
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
-            kept.hand_on(leader(&self.known.1, kept.group.id()), &mut *self.around);
-            kept.look_at_hand_over(now, &mut *self.around);
+            kept.hand_on(&self.known.1, &mut *self.around);
+            kept.look_at_hand_over(now, &self.known.1, &mut *self.around);
         }
         if self.hands_over && !self.kept.values().any(Kept::is_handing_over) {
             self.hands_over = false;
@@ -168,23 +168,38 @@ impl Node {
         self.asked = None;
     }
 
+    /// Whether it says so, or has said so.
+    pub fn says_goodbye(&self) -> bool {
+        self.leaves
+    }
+
     /// Says the same when another node leads what this one leads, if one can; soon in any case.
     pub fn leave(&mut self) {
         self.hands_over = true;
-        self.kept.values_mut().for_each(|kept| kept.leave(&mut *self.around));
+        self.kept.values_mut().for_each(|kept| kept.leave(&self.known.1, &mut *self.around));
     }
 
     /// Another member is to lead the group, this one or any, and no call is to fail for that:
-    /// [`Around::handed_over`] says what came of it.
-    pub fn hand_over(&mut self, id: GroupId, to: Option<NodeId>) {
+    /// [`Around::handed_over`] says what came of it. `patience`: this node ends, and waits so long
+    /// for somebody who could lead, in nanoseconds.
+    pub fn hand_over(&mut self, id: GroupId, to: Option<NodeId>, patience: Option<u64>) {
         let kept = self.kept.get_mut(&id).filter(|_| !self.ended && !self.leaves && !self.hands_over);
         let begun = match kept {
-            Some(kept) => kept.hand_over(to, &mut *self.around),
+            Some(kept) => kept.hand_over(to, patience, &self.known.1, &mut *self.around),
             None => Err(NotHandedOver::Cannot(CannotHandOver::NotLeading)),
         };
         if let Err(reason) = begun {
             self.around.handed_over(id, Err(reason));
         }
+    }
+
+    /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
+    /// whoever leads does without this node: until then it waits for what this one acknowledges.
+    pub fn has_left(&self) -> bool {
+        let (state, here) = (&self.known.1, self.here());
+        let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
+        let counts = state.groups().values().any(|group| group.configuration.has(here));
+        stopped && !(counts && membership::others_run(state, here.node))
     }
 
     /// As far as the metadata knows.
@@ -378,10 +393,4 @@ impl Node {
     pub fn node_id(&self) -> NodeId {
         self.identity.node
     }
-}
-
-/// Who leads, if that is known.
-fn leader(state: &State, id: GroupId) -> Option<NodeId> {
-    let group = state.groups().get(&id).filter(|group| group.phase == Phase::Active)?;
-    Some(group.configuration.leader.node)
 }

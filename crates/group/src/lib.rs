@@ -29,7 +29,7 @@ pub use replayed::{Found, GroupPlace, Replayed, Verdict};
 pub use replication::{Begin, Committing, Replication};
 pub use supplier::{Supplied, Supplier};
 
-pub use ferrite_replica::group::CannotHandOver;
+pub use ferrite_replica::group::{CannotHandOver, Successor};
 
 use ferrite_base::{GroupId, NodeId};
 

@@ -20,7 +20,7 @@ use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{
     CannotHandOver, Effect, Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered,
-    Timing,
+    Successor, Timing,
 };
 use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
@@ -225,6 +225,11 @@ impl<C: Party> Replication<C> {
 
     pub fn is_open(&self) -> bool {
         self.lock().machine.is_open()
+    }
+
+    /// Whether it leads, though it may not take calls yet.
+    pub fn is_leading(&self) -> bool {
+        self.lock().machine.is_leading()
     }
 
     /// Of the newest configuration that is known here.
@@ -451,6 +456,12 @@ impl<C: Party> Replication<C> {
     /// Whether [`Replication::hand_over`] is possible.
     pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
         self.lock().machine.may_hand_over(to)
+    }
+
+    /// Who could lead in this leader's place, that node or any.
+    pub fn successor(&self, to: Option<NodeId>) -> Successor {
+        let now = self.now();
+        self.lock().machine.successor(to, now)
     }
 
     /// This node is to lead on.

@@ -73,7 +73,8 @@ const QUIET: Duration = Duration::from_millis(100);
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Another node is to lead before this one ends, if one can: calls that come wait for it and are
-/// passed on, so that none fails. Clients that follow the leader are gone when this ends.
+/// passed on, so that none fails. Clients that follow the leader are gone when this ends. Where
+/// nobody could lead yet, calls go on here meanwhile, for half the time that there is.
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
     let (began, Insistence(again, insisted)) = (Instant::now(), insistence);
     if cluster.standing().seen().leads.is_none() {
@@ -84,7 +85,8 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
         // Nobody waits for it any longer, perhaps.
         let _ = tell.send(outcome.is_ok());
     });
-    let _ = cluster.orders().send(Order::HandOver(HandOver { to: None, by_call: false, told }));
+    let patience = Some(time_max / 2);
+    let _ = cluster.orders().send(Order::HandOver(HandOver { to: None, by_call: false, patience, told }));
     let mut waits = true;
     let mut done = false;
     select! {

@@ -449,7 +449,7 @@ impl System {
                 }
             });
         });
-        let order = cluster::Order::HandOver(cluster::HandOver { to, by_call: true, told });
+        let order = cluster::Order::HandOver(cluster::HandOver { to, by_call: true, patience: None, told });
         orders
             .send(order)
             .map_err(|_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down"))?;

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The appliers that run, or have run.
 #[derive(Default)]
@@ -78,6 +79,8 @@ pub struct HandOver {
     pub to: Option<NodeId>,
     /// A call asks, which is answered then: it is not waited for.
     pub by_call: bool,
+    /// The node ends, and waits so long for somebody who could lead.
+    pub patience: Option<Duration>,
     pub told: Box<dyn FnOnce(Result<NodeId, NotHandedOver>) + Send>,
 }
 

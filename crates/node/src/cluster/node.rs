@@ -16,7 +16,7 @@ use ferrite_base::{GroupId, memory};
 use ferrite_cluster::{Cause, Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
-use ferrite_meta::{Kind, Phase, Presence, State};
+use ferrite_meta::{Phase, State};
 use ferrite_partition::Delivery;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_peer::Lane;
@@ -79,7 +79,8 @@ impl NodeThread {
     pub fn run(mut self) {
         let tick = TICK.as_nanos() as u64;
         let mut next_tick = self.clock.boottime_nanos();
-        let mut leaves = None;
+        // When its end is not waited for any longer.
+        let (mut ends, mut leaves) = (false, None);
         let mut seen: Option<Arc<State>> = None;
         loop {
             let now = self.clock.boottime_nanos();
@@ -103,11 +104,14 @@ impl NodeThread {
             for order in self.orders.try_iter().collect::<Vec<_>>() {
                 if let Order::Goodbye = order {
                     self.node.leave();
-                    leaves = Some(now + GOODBYE_TIME_MAX.as_nanos() as u64);
+                    ends = true;
                     next_tick = now;
                 } else {
                     self.obey(order);
                 }
+            }
+            if ends && self.node.says_goodbye() {
+                leaves.get_or_insert(now + GOODBYE_TIME_MAX.as_nanos() as u64);
             }
             let state = Arc::clone(self.node.state());
             if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) {
@@ -116,7 +120,7 @@ impl NodeThread {
                 self.standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), registered));
                 seen = Some(state);
             }
-            if leaves.is_some_and(|deadline| now >= deadline || self.has_left()) {
+            if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
                 break;
             }
         }
@@ -181,27 +185,14 @@ impl NodeThread {
     }
 
     fn hand_over(&mut self, asks: HandOver) {
-        let (mut asked, to) = (self.asked.lock().expect("no panic with who asks"), asks.to);
+        let mut asked = self.asked.lock().expect("no panic with who asks");
+        let (to, patience) = (asks.to, asks.patience.map(|patience| patience.as_nanos() as u64));
         if asked.is_some() {
             return (asks.told)(Err(NotHandedOver::UnderWay));
         }
         *asked = Some(asks);
         drop(asked);
-        self.node.hand_over(FIRST_GROUP, to);
-    }
-
-    /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
-    /// whoever leads does without this node: until then it waits for what this one acknowledges.
-    fn has_left(&self) -> bool {
-        let state = self.node.state();
-        let here = self.node.here();
-        let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
-        let others_run = state
-            .nodes()
-            .iter()
-            .any(|(id, node)| *id != here.node && node.kind == Kind::Data && node.presence == Presence::Running);
-        let counts = state.groups().values().any(|group| group.configuration.has(here));
-        stopped && !(counts && others_run)
+        self.node.hand_over(FIRST_GROUP, to, patience);
     }
 
     /// A log that may lack what was acknowledged has all again when this process is a member, and

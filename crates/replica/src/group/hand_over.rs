@@ -23,6 +23,18 @@ impl Handing {
     }
 }
 
+/// Whether another node could lead, if this one did not any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Successor {
+    /// A member that has, or will have in a moment, everything, and whose word the voters take for
+    /// that.
+    Ready,
+    /// Somebody follows and is no member yet, or is one only since now: without this node nobody
+    /// could lead.
+    Coming,
+    Nobody,
+}
+
 /// Why this node cannot hand over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CannotHandOver {
@@ -61,6 +73,26 @@ impl Group {
             Some(node) if !configuration.has_node(node) => Err(CannotHandOver::NotMember(node)),
             None if configuration.members().len() == 1 => Err(CannotHandOver::Alone),
             _ => Ok(()),
+        }
+    }
+
+    /// Who could lead in this leader's place, that node or any.
+    pub fn successor(&self, to: Option<NodeId>, now: u64) -> Successor {
+        let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else {
+            return Successor::Nobody;
+        };
+        let failure = self.timing.failure;
+        // An added one suffices with the epoch's start only (decision 0046).
+        let proven = |node| self.is_proven() || !configuration.added().contains(&node);
+        let fits = |member: &&Member| {
+            let wanted = **member != self.here && to.is_none_or(|to| member.node == to);
+            let lives = leading.followed(**member).is_some_and(|progress| !progress.is_silent(now, failure));
+            wanted && lives && proven(member.node)
+        };
+        match configuration.members().iter().find(fits) {
+            Some(_) => Successor::Ready,
+            None if leading.is_followed(now, failure) => Successor::Coming,
+            None => Successor::Nobody,
         }
     }
 
@@ -208,6 +240,33 @@ mod tests {
         assert!(
             proposals(&mut group).iter().all(|proposal| proposal.members.len() == 3 || proposal.leader == member(1))
         );
+    }
+
+    #[test]
+    fn an_added_member_is_no_successor_before_it_has_the_start_of_its_epoch() {
+        let mut group = leader(&[2, 3]);
+        let successor = |group: &Group, to: Option<u32>, now| group.successor(to.map(NodeId), now);
+        assert_eq!(successor(&group, None, 1), Successor::Ready);
+        assert_eq!(successor(&group, Some(4), 1), Successor::Coming, "others follow");
+        assert_eq!(successor(&group, None, 1 + Timing::DEFAULT.failure), Successor::Nobody, "they are silent");
+        group.configured(GroupConfiguration::alone(Epoch(2), member(1)), 1);
+        assert_eq!(successor(&group, None, 1), Successor::Nobody);
+        group.learner(member(2), 1);
+        assert_eq!(successor(&group, None, 1), Successor::Nobody, "nobody has heard of it");
+        acknowledge(&mut group, &[2]);
+        assert_eq!(successor(&group, None, 1), Successor::Coming);
+        let added = |epoch, added: &[u32]| {
+            let members = vec![member(1), member(2), member(3)];
+            GroupConfiguration::new(Epoch(epoch), member(1), members, added.iter().copied().map(NodeId).collect())
+        };
+        group.configured(added(3, &[2, 3]), 1);
+        assert_eq!(successor(&group, None, 1), Successor::Coming, "the start of the epoch is not there");
+        group.learner(member(3), 1);
+        (0..2).for_each(|_| acknowledge(&mut group, &[2, 3]));
+        assert_eq!(successor(&group, None, 1), Successor::Ready);
+        // Where one of several is not proven, the others are.
+        group.configured(added(4, &[3]), 1);
+        assert_eq!((successor(&group, None, 1), successor(&group, Some(3), 1)), (Successor::Ready, Successor::Coming));
     }
 
     #[test]

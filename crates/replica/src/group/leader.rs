@@ -69,6 +69,8 @@ pub(super) struct Progress {
     /// Answers to earlier rounds do not tell where it stands: it was doubted since.
     asked_since: u64,
     heard: u64,
+    /// It has said something in answer to this leader.
+    answered: bool,
     progressed: u64,
     /// Its log.
     watch: Watch,
@@ -89,6 +91,7 @@ impl Progress {
             matched: false,
             asked_since: 0,
             heard: now,
+            answered: false,
             progressed: now,
             watch: Watch { end: Position(next.0 - 1), since: now },
             baseline: None,
@@ -98,6 +101,11 @@ impl Progress {
 
     pub(super) fn is_silent(&self, now: u64, failure: u64) -> bool {
         now.saturating_sub(self.heard) >= failure
+    }
+
+    /// It takes part, as far as can be told.
+    pub(super) fn answers(&self, now: u64, failure: u64) -> bool {
+        self.answered && !self.is_silent(now, failure)
     }
 
     /// It has everything up to there, durably, as it has said in this epoch.
@@ -139,6 +147,11 @@ impl Leading {
 
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Whether somebody follows, as a member or not, and has been heard of.
+    pub(super) fn is_followed(&self, now: u64, failure: u64) -> bool {
+        self.others.values().any(|progress| progress.answers(now, failure))
     }
 
     /// None where another process of the node has come meanwhile.
@@ -294,7 +307,7 @@ impl Group {
             // No question has this number.
             return;
         }
-        progress.heard = now;
+        (progress.heard, progress.answered) = (now, true);
         progress.has_made_durable(durable.position);
         if durable.position > progress.durable || !progress.matched {
             progress.progressed = now;
@@ -318,7 +331,7 @@ impl Group {
         let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from) else {
             return;
         };
-        progress.heard = now;
+        (progress.heard, progress.answered) = (now, true);
         let is_old = round <= progress.round;
         progress.round = progress.round.max(round);
         if common < progress.durable {

@@ -20,7 +20,7 @@ mod stream;
 
 pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
 pub use entry::{Header, Mark};
-pub use hand_over::CannotHandOver;
+pub use hand_over::{CannotHandOver, Successor};
 pub use history::History;
 pub use message::{Effect, Envelope, Message, Proposal, Remembered, Timing};
 

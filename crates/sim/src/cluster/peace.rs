@@ -23,7 +23,7 @@ impl World {
         self.handed_over = None;
         let begin = self.now;
         self.step_machine(leader, |process| {
-            process.node.hand_over(FIRST_GROUP, None);
+            process.node.hand_over(FIRST_GROUP, None, None);
             None
         })?;
         while self.handed_over.is_none() && self.now - begin < REST_NANOS {

@@ -87,7 +87,7 @@ impl World {
         let to = *self.random.pick(&self.everybody());
         let to = Some(to).filter(|_| self.random.percent(40));
         self.step_machine(leader, |process| {
-            process.node.hand_over(FIRST_GROUP, to);
+            process.node.hand_over(FIRST_GROUP, to, None);
             Some(format!("is to hand over to {to:?}"))
         })
     }

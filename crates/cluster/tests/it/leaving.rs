@@ -1,0 +1,196 @@
+//! A leader that ends: it does not go before somebody else could lead, as long as somebody is on the
+//! way to that. Node 1 leads alone; node 2 is the test's.
+
+use crate::world::{Wish, World, founded, member, registration};
+use ferrite_base::{Epoch, NodeId};
+use ferrite_cluster::NotHandedOver;
+use ferrite_group::{CannotHandOver, FIRST_GROUP, message};
+use ferrite_io::Clock;
+use ferrite_meta::{Ask, Command, State};
+use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message, Proposal};
+use std::time::Duration;
+
+/// Milliseconds: behind that a leader looks at who follows.
+const HEARTBEAT: u64 = 100;
+const OTHER: Member = Member { node: NodeId(2), incarnation: ferrite_base::Incarnation(1) };
+
+struct Leader {
+    world: World,
+    state: State,
+    index: u64,
+    proposed: Option<(Proposal, Mark)>,
+}
+
+impl Leader {
+    /// Node 1 leads alone, and knows that node 2 runs, too.
+    fn alone() -> Leader {
+        let mut founded = founded(registration(1));
+        founded.apply(&Command::Settings { revision: 1, kfactor: 1 }).unwrap();
+        let register = Command::Register { id: OTHER.node, expected: Default::default(), node: registration(1) };
+        founded.apply(&register).unwrap();
+        let mut leader = Leader { world: World::new(1), state: founded, index: 0, proposed: None };
+        leader.tell();
+        assert!(matches!(&leader.world.outside.take()[..], [Wish::Leads(Some(Epoch(1)))]));
+        leader
+    }
+
+    /// Node 2 has been made a member, and has nothing of the new epoch.
+    fn with_added_member() -> Leader {
+        let mut leader = Leader::alone();
+        leader.answers(Epoch(1));
+        leader.pass(HEARTBEAT);
+        let proposed = leader.apply_proposal();
+        assert_eq!((proposed.leader, proposed.added()), (member(1), &[OTHER.node][..]));
+        leader
+    }
+
+    fn tell(&mut self) {
+        self.index += 1;
+        self.world.told(self.index, &self.state);
+    }
+
+    fn pass(&mut self, millis: u64) {
+        self.world.clock.advance(Duration::from_millis(millis));
+        self.world.node.tick(self.world.clock.boottime_nanos());
+        self.world.settle();
+    }
+
+    /// Node 2 says that it has everything, of this epoch.
+    fn answers(&mut self, epoch: Epoch) {
+        self.pass(20);
+        let group = self.world.groups.get(FIRST_GROUP).unwrap();
+        let message = Message::Acked { durable: group.end(), compares: true, round: 1 };
+        let mut bytes = Vec::new();
+        message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
+        self.world.groups.received(OTHER, &bytes).unwrap();
+        self.world.settle();
+    }
+
+    /// What it wanted done since then.
+    fn said(&mut self) -> Vec<Wish> {
+        let said = self.world.outside.take();
+        for wish in &said {
+            if let Wish::Ask(Ask::Propose { proposal, parent, .. }) = wish {
+                self.proposed = Some((proposal.clone(), *parent));
+            }
+        }
+        said
+    }
+
+    /// The metadata decides what was proposed last.
+    fn apply_proposal(&mut self) -> GroupConfiguration {
+        self.said();
+        let (proposal, parent) = self.proposed.take().expect("something is proposed");
+        let epoch = Epoch(self.state.groups()[&FIRST_GROUP].burnt.0 + 1);
+        let configuration = GroupConfiguration::new(epoch, proposal.leader, proposal.members, proposal.added);
+        let (expected, next) = (proposal.expected, configuration.clone());
+        let command = Command::Configure { group: FIRST_GROUP, expected, configuration, parent };
+        self.state.apply(&command).unwrap();
+        self.tell();
+        next
+    }
+
+    /// For how long it does not say goodbye, in milliseconds; node 2 answers all the time, or not.
+    fn stays(&mut self, answers: Option<Epoch>) -> u64 {
+        let mut passed = 0;
+        loop {
+            let said = self.said();
+            if said.iter().any(|wish| matches!(wish, Wish::Ask(Ask::Goodbye(_)))) {
+                return passed;
+            }
+            assert!(passed < 60_000, "it never goes");
+            passed += 20;
+            match answers {
+                Some(epoch) => self.answers(epoch),
+                None => self.pass(20),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leader_that_ends_goes_when_the_member_that_was_just_added_leads() {
+    let mut leader = Leader::with_added_member();
+    leader.world.node.leave();
+    leader.pass(20);
+    leader.pass(700);
+    let said = leader.said();
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::Ask(Ask::Goodbye(_)))), "nobody could lead: {said:?}");
+    leader.answers(Epoch(2));
+    leader.pass(500);
+    let proposed = leader.apply_proposal();
+    assert_eq!((proposed.leader, proposed.epoch), (OTHER, Epoch(3)));
+    leader.pass(20);
+    let said = leader.said();
+    assert!(said.iter().any(|wish| matches!(wish, Wish::Ask(Ask::Goodbye(_)))), "{said:?}");
+}
+
+#[test]
+fn whoever_never_could_lead_is_not_waited_for_long() {
+    let mut silent = Leader::with_added_member();
+    silent.world.node.leave();
+    let patience = silent.stays(None);
+    assert!((1_000..3_000).contains(&patience), "{patience}");
+    // It answers, but what it says is of the epoch before.
+    let mut old = Leader::with_added_member();
+    old.world.node.leave();
+    let patience = old.stays(Some(Epoch(1)));
+    assert!((1_000..3_000).contains(&patience), "{patience}");
+    let mut stopped = Leader::with_added_member();
+    stopped.state.apply(&Command::Goodbye { node: OTHER.node, incarnation: OTHER.incarnation }).unwrap();
+    stopped.tell();
+    stopped.world.node.leave();
+    assert!(stopped.stays(None) <= 20, "nobody runs");
+}
+
+fn hands_over(leader: &mut Leader, patience: Option<Duration>) -> Vec<Wish> {
+    leader.world.node.hand_over(FIRST_GROUP, None, patience.map(|patience| patience.as_nanos() as u64));
+    leader.said()
+}
+
+#[test]
+fn calls_go_on_until_somebody_could_lead_and_wait_only_then() {
+    let mut leader = Leader::alone();
+    let said = hands_over(&mut leader, None);
+    let [Wish::HandedOver(Err(reason))] = &said[..] else { panic!("{said:?}") };
+    assert_eq!(*reason, NotHandedOver::Cannot(CannotHandOver::Alone), "an operator hears at once");
+    assert!(hands_over(&mut leader, Some(Duration::from_secs(5))).is_empty());
+    // Node 2 follows, becomes a member, and has the epoch's start.
+    leader.answers(Epoch(1));
+    leader.pass(HEARTBEAT);
+    leader.apply_proposal();
+    leader.pass(HEARTBEAT);
+    let said = leader.said();
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::Holds(_) | Wish::HandedOver(_))), "{said:?}");
+    leader.answers(Epoch(2));
+    leader.pass(500);
+    let said = leader.said();
+    assert!(said.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{said:?}");
+    assert_eq!(leader.apply_proposal().leader, OTHER);
+    let said = leader.said();
+    let outcome = said.iter().find_map(|wish| match wish {
+        Wish::HandedOver(outcome) => Some(*outcome),
+        _ => None,
+    });
+    assert_eq!(outcome, Some(Ok(OTHER.node)), "{said:?}");
+}
+
+#[test]
+fn when_the_time_is_up_it_says_that_nobody_leads() {
+    let mut leader = Leader::with_added_member();
+    assert!(hands_over(&mut leader, Some(Duration::from_secs(3))).is_empty());
+    let mut passed = 0;
+    let outcome = loop {
+        leader.answers(Epoch(1));
+        passed += 20;
+        let said = leader.said();
+        if let Some(outcome) = said.iter().find_map(|wish| match wish {
+            Wish::HandedOver(outcome) => Some(*outcome),
+            _ => None,
+        }) {
+            break outcome;
+        }
+        assert!(passed < 60_000, "it never ends");
+    };
+    assert_eq!((outcome, passed / 1_000), (Err(NotHandedOver::NoSuccessor), 3));
+}
