@@ -2,7 +2,8 @@
 //! those that were taken are answered, and then another member leads.
 //!
 //! ```text
-//! awaiting --(somebody could lead)--> holding --(drained)--> proposing --(deposed: another leads)--> over
+//! awaiting --(somebody could lead)--> holding --(drained)--> proposing
+//! proposing --(deposed: another leads)--> over
 //! ```
 //!
 //! Each step ends with a time, and then this node leads on. Promises that a group is asked to hand

@@ -1,5 +1,5 @@
-//! A leader that ends: it does not go before somebody else could lead, as long as somebody is on the
-//! way to that. Node 1 leads alone; node 2 is the test's.
+//! A leader that ends: it does not go before somebody else could lead, as long as somebody is on
+//! the way to that. Node 1 leads alone; node 2 is what the test says it is.
 
 use crate::world::{Wish, World, founded, member, registration};
 use ferrite_base::{Epoch, NodeId};

@@ -44,8 +44,13 @@ pub struct Counts {
     /// Leaders that became copies without ending.
     pub deposed: u64,
     pub from_log: u64,
-    /// Leaders that handed over.
+    /// Leaders that handed over, processes that ended in good order, and those of them that nobody
+    /// could follow.
     pub handed_over: u64,
+    pub stops: u64,
+    pub left_alone: u64,
+    /// Processes that stood still for longer than anybody waits for anything.
+    pub long_pauses: u64,
 }
 
 impl Counts {
@@ -83,5 +88,8 @@ impl Counts {
         self.deposed += other.deposed;
         self.from_log += other.from_log;
         self.handed_over += other.handed_over;
+        self.stops += other.stops;
+        self.left_alone += other.left_alone;
+        self.long_pauses += other.long_pauses;
     }
 }

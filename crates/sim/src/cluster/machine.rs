@@ -8,7 +8,8 @@ use crate::cluster::process::{Means, Process};
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
 use ferrite_base::{Incarnation, NodeId};
-use ferrite_group::Identity;
+use ferrite_cluster::NotHandedOver;
+use ferrite_group::{CannotHandOver, Identity};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_log::{DatabaseId, LogOptions};
@@ -41,6 +42,8 @@ pub struct Machine {
     pub inbox: VecDeque<Packet>,
     /// When a process whose log has failed is ended.
     pub ends: Option<u64>,
+    /// The process ends in good order.
+    pub stopping: Option<Stopping>,
     /// Whoever calls this node changes nothing for now.
     pub only_looks: bool,
     /// Until then for sure: what is not committed would hold up reads behind it.
@@ -52,6 +55,34 @@ pub struct Machine {
     pub installs: bool,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
+}
+
+/// How far a process is that ends in good order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stopping {
+    /// Somebody else is to lead, until then.
+    HandingOver(u64),
+    /// That is over, however it went.
+    HandedOver,
+    Leaving,
+    /// It says goodbye, until then.
+    Goodbye(u64),
+}
+
+impl Stopping {
+    pub fn handed_over(&mut self, outcome: Result<NodeId, NotHandedOver>) {
+        // What was under way before its end is given up for it.
+        if let Stopping::HandingOver(_) = self
+            && outcome != Err(NotHandedOver::UnderWay)
+        {
+            *self = Stopping::HandedOver;
+        }
+    }
+}
+
+/// Whether the node goes and leaves nobody who could lead.
+pub fn leaves_alone(outcome: Result<NodeId, NotHandedOver>) -> bool {
+    matches!(outcome, Err(NotHandedOver::NoSuccessor | NotHandedOver::Cannot(CannotHandOver::Alone)))
 }
 
 /// What a start came to.
@@ -89,6 +120,7 @@ impl Machine {
             still_until: 0,
             inbox: VecDeque::new(),
             ends: None,
+            stopping: None,
             only_looks: false,
             looks_until: 0,
             next_tick: 0,
@@ -136,7 +168,7 @@ impl Machine {
         }
         self.disk.restart(restart);
         self.disk.heal();
-        self.ends = None;
+        (self.ends, self.stopping) = (None, None);
         self.installs = false;
         self.still_until = 0;
         self.inbox.clear();

@@ -7,6 +7,43 @@ use ferrite_group::FIRST_GROUP;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl World {
+    /// Nothing is done wrong any more: all nodes become members, and a write succeeds.
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        self.trace.line("calm");
+        self.network.calm = true;
+        self.network.heal();
+        self.callers.clients.quiet = true;
+        for machine in self.machines.values_mut() {
+            machine.disk.crash_at(None);
+            machine.disk.heal();
+            // Some stand still until all others have come to rest.
+            if self.random.percent(50) {
+                machine.still_until = 0;
+            }
+            machine.looks_until = 0;
+        }
+        for witness in self.witnesses.values_mut() {
+            witness.disk.crash_at(None);
+            witness.disk.heal();
+        }
+        self.rest()?;
+        let before = self.callers.writes();
+        for _ in 0..40 {
+            if self.callers.writes() > before {
+                return Ok(());
+            }
+            let leader = self.leader().expect("at rest there is one");
+            let machine = &self.machines[&leader];
+            let process = machine.process.as_ref().expect("a leader runs");
+            self.callers.clients.quiet = false;
+            self.callers.submit(process, false);
+            self.callers.clients.quiet = true;
+            self.rest()?;
+        }
+        let detail = "none of 40 calls was a write that succeeded".to_owned();
+        Err(Violation { invariant: "without faults a write succeeds", detail })
+    }
+
     /// The leader hands over while clients call: none of them hears that it was refused, or that
     /// nobody knows.
     pub fn hand_over_in_peace(&mut self) -> Result<(), Violation> {

@@ -59,8 +59,9 @@ pub struct Faults {
     /// Of those that happen, one is of this kind so often in proportion.
     pub crashes: u64,
     pub disks: u64,
-    /// Processes that stand still for a while.
+    /// Processes that stand still for a while, and those that end in good order.
     pub pauses: u64,
+    pub stops: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
     pub power: u64,
     pub schema: bool,
@@ -90,6 +91,7 @@ impl Plan {
                 crashes: if kind > 1 { random.below(10) } else { 0 },
                 disks: if kind > 3 { random.below(4) } else { 0 },
                 pauses: if kind > 1 { random.below(6) } else { 0 },
+                stops: if kind > 1 { random.below(4) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
                 schema: random.percent(70),
             },

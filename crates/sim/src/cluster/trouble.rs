@@ -10,6 +10,9 @@ use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRand
 const SPLIT_MILLIS: u64 = 5_000;
 /// A process stands still for so long at most: some leases end meanwhile.
 const STILL_MILLIS: u64 = 5_000;
+/// And some for longer than any time-out between nodes: behind the others have done all that they
+/// do for its absence.
+const STILL_LONG_MILLIS: u64 = 35_000;
 /// So long before it is cut off, clients of a node begin only to read.
 const LOOK_MILLIS: u64 = 300;
 /// A leader that had acknowledged what others have lost stays away for so long at most.
@@ -47,7 +50,7 @@ impl World {
                     next_split += self.random.below(SPLIT_MILLIS) * MILLI;
                 }
             }
-            let all = faults.crashes + faults.disks + faults.pauses;
+            let all = faults.crashes + faults.disks + faults.pauses + faults.stops;
             if self.now >= next_fault && all > 0 {
                 next_fault = self.now + pause(&mut self.random);
                 let kind = self.random.below(all);
@@ -55,8 +58,10 @@ impl World {
                     self.plan_crashes()?;
                 } else if kind < faults.crashes + faults.disks {
                     self.fail_disk();
-                } else {
+                } else if kind < faults.crashes + faults.disks + faults.pauses {
                     self.stand_still();
+                } else {
+                    self.stop_somebody()?;
                 }
             }
             if self.now >= next_hand_over {
@@ -107,7 +112,10 @@ impl World {
         let takes_leader = running.contains(&leader) && self.random.percent(70);
         let chosen = if takes_leader { leader } else { *self.random.pick(&running) };
         let begin = self.now + self.random.below(2 * LOOK_MILLIS) * MILLI;
-        let nanos = self.random.below(STILL_MILLIS) * MILLI;
+        let is_long = self.random.percent(20);
+        let millis =
+            if is_long { STILL_MILLIS + self.random.below(STILL_LONG_MILLIS) } else { self.random.below(STILL_MILLIS) };
+        let nanos = millis * MILLI;
         self.still = Some((begin, nanos, chosen));
         let mut until = begin + nanos;
         if self.isolation.is_none() && self.random.percent(60) {
@@ -132,6 +140,7 @@ impl World {
         let Some(machine) = self.machines.get_mut(&chosen).filter(|machine| machine.process.is_some()) else { return };
         machine.still_until = self.now + nanos;
         self.counts.pauses += 1;
+        self.counts.long_pauses += u64::from(nanos >= STILL_MILLIS * MILLI);
         self.trace.line(&format!("{chosen} stands still for {nanos}"));
     }
 

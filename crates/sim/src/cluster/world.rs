@@ -7,7 +7,7 @@ use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
 use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots};
 use crate::cluster::ledger::Ledger;
-use crate::cluster::machine::{Machine, Started};
+use crate::cluster::machine::{Machine, Started, leaves_alone};
 use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
 use crate::cluster::plan::{Plan, TICK_NANOS};
@@ -186,46 +186,16 @@ impl World {
                 self.hand_over_in_peace()?;
                 self.check()?;
             }
+            if self.random.percent(40) {
+                self.restart_in_peace()?;
+                self.check()?;
+            }
         }
         Ok(())
     }
 
     fn process(&self, id: NodeId) -> &Process {
         self.machines[&id].process.as_ref().expect("it runs")
-    }
-
-    /// Nothing is done wrong any more: all nodes become members, and a write succeeds.
-    fn settle(&mut self) -> Result<(), Violation> {
-        self.trace.line("calm");
-        self.network.calm = true;
-        self.network.heal();
-        self.callers.clients.quiet = true;
-        for machine in self.machines.values_mut() {
-            machine.disk.crash_at(None);
-            machine.disk.heal();
-            machine.still_until = 0;
-            machine.looks_until = 0;
-        }
-        for witness in self.witnesses.values_mut() {
-            witness.disk.crash_at(None);
-            witness.disk.heal();
-        }
-        self.rest()?;
-        let before = self.callers.writes();
-        for _ in 0..40 {
-            if self.callers.writes() > before {
-                return Ok(());
-            }
-            let leader = self.leader().expect("at rest there is one");
-            let machine = &self.machines[&leader];
-            let process = machine.process.as_ref().expect("a leader runs");
-            self.callers.clients.quiet = false;
-            self.callers.submit(process, false);
-            self.callers.clients.quiet = true;
-            self.rest()?;
-        }
-        let detail = "none of 40 calls was a write that succeeded".to_owned();
-        Err(Violation { invariant: "without faults a write succeeds", detail })
     }
 
     /// Goes on until nothing is on its way, and all nodes are members.
@@ -438,6 +408,9 @@ impl World {
                     continue;
                 }
             }
+            if self.go_on_stopping(id)? {
+                continue;
+            }
             if self.machines[&id].process.as_ref().is_some_and(|process| process.copying.ends) {
                 self.crash(id, Restart::Process);
                 continue;
@@ -573,6 +546,10 @@ impl World {
                 Wish::HandedOver(outcome) => {
                     self.trace.line(&format!("{id} hands over: {outcome:?}"));
                     self.counts.handed_over += u64::from(outcome.is_ok());
+                    if let Some(stopping) = &mut machine.stopping {
+                        self.counts.left_alone += u64::from(leaves_alone(outcome));
+                        stopping.handed_over(outcome);
+                    }
                     self.handed_over = Some(outcome);
                 }
                 Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),

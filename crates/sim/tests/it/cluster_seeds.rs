@@ -55,5 +55,7 @@ fn clusters_keep_what_they_have_acknowledged() {
         assert!(counts.from_log > 8 && counts.disk_faults > 5, "{counts:?}");
         assert!(counts.snapshots > 20 && counts.copied > 20 && counts.installed > 2, "{counts:?}");
         assert!(counts.hashed > 20 && counts.compared > 20, "{counts:?}");
+        assert!(counts.stops > 60 && counts.handed_over > 60 && counts.left_alone > 1, "{counts:?}");
+        assert!(counts.pauses > 50 && counts.long_pauses > 6, "{counts:?}");
     }
 }
