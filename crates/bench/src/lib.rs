@@ -22,7 +22,7 @@
 //! | [`results`], [`diff`] | runs kept as JSON; two of them compared |
 //! | [`progress`] | a line of progress while anything takes long |
 //! | [`failover`], [`writes`] | how long a cluster is without a leader; the writes that show it |
-//! | [`cluster`], [`network`] | a cluster under test, as processes; a network whose packets can be lost |
+//! | [`cluster`], [`network`], [`cluster_process`] | a cluster under test, as processes; a network whose packets can be lost; a cluster that a load runs on |
 //! | [`session`], [`process`], [`statements`] | the server under test, as a client and as a process; SQL files |
 //!
 //! Knows the server only through its command line, its ready line and the client protocol.
@@ -34,6 +34,7 @@ pub mod against;
 pub mod area_codes;
 pub mod beside;
 pub mod cluster;
+pub mod cluster_process;
 pub mod companion;
 pub mod crossing;
 pub mod curve;

@@ -56,10 +56,10 @@ impl LoadOptions {
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
     /// A running server [default: start one for the run]
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "durability", "partitions"])]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "durability", "partitions", "nodes"])]
     pub server: Option<String>,
     /// Data directory of the server started for the run [default: a temporary one]
-    #[arg(long, value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "nodes")]
     pub dir: Option<PathBuf>,
     /// Durability of the server started for the run: sync, interval=MS or none [default: the
     /// server's own]
@@ -68,6 +68,13 @@ pub struct TargetOptions {
     /// Partitions of the server started for the run [default: the server's own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
+    /// Start a cluster of so many server processes on this machine; the load goes to its leader
+    /// [default: one server without a cluster]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub nodes: Option<u8>,
+    /// Copies of the data beside the leader's, with --nodes
+    #[arg(long, value_name = "K", requires = "nodes", default_value_t = 0, hide_default_value = true)]
+    pub kfactor: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

@@ -24,8 +24,11 @@ pub struct LoadReport {
     pub unknown: u64,
     pub first_failure: Option<String>,
     pub payload_megabytes_per_second: Option<f64>,
-    /// None for a server that was not started here.
+    /// All nodes together. None for a server that was not started here.
     pub server_cpu_microseconds_per_transaction: Option<f64>,
+    /// The parts of that, with more than one node.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeReport>,
     pub client_cpu_microseconds_per_transaction: f64,
     pub memory: Option<MemoryReport>,
     pub fsyncs: Option<FsyncReport>,
@@ -56,6 +59,14 @@ impl From<&LoadOptions> for LoadDescription {
             warmup_seconds: options.warmup,
         }
     }
+}
+
+/// One process of a cluster.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeReport {
+    /// Its name, and the part that it played when the load began.
+    pub node: String,
+    pub cpu_microseconds_per_transaction: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -115,6 +126,7 @@ impl LoadReport {
             payload_megabytes_per_second: (result.total.payload_bytes > 0)
                 .then(|| ratio(result.total.payload_bytes as f64 / 1e6, seconds)),
             server_cpu_microseconds_per_transaction: None,
+            nodes: Vec::new(),
             client_cpu_microseconds_per_transaction: per_transaction(result.client_cpu, &result.total),
             memory: None,
             fsyncs: None,
@@ -180,6 +192,10 @@ impl LoadReport {
                 None => client,
             },
         );
+        for node in &self.nodes {
+            let cpu = node.cpu_microseconds_per_transaction;
+            line(&format!("  {}", node.node), cpu.map_or("unknown".to_string(), |cpu| format!("{cpu:.3}")));
+        }
         if let Some(memory) = &self.memory {
             let part = |name: &str, bytes: Option<f64>| bytes.map(|bytes| format!("{bytes:.1} {name}"));
             let parts = [

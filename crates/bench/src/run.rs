@@ -6,7 +6,7 @@ use crate::load::{LoadPlan, LoadResult, Progress, run_load};
 use crate::measurement::Measurement;
 use crate::options::LoadOptions;
 use crate::process::Usage;
-use crate::report::{FsyncReport, LoadReport, per_transaction, ratio, second_line};
+use crate::report::{FsyncReport, LoadReport, NodeReport, per_transaction, ratio, second_line};
 use crate::session::{Environment, Fsyncs, Session};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,24 +42,26 @@ pub fn measure_with<W>(
 ) -> BenchResult<(LoadResult<W>, LoadReport)> {
     println!("{}", heading(name, session, options));
     let plan = load_plan(environment, session, options);
-    let mut before: (Option<Usage>, Option<Fsyncs>) = (None, None);
-    let mut after = (None, None);
+    let mut before: (Vec<(String, Option<Usage>)>, Option<Fsyncs>) = (Vec::new(), None);
+    let mut after = (Vec::new(), None);
     let result = run(&plan, &mut |progress| match progress {
-        Progress::MeasurementBegins => before = (session.usage(), session.fsyncs()),
+        Progress::MeasurementBegins => before = (session.usage_by_node(), session.fsyncs()),
         Progress::Second(second, measurement) => println!("{}", second_line(second, measurement)),
-        Progress::MeasurementEnds => after = (session.usage(), session.fsyncs()),
+        Progress::MeasurementEnds => after = (session.usage_by_node(), session.fsyncs()),
     })?;
     let mut report = LoadReport::new(name, &session.description(), options, &result);
-    report.server_cpu_microseconds_per_transaction = server_cpu(before.0, after.0, &result.total);
+    let nodes = cpu_by_node(&before.0, &after.0, &result.total);
+    let all: Option<Vec<f64>> = nodes.iter().map(|node| node.cpu_microseconds_per_transaction).collect();
+    report.server_cpu_microseconds_per_transaction = all.filter(|all| !all.is_empty()).map(|all| all.iter().sum());
+    if nodes.len() > 1 {
+        report.nodes = nodes;
+    }
     report.fsyncs = fsync_report(before.1, after.1, result.measured);
     Ok((result, report))
 }
 
 fn heading(name: &str, session: &Session, options: &LoadOptions) -> String {
-    let server = match session.process() {
-        Some(process) => process.ready_line().to_string(),
-        None => session.address().to_string(),
-    };
+    let server = session.heading();
     let pace = match options.rate {
         Some(rate) => format!("{rate} calls/s by schedule, at most {} outstanding", options.outstanding),
         None => format!("{} outstanding", options.outstanding),
@@ -71,8 +73,20 @@ fn heading(name: &str, session: &Session, options: &LoadOptions) -> String {
     )
 }
 
-fn server_cpu(before: Option<Usage>, after: Option<Usage>, total: &Measurement) -> Option<f64> {
-    Some(per_transaction(after?.cpu.saturating_sub(before?.cpu), total))
+/// What each process spent between two looks at the same processes.
+fn cpu_by_node(
+    before: &[(String, Option<Usage>)],
+    after: &[(String, Option<Usage>)],
+    total: &Measurement,
+) -> Vec<NodeReport> {
+    let spent = |before: Option<Usage>, after: Option<Usage>| {
+        Some(per_transaction(after?.cpu.saturating_sub(before?.cpu), total))
+    };
+    let nodes = before.iter().zip(after).map(|((name, before), (_, after))| NodeReport {
+        node: name.clone(),
+        cpu_microseconds_per_transaction: spent(*before, *after),
+    });
+    nodes.collect()
 }
 
 fn fsync_report(before: Option<Fsyncs>, after: Option<Fsyncs>, measured: Duration) -> Option<FsyncReport> {
@@ -90,8 +104,10 @@ mod tests {
     fn cpu_and_fsyncs_are_differences() {
         let usage = |milliseconds| Some(Usage { cpu: Duration::from_millis(milliseconds), resident_bytes: 0 });
         let total = Measurement { succeeded: 90, aborted: 10, ..Measurement::default() };
-        assert_eq!(server_cpu(usage(5), usage(6), &total), Some(10.0));
-        assert_eq!(server_cpu(None, usage(6), &total), None);
+        let of = |usages: [Option<Usage>; 2]| usages.map(|usage| ("node".to_string(), usage));
+        let spent = cpu_by_node(&of([usage(5), None]), &of([usage(6), usage(6)]), &total);
+        let spent: Vec<_> = spent.into_iter().map(|node| node.cpu_microseconds_per_transaction).collect();
+        assert_eq!(spent, [Some(10.0), None]);
         let fsyncs = |count| Some(Fsyncs { count, median_microseconds: Some(200.0) });
         let report = fsync_report(fsyncs(10), fsyncs(30), Duration::from_secs(4));
         assert_eq!(report, Some(FsyncReport { count: 20, per_second: 5.0, median_microseconds: Some(200.0) }));

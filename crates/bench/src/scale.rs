@@ -125,7 +125,7 @@ impl Run<'_> {
             ScaleBy::Partitions => (Some(number), usize::from(options.connections)),
             ScaleBy::Clients => (options.partitions, number),
         };
-        let target = TargetOptions { server: None, dir: None, durability: options.durability.clone(), partitions };
+        let target = TargetOptions { durability: options.durability.clone(), partitions, ..TargetOptions::default() };
         let session = Session::open(self.environment, &target)?;
         self.subject.prepare(&session)?;
         let outstanding = match options.by {

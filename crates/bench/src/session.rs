@@ -2,6 +2,7 @@
 //! questions afterwards.
 
 use crate::cluster::patiently;
+use crate::cluster_process::ClusterProcess;
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::options::TargetOptions;
 use crate::process::{ServerCommand, ServerProcess, Usage, end_all_now, usage};
@@ -70,11 +71,18 @@ pub fn own_executable() -> BenchResult<PathBuf> {
 }
 
 pub struct Session {
-    process: Option<ServerProcess>,
+    started: Started,
     address: String,
     client: Client,
     /// Of a cluster: calls wait until it has a leader.
     is_patient: bool,
+}
+
+/// What was started for the run, and ends with it.
+enum Started {
+    Nothing,
+    Server(ServerProcess),
+    Cluster(Box<ClusterProcess>),
 }
 
 fn client(address: &str) -> BenchResult<Client> {
@@ -98,7 +106,14 @@ impl Session {
     /// Connects to the server named, or starts one.
     pub fn open(environment: &Environment, target: &TargetOptions) -> BenchResult<Session> {
         if let Some(address) = &target.server {
-            return Self::connect(None, address.clone());
+            return Self::connect(Started::Nothing, address.clone());
+        }
+        if let Some(nodes) = target.nodes {
+            let start = || ClusterProcess::start(environment, nodes.into(), target);
+            let cluster = with_progress("starting the cluster", start)?;
+            let address = cluster.leader_address().to_string();
+            let session = Self::connect(Started::Cluster(Box::new(cluster)), address)?;
+            return Ok(Session { is_patient: true, ..session });
         }
         let command = ServerCommand {
             executable: environment.executable.clone(),
@@ -108,14 +123,14 @@ impl Session {
         };
         let process = with_progress("starting the server", || ServerProcess::start(&command))?;
         let address = process.address().to_string();
-        Self::connect(Some(process), address)
+        Self::connect(Started::Server(process), address)
     }
 
     /// The yardstick, with room for this many votes.
     pub fn open_limit(environment: &Environment, rows: usize) -> BenchResult<Session> {
         let process = ServerProcess::start_limit(&environment.executable, rows)?;
         let address = process.address().to_string();
-        Self::connect(Some(process), address)
+        Self::connect(Started::Server(process), address)
     }
 
     /// Connects to all nodes of a cluster. What cannot be executed while it looks for a leader is
@@ -123,17 +138,17 @@ impl Session {
     pub fn to_cluster(options: ClientOptions) -> BenchResult<Session> {
         let address = options.addresses.join(",");
         let client = Client::connect(options).doing("connecting")?;
-        Ok(Session { process: None, address, client, is_patient: true })
+        Ok(Session { started: Started::Nothing, address, client, is_patient: true })
     }
 
     /// Connects to a server that somebody else looks after.
     pub fn to(address: &str) -> BenchResult<Session> {
-        Self::connect(None, address.to_string())
+        Self::connect(Started::Nothing, address.to_string())
     }
 
-    fn connect(process: Option<ServerProcess>, address: String) -> BenchResult<Session> {
+    fn connect(started: Started, address: String) -> BenchResult<Session> {
         let client = client(&address)?;
-        Ok(Session { process, address, client, is_patient: false })
+        Ok(Session { started, address, client, is_patient: false })
     }
 
     /// A client with connections of its own.
@@ -148,13 +163,23 @@ impl Session {
     /// What the server said of itself when it was started here, without its addresses, which are
     /// others each time; else where it is.
     pub fn description(&self) -> String {
-        match &self.process {
-            Some(process) => {
+        match &self.started {
+            Started::Server(process) => {
                 let line = process.ready_line();
                 let said = line.split_once('(').map_or(line, |(_, rest)| rest.trim_end_matches(')'));
                 said.split(", administration").next().unwrap_or(said).to_string()
             }
-            None => self.address.clone(),
+            Started::Cluster(cluster) => cluster.description(),
+            Started::Nothing => self.address.clone(),
+        }
+    }
+
+    /// The line above a run: the server in its own words, with its address.
+    pub fn heading(&self) -> String {
+        match &self.started {
+            Started::Server(process) => process.ready_line().to_string(),
+            Started::Cluster(cluster) => format!("{}, at {}", cluster.description(), self.address),
+            Started::Nothing => self.address.clone(),
         }
     }
 
@@ -162,19 +187,40 @@ impl Session {
         &self.client
     }
 
+    /// The one server that was started here.
     pub fn process(&self) -> Option<&ServerProcess> {
-        self.process.as_ref()
+        match &self.started {
+            Started::Server(process) => Some(process),
+            Started::Nothing | Started::Cluster(_) => None,
+        }
     }
 
-    /// Of the server process, if it was started here.
+    /// Of the process that answers clients, if it was started here: a server, a cluster's leader.
     pub fn usage(&self) -> Option<Usage> {
-        self.process.as_ref().and_then(|process| usage(process.id()))
+        match &self.started {
+            Started::Nothing => None,
+            Started::Server(process) => usage(process.id()),
+            Started::Cluster(cluster) => cluster.leader_usage(),
+        }
     }
 
-    /// Ends the server if it was started here.
+    /// Of each process that was started here, with the part that it plays.
+    pub fn usage_by_node(&self) -> Vec<(String, Option<Usage>)> {
+        match &self.started {
+            Started::Nothing => Vec::new(),
+            Started::Server(process) => vec![("server".to_string(), usage(process.id()))],
+            Started::Cluster(cluster) => cluster.usage_by_node(),
+        }
+    }
+
+    /// Ends what was started here.
     pub fn close(self) -> BenchResult<()> {
         self.client.close();
-        with_progress("stopping the server", || self.process.map_or(Ok(()), ServerProcess::stop))
+        match self.started {
+            Started::Nothing => Ok(()),
+            Started::Server(process) => with_progress("stopping the server", || process.stop()),
+            Started::Cluster(cluster) => with_progress("stopping the cluster", || cluster.stop()),
+        }
     }
 
     /// Calls a procedure and returns its tables.

@@ -311,7 +311,7 @@ impl Run<'_> {
             durability: durability.map(str::to_string),
             dir: place.as_ref().map(|place| place.path().join("data")),
             partitions: self.options.partitions,
-            server: None,
+            ..TargetOptions::default()
         };
         let session = Session::open(self.environment, &target)?;
         let subject = Subject::new(workload, self.seed);

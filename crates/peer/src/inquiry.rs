@@ -30,7 +30,8 @@ pub(crate) fn frames() -> Frames {
 /// Asks who listens there; waits for the answer, at most `time_max`.
 ///
 /// # Errors
-/// Where nobody answers in time. `InvalidData`: what answers is no node, or has no answer.
+/// Where nobody answers in time. `UnexpectedEof`: what is there has no answer, as a node that has
+/// only begun to start, or ends. `InvalidData`: what answers is no node.
 pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Result<Vec<u8>> {
     assert!(question.len() <= INQUIRY_BYTES_MAX, "a question is bounded");
     let deadline = Instant::now() + time_max;
@@ -47,7 +48,9 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
     while answer.is_none() {
         stream.set_read_timeout(Some(left()?))?;
         let count = match stream.read(&mut buffer) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::InvalidData, "it closed the connection without an answer")),
+            Ok(0) => {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection without an answer"));
+            }
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),

@@ -518,6 +518,8 @@ impl Connections {
                             }
                         }
                     }
+                    // It will be in one, or says itself what it waits for: it is tried again.
+                    Some(Answer { outcome: Err(Refusal::NoCluster), .. }) => self.close(number),
                     Some(Answer { outcome: Err(refusal), .. }) => {
                         self.shared.handler.notice(&refused(format!("it says of this node: {refusal}")));
                         self.close(number);

@@ -1,0 +1,72 @@
+//! A cluster of processes on this machine that is started for a load, and ends with it.
+
+use crate::cluster::{Cluster, ClusterCommand, Keepers};
+use crate::error::{BenchResult, Doing};
+use crate::options::TargetOptions;
+use crate::process::{Usage, usage};
+use crate::session::Environment;
+use tempfile::TempDir;
+
+pub struct ClusterProcess {
+    // Before the directory: the processes end first.
+    cluster: Cluster,
+    /// When the cluster was started.
+    keepers: Keepers,
+    kfactor: u32,
+    durability: Option<String>,
+    _directory: TempDir,
+}
+
+impl ClusterProcess {
+    /// Starts the nodes, and waits until K + 1 of them keep the data.
+    pub fn start(environment: &Environment, nodes: usize, target: &TargetOptions) -> BenchResult<ClusterProcess> {
+        let directory = tempfile::Builder::new().prefix("ferrite-cluster-").tempdir();
+        let directory = directory.doing("making a temporary directory")?;
+        let mut cluster = Cluster::start(ClusterCommand {
+            executable: environment.executable.clone(),
+            root: directory.path().to_path_buf(),
+            nodes,
+            kfactor: target.kfactor,
+            durability: target.durability.clone(),
+            partitions: target.partitions,
+            power_loss: None,
+            network: None,
+            options: Vec::new(),
+        })?;
+        let keepers = cluster.await_copies(0)?;
+        let (kfactor, durability) = (target.kfactor, target.durability.clone());
+        Ok(ClusterProcess { cluster, keepers, kfactor, durability, _directory: directory })
+    }
+
+    /// Where clients reach the node that led when the cluster was started.
+    pub fn leader_address(&self) -> &str {
+        &self.cluster.clients()[self.keepers.leader]
+    }
+
+    pub fn description(&self) -> String {
+        let durability = self.durability.as_deref().unwrap_or("as the server chooses");
+        let count = self.cluster.count();
+        let nodes = if count == 1 { "node" } else { "nodes" };
+        format!("a cluster of {count} {nodes} on this machine, K = {}, durability {durability}", self.kfactor)
+    }
+
+    pub fn leader_usage(&self) -> Option<Usage> {
+        usage(self.cluster.process(self.keepers.leader).id())
+    }
+
+    pub fn usage_by_node(&self) -> Vec<(String, Option<Usage>)> {
+        let node = |place: usize| {
+            let part = match () {
+                () if place == self.keepers.leader => "leads",
+                () if self.keepers.members.contains(&place) => "keeps a copy",
+                () => "votes",
+            };
+            (format!("node {}, {part}", place + 1), usage(self.cluster.process(place).id()))
+        };
+        (0..self.cluster.count()).map(node).collect()
+    }
+
+    pub fn stop(self) -> BenchResult<()> {
+        self.cluster.stop_all()
+    }
+}
