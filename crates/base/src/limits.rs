@@ -346,6 +346,9 @@ pub const TRANSFER_CHUNK_BYTES: usize = 1_048_576;
 pub const TRANSFER_CHUNKS_AHEAD: usize = 8;
 /// A node that gets a snapshot and is silent for that long loses its turn.
 pub const TRANSFER_SILENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// A node that has got a snapshot reads it; the log behind it is kept for it so long at most, and
+/// until it is a member.
+pub const TRANSFER_LOADING_MAX: std::time::Duration = std::time::Duration::from_secs(600);
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.

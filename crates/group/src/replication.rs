@@ -232,6 +232,15 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_leading()
     }
 
+    /// Whether that node counts for what is committed.
+    pub fn has_member(&self, node: NodeId) -> bool {
+        let state = self.lock();
+        state
+            .machine
+            .configuration()
+            .is_some_and(|configuration| configuration.members().iter().any(|member| member.node == node))
+    }
+
     /// Of the newest configuration that is known here.
     pub fn is_member(&self) -> bool {
         let state = self.lock();

@@ -37,7 +37,7 @@ pub enum SnapshotJob {
     /// What a copy's tables hold is to be hashed.
     Hash(Box<ContentCut>),
     /// The snapshot that is on its way to another node; None: none is any more.
-    Hold(Option<u64>),
+    Hold(Vec<u64>),
     /// Another node's snapshot takes the place of what is here: done piece by piece, until it says
     /// that it is over. No snapshot is taken meanwhile.
     TakeIn(TakeIn),

@@ -229,7 +229,7 @@ impl SnapshotThread {
                 let number = self.snapshots.next_number_above(above);
                 let outcome = self.save(number, 0);
                 if outcome.is_ok() {
-                    self.snapshots.hold(Some(number));
+                    self.snapshots.hold_too(number);
                 }
                 told(outcome.map(|saved| saved.snapshot).map_err(|error| error.to_string()));
             }

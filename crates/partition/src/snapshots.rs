@@ -128,7 +128,7 @@ pub struct Snapshots {
     /// Ascending. Those that recovery found damaged are not among them.
     kept: Vec<Kept>,
     /// Is on its way to another node.
-    held: Option<u64>,
+    held: Vec<u64>,
     next: u64,
     /// The highest number that a snapshot here has, or may have.
     highest: u64,
@@ -146,7 +146,7 @@ impl Snapshots {
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
         let (log_dir, highest) = (dir.to_path_buf(), kept.last().map_or(0, |kept| kept.snapshot));
-        Snapshots { files, log_dir, log_index, clock, genesis, kept, held: None, next, highest }
+        Snapshots { files, log_dir, log_index, clock, genesis, kept, held: Vec::new(), next, highest }
     }
 
     /// The number that the next snapshot is to be taken under.
@@ -167,10 +167,15 @@ impl Snapshots {
         self.highest
     }
 
-    /// This one stays, with the log behind it, while it is on its way to another node
+    /// These stay, with the log behind them, while they are on their way to other nodes
     /// ([`ferrite_snapshot::transfer::Sending::holds`]).
-    pub fn hold(&mut self, snapshot: Option<u64>) {
-        self.held = snapshot;
+    pub fn hold(&mut self, snapshots: Vec<u64>) {
+        self.held = snapshots;
+    }
+
+    /// This one too, until it is said anew which do.
+    pub fn hold_too(&mut self, snapshot: u64) {
+        self.held.push(snapshot);
     }
 
     /// Makes the snapshot that came into another directory all that there is: the log goes on at
@@ -299,11 +304,11 @@ impl Snapshots {
         let rest = || _ = pace(0);
         let enough = self.kept.len() >= limits::SNAPSHOTS_KEPT;
         let first_kept = self.kept.len().saturating_sub(limits::SNAPSHOTS_KEPT);
-        let held = self.held;
+        let held = &self.held;
         let mut number = 0;
         self.kept.retain(|kept| {
             number += 1;
-            number > first_kept || Some(kept.snapshot) == held
+            number > first_kept || held.contains(&kept.snapshot)
         });
         let kept = &self.kept;
         let Found { snapshots, .. } = self.files.find()?;

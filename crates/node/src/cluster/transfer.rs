@@ -67,7 +67,7 @@ pub struct TransferThread {
 impl TransferThread {
     pub fn run(mut self) {
         lower_priority(Yielding::Some);
-        let (mut held, mut wait) = (None, Duration::ZERO);
+        let (mut held, mut wait) = (Vec::new(), Duration::ZERO);
         loop {
             self.wait(wait);
             for notice in self.inbox.try_iter().collect::<Vec<_>>() {
@@ -91,9 +91,15 @@ impl TransferThread {
             if let SinkProgress::Installed(id) = self.sink.progress() {
                 self.install(id.snapshot);
             }
-            if self.sending.holds() != held {
-                held = self.sending.holds();
-                let _ = self.snapshots.send(SnapshotJob::Hold(held));
+            if let Some(node) = self.sending.loading()
+                && self.into.group.has_member(node)
+            {
+                self.sending.forget(node);
+            }
+            let holds = self.sending.holds(self.clock.monotonic_nanos());
+            if holds != held {
+                held.clone_from(&holds);
+                let _ = self.snapshots.send(SnapshotJob::Hold(holds));
             }
         }
     }

@@ -504,9 +504,9 @@ impl Database {
         snapshot
     }
 
-    /// This snapshot stays while it is sent.
-    pub fn hold(&mut self, snapshot: Option<u64>) {
-        self.snapshots.hold(snapshot);
+    /// These snapshots stay while they are sent.
+    pub fn hold(&mut self, snapshots: Vec<u64>) {
+        self.snapshots.hold(snapshots);
     }
 
     pub fn log_index(&self) -> Arc<SegmentIndex> {

@@ -234,7 +234,7 @@ impl Copying {
                 SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
             }
         }
-        self.parts.snapshots.hold(self.sending.holds());
+        self.parts.snapshots.hold(self.sending.holds(now));
     }
 
     fn take(&mut self, above: u64) {

@@ -11,7 +11,7 @@ use super::source::{Source, SourceStep};
 use crate::error::SnapshotError;
 use crate::files::Files;
 use ferrite_base::NodeId;
-use ferrite_base::limits::TRANSFER_SILENCE;
+use ferrite_base::limits::{TRANSFER_LOADING_MAX, TRANSFER_SILENCE};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -48,6 +48,14 @@ enum State {
     },
 }
 
+/// A node that has all of a snapshot asks for what was written since when it has read it. Until
+/// then the log behind the snapshot stays: else it would need another, and again.
+struct Loading {
+    node: NodeId,
+    snapshot: u64,
+    since: u64,
+}
+
 /// Sends snapshots of one directory.
 pub struct Sending {
     files: Files,
@@ -59,6 +67,8 @@ pub struct Sending {
     state: State,
     /// What was taken last, and for whom, as long as that node has not got it.
     unfinished: Option<(NodeId, u64)>,
+    /// Who has got all files, and reads them now.
+    loading: Option<Loading>,
     chunk_bytes: Option<usize>,
 }
 
@@ -66,7 +76,7 @@ impl Sending {
     /// `files`: where this node's snapshots are. `rate`: bytes a second at most.
     pub fn new(files: Files, here: NodeId, rate: u64) -> Sending {
         let (line, state) = (VecDeque::new(), State::Idle);
-        Sending { files, here, rate, line, state, unfinished: None, chunk_bytes: None }
+        Sending { files, here, rate, line, state, unfinished: None, loading: None, chunk_bytes: None }
     }
 
     /// Smaller chunks, for tests.
@@ -82,8 +92,9 @@ impl Sending {
         }
     }
 
-    /// The node needs none any more.
+    /// The node needs none any more, nor the log behind one.
     pub fn forget(&mut self, node: NodeId) {
+        self.loading = self.loading.take().filter(|loading| loading.node != node);
         if self.line.front() == Some(&node) {
             self.state = State::Idle;
         }
@@ -94,12 +105,21 @@ impl Sending {
     /// This node gives no snapshots any more: it does not lead.
     pub fn stop(&mut self) {
         self.line.clear();
-        (self.state, self.unfinished) = (State::Idle, None);
+        (self.state, self.unfinished, self.loading) = (State::Idle, None, None);
     }
 
-    /// The snapshot that must stay where it is, with the log behind it.
-    pub fn holds(&self) -> Option<u64> {
-        self.unfinished.map(|(_, snapshot)| snapshot)
+    /// The snapshots that must stay where they are, with the log behind them. `now`: monotonic
+    /// nanoseconds.
+    pub fn holds(&mut self, now: u64) -> Vec<u64> {
+        let still = |loading: &Loading| now.saturating_sub(loading.since) < TRANSFER_LOADING_MAX.as_nanos() as u64;
+        self.loading = self.loading.take().filter(still);
+        let loading = self.loading.as_ref().map(|loading| loading.snapshot);
+        loading.into_iter().chain(self.unfinished.map(|(_, snapshot)| snapshot)).collect()
+    }
+
+    /// Who has all of a snapshot, and is not known to have read it.
+    pub fn loading(&self) -> Option<NodeId> {
+        self.loading.as_ref().map(|loading| loading.node)
     }
 
     /// Who gets it, with the bytes that it has and those of all.
@@ -114,6 +134,7 @@ impl Sending {
     pub fn taken(&mut self, snapshot: u64, now: u64) -> Result<(), SnapshotError> {
         let (State::Taking, Some(node)) = (&self.state, self.line.front()) else { return Ok(()) };
         self.unfinished = Some((*node, snapshot));
+        self.loading = self.loading.take().filter(|loading| loading.node != *node);
         self.begin(snapshot, false, now)
     }
 
@@ -172,8 +193,10 @@ impl Sending {
                     SendingStep::Silent(node)
                 }
                 Ok(SourceStep::Installed) => {
+                    let snapshot = source.id().snapshot;
                     self.next();
                     self.unfinished = None;
+                    self.loading = Some(Loading { node, snapshot, since: now });
                     SendingStep::Done(node)
                 }
                 // What another source has begun there, or this one with an older snapshot, nobody

@@ -5,7 +5,9 @@ mod made;
 mod small;
 
 use ferrite_base::NodeId;
-use ferrite_base::limits::{DISK_RESERVE_BYTES, TRANSFER_CHUNK_BYTES, TRANSFER_CHUNKS_AHEAD, TRANSFER_SILENCE};
+use ferrite_base::limits::{
+    DISK_RESERVE_BYTES, TRANSFER_CHUNK_BYTES, TRANSFER_CHUNKS_AHEAD, TRANSFER_LOADING_MAX, TRANSFER_SILENCE,
+};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedDisk};
 use ferrite_snapshot::transfer::{
@@ -530,7 +532,7 @@ fn one_node_gets_a_snapshot_at_a_time_and_a_silent_one_loses_its_turn() {
     assert!(matches!(sending.step(0, &mut out), SendingStep::Take { above: 0 }));
     assert!(matches!(sending.step(0, &mut out), SendingStep::Wait(_)));
     sending.taken(4, 0).expect("it is there");
-    assert_eq!(sending.holds(), Some(4));
+    assert_eq!(sending.holds(0), [4]);
     // The first says nothing.
     let silence = TRANSFER_SILENCE.as_nanos() as u64;
     for now in [0, silence - 1, silence] {
@@ -550,7 +552,14 @@ fn one_node_gets_a_snapshot_at_a_time_and_a_silent_one_loses_its_turn() {
     assert!(matches!(ended, SendingStep::Done(NodeId(9))), "{ended:?}");
     assert!(matches!(sink.progress(), SinkProgress::Installed(_)));
     assert!(matches!(sending.step(now, &mut out), SendingStep::Idle));
-    assert_eq!(sending.holds(), None);
+    // The log behind it stays until the node has read it, and is a member.
+    assert_eq!((sending.holds(now), sending.loading()), (vec![5], Some(NodeId(9))));
+    let loading_max = TRANSFER_LOADING_MAX.as_nanos() as u64;
+    assert_eq!(sending.holds(now + loading_max - 1), [5]);
+    sending.forget(NodeId(8));
+    assert_eq!(sending.holds(now), [5]);
+    sending.forget(NodeId(9));
+    assert_eq!((sending.holds(now), sending.loading()), (Vec::new(), None));
     // Who wants another has others of its own by then.
     sink.taken_in().expect("a healthy disk");
     sending.want(NodeId(9));
