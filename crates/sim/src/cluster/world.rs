@@ -261,7 +261,7 @@ impl World {
     }
 
     /// As any voter has it, where it is furthest.
-    fn metadata(&self) -> Arc<Metadata> {
+    pub fn metadata(&self) -> Arc<Metadata> {
         self.ledger.with(|book| Arc::clone(&book.known.1))
     }
 
