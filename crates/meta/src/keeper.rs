@@ -353,8 +353,10 @@ impl Duties {
             let runs = state.nodes().get(&node).is_some_and(|known| known.presence == Presence::Running);
             runs && self.heard.get(&node).is_some_and(|heard| now.saturating_sub(*heard) < LATELY_NANOS)
         };
-        let others = state.voters().iter().copied().filter(|voter| *voter != here);
-        let to = if leads(here) { others.into_iter().find(|voter| !leads(*voter) && is_there(*voter)) } else { None };
+        // A witness leads no group later, and a node that keeps no copy is the last to do so.
+        let keeps = |node: &NodeId| state.groups().values().any(|group| group.configuration.has_node(*node));
+        let others = state.voters().iter().copied().filter(|voter| *voter != here && !leads(*voter));
+        let to = others.filter(|voter| leads(here) && is_there(*voter)).min_by_key(keeps);
         if to.is_some() {
             self.next_move = now + MOVE_AGAIN_NANOS;
         }
