@@ -29,6 +29,8 @@ const LEAVE_NANOS: u64 = 500_000_000;
 const LEAVE_PATIENCE_NANOS: u64 = 1_500_000_000;
 /// A node that runs, as the metadata knows, follows and has answered by then, or is not waited for.
 const FOLLOW_NANOS: u64 = 2_000_000_000;
+/// And where nobody runs, for so long: somebody may have started, and the news is on its way.
+const NEWS_NANOS: u64 = 300_000_000;
 
 impl Kept {
     /// Begins to hand over. `patience`: of a node that ends, which waits so long for somebody who
@@ -47,7 +49,7 @@ impl Kept {
             return Err(NotHandedOver::Cannot(CannotHandOver::NotLeading));
         }
         match self.group.may_hand_over(to) {
-            Err(CannotHandOver::Alone) if patience.is_some() && membership::others_run(state, self.here) => {}
+            Err(CannotHandOver::Alone) if patience.is_some() && membership::has_others(state, self.here) => {}
             // Nobody waits for what cannot be.
             possible => possible.map_err(NotHandedOver::Cannot)?,
         }
@@ -68,6 +70,11 @@ impl Kept {
             self.handing = Some(HandingOver { to: None, step, since: None, patience, followed: None, leaves: true });
             self.hand_on(state, around);
         }
+    }
+
+    /// Whether it waits for somebody who could lead: the news of that are asked for.
+    pub fn awaits_successor(&self) -> bool {
+        self.handing.is_some_and(|handing| handing.step == Step::Awaiting)
     }
 
     pub fn is_handing_over(&self) -> bool {
@@ -118,13 +125,12 @@ impl Kept {
                 if self.group.successor(handing.to) != Successor::Nobody {
                     *followed = now;
                 }
-                let comes = membership::others_run(state, self.here) && now.saturating_sub(*followed) < FOLLOW_NANOS;
-                let reason = if membership::others_run(state, self.here) {
-                    NotHandedOver::NoSuccessor
-                } else {
-                    NotHandedOver::Cannot(CannotHandOver::Alone)
-                };
-                (if comes { handing.patience } else { 0 }, reason)
+                let runs = membership::others_run(state, self.here);
+                let comes = runs && now.saturating_sub(*followed) < FOLLOW_NANOS;
+                let news = if membership::has_others(state, self.here) { NEWS_NANOS } else { 0 };
+                let reason =
+                    if runs { NotHandedOver::NoSuccessor } else { NotHandedOver::Cannot(CannotHandOver::Alone) };
+                (if comes { handing.patience } else { news.min(handing.patience) }, reason)
             }
             Step::Holding => (DRAIN_NANOS, NotHandedOver::Busy),
             Step::Proposing if handing.leaves => (LEAVE_NANOS, NotHandedOver::Undecided),

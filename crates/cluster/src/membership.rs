@@ -27,6 +27,12 @@ pub(crate) fn others_run(state: &State, here: NodeId) -> bool {
     state.nodes().iter().any(|(id, node)| *id != here && runs(node))
 }
 
+/// Whether there is another node that keeps data, though it may not run at the moment.
+pub(crate) fn has_others(state: &State, here: NodeId) -> bool {
+    let keeps = |node: &Node| node.kind == Kind::Data && node.presence != Presence::Retired;
+    wanted(state) > 1 && state.nodes().iter().any(|(id, node)| *id != here && keeps(node))
+}
+
 /// A restarted process, or one that has said that it stops, acknowledges nothing more.
 fn is_gone(state: &State, member: &Member) -> bool {
     let node = state.nodes().get(&member.node);

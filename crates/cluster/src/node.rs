@@ -143,7 +143,8 @@ impl Node {
         if self.leaves && !self.is_running() || !self.leaves && !self.stands_still.is_empty() {
             return;
         }
-        let soon = self.wants_news || self.leaves || !self.registered;
+        let awaits = self.kept.values().any(Kept::awaits_successor);
+        let soon = self.wants_news || self.leaves || !self.registered || awaits;
         let pause = if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS };
         if self.asked.is_some_and(|asked| now.saturating_sub(asked) < pause) {
             return;

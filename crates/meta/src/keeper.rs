@@ -10,7 +10,7 @@
 use crate::ask::{Ask, Question, Told};
 use crate::bytes::Malformed;
 use crate::command::Command;
-use crate::lease::LEASE_ENDED_NANOS;
+use crate::lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
@@ -19,7 +19,7 @@ use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed,
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Once one candidate suffices, others are waited for.
+/// Once one candidate suffices, others that live are waited for.
 const GRACE_NANOS: u64 = 200_000_000;
 /// The same where all members were started again: after a loss of power they come one by one.
 const GRACE_AFTER_POWER_NANOS: u64 = 10_000_000_000;
@@ -27,6 +27,13 @@ const GRACE_AFTER_POWER_NANOS: u64 = 10_000_000_000;
 const WAITING_MAX: usize = 4_096;
 /// A command that was not heard of again is proposed again.
 const AGAIN_NANOS: u64 = 1_000_000_000;
+
+/// A leader of the voters whose node leads a group looks for another voter so long after it was
+/// elected, when all nodes have asked, and again when that has come to nothing.
+const MOVE_NANOS: u64 = 1_000_000_000;
+const MOVE_AGAIN_NANOS: u64 = 10_000_000_000;
+/// A node that asked so lately is there: they ask three times in the time of a lease.
+const LATELY_NANOS: u64 = LEASE_NANOS / 2;
 
 /// What it wants done.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +65,8 @@ struct Duties {
     seals: BTreeMap<GroupId, Seal>,
     /// What was proposed for a group, or for a node, and is not applied yet.
     proposed: BTreeMap<Subject, Proposed>,
+    /// When it looks whether another voter is to lead.
+    next_move: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,6 +207,9 @@ impl Keeper {
                 duties.ended(&command);
             }
         }
+        if let Some(to) = duties.moves_to(self.here, self.voter.state().1, now) {
+            self.voter.hand_over(to);
+        }
     }
 
     /// Does what follows from all that came.
@@ -325,7 +337,30 @@ impl Duties {
             waiting: BTreeMap::new(),
             seals: BTreeMap::new(),
             proposed: BTreeMap::new(),
+            next_move: now + MOVE_NANOS,
         }
+    }
+
+    /// Who is to lead the voters in place of one whose node leads a group: when that node is lost,
+    /// the group would wait for the election of another leader of the voters first, and then for
+    /// as long as leases may hold that it knows nothing of.
+    fn moves_to(&mut self, here: NodeId, state: &State, now: u64) -> Option<NodeId> {
+        if now < self.next_move || !self.proposed.is_empty() || !self.seals.is_empty() {
+            return None;
+        }
+        let leads = |node: NodeId| state.groups().values().any(|group| group.configuration.leader.node == node);
+        let is_there = |node: NodeId| {
+            let runs = state.nodes().get(&node).is_some_and(|known| known.presence == Presence::Running);
+            runs && self.heard.get(&node).is_some_and(|heard| now.saturating_sub(*heard) < LATELY_NANOS)
+        };
+        // A witness leads no group later, and a node that keeps no copy is the last to do so.
+        let keeps = |node: &NodeId| state.groups().values().any(|group| group.configuration.has_node(*node));
+        let others = state.voters().iter().copied().filter(|voter| *voter != here && !leads(*voter));
+        let to = others.filter(|voter| leads(here) && is_there(*voter)).min_by_key(keeps);
+        if to.is_some() {
+            self.next_move = now + MOVE_AGAIN_NANOS;
+        }
+        to
     }
 
     /// The node's process does not ask, and no lease that was granted to it holds, by this leader
@@ -432,12 +467,19 @@ impl Duties {
             heard && is_current(state, *member)
         };
         let restarted = !last.members().iter().any(lives);
+        let living: Vec<NodeId> =
+            last.members().iter().filter(|member| lives(member)).map(|member| member.node).collect();
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
         let answers = seal.current(state);
         let configuration = next(group, seal.epoch, &answers)?;
         let since = *seal.sufficed.get_or_insert(now);
-        let grace = if restarted { GRACE_AFTER_POWER_NANOS } else { GRACE_NANOS };
-        if answers.len() < last.members().len() && now.saturating_sub(since) < grace {
+        let has_answered = |node: &NodeId| answers.iter().any(|answer| answer.member.node == *node);
+        let (others_come, grace) = if restarted {
+            (answers.len() < last.members().len(), GRACE_AFTER_POWER_NANOS)
+        } else {
+            (!living.iter().all(has_answered), GRACE_NANOS)
+        };
+        if others_come && now.saturating_sub(since) < grace {
             return None;
         }
         let of_leader = answers.iter().find(|answer| answer.member == configuration.leader);
@@ -508,6 +550,36 @@ mod tests {
         assert_eq!(duties.seals[&GROUP].sufficed, Some(7));
     }
 
+    /// Of three members node 1 leads, and is silent; those that were heard of are asked, and some
+    /// answer. How long it takes until one of them leads.
+    fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
+        let mut state = state();
+        let group = &state.groups()[&GROUP];
+        let (expected, epoch) = (group.configuration.epoch, Epoch(group.burnt.0 + 1));
+        let seal = Command::Seal { group: GROUP, expected, epoch };
+        state.apply(&seal).unwrap();
+        let mut duties = Duties::since(0);
+        duties.applied(&seal, true);
+        let begin = LEASE_ENDED_NANOS + 1;
+        duties.heard.extend(heard.iter().map(|node| (NodeId(*node), begin)));
+        for node in answers {
+            let member = Member { node: NodeId(*node), incarnation: Incarnation(1) };
+            let end = Mark { epoch: expected, position: Position(1), chain: 0 };
+            let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+            duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(*node), sealed);
+        }
+        let mut after = (0..2 * GRACE_AFTER_POWER_NANOS).step_by(10_000_000);
+        after.find(|waited| duties.look(&state, GROUP, &state.groups()[&GROUP], begin + waited).is_some())
+    }
+
+    #[test]
+    fn a_member_that_is_silent_is_not_waited_for() {
+        assert_eq!(decided_after(&[2, 3], &[2, 3]), Some(0), "all that live have answered");
+        assert_eq!(decided_after(&[2], &[2]), Some(0));
+        assert_eq!(decided_after(&[2, 3], &[3]), Some(GRACE_NANOS));
+        assert_eq!(decided_after(&[], &[2, 3]), Some(GRACE_AFTER_POWER_NANOS), "nobody has been heard of yet");
+    }
+
     /// Node 1 has started again and answered; whether the voters heard of node 2 in this term.
     fn activated_after(heard: bool, waited: u64) -> bool {
         let mut state = state();
@@ -537,6 +609,28 @@ mod tests {
         assert!(!activated_after(false, GRACE_NANOS));
         assert!(!activated_after(false, GRACE_AFTER_POWER_NANOS - 1));
         assert!(activated_after(false, GRACE_AFTER_POWER_NANOS));
+    }
+
+    #[test]
+    fn whoever_leads_a_group_leaves_the_voters_to_another_that_is_there() {
+        let state = state();
+        let leader = state.groups()[&GROUP].configuration.leader.node;
+        let others: Vec<NodeId> = state.voters().iter().copied().filter(|voter| *voter != leader).collect();
+        let mut duties = Duties::since(0);
+        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS), None, "nobody has asked yet");
+        duties.heard.insert(others[1], MOVE_NANOS);
+        assert_eq!(duties.moves_to(others[0], &state, MOVE_NANOS), None, "it leads no group");
+        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS - 1), None, "others may ask yet");
+        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS), Some(others[1]));
+        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS + 1), None, "that is under way");
+        let again = MOVE_NANOS + MOVE_AGAIN_NANOS;
+        assert_eq!(duties.moves_to(leader, &state, again), None, "it is silent");
+        duties.heard.insert(others[1], again);
+        let seal = Command::Seal { group: GROUP, expected: Epoch(2), epoch: Epoch(3) };
+        duties.applied(&seal, true);
+        assert_eq!(duties.moves_to(leader, &state, again), None, "a group is without a leader");
+        duties.seals.clear();
+        assert_eq!(duties.moves_to(leader, &state, again), Some(others[1]));
     }
 
     /// All members are gone but for what they have lost; node 3 was none of the last two.

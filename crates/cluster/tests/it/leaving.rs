@@ -140,7 +140,8 @@ fn whoever_never_could_lead_is_not_waited_for_long() {
     stopped.state.apply(&Command::Goodbye { node: OTHER.node, incarnation: OTHER.incarnation }).unwrap();
     stopped.tell();
     stopped.world.node.leave();
-    assert!(stopped.stays(None) <= 20, "nobody runs");
+    let patience = stopped.stays(None);
+    assert!((200..600).contains(&patience), "{patience}: nobody runs, but there may be news of that");
 }
 
 fn hands_over(leader: &mut Leader, patience: Option<Duration>) -> Vec<Wish> {

@@ -240,6 +240,14 @@ impl Voter {
         }
     }
 
+    /// A leader's: another voter is to lead, which stands for election at once. Until that is over,
+    /// or has taken too long, nothing that is proposed is taken.
+    pub fn hand_over(&mut self, to: NodeId) {
+        if self.leads && !self.lost {
+            self.raw.transfer_leader(u64::from(to.0));
+        }
+    }
+
     /// A leader's: [`Did::Confirmed`] follows, unless it is the leader no more; or nothing, early
     /// in a term: ask again.
     pub fn read(&mut self) -> Option<ReadId> {

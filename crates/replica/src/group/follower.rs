@@ -70,8 +70,9 @@ impl Group {
                 continue;
             }
             if last.position <= self.stream.end().position {
-                // Streams part where an epoch begins, and never below what is committed.
-                if !header.starts_epoch || last.position <= self.commit {
+                // Streams part where an epoch begins in one of them: the leader's, or one that this
+                // node began while its former leader went on. And never below what is committed.
+                if last.position <= self.commit {
                     self.effects.push(Effect::Diverged(self.here.node));
                     return None;
                 }

@@ -4,6 +4,7 @@
 mod world;
 
 mod group_cluster;
+mod parted;
 mod sent_again;
 mod standing_still;
 mod told_later;

@@ -119,14 +119,14 @@ impl Node {
     }
 }
 
-/// As recovery does: an epoch's first entry drops what stands at its position.
+/// As recovery does: an entry drops what stands at its position, where it follows what is before
+/// that.
 fn add(stream: &mut Vec<Header>, header: Header) {
     let position = header.mark.position.0 as usize;
-    if position <= stream.len() {
-        assert!(header.starts_epoch, "{header:?} replaces another entry");
-        stream.truncate(position - 1);
-    }
-    assert_eq!(position, stream.len() + 1, "a gap before {header:?}");
+    assert!(position <= stream.len() + 1, "a gap before {header:?}");
+    stream.truncate(position - 1);
+    let previous = stream.last().map_or(Mark::ORIGIN, |last| last.mark);
+    assert!(header.follows(GROUP, previous), "{header:?} does not follow {previous:?}");
     stream.push(header);
 }
 

@@ -85,6 +85,9 @@ impl World {
         let first = self.random.below(all.len() as u64) as usize;
         all.rotate_left(first);
         for id in all {
+            if !self.decides_without(id) {
+                continue;
+            }
             self.stop(id, REST_NANOS / 2)?;
             let ended = |world: &World| world.machines[&id].process.is_none();
             self.go_on_until("a node that is told to end ends", id, ended)?;
@@ -99,6 +102,15 @@ impl World {
             })?;
         }
         self.rest()
+    }
+
+    /// Whether a majority of the voters is there without the node: one that was wiped has lost its
+    /// vote.
+    fn decides_without(&self, id: NodeId) -> bool {
+        let state = self.metadata();
+        let is_there = |voter: &&NodeId| self.machines.contains_key(voter) || self.witnesses.contains_key(voter);
+        let there = state.voters().iter().filter(|voter| **voter != id).filter(is_there).count();
+        there > state.voters().len() / 2
     }
 
     fn go_on_until(

@@ -261,7 +261,7 @@ impl World {
     }
 
     /// As any voter has it, where it is furthest.
-    fn metadata(&self) -> Arc<Metadata> {
+    pub fn metadata(&self) -> Arc<Metadata> {
         self.ledger.with(|book| Arc::clone(&book.known.1))
     }
 
@@ -507,7 +507,8 @@ impl World {
         id: NodeId,
         body: impl FnOnce(&mut Process) -> Option<String>,
     ) -> Result<(), Violation> {
-        let machine = self.machines.get_mut(&id).expect("machines are known");
+        // One that was wiped may be made the leader all the same.
+        let Some(machine) = self.machines.get_mut(&id) else { return Ok(()) };
         let Some(process) = &mut machine.process else { return Ok(()) };
         let lived = catch_unwind(AssertUnwindSafe(|| {
             let line = body(process);

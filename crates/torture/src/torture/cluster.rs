@@ -25,12 +25,13 @@ use crate::torture::round::Counts;
 use crate::torture::{DatabaseDirectory, Journal};
 use crate::torture::{bank, schema, snapshots, values, votes};
 use ferrite_bench::cluster::{Cluster, ClusterCommand};
-use ferrite_bench::error::{BenchError, BenchResult};
+use ferrite_bench::error::{BenchError, BenchResult, Doing};
 use ferrite_bench::network::Network;
 use ferrite_bench::random::seed_or_random;
 use ferrite_bench::report::grouped;
 use ferrite_bench::results::keep;
 use ferrite_bench::session::{Environment, Session};
+use ferrite_client::{Client, ClientOptions};
 use harm::Plan;
 use round::Outcome;
 use serde::Serialize;
@@ -209,6 +210,15 @@ impl Run {
         Ok((leader, copy))
     }
 
+    /// A member is to lead that was none of those whom nodes chose when they stopped.
+    fn transfer(&mut self, leader: usize, to: usize) -> BenchResult<()> {
+        let address = self.cluster.clients()[leader].clone();
+        let client = Client::connect(ClientOptions::new([address])).doing("connecting to the node that leads")?;
+        client.call_blocking("@TransferLead", (to as i64 + 1,)).doing("handing over")?;
+        client.close();
+        self.cluster.await_keepers("the node leads that was asked to", |keepers| keepers.leader == to).map(drop)
+    }
+
     /// Until every node has led, and had what the others had.
     fn let_each_lead(&mut self, journal: &mut Journal) -> BenchResult<()> {
         let mut cut = Cut::default();
@@ -220,6 +230,16 @@ impl Run {
                 break;
             }
             leader = self.compare(leader)?.1;
+            seen.insert(leader + 1);
+        }
+        for place in 0..self.cluster.count() {
+            let keepers = self.cluster.await_copies(0)?;
+            if seen.contains(&(place + 1)) || !keepers.members.contains(&place) {
+                continue;
+            }
+            self.transfer(keepers.leader, place)?;
+            let leader = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+            judge(&mut cut)?;
             seen.insert(leader + 1);
         }
         journal.line(&format!("led one after the other, with the same data: nodes {seen:?}"))
