@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, ClusterCommand, Keepers};
 use crate::error::{BenchResult, Doing};
 use crate::options::TargetOptions;
 use crate::process::{Usage, usage};
-use crate::session::Environment;
+use std::path::Path;
 use tempfile::TempDir;
 
 pub struct ClusterProcess {
@@ -19,11 +19,11 @@ pub struct ClusterProcess {
 
 impl ClusterProcess {
     /// Starts the nodes, and waits until K + 1 of them keep the data.
-    pub fn start(environment: &Environment, nodes: usize, target: &TargetOptions) -> BenchResult<ClusterProcess> {
+    pub fn start(executable: &Path, nodes: usize, target: &TargetOptions) -> BenchResult<ClusterProcess> {
         let directory = tempfile::Builder::new().prefix("ferrite-cluster-").tempdir();
         let directory = directory.doing("making a temporary directory")?;
         let mut cluster = Cluster::start(ClusterCommand {
-            executable: environment.executable.clone(),
+            executable: executable.to_path_buf(),
             root: directory.path().to_path_buf(),
             nodes,
             kfactor: target.kfactor,

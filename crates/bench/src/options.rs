@@ -68,8 +68,8 @@ pub struct TargetOptions {
     /// Partitions of the server started for the run [default: the server's own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
-    /// Start a cluster of so many server processes on this machine; the load goes to its leader
-    /// [default: one server without a cluster]
+    /// Server processes on this machine that form a cluster for the run; the load goes to its
+    /// leader [default: one server without a cluster]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=9))]
     pub nodes: Option<u8>,
     /// Copies of the data beside the leader's, with --nodes

@@ -109,7 +109,7 @@ impl Session {
             return Self::connect(Started::Nothing, address.clone());
         }
         if let Some(nodes) = target.nodes {
-            let start = || ClusterProcess::start(environment, nodes.into(), target);
+            let start = || ClusterProcess::start(&environment.executable, nodes.into(), target);
             let cluster = with_progress("starting the cluster", start)?;
             let address = cluster.leader_address().to_string();
             let session = Self::connect(Started::Cluster(Box::new(cluster)), address)?;
