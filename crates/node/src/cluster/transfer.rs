@@ -224,7 +224,7 @@ impl TransferThread {
         self.sink.taking_in();
         ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and takes the place of what was");
         let (own, orders) = (self.own.clone(), self.orders.clone());
-        let mut install = Some(install);
+        let (mut install, mut begun) = (Some(install), false);
         // What the loading replaces must not change under it.
         // None: the node ends, and the next start goes on.
         let is_same = move || {
@@ -240,8 +240,11 @@ impl TransferThread {
             let Some(under_way) = &mut install else { return None };
             if !is_same()? {
                 install = None;
-                return over(Installed::Failed("the node's part changed while it took a snapshot".to_owned()));
+                let reason = "the node's part changed while it took a snapshot".to_owned();
+                // It may lead by now, with entries that made the snapshot needless.
+                return over(if begun { Installed::Failed(reason) } else { Installed::GivenUp(reason) });
             }
+            begun = true;
             match under_way.step(snapshots) {
                 Ok(InstallStep::Working) => Some(Duration::ZERO),
                 Ok(InstallStep::Waiting) => Some(NOT_READY),
