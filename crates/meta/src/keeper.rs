@@ -550,6 +550,14 @@ mod tests {
         assert_eq!(duties.seals[&GROUP].sufficed, Some(7));
     }
 
+    /// The member answers the seal: it has the first entry of the epoch before.
+    fn answer(duties: &mut Duties, member: Member, seal: &Command) {
+        let Command::Seal { expected, epoch, .. } = *seal else { panic!("a seal") };
+        let end = Mark { epoch: expected, position: Position(1), chain: 0 };
+        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+        duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
+    }
+
     /// Of three members node 1 leads, and is silent; those that were heard of are asked, and some
     /// answer. How long it takes until one of them leads.
     fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
@@ -563,10 +571,7 @@ mod tests {
         let begin = LEASE_ENDED_NANOS + 1;
         duties.heard.extend(heard.iter().map(|node| (NodeId(*node), begin)));
         for node in answers {
-            let member = Member { node: NodeId(*node), incarnation: Incarnation(1) };
-            let end = Mark { epoch: expected, position: Position(1), chain: 0 };
-            let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
-            duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(*node), sealed);
+            answer(&mut duties, Member { node: NodeId(*node), incarnation: Incarnation(1) }, &seal);
         }
         let mut after = (0..2 * GRACE_AFTER_POWER_NANOS).step_by(10_000_000);
         after.find(|waited| duties.look(&state, GROUP, &state.groups()[&GROUP], begin + waited).is_some())
@@ -591,10 +596,7 @@ mod tests {
         state.apply(&seal).unwrap();
         let mut duties = Duties::since(0);
         duties.applied(&seal, true);
-        let member = Member { node: NodeId(1), incarnation: Incarnation(2) };
-        let end = Mark { epoch: expected, position: ferrite_base::Position(1), chain: 0 };
-        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
-        duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(1), sealed);
+        answer(&mut duties, Member { node: NodeId(1), incarnation: Incarnation(2) }, &seal);
         let now = LEASE_ENDED_NANOS + 1;
         assert_eq!(duties.look(&state, GROUP, &state.groups()[&GROUP], now), None);
         if heard {

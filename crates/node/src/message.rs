@@ -36,7 +36,8 @@ pub enum SnapshotJob {
     SaveFor(u64, Box<dyn FnOnce(Result<u64, String>) + Send>),
     /// What a copy's tables hold is to be hashed.
     Hash(Box<ContentCut>),
-    /// The snapshot that is on its way to another node; None: none is any more.
+    /// The snapshots that are on their way to other nodes, or are read there: they stay, with the
+    /// log behind them.
     Hold(Vec<u64>),
     /// Another node's snapshot takes the place of what is here: done piece by piece, until it says
     /// that it is over. No snapshot is taken meanwhile.

@@ -127,7 +127,7 @@ pub struct Snapshots {
     genesis: Genesis,
     /// Ascending. Those that recovery found damaged are not among them.
     kept: Vec<Kept>,
-    /// Is on its way to another node.
+    /// Are on their way to other nodes.
     held: Vec<u64>,
     next: u64,
     /// The highest number that a snapshot here has, or may have.

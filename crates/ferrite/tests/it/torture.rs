@@ -73,6 +73,21 @@ fn a_cluster_goes_on_when_its_leader_is_killed_and_when_it_stops() {
     }
 }
 
+#[test]
+fn a_load_runs_on_a_cluster_and_the_cpu_time_of_each_node_is_told() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["bench", "voter", "--nodes", "3", "--kfactor", "1", "--partitions", "1"])
+        .args(["--duration", "1", "--warmup", "0", "--rate", "500"])
+        .output()
+        .expect("the program under test can be started");
+    let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {error}\n{said}", output.status);
+    for what in ["a cluster of 3 nodes on this machine, K = 1", ", leads ", ", keeps a copy ", ", votes ", "validated "]
+    {
+        assert!(said.contains(what), "{what}: {said}");
+    }
+}
+
 /// One round of a harm to a cluster. The plan of a seed's round is the same each time.
 fn one_round(harm: &str, seed: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_ferrite"))

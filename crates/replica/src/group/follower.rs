@@ -72,7 +72,8 @@ impl Group {
             if last.position <= self.stream.end().position {
                 // Streams part where an epoch begins in one of them: the leader's, or one that this
                 // node began while its former leader went on. And never below what is committed.
-                if last.position <= self.commit {
+                let parts = header.starts_epoch || self.stream.history.begins_at(last.position);
+                if !parts || last.position <= self.commit {
                     self.effects.push(Effect::Diverged(self.here.node));
                     return None;
                 }

@@ -6,7 +6,10 @@
 
 use crate::world::{Fault, World, WorldCounts};
 
-const FOUND_WITHIN: u64 = 1_500;
+const FOUND_WITHIN: u64 = 300;
+/// All members of a configuration have what is committed. So whoever is chosen by answers that are
+/// too old has it all the same, and it takes a rare history until that is seen.
+const STALE_ANSWERS_FOUND_WITHIN: u64 = 1_500;
 
 /// `GROUP_SEEDS` many from `GROUP_SEED` on, for longer runs.
 fn seeds(default: u64) -> std::ops::Range<u64> {
@@ -40,9 +43,11 @@ fn planted_faults_are_found() {
         Fault::SealedWithoutPromise,
     ];
     for fault in faults {
-        let broken = (1..=FOUND_WITHIN).find_map(|seed| World::new(seed, fault).run().err().map(|rule| (seed, rule)));
+        let rare = fault == Fault::SealedWithoutPromise;
+        let within = if rare { STALE_ANSWERS_FOUND_WITHIN } else { FOUND_WITHIN };
+        let broken = (1..=within).find_map(|seed| World::new(seed, fault).run().err().map(|rule| (seed, rule)));
         println!("{fault:?}: {broken:?}");
-        assert!(broken.is_some(), "{fault:?} is not found in {FOUND_WITHIN} seeds");
+        assert!(broken.is_some(), "{fault:?} is not found in {within} seeds");
     }
 }
 

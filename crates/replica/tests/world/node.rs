@@ -124,7 +124,11 @@ impl Node {
 fn add(stream: &mut Vec<Header>, header: Header) {
     let position = header.mark.position.0 as usize;
     assert!(position <= stream.len() + 1, "a gap before {header:?}");
-    stream.truncate(position - 1);
+    if let Some(dropped) = stream.get(position - 1) {
+        let parts = header.starts_epoch || dropped.starts_epoch;
+        assert!(parts, "{header:?} replaces {dropped:?}");
+        stream.truncate(position - 1);
+    }
     let previous = stream.last().map_or(Mark::ORIGIN, |last| last.mark);
     assert!(header.follows(GROUP, previous), "{header:?} does not follow {previous:?}");
     stream.push(header);
