@@ -70,9 +70,10 @@ impl Group {
                 continue;
             }
             if last.position <= self.stream.end().position {
-                // Streams part where an epoch begins in one of them: the leader's, or one that this
-                // node began while its former leader went on. And never below what is committed.
-                if last.position <= self.commit {
+                // Streams part where an epoch begins in one of them, and never below what is
+                // committed. In this one alone: what it began as a leader has reached nobody else.
+                let parts = header.starts_epoch || self.stream.history.begins_at(last.position);
+                if !parts || last.position <= self.commit {
                     self.effects.push(Effect::Diverged(self.here.node));
                     return None;
                 }

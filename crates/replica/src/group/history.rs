@@ -29,6 +29,11 @@ impl History {
         behind.checked_sub(1).map_or(Epoch(0), |last| self.starts[last].0)
     }
 
+    /// Whether an epoch's first entry is there.
+    pub fn begins_at(&self, position: Position) -> bool {
+        self.starts.binary_search_by_key(&position, |(_, start)| *start).is_ok()
+    }
+
     /// # Panics
     /// If epoch or position does not follow the last one's.
     pub fn begin(&mut self, epoch: Epoch, position: Position) {

@@ -6,7 +6,7 @@
 
 use crate::world::{Fault, World, WorldCounts};
 
-const FOUND_WITHIN: u64 = 1_500;
+const FOUND_WITHIN: u64 = 2_000;
 
 /// `GROUP_SEEDS` many from `GROUP_SEED` on, for longer runs.
 fn seeds(default: u64) -> std::ops::Range<u64> {

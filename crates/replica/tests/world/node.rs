@@ -119,12 +119,16 @@ impl Node {
     }
 }
 
-/// As recovery does: an entry drops what stands at its position, where it follows what is before
-/// that.
+/// As recovery does: an entry behind one in the middle drops what stood there, where an epoch
+/// begins in one of the two streams.
 fn add(stream: &mut Vec<Header>, header: Header) {
     let position = header.mark.position.0 as usize;
-    assert!(position <= stream.len() + 1, "a gap before {header:?}");
-    stream.truncate(position - 1);
+    if position <= stream.len() {
+        let parts = header.starts_epoch || stream[position - 1].starts_epoch;
+        assert!(parts, "{header:?} replaces another entry");
+        stream.truncate(position - 1);
+    }
+    assert_eq!(position, stream.len() + 1, "a gap before {header:?}");
     let previous = stream.last().map_or(Mark::ORIGIN, |last| last.mark);
     assert!(header.follows(GROUP, previous), "{header:?} does not follow {previous:?}");
     stream.push(header);
