@@ -18,6 +18,7 @@ mod noting;
 mod peace;
 mod plan;
 mod process;
+mod scenes;
 mod stopping;
 mod trouble;
 mod witness;

@@ -265,7 +265,7 @@ impl Process {
         let here = Member { node: known.node, incarnation: next };
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
-        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
+        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone(), causes: causes.clone() });
         let options = Options {
             log: log.clone(),
             partitions: Some(partitions),

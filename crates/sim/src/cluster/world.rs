@@ -18,7 +18,7 @@ use crate::operation::Told;
 use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
-use ferrite_base::NodeId;
+use ferrite_base::{Epoch, NodeId};
 use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
@@ -88,6 +88,12 @@ pub(super) struct World {
     pub isolation: Option<(u64, u64, NodeId)>,
     /// What became of the last hand-over.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
+    /// Nobody calls that node by chance.
+    pub avoided: Option<NodeId>,
+    /// How many commands of the metadata had been applied anywhere, and the group's epoch, when that
+    /// was last looked at.
+    pub looked_at: u64,
+    pub last_epoch: Epoch,
     /// A node has been wiped.
     pub wiped: bool,
     pub network: Network,
@@ -95,7 +101,7 @@ pub(super) struct World {
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
-    ledger: Ledger,
+    pub ledger: Ledger,
     pub trace: Trace,
     pub counts: Counts,
 }
@@ -141,6 +147,9 @@ impl World {
             still: None,
             isolation: None,
             handed_over: None,
+            avoided: None,
+            looked_at: 0,
+            last_epoch: Epoch(1),
             wiped: false,
             trace,
             counts: Counts::default(),
@@ -269,6 +278,10 @@ impl World {
         self.metadata().groups()[&FIRST_GROUP].configuration.clone()
     }
 
+    pub fn voters(&self) -> Vec<NodeId> {
+        self.metadata().voters().iter().copied().collect()
+    }
+
     /// Whose partitions take calls, as the metadata has decided.
     pub fn leader(&self) -> Option<NodeId> {
         let leader = self.configuration().leader;
@@ -365,7 +378,10 @@ impl World {
         self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
         let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.leads.is_some());
-        let all: Vec<NodeId> = self.machines.keys().copied().filter(runs).collect();
+        let all: Vec<NodeId> = self.machines.keys().copied().filter(runs).filter(|id| self.avoided != Some(*id)).collect();
+        if all.is_empty() {
+            return;
+        }
         // There may be two for a while; each has clients that know no better.
         let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
         let ask_leader = !leading.is_empty() && self.random.percent(90);
@@ -375,7 +391,12 @@ impl World {
         let machine = self.machines.get_mut(&chosen).expect("machines are known");
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
         let looks = machine.only_looks || replaced || machine.looks_until > self.now;
-        let process = machine.process.as_ref().expect("it runs");
+        self.call(chosen, looks);
+    }
+
+    /// A client of a node that runs calls it, unless there are enough calls on their way.
+    pub fn call(&mut self, chosen: NodeId, looks: bool) {
+        let process = self.machines[&chosen].process.as_ref().expect("it runs");
         let full = self.callers.waiting_for(process.member) >= self.plan.window;
         if full || process.held.holds.load(Relaxed) {
             return;
