@@ -9,8 +9,9 @@ use crate::error::{BenchError, BenchResult, Doing};
 use crate::network::Network;
 use crate::process::{Launched, ServerProcess, Signal};
 use crate::random::FastRandom;
-use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, ParameterSet};
+use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_wire::Status;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::net::TcpListener;
@@ -49,7 +50,8 @@ pub struct ClusterCommand {
     pub options: Vec<OsString>,
 }
 
-/// Who keeps the data, as nodes have said it. Nodes are counted from 0 here, and named from 1.
+/// Who keeps the data, as nodes have said it. Nodes are counted by their places, from 0; the one at
+/// a place has that number, and one more, until its directory is wiped and another takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keepers {
     pub epoch: u64,
@@ -64,6 +66,10 @@ pub struct Cluster {
     /// Where clients reach each node.
     clients: Vec<String>,
     nodes: Vec<Option<ServerProcess>>,
+    /// With these each node was started first.
+    founding: Vec<Vec<OsString>>,
+    /// The place of each number that a node has had.
+    places: BTreeMap<u32, usize>,
     /// For what survives a power loss: each process has a seed of its own.
     power_loss: Option<FastRandom>,
 }
@@ -84,7 +90,8 @@ impl Cluster {
         };
         let (list, kfactor) = (hosts.join(","), command.kfactor.to_string());
         let power_loss = command.power_loss.map(FastRandom::new);
-        let mut cluster = Cluster { nodes: Vec::new(), clients, power_loss, command };
+        let (nodes, founding, places) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let mut cluster = Cluster { nodes, founding, places, clients, power_loss, command };
         let mut launched = Vec::new();
         for (place, host) in hosts.iter().enumerate() {
             let founding = ["--cluster", &list, "--kfactor", &kfactor, "--cluster-listen", host];
@@ -92,6 +99,7 @@ impl Cluster {
             if let Some(partitions) = cluster.command.partitions {
                 founding.extend(["--partitions".into(), partitions.to_string().into()]);
             }
+            cluster.founding.push(founding.clone());
             launched.push(cluster.launch(place, founding)?);
         }
         for (place, launched) in launched.into_iter().enumerate() {
@@ -119,8 +127,52 @@ impl Cluster {
         ServerProcess::launch_in(namespace, &self.command.executable, &arguments, None, Some(messages))
     }
 
-    fn until_ready(&self, place: usize, launched: Launched) -> BenchResult<ServerProcess> {
-        launched.until_ready().map_err(|error| BenchError::Server(format!("{error}; {}", self.last_words(place))))
+    fn until_ready(&mut self, place: usize, launched: Launched) -> BenchResult<ServerProcess> {
+        let ready = launched.until_ready();
+        let process = ready.map_err(|error| BenchError::Server(format!("{error}; {}", self.last_words(place))))?;
+        let line = process.ready_line();
+        let number = number_in(line)
+            .ok_or_else(|| BenchError::Server(format!("the server does not say which node it is: {line}")))?;
+        self.places.insert(number, place);
+        Ok(process)
+    }
+
+    /// Removes a node's directory, which does not run.
+    pub fn wipe(&self, place: usize) -> BenchResult<()> {
+        assert!(self.nodes[place].is_none(), "node {} runs", place + 1);
+        fs::remove_dir_all(self.directory(place)).doing("removing a node's directory")
+    }
+
+    /// Starts a node that was wiped, by the command by which it was started first.
+    pub fn start_anew(&mut self, place: usize) -> BenchResult<()> {
+        let launched = self.launch(place, self.founding[place].clone())?;
+        self.nodes[place] = Some(self.until_ready(place, launched)?);
+        Ok(())
+    }
+
+    /// Waits until all votes are with nodes that run: another node can be lost then.
+    pub fn await_votes(&mut self) -> BenchResult<()> {
+        let give_up = Instant::now() + PATIENCE;
+        let client = Client::connect(self.client_options()).map_err(|error| BenchError::Server(error.to_string()))?;
+        loop {
+            let status = client.call_blocking("@ClusterStatus", ());
+            let voters = status.as_ref().ok().and_then(|response| response.tables.get(2));
+            let found = voters.and_then(|table| {
+                let number = |name| match table.rows.first()?[table.column_index(name)?] {
+                    OwnedValue::Integer(number) => Some(number),
+                    _ => None,
+                };
+                Some((number("VOTERS")?, number("VOTERS_THERE")?))
+            });
+            if found.is_some_and(|(voters, there)| voters % 2 == 1 && voters == there) {
+                return Ok(());
+            }
+            self.check_alive()?;
+            if Instant::now() >= give_up {
+                return Err(BenchError::Server(format!("{PATIENCE:?} and votes are missing: {found:?}")));
+            }
+            thread::sleep(10 * LOOK_AFTER);
+        }
     }
 
     /// Starts a node again, which needs its directory only.
@@ -222,7 +274,8 @@ impl Cluster {
 
     /// Who keeps the data by the newest word of any node.
     pub fn keepers(&self) -> Option<Keepers> {
-        let said = |place| self.said(place).lines().filter_map(keepers_in).max_by_key(|keepers| keepers.epoch);
+        let at_places = |line: &str| keepers_in(line, &self.places);
+        let said = |place| self.said(place).lines().filter_map(at_places).max_by_key(|keepers| keepers.epoch);
         (0..self.clients.len()).filter_map(said).max_by_key(|keepers| keepers.epoch)
     }
 
@@ -316,13 +369,19 @@ pub fn was_refused(error: &ClientError) -> bool {
     error.response().is_some_and(|response| response.status() == Some(Status::ServerUnavailable))
 }
 
-/// `ferrite: group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`.
-fn keepers_in(line: &str) -> Option<Keepers> {
+/// `ferrite ready on 127.0.0.1:21212 (2 partitions, durability sync, node 4)`
+fn number_in(ready_line: &str) -> Option<u32> {
+    ready_line.split("node ").nth(1)?.trim().trim_end_matches(')').parse().ok()
+}
+
+/// `ferrite: group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`. `places`: of
+/// the nodes by their numbers.
+fn keepers_in(line: &str, places: &BTreeMap<u32, usize>) -> Option<Keepers> {
     let rest = line.strip_prefix("ferrite: group 0 is kept by ")?;
     let (_, rest) = rest.split_once(": ")?;
     let (members, rest) = rest.split_once(", led by ")?;
     let (leader, rest) = rest.split_once(" (epoch ")?;
-    let place = |name: &str| name.trim().strip_prefix("node ")?.parse::<usize>().ok()?.checked_sub(1);
+    let place = |name: &str| places.get(&name.trim().strip_prefix("node ")?.parse().ok()?).copied();
     let members = members.replace(" and ", ", ").split(", ").map(place).collect::<Option<Vec<usize>>>()?;
     Some(Keepers { epoch: rest.strip_suffix(')')?.parse().ok()?, leader: place(leader)?, members })
 }
@@ -352,10 +411,15 @@ mod tests {
 
     #[test]
     fn who_keeps_the_data_is_read_from_what_nodes_say() {
+        let places = BTreeMap::from([(1, 0), (2, 1), (3, 2), (4, 0)]);
+        let keepers_in = |said| keepers_in(said, &places);
         let said = "ferrite: group 0 is kept by 3 nodes: node 1, node 2 and node 3, led by node 2 (epoch 17)";
         assert_eq!(keepers_in(said), Some(Keepers { epoch: 17, leader: 1, members: vec![0, 1, 2] }));
         let said = "ferrite: group 0 is kept by 1 node: node 3, led by node 3 (epoch 4)";
         assert_eq!(keepers_in(said), Some(Keepers { epoch: 4, leader: 2, members: vec![2] }));
+        let said = "ferrite: group 0 is kept by 2 nodes: node 3 and node 4, led by node 4 (epoch 9)";
+        assert_eq!(keepers_in(said), Some(Keepers { epoch: 9, leader: 0, members: vec![2, 0] }));
+        assert_eq!(number_in("ferrite ready on 127.0.0.1:1 (2 partitions, durability sync, node 4)\n"), Some(4));
         for other in
             ["", "ferrite: group 0 is choosing a new leader to replace node 1", "ferrite: group 0 is kept by x"]
         {

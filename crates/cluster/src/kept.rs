@@ -12,6 +12,7 @@
 use crate::GroupHandle;
 use crate::cause::{Around, Cause};
 use crate::handing::HandingOver;
+use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
 use ferrite_base::{NodeId, Position};
@@ -68,8 +69,8 @@ pub(crate) struct Kept {
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
     causes: Sender<Cause>,
-    /// Of the nodes that may become members, the one that a leader was last told of.
-    pub offered: Option<NodeId>,
+    /// Of the nodes that may become members, whom a leader was told of.
+    pub offers: Offers,
     /// While it hands over.
     pub handing: Option<HandingOver>,
 }
@@ -93,7 +94,7 @@ impl Kept {
             todo_bytes: 0,
             replaced: None,
             causes,
-            offered: None,
+            offers: Offers::default(),
             handing: None,
         };
         kept.begin_to_copy(start, around);

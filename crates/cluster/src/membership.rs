@@ -2,9 +2,34 @@
 //! become a member.
 
 use crate::GroupHandle;
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_replica::group::Member;
+
+/// A node that has begun to catch up and is no member after so long does not keep others from
+/// trying: its disk may be full, say. Where it only takes its time, a second one is nobody's harm.
+const ALONE_NANOS: u64 = 60_000_000_000;
+
+/// Who was offered to a group, and since when it has lacked a member.
+#[derive(Default)]
+pub(crate) struct Offers {
+    last: Option<NodeId>,
+    /// The configuration that lacks one, and when that was first seen.
+    lacks: Option<(Epoch, u64)>,
+}
+
+impl Offers {
+    /// How many may catch up beside as many as are lacking.
+    fn besides(&mut self, epoch: Epoch, lacking: usize, now: u64) -> usize {
+        self.lacks = match self.lacks {
+            _ if lacking == 0 => None,
+            Some((known, since)) if known == epoch => Some((known, since)),
+            _ => Some((epoch, now)),
+        };
+        let since = self.lacks.map_or(now, |(_, since)| since);
+        usize::try_from(now.saturating_sub(since) / ALONE_NANOS).unwrap_or(usize::MAX)
+    }
+}
 
 /// The members that a group has when nothing is wrong.
 fn wanted(state: &State) -> usize {
@@ -53,20 +78,21 @@ fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
 
 /// To be called for each word of the metadata, before the group is told its configuration: who
 /// follows and is not needed any more must not be proposed once others have become members.
-pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State) {
+pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
     let (lacking, candidates) = openings(kept, state);
+    let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
     let follow = candidates.into_iter().filter(|member| leader.follows(*member));
     follow.skip(lacking).for_each(|member| leader.forget(member));
 }
 
 /// To be called for each word of the metadata; the group hears what it knows already without harm.
-/// `offered`: whom the group was last told of as somebody who may become a member.
-pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State, offered: &mut Option<NodeId>) {
+pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
     let (lacking, candidates) = openings(kept, state);
-    for learner in chosen(&candidates, |member| leader.follows(member), lacking, *offered) {
-        *offered = Some(learner.node);
+    let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
+    for learner in chosen(&candidates, |member| leader.follows(member), lacking, offers.last) {
+        offers.last = Some(learner.node);
         leader.learner(learner);
     }
 }
@@ -89,6 +115,19 @@ fn chosen(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_never_gets_there_is_not_the_only_one_for_ever() {
+        let mut offers = Offers::default();
+        let mut besides = |epoch, lacking, seconds: u64| offers.besides(Epoch(epoch), lacking, seconds * 1_000_000_000);
+        assert_eq!(besides(4, 1, 100), 0);
+        assert_eq!(besides(4, 1, 159), 0);
+        assert_eq!(besides(4, 1, 160), 1);
+        assert_eq!(besides(4, 1, 220), 2);
+        assert_eq!(besides(5, 1, 221), 0, "somebody has become a member");
+        assert_eq!(besides(5, 0, 300), 0);
+        assert_eq!(besides(5, 1, 310), 0, "none was lacking meanwhile");
+    }
 
     #[test]
     fn a_dead_node_keeps_nobody_from_becoming_a_member() {

@@ -164,7 +164,7 @@ impl Metadata {
             }
             Message::Question(question) => {
                 check_asker(from, &question.ask)?;
-                match &mut self.keeper {
+                match self.keeper.as_mut().filter(|keeper| keeper.votes()) {
                     Some(keeper) => keeper.asked(from, question, now),
                     None => self.pass_on(from, &question),
                 }
@@ -200,12 +200,14 @@ impl Metadata {
     }
 }
 
-/// Nobody asks in the name of another. A node that joins is registered by any.
+/// Nobody asks in the name of another, but for one that has none.
 fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
     let named = match ask {
-        Ask::Register { .. } => return Ok(()),
+        Ask::Join { .. } => return Ok(()),
+        Ask::Register { id, .. } => *id,
         Ask::Goodbye(member) | Ask::Look { member, .. } => member.node,
         Ask::Propose { from: member, .. } | Ask::AcceptLoss { from: member, .. } => member.node,
+        Ask::Remove { from: member, .. } => member.node,
         Ask::Sealed { sealed, .. } => sealed.member.node,
     };
     if named == from { Ok(()) } else { Err(Malformed("a question is in the name of another node")) }

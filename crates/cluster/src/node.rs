@@ -9,7 +9,7 @@ use crate::membership;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, NodeId, Position};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
-use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State};
+use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_replica::group::Member;
@@ -52,6 +52,8 @@ pub struct Node {
     leaves: bool,
     /// It will say so when others lead its groups.
     hands_over: bool,
+    /// As of the last tick.
+    now: u64,
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
@@ -84,6 +86,7 @@ impl Node {
             ended: false,
             leaves: false,
             hands_over: false,
+            now: 0,
             asked: None,
             wants_news: false,
             stands_still: BTreeSet::new(),
@@ -101,6 +104,11 @@ impl Node {
 
     pub fn state(&self) -> &Arc<State> {
         &self.known.1
+    }
+
+    /// How many commands are in the state.
+    pub fn known_index(&self) -> u64 {
+        self.known.0
     }
 
     /// Does what is next, if there is anything; whether there was.
@@ -130,6 +138,7 @@ impl Node {
         if self.ended {
             return;
         }
+        self.now = now;
         self.groups.iter().for_each(|group| group.tick());
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
@@ -345,7 +354,7 @@ impl Node {
             let Some(kept) = self.kept.get_mut(id) else { continue };
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {
-                membership::forget(&kept.group, group, &state);
+                membership::forget(&kept.group, group, &state, &mut kept.offers, self.now);
             }
             kept.group.configured(group.configuration.clone());
             let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
@@ -354,7 +363,7 @@ impl Node {
                 kept.group.seal(group.burnt);
             }
             if leads {
-                membership::tell(&kept.group, group, &state, &mut kept.offered);
+                membership::tell(&kept.group, group, &state, &mut kept.offers, self.now);
             }
         }
     }
@@ -371,8 +380,8 @@ impl Node {
     fn look_for_itself(&mut self, state: &State) {
         let Member { node, incarnation } = self.here();
         let Some(known) = state.nodes().get(&node) else { return };
-        let reason = if known.presence == Presence::Retired {
-            format!("node {node} is retired: it is no longer part of the cluster")
+        let reason = if let Some(reason) = why_retired(state, node) {
+            reason
         } else if known.incarnation > incarnation {
             format!("node {node} was started again, as incarnation {}", known.incarnation)
         } else if known.incarnation == incarnation && known.start != self.registration.start {

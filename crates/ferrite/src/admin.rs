@@ -36,6 +36,10 @@ pub enum Command {
     Status(AdminAddress),
     /// Let another node of a cluster lead. No call fails for it.
     Transfer(TransferOptions),
+    /// Take a node that is lost out of the cluster for good. It must not run, keep a copy that is
+    /// needed, or be missed by the layout; its vote goes to another node. Its directory cannot come
+    /// back.
+    RemoveNode(RemoveNodeOptions),
 }
 
 #[derive(Args)]
@@ -75,6 +79,15 @@ pub struct TransferOptions {
     /// The node that is to lead, by its number [default: any that has everything].
     #[arg(long, value_name = "NODE")]
     to: Option<u32>,
+}
+
+#[derive(Args)]
+pub struct RemoveNodeOptions {
+    #[command(flatten)]
+    address: AdminAddress,
+    /// The node that is lost, by its number (see `ferrite admin status`).
+    #[arg(value_name = "NODE")]
+    node: u32,
 }
 
 #[derive(Args)]
@@ -143,6 +156,7 @@ pub fn run(command: Command) -> ExitCode {
         }
         Command::Status(address) => cluster::status(&address.into()),
         Command::Transfer(TransferOptions { address, to }) => cluster::transfer(&address.into(), to),
+        Command::RemoveNode(RemoveNodeOptions { address, node }) => cluster::remove_node(&address.into(), node),
     };
     match outcome {
         Ok(text) => {

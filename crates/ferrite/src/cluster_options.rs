@@ -17,6 +17,10 @@ pub struct MemberOptions {
     /// lost.
     #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
     kfactor: u32,
+    /// Join the cluster that the other nodes of --cluster belong to, as a new node. The list names
+    /// this node and any that are in the cluster already; --kfactor is the cluster's.
+    #[arg(long, requires = "cluster", conflicts_with = "kfactor")]
+    join: bool,
     /// Which of --cluster this node is, written as there. Needed where that does not follow from
     /// its addresses, since they are translated on the way.
     #[arg(long, value_name = "HOST[:PORT]", requires = "cluster")]
@@ -31,6 +35,7 @@ impl MemberOptions {
     pub fn cluster(self, ends: &Arc<AtomicBool>) -> ClusterOptions {
         ClusterOptions {
             hosts: self.cluster,
+            joins: self.join,
             kfactor: self.kfactor,
             place: self.cluster_as,
             listen: self.cluster_listen,

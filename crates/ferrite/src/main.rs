@@ -5,6 +5,7 @@
 mod address;
 mod admin;
 mod allocator;
+mod anew;
 mod bench;
 mod check;
 mod cluster_options;

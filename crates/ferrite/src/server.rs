@@ -3,6 +3,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use crate::address;
+use crate::anew;
 use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_base::Settings;
@@ -495,14 +496,21 @@ pub fn run(options: Options) -> ExitCode {
     READY.store(true, Ordering::Release);
     let _ = signalled.recv();
     let insist = server.insist();
+    let insisted = Arc::new(AtomicBool::new(false));
+    let heard = Arc::clone(&insisted);
     let listening = std::thread::Builder::new().name("insistence".to_owned()).spawn(move || {
-        signalled.iter().for_each(|()| insist.insist());
+        signalled.iter().for_each(|()| {
+            heard.store(true, Ordering::SeqCst);
+            insist.insist();
+        });
     });
     if let Err(error) = listening {
         ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
     }
-    let must_end = server.must_end();
+    let (must_end, begins_anew) = (server.must_end(), server.begins_anew());
     match server.stop() {
+        // Somebody else may want its end as well.
+        Ok(_) if begins_anew && !insisted.load(Ordering::SeqCst) => anew::begin(),
         Ok(Stopped::Wholly) if must_end.is_some() || JAVA_EXITS.load(Ordering::Relaxed) => ExitCode::FAILURE,
         Ok(Stopped::Wholly) => ExitCode::SUCCESS,
         // Not by way of main: what is done there at the end (the JVM's, too) would meet threads

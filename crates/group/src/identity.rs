@@ -55,7 +55,10 @@ impl fmt::Display for IdentityError {
             IdentityError::Disk(error) => error.fmt(f),
             IdentityError::Damaged(path) => write!(
                 f,
-                "{} cannot be read: it says which node of a cluster this is. Restore the file from a copy of the directory",
+                "{} cannot be read: it says which node this is, and what it has promised to other nodes. Of a server without a \
+                 cluster, remove the file. Of a node of a cluster, do not take it from a copy, which would take promises back: \
+                 move the directory elsewhere and start the node with an empty one and the same --cluster. It joins as a new \
+                 node, and gets everything from the others",
                 path.display()
             ),
             IdentityError::Version { path, version } => write!(

@@ -235,10 +235,7 @@ impl<C: Party> Replication<C> {
     /// Whether that node counts for what is committed.
     pub fn has_member(&self, node: NodeId) -> bool {
         let state = self.lock();
-        state
-            .machine
-            .configuration()
-            .is_some_and(|configuration| configuration.members().iter().any(|member| member.node == node))
+        state.machine.configuration().is_some_and(|configuration| configuration.has_node(node))
     }
 
     /// Of the newest configuration that is known here.

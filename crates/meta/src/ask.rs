@@ -17,6 +17,8 @@ const EPOCHS_MAX: usize = 1 << 20;
 pub enum Ask {
     /// This process has started.
     Register { id: NodeId, node: Node },
+    /// Asked by any node for one that has no id: it shows in the state which it is given.
+    Join { key: [u8; 16], node: Node },
     /// It does nothing more for its groups.
     Goodbye(Member),
     /// It lives, and knows the state after so many commands.
@@ -25,6 +27,8 @@ pub enum Ask {
     Propose { group: GroupId, from: Member, proposal: Proposal, parent: Mark },
     /// An operator says that this process suffices to lead a group that nobody leads.
     AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
+    /// An operator says that this node, and what its last process was, is lost for good.
+    Remove { from: Member, lost: Member },
     /// The answer to a seal.
     Sealed { group: GroupId, sealed: Sealed },
 }
@@ -60,6 +64,11 @@ impl Question {
                 out.push(1);
                 put_node(out, *id, node);
             }
+            Ask::Join { key, node } => {
+                out.push(7);
+                out.extend_from_slice(key);
+                put_node(out, NodeId(0), node);
+            }
             Ask::Goodbye(member) => {
                 out.push(2);
                 put_member(out, *member);
@@ -85,6 +94,11 @@ impl Question {
                 put_member(out, *from);
                 put_u64(out, expected.0);
                 put_member(out, *member);
+            }
+            Ask::Remove { from, lost } => {
+                out.push(8);
+                put_member(out, *from);
+                put_member(out, *lost);
             }
             Ask::Sealed { group, sealed } => {
                 out.push(5);
@@ -139,6 +153,12 @@ impl Question {
                 let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
                 Ask::AcceptLoss { group, from, expected: Epoch(rest.u64()?), member: take_member(&mut rest)? }
             }
+            7 => {
+                let key = rest.array()?;
+                let (_, node) = take_node(&mut rest)?;
+                Ask::Join { key, node }
+            }
+            8 => Ask::Remove { from: take_member(&mut rest)?, lost: take_member(&mut rest)? },
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
         rest.end()?;
@@ -194,6 +214,7 @@ mod tests {
             start: [3; 16],
             kind: Kind::Data,
             presence: Presence::Running,
+            vote: Some(4),
             release: "0.1.0".to_string(),
             addresses: vec!["a:1".to_string(), "b:2".to_string()],
         };
@@ -201,6 +222,8 @@ mod tests {
         let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(3), Position(9))]).unwrap();
         let sealed = Sealed { member, epoch: Epoch(4), end: mark, history, intact: true };
         [
+            Ask::Join { key: [8; 16], node: node.clone() },
+            Ask::Remove { from: member, lost: Member { node: NodeId(4), ..member } },
             Ask::Register { id: NodeId(2), node },
             Ask::Goodbye(member),
             Ask::Look { member, index: 12 },
@@ -234,7 +257,7 @@ mod tests {
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
             let (_, _) = (Question::decode(bytes), Told::decode(bytes));
-            let mut whole = questions().remove(*which as usize % 6).encode();
+            let mut whole = questions().remove(*which as usize % 7).encode();
             whole.truncate(*cut as usize % (whole.len() + 1));
             whole.extend_from_slice(bytes);
             let _ = Question::decode(&whole);

@@ -25,6 +25,9 @@ pub enum Command {
     /// A node's process started. `expected`: the incarnation that is known; 0 for a new node, whose
     /// id is the next one.
     Register { id: NodeId, expected: Incarnation, node: Node },
+    /// A node that the cluster was not founded with, before its first process registers. `key`: its
+    /// declaration's, by which it is known again when it asks twice.
+    Join { id: NodeId, key: [u8; 16], node: Node },
     /// A node's process ends, and acts no more.
     Goodbye { node: NodeId, incarnation: Incarnation },
     /// What the node promised and voted is lost: nothing is asked of it again.
@@ -40,8 +43,8 @@ pub enum Command {
     AcceptLoss { group: GroupId, expected: Epoch, sealed: Epoch, member: Member },
     /// `revision`: the settings' last.
     Settings { revision: u64, kfactor: u32 },
-    /// `expected`: who votes now. One node more or less.
-    Voters { expected: Vec<NodeId>, voters: Vec<NodeId> },
+    /// `expected`: who votes now. One node more or less, whose vote has this number.
+    Voters { expected: Vec<NodeId>, voters: Vec<NodeId>, number: u32 },
 }
 
 /// Why bytes are no command.
@@ -82,6 +85,7 @@ impl Command {
         match self {
             Command::Found { .. } => "found",
             Command::Register { .. } => "register",
+            Command::Join { .. } => "join",
             Command::Goodbye { .. } => "goodbye",
             Command::Retire { .. } => "retire",
             Command::Seal { .. } => "seal",
@@ -106,6 +110,10 @@ impl Command {
             }
             Command::Register { id, expected, node } => {
                 put_u64(out, expected.0);
+                put_node(out, *id, node);
+            }
+            Command::Join { id, key, node } => {
+                out.extend_from_slice(key);
                 put_node(out, *id, node);
             }
             Command::Goodbye { node, incarnation } | Command::Retire { node, incarnation } => {
@@ -136,9 +144,10 @@ impl Command {
                 put_u64(out, *revision);
                 put_u32(out, *kfactor);
             }
-            Command::Voters { expected, voters } => {
+            Command::Voters { expected, voters, number } => {
                 put_list(out, expected, |out, node| put_u32(out, node.0));
                 put_list(out, voters, |out, node| put_u32(out, node.0));
+                put_u32(out, *number);
             }
         }
         bytes
@@ -165,6 +174,11 @@ impl Command {
                 let (id, node) = take_node(&mut rest)?;
                 Command::Register { id, expected, node }
             }
+            "join" => {
+                let key = rest.array()?;
+                let (id, node) = take_node(&mut rest)?;
+                Command::Join { id, key, node }
+            }
             "goodbye" => Command::Goodbye { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) },
             "retire" => Command::Retire { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) },
             "seal" => {
@@ -187,7 +201,11 @@ impl Command {
                 member: take_member(&mut rest)?,
             },
             "settings" => Command::Settings { revision: rest.u64()?, kfactor: rest.u32()? },
-            "voters" => Command::Voters { expected: take_voters(&mut rest)?, voters: take_voters(&mut rest)? },
+            "voters" => Command::Voters {
+                expected: take_voters(&mut rest)?,
+                voters: take_voters(&mut rest)?,
+                number: rest.u32()?,
+            },
             _ => return Err(unknown()),
         };
         rest.end()?;

@@ -7,6 +7,11 @@
 //! earlier process may hold. What it remembers beside the state is for one term: a successor begins
 //! again.
 
+mod nodes;
+
+pub use nodes::has_lost_its_vote;
+pub(crate) use nodes::offers_vote;
+
 use crate::ask::{Ask, Question, Told};
 use crate::bytes::Malformed;
 use crate::command::Command;
@@ -14,7 +19,7 @@ use crate::lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,6 +78,7 @@ struct Duties {
 enum Subject {
     Group(GroupId),
     Node(NodeId),
+    Voters,
 }
 
 /// Commands in the voters' log. A leader's are applied one by one, or it leads no more.
@@ -114,6 +120,16 @@ impl Keeper {
         self.duties.is_some()
     }
 
+    /// Whether it counts when the voters decide. One that is new does not yet.
+    pub fn votes(&self) -> bool {
+        self.voter.votes()
+    }
+
+    /// Which of its node's votes it is.
+    pub fn number(&self) -> u32 {
+        self.voter.number()
+    }
+
     /// The state, and how many commands are in it.
     pub fn state(&self) -> (u64, &State) {
         self.voter.state()
@@ -146,6 +162,22 @@ impl Keeper {
         match ask {
             Ask::Register { id, node } => {
                 if let Some(command) = duties.register(state, id, node, now)
+                    && !self.voter.propose(&command)
+                {
+                    duties.ended(&command);
+                }
+                self.asked.push((from, 0));
+            }
+            Ask::Join { key, node } => {
+                if let Some(command) = duties.join(state, key, node, now)
+                    && !self.voter.propose(&command)
+                {
+                    duties.ended(&command);
+                }
+                self.asked.push((from, 0));
+            }
+            Ask::Remove { lost, .. } => {
+                if let Some(command) = duties.remove(state, self.here, lost, now)
                     && !self.voter.propose(&command)
                 {
                     duties.ended(&command);
@@ -201,7 +233,8 @@ impl Keeper {
         let state = self.voter.state().1;
         let Some(duties) = &mut self.duties else { return };
         let look = |(id, group): (&GroupId, &Group)| duties.look(state, *id, group, now);
-        let commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
+        let mut commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
+        commands.extend(duties.care(state, self.here, now));
         for command in commands {
             if !self.voter.propose(&command) {
                 duties.ended(&command);
@@ -286,7 +319,10 @@ impl Keeper {
 fn subject(command: &Command) -> Option<Subject> {
     match command {
         Command::Seal { group, .. } | Command::Activate { group, .. } => Some(Subject::Group(*group)),
-        Command::Register { id, .. } => Some(Subject::Node(*id)),
+        Command::Register { id, .. } | Command::Join { id, .. } | Command::Retire { node: id, .. } => {
+            Some(Subject::Node(*id))
+        }
+        Command::Voters { .. } => Some(Subject::Voters),
         _ => None,
     }
 }
@@ -377,6 +413,7 @@ impl Duties {
         self.proposed.keys().any(|subject| match subject {
             Subject::Group(id) => leads(id),
             Subject::Node(other) => *other == node,
+            Subject::Voters => false,
         })
     }
 
@@ -428,11 +465,10 @@ impl Duties {
     /// A process that started takes its node's place when the earlier one surely does nothing more.
     fn register(&mut self, state: &State, id: NodeId, node: Node, now: u64) -> Option<Command> {
         let expected = match state.nodes().get(&id) {
-            None => Incarnation(0),
+            None => return None,
             Some(known) if known.incarnation == node.incarnation && known.start == node.start => return None,
             Some(known) => {
-                let ended = known.presence == Presence::Stopped || self.is_silent(id, now);
-                if !ended {
+                if !self.has_ended(id, known, now) {
                     return None;
                 }
                 known.incarnation
@@ -490,209 +526,4 @@ impl Duties {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Kind;
-    use crate::founding::{Declaration, Partitions, Plan, found};
-    use ferrite_replica::group::History;
-
-    /// Three nodes, all of them members.
-    fn state() -> State {
-        let plan = Plan { hosts: (1..=3).map(|node| format!("host{node}:3021")).collect(), kfactor: 2 };
-        let declaration = |place: u32| Declaration {
-            plan: plan.clone(),
-            place,
-            key: [place as u8; 16],
-            incarnation: Incarnation(1),
-            kind: Kind::Data,
-            database: None,
-            partitions: Partitions::Suggested(2),
-            release: "0.1.0".to_string(),
-            addresses: vec![format!("host{place}:21212")],
-        };
-        let mut state = found(&(1..=3).map(declaration).collect::<Vec<_>>()).unwrap();
-        let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
-        let members = (1..=3).map(|node| Member { node: NodeId(node), incarnation: Incarnation(1) }).collect();
-        let (expected, added) = (configuration.epoch, vec![NodeId(2), NodeId(3)]);
-        let configuration = GroupConfiguration::new(Epoch(expected.0 + 1), configuration.leader, members, added);
-        state.apply(&Command::Configure { group: GROUP, expected, configuration, parent }).unwrap();
-        state
-    }
-
-    const GROUP: GroupId = GroupId(0);
-
-    #[test]
-    fn no_lease_while_a_seal_is_on_its_way_whatever_else_is_applied() {
-        let state = state();
-        let group = &state.groups()[&GROUP];
-        let GroupConfiguration { epoch, leader, .. } = group.configuration;
-        let mut duties = Duties::since(0);
-        let now = LEASE_ENDED_NANOS + 1;
-        let seal = duties.look(&state, GROUP, group, now).unwrap();
-        let configuration = group.configuration.clone();
-        let configure = Command::Configure { group: GROUP, expected: epoch, configuration, parent: group.parent };
-        duties.applied(&configure, false);
-        assert!(duties.is_given_up(&state, leader.node), "the leader's own proposal was refused");
-        let again = duties.look(&state, GROUP, group, now + AGAIN_NANOS).unwrap();
-        duties.ended(&again);
-        assert!(duties.is_given_up(&state, leader.node), "a second seal was not taken");
-        duties.applied(&seal, true);
-        assert!(!duties.is_given_up(&state, leader.node));
-    }
-
-    #[test]
-    fn a_refused_seal_forgets_no_answers() {
-        let mut duties = Duties::since(0);
-        let seal = Command::Seal { group: GROUP, expected: Epoch(1), epoch: Epoch(2) };
-        duties.applied(&seal, true);
-        duties.seals.get_mut(&GROUP).unwrap().sufficed = Some(7);
-        duties.applied(&seal, false);
-        assert_eq!(duties.seals[&GROUP].sufficed, Some(7));
-    }
-
-    /// The member answers the seal: it has the first entry of the epoch before.
-    fn answer(duties: &mut Duties, member: Member, seal: &Command) {
-        let Command::Seal { expected, epoch, .. } = *seal else { panic!("a seal") };
-        let end = Mark { epoch: expected, position: Position(1), chain: 0 };
-        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
-        duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
-    }
-
-    /// Of three members node 1 leads, and is silent; those that were heard of are asked, and some
-    /// answer. How long it takes until one of them leads.
-    fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
-        let mut state = state();
-        let group = &state.groups()[&GROUP];
-        let (expected, epoch) = (group.configuration.epoch, Epoch(group.burnt.0 + 1));
-        let seal = Command::Seal { group: GROUP, expected, epoch };
-        state.apply(&seal).unwrap();
-        let mut duties = Duties::since(0);
-        duties.applied(&seal, true);
-        let begin = LEASE_ENDED_NANOS + 1;
-        duties.heard.extend(heard.iter().map(|node| (NodeId(*node), begin)));
-        for node in answers {
-            answer(&mut duties, Member { node: NodeId(*node), incarnation: Incarnation(1) }, &seal);
-        }
-        let mut after = (0..2 * GRACE_AFTER_POWER_NANOS).step_by(10_000_000);
-        after.find(|waited| duties.look(&state, GROUP, &state.groups()[&GROUP], begin + waited).is_some())
-    }
-
-    #[test]
-    fn a_member_that_is_silent_is_not_waited_for() {
-        assert_eq!(decided_after(&[2, 3], &[2, 3]), Some(0), "all that live have answered");
-        assert_eq!(decided_after(&[2], &[2]), Some(0));
-        assert_eq!(decided_after(&[2, 3], &[3]), Some(GRACE_NANOS));
-        assert_eq!(decided_after(&[], &[2, 3]), Some(GRACE_AFTER_POWER_NANOS), "nobody has been heard of yet");
-    }
-
-    /// Node 1 has started again and answered; whether the voters heard of node 2 in this term.
-    fn activated_after(heard: bool, waited: u64) -> bool {
-        let mut state = state();
-        let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(1)].clone() };
-        state.apply(&Command::Register { id: NodeId(1), expected: Incarnation(1), node }).unwrap();
-        let group = &state.groups()[&GROUP];
-        let (expected, epoch) = (group.configuration.epoch, Epoch(group.burnt.0 + 1));
-        let seal = Command::Seal { group: GROUP, expected, epoch };
-        state.apply(&seal).unwrap();
-        let mut duties = Duties::since(0);
-        duties.applied(&seal, true);
-        answer(&mut duties, Member { node: NodeId(1), incarnation: Incarnation(2) }, &seal);
-        let now = LEASE_ENDED_NANOS + 1;
-        assert_eq!(duties.look(&state, GROUP, &state.groups()[&GROUP], now), None);
-        if heard {
-            duties.heard.insert(NodeId(2), now);
-        }
-        duties.look(&state, GROUP, &state.groups()[&GROUP], now + waited).is_some()
-    }
-
-    #[test]
-    fn after_a_loss_of_power_members_that_are_not_back_are_waited_for() {
-        assert!(activated_after(true, GRACE_NANOS));
-        assert!(!activated_after(false, GRACE_NANOS));
-        assert!(!activated_after(false, GRACE_AFTER_POWER_NANOS - 1));
-        assert!(activated_after(false, GRACE_AFTER_POWER_NANOS));
-    }
-
-    #[test]
-    fn whoever_leads_a_group_leaves_the_voters_to_another_that_is_there() {
-        let state = state();
-        let leader = state.groups()[&GROUP].configuration.leader.node;
-        let others: Vec<NodeId> = state.voters().iter().copied().filter(|voter| *voter != leader).collect();
-        let mut duties = Duties::since(0);
-        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS), None, "nobody has asked yet");
-        duties.heard.insert(others[1], MOVE_NANOS);
-        assert_eq!(duties.moves_to(others[0], &state, MOVE_NANOS), None, "it leads no group");
-        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS - 1), None, "others may ask yet");
-        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS), Some(others[1]));
-        assert_eq!(duties.moves_to(leader, &state, MOVE_NANOS + 1), None, "that is under way");
-        let again = MOVE_NANOS + MOVE_AGAIN_NANOS;
-        assert_eq!(duties.moves_to(leader, &state, again), None, "it is silent");
-        duties.heard.insert(others[1], again);
-        let seal = Command::Seal { group: GROUP, expected: Epoch(2), epoch: Epoch(3) };
-        duties.applied(&seal, true);
-        assert_eq!(duties.moves_to(leader, &state, again), None, "a group is without a leader");
-        duties.seals.clear();
-        assert_eq!(duties.moves_to(leader, &state, again), Some(others[1]));
-    }
-
-    /// All members are gone but for what they have lost; node 3 was none of the last two.
-    fn sealed_without_anybody(duties: &mut Duties) -> State {
-        let mut state = state();
-        let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
-        let members = configuration.members()[..2].to_vec();
-        let expected = configuration.epoch;
-        let configuration = GroupConfiguration::new(Epoch(expected.0 + 1), configuration.leader, members, Vec::new());
-        state.apply(&Command::Configure { group: GROUP, expected, configuration, parent }).unwrap();
-        let (expected, epoch) = (Epoch(expected.0 + 1), Epoch(expected.0 + 2));
-        let seal = Command::Seal { group: GROUP, expected, epoch };
-        state.apply(&seal).unwrap();
-        duties.applied(&seal, true);
-        state
-    }
-
-    #[test]
-    fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
-        let mut duties = Duties::since(0);
-        let mut state = sealed_without_anybody(&mut duties);
-        let group = &state.groups()[&GROUP];
-        let (expected, sealed) = (group.configuration.epoch, group.burnt);
-        let member = |node| Member { node: NodeId(node), incarnation: Incarnation(1) };
-        let accept = |member| Command::AcceptLoss { group: GROUP, expected, sealed, member };
-        for wrong in [
-            accept(Member { incarnation: Incarnation(9), ..member(3) }),
-            accept(member(9)),
-            Command::AcceptLoss { group: GROUP, expected, sealed: expected, member: member(3) },
-            Command::AcceptLoss { group: GROUP, expected: Epoch(1), sealed, member: member(3) },
-        ] {
-            state.apply(&wrong).unwrap_err();
-        }
-        let end = Mark { epoch: Epoch(1), position: Position(7), chain: 0 };
-        let says = |duties: &mut Duties, node, end, intact| {
-            let answer = Sealed { member: member(node), epoch: sealed, end, history: History::default(), intact };
-            duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(node), answer);
-        };
-        let now = 100 * LEASE_ENDED_NANOS;
-        let decided = |duties: &mut Duties, state: &State| {
-            duties.look(state, GROUP, &state.groups()[&GROUP], now);
-            duties.look(state, GROUP, &state.groups()[&GROUP], now + GRACE_AFTER_POWER_NANOS)
-        };
-        says(&mut duties, 3, end, true);
-        assert_eq!(decided(&mut duties, &state), None, "it was no member");
-        state.apply(&accept(member(3))).unwrap();
-        assert_eq!(state.candidates(GROUP).len(), 3);
-        says(&mut duties, 3, Mark::ORIGIN, true);
-        assert_eq!(decided(&mut duties, &state), None, "it has nothing");
-        says(&mut duties, 3, end, false);
-        let Some(Command::Activate { configuration, .. }) = decided(&mut duties, &state) else { panic!("it leads") };
-        assert_eq!((configuration.leader, configuration.members().len()), (member(3), 1));
-        duties.proposed.clear();
-        says(&mut duties, 2, Mark { epoch: expected, ..end }, true);
-        assert!(duties.suffices(&state, GROUP, &state.groups()[&GROUP]));
-        let Some(command @ Command::Activate { .. }) = decided(&mut duties, &state) else { panic!("somebody leads") };
-        let Command::Activate { configuration, .. } = &command else { unreachable!() };
-        assert_eq!((configuration.leader, configuration.members()), (member(2), &[member(2)][..]));
-        state.apply(&command).unwrap();
-        assert_eq!(state.groups()[&GROUP].accepted, None);
-        state.apply(&accept(member(3))).unwrap_err();
-    }
-}
+mod tests;

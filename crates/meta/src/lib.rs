@@ -16,16 +16,18 @@ mod keeper;
 mod lease;
 mod link;
 mod parts;
+mod removal;
 mod state;
 pub mod voter;
 
 pub use ask::{Ask, Question, Told};
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};
-pub use keeper::{Keeper, Out};
+pub use keeper::{Keeper, Out, has_lost_its_vote};
 pub use lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
 pub use link::Link;
 pub use parts::{Group, Kind, Node, Phase, Presence, Settings};
+pub use removal::{CannotRemove, may_remove, why_retired};
 pub use state::{Change, Refusal, State};
 
 pub use ferrite_base::limits::{

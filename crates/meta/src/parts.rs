@@ -41,8 +41,17 @@ pub struct Node {
     pub start: [u8; 16],
     pub kind: Kind,
     pub presence: Presence,
+    /// The number of the vote that its directory has; None: it has none, or has lost it.
+    pub vote: Option<u32>,
     pub release: String,
     pub addresses: Vec<String>,
+}
+
+impl Node {
+    /// Where the other nodes reach it. One process at a time listens there.
+    pub fn host(&self) -> Option<&str> {
+        self.addresses.first().map(String::as_str)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +100,8 @@ pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {
         Presence::Stopped => 1,
         Presence::Retired => 2,
     });
+    out.push(u8::from(node.vote.is_some()));
+    put_u32(out, node.vote.unwrap_or_default());
     put_text(out, &node.release);
     put_list(out, &node.addresses, |out, address| put_text(out, address));
 }
@@ -109,9 +120,14 @@ pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malform
         2 => Presence::Retired,
         _ => return Err(Malformed("a node's presence is unknown")),
     };
+    let vote = match (rest.u8()?, rest.u32()?) {
+        (0, 0) => None,
+        (1, number) => Some(number),
+        _ => return Err(Malformed("it is not said whether a node votes")),
+    };
     let release = rest.text()?.to_string();
     let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
-    Ok((id, Node { incarnation, start, kind, presence, release, addresses }))
+    Ok((id, Node { incarnation, start, kind, presence, vote, release, addresses }))
 }
 
 /// The epoch, then the body of its first entry with its length.

@@ -61,6 +61,13 @@ pub enum Refusal {
     Revision(u64),
     /// The comparison failed, or it is not one voter more or less.
     Voters,
+    /// The node's vote is another, or one that was taken from it.
+    Vote(NodeId),
+    /// The group's last configuration has the node: its copy may be needed.
+    Needed {
+        node: NodeId,
+        group: GroupId,
+    },
     Invalid(&'static str),
 }
 
@@ -87,6 +94,10 @@ impl fmt::Display for Refusal {
             Refusal::Member { node, why } => write!(f, "node {node} cannot be a member: {why}"),
             Refusal::Revision(known) => write!(f, "the settings are at revision {known}: read them again"),
             Refusal::Voters => f.write_str("the voters are others, or more than one is changed: read them again"),
+            Refusal::Vote(node) => write!(f, "node {node} has another vote: read the voters again"),
+            Refusal::Needed { node, group } => {
+                write!(f, "node {node} is a member of group {group}: another must take its place first")
+            }
             Refusal::Invalid(why) => f.write_str(why),
         }
     }
@@ -101,6 +112,11 @@ pub struct State {
     nodes: BTreeMap<NodeId, Node>,
     groups: BTreeMap<GroupId, Group>,
     voters: BTreeSet<NodeId>,
+    /// The number of the last vote that each node was given. A voter's is its vote; an earlier one
+    /// counts never again.
+    votes: BTreeMap<NodeId, u32>,
+    /// The key with which each node joined that the cluster was not founded with.
+    joined: BTreeMap<NodeId, [u8; 16]>,
 }
 
 impl State {
@@ -120,6 +136,23 @@ impl State {
 
     pub fn voters(&self) -> &BTreeSet<NodeId> {
         &self.voters
+    }
+
+    /// The number of the last vote that the node was given, whether or not it has it still.
+    pub fn vote(&self, node: NodeId) -> Option<u32> {
+        self.votes.get(&node).copied()
+    }
+
+    /// The node that has joined with that key.
+    pub fn joined_with(&self, key: [u8; 16]) -> Option<NodeId> {
+        self.joined.iter().find(|(_, known)| **known == key).map(|(node, _)| *node)
+    }
+
+    /// Nodes that are not retired, and no later one of which is at the same address.
+    pub fn latest(&self) -> impl Iterator<Item = (&NodeId, &Node)> {
+        let there = || self.nodes.iter().filter(|(_, node)| node.presence != Presence::Retired);
+        let last: BTreeMap<Option<&str>, NodeId> = there().map(|(id, node)| (node.host(), *id)).collect();
+        there().filter(move |(id, node)| last.get(&node.host()) == Some(*id))
     }
 
     /// The id of the node that joins next.
@@ -152,6 +185,7 @@ impl State {
         match command {
             Command::Found { .. } => Err(Refusal::Founded),
             Command::Register { id, expected, node } => self.register(*id, *expected, node),
+            Command::Join { id, key, node } => self.join(*id, *key, node),
             Command::Goodbye { node, incarnation } => self.leave(*node, *incarnation, Presence::Stopped),
             Command::Retire { node, incarnation } => self.leave(*node, *incarnation, Presence::Retired),
             Command::Seal { group, expected, epoch } => self.seal(*group, *expected, *epoch),
@@ -163,7 +197,7 @@ impl State {
                 self.accept_loss(*group, *expected, *sealed, *member)
             }
             Command::Settings { revision, kfactor } => self.set(*revision, *kfactor),
-            Command::Voters { expected, voters } => self.change_voters(expected, voters),
+            Command::Voters { expected, voters, number } => self.change_voters(expected, voters, *number),
         }
     }
 
@@ -186,13 +220,14 @@ impl State {
         }
         let mut state = State { settings: Some(settings.clone()), ..State::default() };
         for (id, node) in nodes {
-            state.register(*id, Incarnation(0), node)?;
+            state.add(*id, node)?;
         }
         for voter in voters {
             state.node(*voter)?;
             if !state.voters.insert(*voter) {
                 return Err(Refusal::Voters);
             }
+            state.votes.insert(*voter, 0);
         }
         for (id, group) in groups {
             check_size(&group.configuration)?;
@@ -211,28 +246,47 @@ impl State {
         Ok(Change::Done)
     }
 
-    fn register(&mut self, id: NodeId, expected: Incarnation, node: &Node) -> Result<Change, Refusal> {
-        let texts_fit =
-            node.addresses.iter().chain([&node.release]).all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
-        if node.addresses.is_empty() || node.addresses.len() > ADDRESSES_MAX || !texts_fit {
-            return Err(Refusal::Invalid("a node has a release and one to 8 addresses, of 255 bytes at most"));
+    fn join(&mut self, id: NodeId, key: [u8; 16], node: &Node) -> Result<Change, Refusal> {
+        check_node(node)?;
+        if let Some(known) = self.joined_with(key) {
+            return if known == id { Ok(Change::Repeated) } else { Err(Refusal::CopiedDirectory(known)) };
         }
+        if node.presence != Presence::Stopped || node.vote.is_some() {
+            return Err(Refusal::Invalid("a node that joins has no process yet, and no vote"));
+        }
+        if id != self.next_node() {
+            return Err(Refusal::NextNode(self.next_node()));
+        }
+        // Among what the state has to have room for.
+        self.joined.insert(id, key);
+        let added = self.add(id, node);
+        if added.is_err() {
+            self.joined.remove(&id);
+        }
+        added.map(|()| Change::Done)
+    }
+
+    fn add(&mut self, id: NodeId, node: &Node) -> Result<(), Refusal> {
+        check_node(node)?;
+        let next = self.next_node();
+        if id != next {
+            return Err(Refusal::NextNode(next));
+        }
+        if node.incarnation == Incarnation(0) {
+            return Err(Refusal::Incarnation { node: id, known: Incarnation(0) });
+        }
+        if self.nodes.len() >= NODES_MAX {
+            return Err(Refusal::Invalid("there were too many nodes"));
+        }
+        self.put_node(id, node).map(drop)
+    }
+
+    fn register(&mut self, id: NodeId, expected: Incarnation, node: &Node) -> Result<Change, Refusal> {
+        check_node(node)?;
         if node.presence != Presence::Running {
             return Err(Refusal::Invalid("a node that registers runs"));
         }
-        let Some(known) = self.nodes.get(&id) else {
-            let next = self.next_node();
-            if id != next {
-                return Err(Refusal::NextNode(next));
-            }
-            if expected != Incarnation(0) || node.incarnation == Incarnation(0) {
-                return Err(Refusal::Incarnation { node: id, known: Incarnation(0) });
-            }
-            if self.nodes.len() >= NODES_MAX {
-                return Err(Refusal::Invalid("there were too many nodes"));
-            }
-            return self.put_node(id, node);
-        };
+        let known = self.node(id)?;
         if known.presence == Presence::Retired {
             return Err(Refusal::Retired(id));
         }
@@ -262,8 +316,14 @@ impl State {
     }
 
     fn leave(&mut self, id: NodeId, incarnation: Incarnation, presence: Presence) -> Result<Change, Refusal> {
-        if presence == Presence::Retired && self.voters.contains(&id) {
-            return Err(Refusal::Invalid("a voter cannot be retired: change the voters first"));
+        if presence == Presence::Retired {
+            if self.voters.contains(&id) {
+                return Err(Refusal::Invalid("a voter cannot be retired: change the voters first"));
+            }
+            let member = |(_, group): &(&GroupId, &Group)| group.configuration.has_node(id);
+            if let Some((group, _)) = self.groups.iter().find(member) {
+                return Err(Refusal::Needed { node: id, group: *group });
+            }
         }
         let node = self.nodes.get_mut(&id).ok_or(Refusal::UnknownNode(id))?;
         if node.incarnation != incarnation {
@@ -382,23 +442,35 @@ impl State {
         Ok(Change::Done)
     }
 
-    fn change_voters(&mut self, expected: &[NodeId], voters: &[NodeId]) -> Result<Change, Refusal> {
+    fn change_voters(&mut self, expected: &[NodeId], voters: &[NodeId], number: u32) -> Result<Change, Refusal> {
         let set = |nodes: &[NodeId]| nodes.iter().copied().collect::<BTreeSet<_>>();
         let next = set(voters);
         if next == self.voters {
             return Ok(Change::Repeated);
         }
-        let one = next.symmetric_difference(&self.voters).count() == 1;
-        if set(expected) != self.voters || !one || next.len() != voters.len() || next.len() > VOTERS_MAX {
+        let changed: Vec<NodeId> = next.symmetric_difference(&self.voters).copied().collect();
+        let [changed] = changed[..] else { return Err(Refusal::Voters) };
+        if set(expected) != self.voters || next.len() != voters.len() || next.len() > VOTERS_MAX {
             return Err(Refusal::Voters);
         }
         if next.is_empty() {
             return Err(Refusal::Invalid("the metadata has a voter"));
         }
-        for voter in next.difference(&self.voters) {
-            if self.node(*voter)?.presence != Presence::Running {
+        let last = self.votes.get(&changed).copied();
+        if self.voters.contains(&changed) {
+            if last != Some(number) {
+                return Err(Refusal::Vote(changed));
+            }
+        } else {
+            let node = self.node(changed)?;
+            if node.presence != Presence::Running {
                 return Err(Refusal::Invalid("a node that becomes a voter runs"));
             }
+            // A vote that was taken away, or lost, may have promised what nobody knows.
+            if node.vote != Some(number) || last.is_some_and(|last| number <= last) {
+                return Err(Refusal::Vote(changed));
+            }
+            self.votes.insert(changed, number);
         }
         self.voters = next;
         Ok(Change::Done)
@@ -449,6 +521,16 @@ impl State {
         put_list(out, &groups, |out, (id, group)| put_group(out, **id, group));
         let voters: Vec<_> = self.voters.iter().collect();
         put_list(out, &voters, |out, node| put_u32(out, node.0));
+        let votes: Vec<_> = self.votes.iter().collect();
+        put_list(out, &votes, |out, (node, number)| {
+            put_u32(out, node.0);
+            put_u32(out, **number);
+        });
+        let joined: Vec<_> = self.joined.iter().collect();
+        put_list(out, &joined, |out, (node, key)| {
+            put_u32(out, node.0);
+            out.extend_from_slice(*key);
+        });
         bytes
     }
 
@@ -470,12 +552,16 @@ impl State {
         let nodes = rest.list(NODES_MAX, take_node)?;
         let groups = rest.list(GROUPS_MAX, take_group)?;
         let voters = take_voters(&mut rest)?;
+        let votes = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.u32()?)))?;
+        let joined = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.array()?)))?;
         rest.end()?;
         Ok(State {
             settings,
             nodes: nodes.into_iter().collect(),
             groups: groups.into_iter().collect(),
             voters: voters.into_iter().collect(),
+            votes: votes.into_iter().collect(),
+            joined: joined.into_iter().collect(),
         })
     }
 
@@ -484,6 +570,15 @@ impl State {
         // Without the checksum: that of bytes with their own is always the same.
         crc32c(&self.encode())
     }
+}
+
+fn check_node(node: &Node) -> Result<(), Refusal> {
+    let texts_fit =
+        node.addresses.iter().chain([&node.release]).all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
+    if node.addresses.is_empty() || node.addresses.len() > ADDRESSES_MAX || !texts_fit {
+        return Err(Refusal::Invalid("a node has a release and one to 8 addresses, of 255 bytes at most"));
+    }
+    Ok(())
 }
 
 fn check_kfactor(kfactor: u32) -> Result<(), Refusal> {

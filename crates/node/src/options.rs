@@ -64,6 +64,8 @@ pub struct ServerOptions {
 pub struct ClusterOptions {
     /// All nodes, the same list on each; empty: what the directory says.
     pub hosts: Vec<String>,
+    /// The others are of a cluster already, which this node joins.
+    pub joins: bool,
     /// Copies of everything beside the first.
     pub kfactor: u32,
     /// Which of the nodes this one is, as the list has it. None: that follows from its addresses.
@@ -84,6 +86,7 @@ impl Default for ClusterOptions {
         let transfer_rate = 150_000_000;
         ClusterOptions {
             hosts: Vec::new(),
+            joins: false,
             kfactor: 0,
             place: None,
             listen: None,

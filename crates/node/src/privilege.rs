@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// Procedures that need the administration port wherever there is one.
 const ADMINISTRATORS_ONLY: &[&str] =
-    &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown", "@TransferLead", "@AcceptLoss"];
+    &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown", "@TransferLead", "@AcceptLoss", "@RemoveNode"];
 
 /// Procedures that need it where clients are not trusted: they run code, touch files that callers
 /// name, or stop the server.

@@ -68,6 +68,12 @@ impl Server {
         self.cluster.as_ref().and_then(|(cluster, _)| cluster.ended())
     }
 
+    /// It must end because its copy is given up: whoever runs it may start it again at once, and it
+    /// gets everything from the leader.
+    pub fn begins_anew(&self) -> bool {
+        self.cluster.as_ref().is_some_and(|(cluster, _)| cluster.begins_anew())
+    }
+
     /// Whoever has this may say, now or later, that [`Server::stop`] shall not wait for calls.
     pub fn insist(&self) -> Insist {
         self.insistence.handle()

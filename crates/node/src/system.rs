@@ -165,6 +165,7 @@ impl System {
                 administration::none(name, parameters)?;
                 Ok(self.of_cluster(name)?.status())
             }
+            "@RemoveNode" => return self.remove_node(parameters, reply),
             "@TransferLead" => return self.transfer_lead(parameters, reply),
             "@GetPartitionKeys" => topology::partition_keys(&self.submit.routes.ring, one_text(name, parameters)?),
             // Types of parameters come from the statement, so their values say nothing more.
@@ -405,23 +406,23 @@ impl System {
         let [Value::Integer(node)] = parameters else {
             return Err(UserError::parameters("@AcceptLoss takes the number of a node"));
         };
-        let (node, back) = (NodeId(u32::try_from(*node).unwrap_or(0)), reply.clone());
-        let told = Box::new(move |outcome: Result<String, String>| {
-            answer(&back, |out| match outcome {
-                Ok(text) => {
-                    let mut writer = ResponseWriter::begin(out, back.handle);
-                    writer.status_text(&text);
-                    writer.status_table(0);
-                    writer.finish();
-                }
-                Err(text) => {
-                    response::write_error(out, back.handle, &UserError::new(ErrorKind::Unavailable, "57P03", text));
-                }
-            });
-        });
-        let order = cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told });
+        let (node, told) = (NodeId(u32::try_from(*node).unwrap_or(0)), answers(reply));
+        self.order("@AcceptLoss", cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told }))
+    }
+
+    /// `@RemoveNode(node)`: a node that is lost is no longer part of the cluster. The answer comes
+    /// when that is so.
+    fn remove_node(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let [Value::Integer(node)] = parameters else {
+            return Err(UserError::parameters("@RemoveNode takes the number of a node"));
+        };
+        let (node, told) = (NodeId(u32::try_from(*node).unwrap_or(0)), answers(reply));
+        self.order("@RemoveNode", cluster::Order::RemoveNode(cluster::RemoveNode { node, told }))
+    }
+
+    fn order(&self, procedure: &str, order: cluster::Order) -> UserResult<Handled> {
         let gone = |_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down");
-        self.of_cluster("@AcceptLoss")?.orders.send(order).map_err(gone)?;
+        self.of_cluster(procedure)?.orders.send(order).map_err(gone)?;
         Ok(Handled::PassedOn)
     }
 
@@ -433,27 +434,12 @@ impl System {
             [Value::Integer(node)] => Some(NodeId(u32::try_from(*node).unwrap_or(0))),
             _ => return Err(UserError::parameters("@TransferLead takes the number of a node, or nothing")),
         };
-        let orders = &self.of_cluster("@TransferLead")?.orders;
-        let back = reply.clone();
+        let tell = answers(reply);
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
-            answer(&back, |out| match outcome {
-                Ok(node) => {
-                    let mut writer = ResponseWriter::begin(out, back.handle);
-                    writer.status_text(&format!("node {node} leads"));
-                    writer.status_table(0);
-                    writer.finish();
-                }
-                Err(reason) => {
-                    let error = UserError::new(ErrorKind::Unavailable, "57P03", reason.to_string());
-                    response::write_error(out, back.handle, &error);
-                }
-            });
+            tell(outcome.map(|node| format!("node {node} leads")).map_err(|reason| reason.to_string()));
         });
-        let order = cluster::Order::HandOver(cluster::HandOver { to, by_call: true, patience: None, told });
-        orders
-            .send(order)
-            .map_err(|_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down"))?;
-        Ok(Handled::PassedOn)
+        let order = cluster::HandOver { to, by_call: true, patience: None, told };
+        self.order("@TransferLead", cluster::Order::HandOver(order))
     }
 
     /// Backups in directories that callers name.
@@ -538,6 +524,24 @@ fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &
 /// Whether what a call is told follows from the schema, so that the node that leads has to say it.
 fn is_of_schema(body: &[u8]) -> bool {
     Invocation::parse(body).is_ok_and(|invocation| forward::is_for_leader(invocation.procedure))
+}
+
+/// For what an order to the node comes to.
+fn answers(reply: &Reply) -> Box<dyn FnOnce(Result<String, String>) + Send> {
+    let back = reply.clone();
+    Box::new(move |outcome| {
+        answer(&back, |out| match outcome {
+            Ok(text) => {
+                let mut writer = ResponseWriter::begin(out, back.handle);
+                writer.status_text(&text);
+                writer.status_table(0);
+                writer.finish();
+            }
+            Err(text) => {
+                response::write_error(out, back.handle, &UserError::new(ErrorKind::Unavailable, "57P03", text));
+            }
+        });
+    })
 }
 
 fn answer(reply: &Reply, write: impl FnOnce(&mut Vec<u8>)) {

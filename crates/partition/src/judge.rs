@@ -5,7 +5,7 @@
 use crate::content_hashes::ContentHashes;
 use crate::record::{Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
-use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence, UserError};
+use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Position, Sequence, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_group::{Entry, EntryError, FIRST_GROUP, Replayed, Verdict};
 use ferrite_replica::group::Mark;
@@ -225,10 +225,13 @@ impl Judge {
         self.streams_have_come_to(groups)
     }
 
-    /// The log says where the streams stand in it.
+    /// The log says where the streams stand in it. One that has not begun stands before its first
+    /// entry, whatever the epoch of that place is called.
     fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {
         let end = self.stream.as_ref().map(Replayed::log_end);
-        let reached = |(group, mark): &(GroupId, Mark)| *group == FIRST_GROUP && end == Some(*mark);
+        let reached = |(group, mark): &(GroupId, Mark)| {
+            *group == FIRST_GROUP && end.map_or(mark.position == Position(0), |end| end == *mark)
+        };
         if !groups.iter().all(reached) {
             return Err(ReplayError::malformed(
                 "a checkpoint says that a stream has come to another point than it has",

@@ -69,7 +69,7 @@ impl fmt::Display for Refusal {
             Refusal::Copied => {
                 "another process runs with the same node id and start: a data directory was copied. Start only one of the two"
             }
-            Refusal::Unknown => "it is not a node of this cluster, or not any more",
+            Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
         })
     }

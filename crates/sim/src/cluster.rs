@@ -20,6 +20,7 @@ mod plan;
 mod process;
 mod stopping;
 mod trouble;
+mod wiping;
 mod witness;
 mod world;
 

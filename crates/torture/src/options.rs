@@ -30,6 +30,8 @@ pub enum HarmKind {
     Pauses,
     /// SIGTERM of a node
     Stops,
+    /// SIGKILL of a node and the loss of its directory; it joins as another node
+    Wipes,
     /// Nodes that do not reach each other for seconds; needs root, and the programs ip, tc and nft
     Splits,
 }

@@ -2,17 +2,17 @@
 //! the way to that. Node 1 leads alone; node 2 is what the test says it is.
 
 use crate::world::{Wish, World, founded, member, registration};
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::{CannotHandOver, FIRST_GROUP, message};
 use ferrite_io::Clock;
-use ferrite_meta::{Ask, Command, State};
+use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
 use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message, Proposal};
 use std::time::Duration;
 
 /// Milliseconds: behind that a leader looks at who follows.
 const HEARTBEAT: u64 = 100;
-const OTHER: Member = Member { node: NodeId(2), incarnation: ferrite_base::Incarnation(1) };
+const OTHER: Member = Member { node: NodeId(2), incarnation: Incarnation(2) };
 
 struct Leader {
     world: World,
@@ -26,7 +26,10 @@ impl Leader {
     fn alone() -> Leader {
         let mut founded = founded(registration(1));
         founded.apply(&Command::Settings { revision: 1, kfactor: 1 }).unwrap();
-        let register = Command::Register { id: OTHER.node, expected: Default::default(), node: registration(1) };
+        let at = |incarnation| Registration { addresses: vec!["there:1".to_owned()], ..registration(incarnation) };
+        let node = Registration { presence: Presence::Stopped, ..at(1) };
+        founded.apply(&Command::Join { id: OTHER.node, key: [2; 16], node }).unwrap();
+        let register = Command::Register { id: OTHER.node, expected: Incarnation(1), node: at(2) };
         founded.apply(&register).unwrap();
         let mut leader = Leader { world: World::new(1), state: founded, index: 0, proposed: None };
         leader.tell();

@@ -129,6 +129,7 @@ pub fn registration(incarnation: u64) -> Registration {
         start: START,
         kind: Kind::Data,
         presence: Presence::Running,
+        vote: None,
         release: "test".to_owned(),
         addresses: vec!["here:1".to_owned()],
     }

@@ -1,4 +1,4 @@
-//! `ferrite admin status`, `transfer` and `recover` of a cluster.
+//! `ferrite admin status`, `transfer`, `recover` and `remove-node` of a cluster.
 
 use super::{ServerAddress, call};
 use ferrite_client::{OwnedResponse, OwnedTable, OwnedValue};
@@ -21,6 +21,11 @@ pub fn accept_loss(address: &ServerAddress, node: u32) -> Result<String, String>
         }
     }
     let response = call(address, "@AcceptLoss", (i64::from(node),))?;
+    Ok(response.status_text.clone().unwrap_or_default())
+}
+
+pub fn remove_node(address: &ServerAddress, node: u32) -> Result<String, String> {
+    let response = call(address, "@RemoveNode", (i64::from(node),))?;
     Ok(response.status_text.clone().unwrap_or_default())
 }
 
@@ -55,6 +60,16 @@ fn text(response: &OwnedResponse) -> String {
             ),
             false => format!("group {group}: nobody leads; it waits for {waits_for}"),
         });
+    }
+    for row in response.tables.get(2).into_iter().flat_map(rows) {
+        let [voters, there, majority, losses, missing] = &row[..] else { continue };
+        lines.push(match there.parse::<u64>().ok() >= majority.parse().ok() {
+            true => format!("voters: {there} of {voters} are there; decisions survive {losses} more losses"),
+            false => format!("voters: {there} of {voters} are there; {majority} are needed to decide anything"),
+        });
+        if !missing.is_empty() {
+            lines.push(format!("        {missing}"));
+        }
     }
     lines.join("\n")
 }

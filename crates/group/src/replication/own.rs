@@ -5,7 +5,7 @@ use super::state::{Appended, State, Told};
 use super::{Committing, Replication};
 use crate::host::{NotCommitted, Party};
 use crate::replayed::GroupPlace;
-use ferrite_base::Epoch;
+use ferrite_base::{Epoch, Position};
 use ferrite_log::{LogFailed, LogPosition};
 use ferrite_replica::group::Mark;
 use std::sync::{Arc, OnceLock};
@@ -61,7 +61,8 @@ impl<C: Party> Replication<C> {
 
     /// Appends a record of this node's own, which begins a block and is told where the stream ends.
     /// `party` is told when everything up to there is committed, or that this cannot be known.
-    /// None: another node's snapshot takes the place of what is here.
+    /// None: another node's snapshot takes the place of what is here, or the stream is empty: then
+    /// there is nothing to begin behind, and the log of a node without a stream names none.
     pub fn note(
         self: &Arc<Self>,
         write: impl FnOnce(Mark) -> Vec<u8>,
@@ -70,12 +71,12 @@ impl<C: Party> Replication<C> {
     ) -> Option<Mark> {
         self.log.wait_for_room();
         let mut state = self.lock();
-        if state.installing {
+        let end = state.machine.end();
+        if state.installing || end.position == Position(0) {
             state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
             self.tell(state);
             return None;
         }
-        let end = state.machine.end();
         let what = Appended::Own { after: end, party, since: None };
         let taken = self.log.append_marked(write(end), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);

@@ -63,7 +63,7 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     let first_data = declarations.iter().find(|declaration| declaration.kind == Kind::Data);
     let leader = with_data.first().copied().or(first_data).expect("the layout has a node with data");
     let settings = Settings {
-        cluster: declarations.iter().fold([0; 16], |id, one| std::array::from_fn(|at| id[at] ^ one.key[at])),
+        cluster: cluster_id(declarations),
         revision: 1,
         kfactor: plan.kfactor,
         partitions: partitions(declarations)?,
@@ -79,15 +79,21 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     // Witnesses have nothing else to do.
     let mut order: Vec<&Declaration> = declarations.iter().collect();
     order.sort_by_key(|declaration| (declaration.kind == Kind::Data, declaration.place));
+    let voters: Vec<NodeId> = order.iter().take(layout.voters()).map(|one| NodeId(one.place)).collect();
     let command = Command::Found {
         settings,
-        nodes: declarations.iter().map(|declaration| (NodeId(declaration.place), node(declaration))).collect(),
+        nodes: declarations.iter().map(|one| (NodeId(one.place), node(one, &voters))).collect(),
         groups: vec![(GroupId(0), group)],
-        voters: order.iter().take(layout.voters()).map(|declaration| NodeId(declaration.place)).collect(),
+        voters: voters.clone(),
     };
     let mut state = State::default();
     state.apply(&command).map_err(Unfounded::Refused)?;
     Ok(state)
+}
+
+/// The id of the cluster of these declarations: all random bits together.
+pub fn cluster_id(declarations: &[Declaration]) -> [u8; 16] {
+    declarations.iter().fold([0; 16], |id, one| std::array::from_fn(|at| id[at] ^ one.key[at]))
 }
 
 /// As an operator knows it.
@@ -95,12 +101,14 @@ pub(super) fn name(declaration: &Declaration) -> String {
     format!("node {} ({})", declaration.place, declaration.plan.hosts[declaration.place as usize - 1])
 }
 
-fn node(declaration: &Declaration) -> Node {
+fn node(declaration: &Declaration, voters: &[NodeId]) -> Node {
     Node {
         incarnation: declaration.incarnation,
         start: declaration.key,
         kind: declaration.kind,
         presence: Presence::Running,
+        // The first vote of each.
+        vote: voters.contains(&NodeId(declaration.place)).then_some(0),
         release: declaration.release.clone(),
         addresses: declaration.addresses.clone(),
     }

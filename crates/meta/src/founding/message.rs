@@ -2,8 +2,9 @@
 //! keeps it.
 
 use super::declaration::Declaration;
-use crate::NODES_MAX;
-use crate::bytes::{Malformed, Reader, put_list};
+use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
+use crate::{NODES_MAX, State};
+use ferrite_base::NodeId;
 use ferrite_base::checksum::crc32c;
 
 const FORMAT: u8 = 1;
@@ -50,18 +51,57 @@ impl Message {
 }
 
 /// One of the same plan for each place, in order.
-fn all(declarations: Vec<Declaration>) -> Result<Vec<Declaration>, Malformed> {
+pub(super) fn all(declarations: Vec<Declaration>) -> Result<Vec<Declaration>, Malformed> {
     let Some(first) = declarations.first() else { return Err(Malformed("a cluster has no nodes")) };
     let complete = declarations.len() == first.plan.hosts.len()
         && declarations.iter().zip(1..).all(|(one, place)| one.place == place && one.plan == first.plan);
     if complete { Ok(declarations) } else { Err(Malformed("a cluster's declarations are not complete")) }
 }
 
-/// What a node has written down: its own declaration, and all of them once it has founded.
+/// What a node has written down: its own declaration, those that its cluster was founded with, and
+/// what it knew of the cluster last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrittenDown {
     pub own: Declaration,
+    /// It founds nothing: the nodes that it names are of a cluster already.
+    pub joins: bool,
+    /// All of them once there is a cluster. The node's own is not among them where it joined later.
     pub founded: Option<Vec<Declaration>>,
+    /// Always there for a node that joined later.
+    pub known: Option<Acquainted>,
+}
+
+/// What a node knew of its cluster: where to find the others at the next start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Acquainted {
+    /// Who it is.
+    pub node: NodeId,
+    /// The metadata after so many commands.
+    pub index: u64,
+    pub state: State,
+}
+
+fn put_known(out: &mut Vec<u8>, known: Option<&Acquainted>) {
+    out.push(u8::from(known.is_some()));
+    if let Some(Acquainted { node, index, state }) = known {
+        put_u32(out, node.0);
+        put_u64(out, *index);
+        let state = state.snapshot();
+        put_u32(out, u32::try_from(state.len()).expect("the state has kilobytes"));
+        out.extend_from_slice(&state);
+    }
+}
+
+fn take_known(rest: &mut Reader<'_>) -> Result<Option<Acquainted>, Malformed> {
+    match rest.u8()? {
+        0 => Ok(None),
+        1 => {
+            let (node, index, length) = (NodeId(rest.u32()?), rest.u64()?, rest.u32()?);
+            let state = State::restore(rest.slice(length as usize)?)?;
+            Ok(Some(Acquainted { node, index, state }))
+        }
+        _ => Err(Malformed("it is not said whether the cluster is known")),
+    }
 }
 
 impl WrittenDown {
@@ -69,7 +109,9 @@ impl WrittenDown {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         self.own.put(&mut out);
+        out.push(u8::from(self.joins));
         put_list(&mut out, self.founded.as_deref().unwrap_or_default(), |out, declaration| declaration.put(out));
+        put_known(&mut out, self.known.as_ref());
         let checksum = crc32c(&out);
         out.extend_from_slice(&checksum.to_le_bytes());
         out
@@ -85,9 +127,15 @@ impl WrittenDown {
             return Err(Malformed("a declaration is of a format that this release does not know"));
         }
         let own = Declaration::take(&mut rest)?;
+        let joins = match rest.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed("a flag is neither 0 nor 1")),
+        };
         let founded = rest.list(NODES_MAX, Declaration::take)?;
+        let known = take_known(&mut rest)?;
         rest.end()?;
         let founded = if founded.is_empty() { None } else { Some(all(founded)?) };
-        Ok(WrittenDown { own, founded })
+        Ok(WrittenDown { own, joins, founded, known })
     }
 }

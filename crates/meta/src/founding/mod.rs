@@ -7,13 +7,15 @@
 
 mod declaration;
 mod founded;
+mod joining;
 mod layout;
 mod message;
 
 pub use declaration::{Database, Declaration, Partitions, Plan};
-pub use founded::{Unfounded, found};
+pub use founded::{Unfounded, cluster_id, found};
+pub use joining::{Joins, Looks, Shown};
 pub use layout::{Impossible, KFACTOR_MAX, Layout};
-pub use message::WrittenDown;
+pub use message::{Acquainted, WrittenDown};
 
 use crate::State;
 use crate::bytes::Malformed;
@@ -27,7 +29,7 @@ pub enum Effect {
     /// To the node at that place.
     Send { to: u32, message: Vec<u8> },
     /// To be made durable; then [`Founding::written`] is called.
-    Write(WrittenDown),
+    Write(Box<WrittenDown>),
     /// The cluster, whose node this is, with the id of its place.
     Founded(Box<State>),
     /// A cluster was founded with these, and this node's declaration is not among them: its
@@ -44,6 +46,8 @@ enum Phase {
     Waiting,
     /// What it has founded is being written.
     Writing(Box<State>),
+    /// Others have founded without it. One that has founded with it may yet say so.
+    Without,
     Done,
 }
 
@@ -62,17 +66,19 @@ pub struct Founding {
 
 impl Founding {
     /// `written`: what the directory says. `wanted`: what the operator wants now, with a new random
-    /// key.
-    pub fn new(written: Option<WrittenDown>, wanted: Declaration) -> Founding {
+    /// key; `joins`: of a cluster that there is.
+    pub fn new(written: Option<WrittenDown>, wanted: Declaration, joins: bool) -> Founding {
+        let declare =
+            |written: WrittenDown| (written.clone(), Phase::Declaring, vec![Effect::Write(Box::new(written))]);
         let (written, phase, effects) = match written {
+            Some(written) if written.founded.is_some() => (written, Phase::Waiting, Vec::new()),
             // What was declared counts, as long as the plan is the same.
-            Some(written) if written.founded.is_some() || written.own.plan == wanted.plan => {
-                (written, Phase::Waiting, Vec::new())
+            Some(written) if written.own.plan == wanted.plan && written.joins == joins => {
+                let phase = if joins { Phase::Without } else { Phase::Waiting };
+                (written, phase, Vec::new())
             }
-            _ => {
-                let written = WrittenDown { own: wanted, founded: None };
-                (written.clone(), Phase::Declaring, vec![Effect::Write(written)])
-            }
+            Some(written) if written.own.plan == wanted.plan => declare(WrittenDown { joins, ..written }),
+            _ => declare(WrittenDown { own: wanted, joins, founded: None, known: None }),
         };
         let declared = BTreeMap::from([(written.own.place, written.own.clone())]);
         let mut founding = Founding { written, phase, declared, said: None, complained: BTreeMap::new(), effects };
@@ -94,9 +100,20 @@ impl Founding {
         &self.written.own
     }
 
+    /// Its operator has said that there is a cluster.
+    pub fn joins_by_word(&self) -> bool {
+        self.written.joins
+    }
+
+    /// It has no cluster, and asks one that there is.
+    pub fn joins(&self) -> bool {
+        matches!(self.phase, Phase::Without)
+    }
+
     /// What was to be written is durable.
     pub fn written(&mut self) {
         match std::mem::replace(&mut self.phase, Phase::Waiting) {
+            Phase::Declaring if self.written.joins => self.phase = Phase::Without,
             Phase::Declaring => {
                 self.say_to_all();
                 self.look();
@@ -106,7 +123,7 @@ impl Founding {
                 self.phase = Phase::Done;
                 self.say_to_all();
             }
-            Phase::Waiting | Phase::Done => panic!("nothing was to be written"),
+            Phase::Waiting | Phase::Without | Phase::Done => panic!("nothing was to be written"),
         }
     }
 
@@ -121,7 +138,7 @@ impl Founding {
 
     /// The same to all, while some are missing: to be called twice a second.
     pub fn tick(&mut self) {
-        if matches!(self.phase, Phase::Waiting) {
+        if matches!(self.phase, Phase::Waiting | Phase::Without) && !self.written.joins {
             self.say_to_all();
         }
     }
@@ -130,6 +147,34 @@ impl Founding {
         for place in 1..=self.written.own.plan.hosts.len() as u32 {
             self.say(place);
         }
+    }
+
+    /// What this node's cluster was founded from, if there is one.
+    pub fn founded(&self) -> Option<&[Declaration]> {
+        self.written.founded.as_deref().filter(|_| matches!(self.phase, Phase::Done))
+    }
+
+    /// The node has joined the cluster of these, and has written that down.
+    pub fn joined(&mut self, written: WrittenDown) {
+        assert!(written.founded.is_some() && written.known.is_some(), "a node that joined knows its cluster");
+        (self.written, self.phase) = (written, Phase::Done);
+    }
+
+    /// What is to be written down, if a later start would look for other nodes than before.
+    pub fn learn(&mut self, known: Acquainted) -> Option<WrittenDown> {
+        let state = &known.state;
+        let same = |before: &Acquainted| {
+            let whom = |state: &State| {
+                let there = state.latest().map(|(id, node)| (*id, node.host().map(str::to_owned)));
+                (there.collect::<Vec<_>>(), state.voters().clone(), state.vote(known.node))
+            };
+            before.index >= known.index || whom(&before.state) == whom(state)
+        };
+        if !matches!(self.phase, Phase::Done) || self.written.known.as_ref().is_some_and(same) {
+            return None;
+        }
+        self.written.known = Some(known);
+        Some(self.written.clone())
     }
 
     /// None: nothing of this node is durable yet.
@@ -175,21 +220,22 @@ impl Founding {
                     self.look();
                 }
             }
-            Phase::Writing(_) => {}
+            Phase::Writing(_) | Phase::Without => {}
         }
     }
 
     /// Another node has founded.
     fn told(&mut self, all: Vec<Declaration>) {
-        if !matches!(self.phase, Phase::Waiting) {
+        if !matches!(self.phase, Phase::Waiting | Phase::Without) {
             return;
         }
         let own = &self.written.own;
         if all.iter().any(|one| one == own) {
+            self.phase = Phase::Waiting;
             self.declared = all.into_iter().map(|declaration| (declaration.place, declaration)).collect();
             self.look();
-        } else {
-            self.phase = Phase::Done;
+        } else if matches!(self.phase, Phase::Waiting) {
+            self.phase = Phase::Without;
             self.effects.push(Effect::FoundedWithout(all));
         }
     }
@@ -232,7 +278,7 @@ impl Founding {
         match found(&all) {
             Ok(state) => {
                 self.written.founded = Some(all);
-                self.effects.push(Effect::Write(self.written.clone()));
+                self.effects.push(Effect::Write(Box::new(self.written.clone())));
                 self.phase = Phase::Writing(Box::new(state));
             }
             // Said once for each set of declarations.

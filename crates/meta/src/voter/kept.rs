@@ -15,7 +15,7 @@ use raft::{Error, StorageError};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-const NAMES: [&str; 2] = ["one", "two"];
+pub(super) const NAMES: [&str; 2] = ["one", "two"];
 const MAGIC: &[u8; 8] = b"FERRMETA";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
@@ -53,8 +53,7 @@ impl fmt::Display for VoterError {
             VoterError::Disk(error) => error.fmt(f),
             VoterError::Damaged(dir) => write!(
                 f,
-                "{}: neither copy of the cluster's metadata can be read, so this node must not vote. Move that directory \
-                 elsewhere and start the node again: it goes on without a vote",
+                "{}: neither copy of the cluster's metadata can be read, so this node must not vote with them",
                 dir.display()
             ),
             VoterError::Version { path, version } => write!(
@@ -65,8 +64,7 @@ impl fmt::Display for VoterError {
             ),
             VoterError::Command { index, error } => write!(f, "entry {index}: {error}"),
             VoterError::Lost => f.write_str(
-                "this node has lost metadata that it had acknowledged, so it must not vote. Move its directory metadata \
-                 elsewhere and start it again: it goes on without a vote",
+                "this node has lost metadata that it had acknowledged, so it must not vote with what is left",
             ),
         }
     }
@@ -83,6 +81,8 @@ impl From<DiskError> for VoterError {
 /// In memory. Raft reads it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Kept {
+    /// Which of this node's votes it is: 0 for one that the cluster was founded with.
+    pub number: u32,
     pub hard: HardState,
     /// Who votes, as of `applied`.
     pub voters: Vec<u64>,
@@ -100,7 +100,12 @@ impl Kept {
         let mut hard = HardState::default();
         (hard.term, hard.commit) = (1, 1);
         let voters = state.voters().iter().map(|node| u64::from(node.0)).collect();
-        Kept { hard, voters, applied: (1, 1), state: state.clone(), base: (1, 1), entries: Vec::new() }
+        Kept { number: 0, hard, voters, applied: (1, 1), state: state.clone(), base: (1, 1), entries: Vec::new() }
+    }
+
+    /// What a later voter begins with.
+    pub fn empty(number: u32) -> Kept {
+        Kept { number, ..Kept::default() }
     }
 
     fn last(&self) -> (u64, u64) {
@@ -155,7 +160,7 @@ impl Kept {
         out
     }
 
-    fn decode(bytes: &[u8]) -> Result<Kept, Malformed> {
+    fn decode(number: u32, bytes: &[u8]) -> Result<Kept, Malformed> {
         let mut rest = Reader(bytes);
         let mut hard = HardState::default();
         (hard.term, hard.vote, hard.commit) = (rest.u64()?, rest.u64()?, rest.u64()?);
@@ -165,7 +170,7 @@ impl Kept {
         let length = rest.u32()? as usize;
         let state = State::restore(rest.slice(length)?)?;
         rest.end()?;
-        Ok(Kept { hard, voters, applied, state, base, entries })
+        Ok(Kept { number, hard, voters, applied, state, base, entries })
     }
 }
 
@@ -210,7 +215,7 @@ impl Files {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
         bytes.extend_from_slice(MAGIC);
         put_u32(&mut bytes, VERSION);
-        put_u32(&mut bytes, 0);
+        put_u32(&mut bytes, kept.number);
         put_u64(&mut bytes, self.generation);
         put_u32(&mut bytes, u32::try_from(body.len()).expect("the state has kilobytes"));
         bytes.extend_from_slice(&body);
@@ -236,7 +241,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<Option<(u64, Kept)>, VoterError> 
         return Err(VoterError::Version { path: path.to_path_buf(), version: u32_at(8) });
     }
     let generation = u64::from_le_bytes(header[16..24].try_into().expect("8 bytes"));
-    Ok(Kept::decode(body).ok().map(|kept| (generation, kept)))
+    Ok(Kept::decode(u32_at(12), body).ok().map(|kept| (generation, kept)))
 }
 
 impl Storage for Kept {
@@ -367,6 +372,6 @@ mod tests {
         assert_eq!(kept.term(236), Ok(3));
         assert!(kept.entries(236, 240, None, GetEntriesContext::empty(false)).is_err());
         assert_eq!(kept.entries(237, 240, None, GetEntriesContext::empty(false)).unwrap().len(), 3);
-        assert_eq!(Kept::decode(&kept.encode()).unwrap().entries, kept.entries);
+        assert_eq!(Kept::decode(0, &kept.encode()).unwrap().entries, kept.entries);
     }
 }

@@ -5,9 +5,11 @@
 //! voters, and that a read that was confirmed is later than all that was committed before it was
 //! asked for.
 
+mod begin;
 mod kept;
 mod message;
 
+pub use begin::{Before, Known, open_or_begin, put_aside};
 pub use kept::VoterError;
 
 use crate::bytes::Malformed;
@@ -34,6 +36,16 @@ const HEARTBEAT_TICKS: usize = 2;
 /// A read that was asked for. Each has its own, so that an old answer confirms no new question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReadId(pub u64);
+
+/// A voter's name in the library: each vote of a node has one of its own, so that what an earlier
+/// one has said says nothing of a later one.
+fn raft_id(node: NodeId, number: u32) -> u64 {
+    (u64::from(number) << 32) | u64::from(node.0)
+}
+
+fn node_of(id: u64) -> NodeId {
+    NodeId(id as u32)
+}
 
 /// What came of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,9 +120,28 @@ impl Voter {
         Voter::begin(here, disk, dir, random, Kept::founded(founded))
     }
 
-    /// One that becomes a voter later: it knows nothing, and is given everything.
-    pub fn join(here: NodeId, disk: Arc<dyn Disk>, dir: &Path, random: Box<dyn Random>) -> Result<Voter, VoterError> {
-        Voter::begin(here, disk, dir, random, Kept::default())
+    /// One that becomes a voter later: it knows nothing, and is given everything. `number`: higher
+    /// than that of any vote that this node ever had.
+    pub fn join(
+        here: NodeId,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        random: Box<dyn Random>,
+        number: u32,
+    ) -> Result<Voter, VoterError> {
+        assert!(number > 0, "the first vote is that of the founding");
+        Voter::begin(here, disk, dir, random, Kept::empty(number))
+    }
+
+    /// Which of this node's votes it is.
+    pub fn number(&self) -> u32 {
+        self.raw.store().number
+    }
+
+    /// Whether it votes, as far as it knows itself: it is one of the voters, and not an earlier
+    /// vote of one of them.
+    pub fn votes(&self) -> bool {
+        self.raw.store().voters.contains(&self.raw.raft.id)
     }
 
     fn begin(
@@ -126,7 +157,7 @@ impl Voter {
 
     fn with(here: NodeId, disk: Arc<dyn Disk>, files: Files, kept: Kept, mut random: Box<dyn Random>) -> Voter {
         let config = Config {
-            id: u64::from(here.0),
+            id: raft_id(here, kept.number),
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
             // One possible value: the library draws no random number that counts.
@@ -175,7 +206,7 @@ impl Voter {
 
     /// Whom it takes for the leader.
     pub fn leader(&self) -> Option<NodeId> {
-        u32::try_from(self.raw.raft.leader_id).ok().filter(|leader| *leader != 0).map(NodeId)
+        Some(self.raw.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID).map(node_of)
     }
 
     /// To be called every few milliseconds. `now`: of the boot-time clock, in nanoseconds.
@@ -199,10 +230,11 @@ impl Voter {
     /// A message of another voter.
     pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
         let message = message::decode(bytes)?;
-        if message.from != u64::from(from.0) || message.to != self.raw.raft.id {
+        if node_of(message.from) != from || node_of(message.to) != node_of(self.raw.raft.id) {
             return Err(Malformed("a message between voters is of another one, or for another one"));
         }
-        if self.lost {
+        // For an earlier vote of this node, or a later one.
+        if self.lost || message.to != self.raw.raft.id {
             return Ok(());
         }
         if self.shows_loss(&message) {
@@ -228,8 +260,8 @@ impl Voter {
             return false;
         }
         match command {
-            Command::Voters { expected, voters } => {
-                let Some(change) = one_change(expected, voters) else { return false };
+            Command::Voters { expected, voters, number } => {
+                let Some(change) = one_change(expected, voters, *number) else { return false };
                 // A leader hands over first.
                 if change.node_id == self.raw.raft.id {
                     return false;
@@ -337,14 +369,14 @@ impl Voter {
 
     fn send(&mut self, messages: Vec<Message>, did: &mut Vec<Did>) {
         for message in messages {
-            let to = u32::try_from(message.to).expect("a voter's id is a node's");
+            let to = node_of(message.to);
             if message.get_msg_type() == MessageType::MsgSnapshot {
                 // Whether it arrives shows in the next answer.
                 self.raw.report_snapshot(message.to, SnapshotStatus::Finish);
             }
             // Proposals are made to the leader by our own messages.
             if let Some(message) = message::encode(&message) {
-                did.push(Did::Send { to: NodeId(to), message });
+                did.push(Did::Send { to, message });
             }
         }
     }
@@ -371,8 +403,8 @@ impl Voter {
         let unknown = |error| VoterError::Command { index: entry.index, error };
         let command = Command::decode(bytes).map_err(unknown)?;
         let outcome = self.raw.mut_store().state.apply(&command);
-        if let (Ok(Change::Done), Command::Voters { expected, voters }) = (&outcome, &command) {
-            let change = one_change(expected, voters).expect("the state takes one change at a time");
+        if let (Ok(Change::Done), Command::Voters { expected, voters, number }) = (&outcome, &command) {
+            let change = one_change(expected, voters, *number).expect("the state takes one change at a time");
             let after = self.raw.apply_conf_change(&change).expect("a change of one voter is in order");
             self.raw.mut_store().voters = after.voters;
         }
@@ -381,7 +413,7 @@ impl Voter {
 }
 
 /// One voter more, or one less.
-fn one_change(before: &[NodeId], after: &[NodeId]) -> Option<ConfChange> {
+fn one_change(before: &[NodeId], after: &[NodeId], number: u32) -> Option<ConfChange> {
     let (before, after): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), after.iter().collect());
     let mut more = after.difference(&before);
     let mut less = before.difference(&after);
@@ -391,7 +423,7 @@ fn one_change(before: &[NodeId], after: &[NodeId]) -> Option<ConfChange> {
         (None, Some(node)) => (node, ConfChangeType::RemoveNode),
         _ => return None,
     };
-    change.node_id = u64::from(node.0);
+    change.node_id = raft_id(**node, number);
     change.set_change_type(kind);
     (more.next().is_none() && less.next().is_none()).then_some(change)
 }

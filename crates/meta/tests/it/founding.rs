@@ -84,7 +84,7 @@ impl World {
         let wanted = declaration(&self.plan, node as u32 + 1, self.random.key());
         let known = &mut self.nodes[node];
         (known.founded, known.without) = (None, false);
-        known.process = Some(Founding::new(written, wanted));
+        known.process = Some(Founding::new(written, wanted, false));
         self.carry_out(node);
     }
 
@@ -266,9 +266,9 @@ fn a_node_says_whom_it_waits_for_once_for_each_change() {
 
 #[test]
 fn plans_that_differ_are_said_by_name_and_can_be_mended() {
-    let mut one = Founding::new(None, declaration(&plan(2, 0), 1, [1; 16]));
+    let mut one = Founding::new(None, declaration(&plan(2, 0), 1, [1; 16]), false);
     one.written();
-    let mut other = Founding::new(None, declaration(&plan(2, 1), 2, [2; 16]));
+    let mut other = Founding::new(None, declaration(&plan(2, 1), 2, [2; 16]), false);
     other.written();
     let mut effects = Vec::new();
     other.move_effects(&mut effects);
@@ -290,10 +290,10 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
         ]
     );
     // With the plan of the other its declaration is another one; with the same it stays.
-    let written = WrittenDown { own: one.own().clone(), founded: None };
-    let again = Founding::new(Some(written.clone()), declaration(&plan(2, 0), 1, [9; 16]));
+    let written = WrittenDown { own: one.own().clone(), joins: false, founded: None, known: None };
+    let again = Founding::new(Some(written.clone()), declaration(&plan(2, 0), 1, [9; 16]), false);
     assert_eq!(again.own().key, [1; 16]);
-    let mended = Founding::new(Some(written), declaration(&plan(2, 1), 1, [9; 16]));
+    let mended = Founding::new(Some(written), declaration(&plan(2, 1), 1, [9; 16]), false);
     assert_eq!(mended.own().key, [9; 16]);
 }
 
@@ -359,7 +359,7 @@ fn what_makes_no_cluster_is_said_by_name() {
 
 #[test]
 fn what_is_written_down_reads_back_and_damage_is_found() {
-    let written = WrittenDown { own: three().remove(0), founded: Some(three()) };
+    let written = WrittenDown { own: three().remove(0), joins: false, founded: Some(three()), known: None };
     let bytes = written.encode();
     assert_eq!(WrittenDown::decode(&bytes), Ok(written));
     for at in 0..bytes.len() {
@@ -373,7 +373,7 @@ fn what_is_written_down_reads_back_and_damage_is_found() {
 #[test]
 fn hostile_bytes_do_not_panic() {
     bolero::check!().with_iterations(20_000).with_type::<(u32, Vec<u8>)>().for_each(|(from, bytes)| {
-        let mut founding = Founding::new(None, declaration(&plan(3, 1), 1, [1; 16]));
+        let mut founding = Founding::new(None, declaration(&plan(3, 1), 1, [1; 16]), false);
         founding.written();
         let _ = founding.received(Some(*from), bytes);
         let _ = founding.received(None, &[&[1, 1], &bytes[..]].concat());

@@ -1,13 +1,14 @@
 //! Leases, registrations and seals, with voters and nodes whose clocks differ in speed, on a
-//! network with faults, with processes that end, stand still and start again.
+//! network with faults, with processes that end, stand still and start again, with nodes that lose
+//! all that they had, or their vote only.
 //!
 //! `KEEPER_SEEDS=1000` runs more seeds; `KEEPER_SEED=17` runs one.
 
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
-use ferrite_io::Disk;
 use ferrite_io::simulated::{Restart, SimulatedDisk, SimulatedRandom};
+use ferrite_io::{Disk, Random};
 use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
-use ferrite_meta::voter::Voter;
+use ferrite_meta::voter::{Known, open_or_begin};
 use ferrite_meta::{Ask, Keeper, Kind, Link, Node as Registration, Out, Phase, Presence, Question, State, Told};
 use ferrite_replica::group::{GroupConfiguration, History, Mark, Member, Proposal, Sealed};
 use std::collections::BTreeMap;
@@ -29,6 +30,10 @@ struct Counts {
     handed_over: u64,
     losses: u64,
     goodbyes: u64,
+    wiped: u64,
+    votes_lost: u64,
+    joined: u64,
+    retired: u64,
 }
 
 /// A node's process.
@@ -44,6 +49,16 @@ struct Process {
 }
 
 struct Node {
+    /// None: it has joined no cluster yet.
+    id: Option<NodeId>,
+    /// Where others reach it.
+    place: usize,
+    /// With which it joins.
+    key: [u8; 16],
+    /// All that it had is lost, and another node is in its place.
+    gone: bool,
+    /// The vote that its disk has.
+    vote: Option<u32>,
     disk: SimulatedDisk,
     /// Durable: the last incarnation, the highest promise, the end of its stream.
     incarnation: u64,
@@ -61,6 +76,28 @@ struct Node {
     inbox: Vec<(usize, Message)>,
     /// From this node to itself, taken at once.
     own: Vec<Message>,
+}
+
+impl Node {
+    fn empty(place: usize, random: &mut SimulatedRandom) -> Node {
+        Node {
+            id: None,
+            place,
+            key: u128::from(random.number()).to_le_bytes(),
+            gone: false,
+            vote: None,
+            disk: SimulatedDisk::new(random.number(), Default::default()),
+            incarnation: 1,
+            promised: Epoch(0),
+            end: Mark { epoch: Epoch(1), position: Position(0), chain: 0 },
+            process: None,
+            earlier: None,
+            rate: [990, 1_000, 1_000][random.below(3) as usize],
+            paused: 0,
+            inbox: Vec::new(),
+            own: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -114,18 +151,7 @@ impl World {
     fn new(seed: u64) -> World {
         let mut random = SimulatedRandom::new(seed);
         let count = 3 + random.below(3) as u32;
-        let node = |_| Node {
-            disk: SimulatedDisk::new(random.number(), Default::default()),
-            incarnation: 1,
-            promised: Epoch(0),
-            end: Mark { epoch: Epoch(1), position: Position(0), chain: 0 },
-            process: None,
-            earlier: None,
-            rate: [990, 1_000, 1_000][random.below(3) as usize],
-            paused: 0,
-            inbox: Vec::new(),
-            own: Vec::new(),
-        };
+        let node = |place: u32| Node { id: Some(NodeId(place + 1)), ..Node::empty(place as usize, &mut random) };
         let nodes = (0..count).map(node).collect();
         let delay = *random.pick(&[1, 5, 30, 200]);
         World {
@@ -143,8 +169,19 @@ impl World {
         }
     }
 
-    fn id(node: usize) -> NodeId {
-        NodeId(node as u32 + 1)
+    fn id(&self, node: usize) -> NodeId {
+        self.nodes[node].id.expect("it has joined")
+    }
+
+    fn number(&self, id: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.id == Some(id))
+    }
+
+    /// As the voter that is furthest has it.
+    fn state(&self) -> State {
+        let keepers = self.nodes.iter().filter_map(|node| node.process.as_ref()?.keeper.as_ref());
+        let last = keepers.max_by_key(|keeper| keeper.state().0).map(|keeper| keeper.state().1);
+        last.filter(|state| state.settings().is_some()).cloned().unwrap_or_else(|| self.founded.clone())
     }
 
     /// A node's own clock.
@@ -153,24 +190,94 @@ impl World {
     }
 
     fn start(&mut self, node: usize) {
-        let here = World::id(node);
+        if self.nodes[node].gone || (self.nodes[node].id.is_none() && !self.joins(node)) {
+            return;
+        }
+        let here = self.id(node);
         let disk: Arc<dyn Disk> = Arc::new(self.nodes[node].disk.clone());
-        let random = Box::new(SimulatedRandom::new(self.random.number()));
-        let keeper = self.founded.voters().contains(&here).then(|| {
-            let opened = Voter::open(here, Arc::clone(&disk), Path::new(DIR), random).unwrap();
-            let voter = opened.unwrap_or_else(|| {
-                let random = Box::new(SimulatedRandom::new(self.random.number()));
-                Voter::found(here, disk, Path::new(DIR), random, &self.founded).unwrap()
-            });
-            Keeper::new(here, voter)
-        });
-        let voters = self.founded.voters().iter().copied().collect();
-        let link = Link::new(voters, self.random.number());
+        let drawn = self.random.number();
+        let state = self.state();
         let known = &mut self.nodes[node];
+        let number = known.incarnation as u32 + 1;
+        let how = Known { state: &state, is_new: known.incarnation == 1, number };
+        let random = || Box::new(SimulatedRandom::new(drawn)) as Box<dyn Random>;
+        let (voter, _) = open_or_begin(here, &disk, Path::new(DIR), random, &how).unwrap();
+        known.vote = Some(voter.number());
+        let keeper = Some(Keeper::new(here, voter));
+        let voters = self.state().voters().iter().copied().collect();
+        let known = &mut self.nodes[node];
+        let link = Link::new(voters, self.random.number());
         known.incarnation += 1;
         let (incarnation, gives_up) = (Incarnation(known.incarnation), Epoch(0));
         known.process =
             Some(Process { incarnation, link, keeper, asked_at: None, registered: false, leaves: false, gives_up });
+    }
+
+    /// A node without an id asks one that has one, which asks the voters.
+    fn joins(&mut self, node: usize) -> bool {
+        let asked = self.random.below(self.nodes.len() as u64) as usize;
+        let key = self.nodes[node].key;
+        let Some(process) = self.nodes[asked].process.as_ref().filter(|_| self.nodes[asked].paused <= self.now) else {
+            return false;
+        };
+        let state = Arc::clone(process.link.state().1);
+        if let Some(id) = state.joined_with(key) {
+            assert!(self.nodes.iter().all(|node| node.id != Some(id)), "an id is given once");
+            self.nodes[node].id = Some(id);
+            self.counts.joined += 1;
+            return true;
+        }
+        let registration = self.registration(node, Incarnation(1));
+        self.ask(asked, Ask::Join { key, node: registration });
+        self.take_own(asked);
+        false
+    }
+
+    fn registration(&self, node: usize, incarnation: Incarnation) -> Registration {
+        let keeper = self.nodes[node].process.as_ref().and_then(|process| process.keeper.as_ref());
+        Registration {
+            incarnation,
+            start: u128::from(incarnation.0).to_le_bytes(),
+            kind: Kind::Data,
+            presence: Presence::Running,
+            vote: keeper.map(Keeper::number),
+            release: "0.1.0".to_string(),
+            addresses: vec![format!("host{}:21212", self.nodes[node].place + 1)],
+        }
+    }
+
+    /// All voters have the vote that they were given, and know it, so one of them may lose it.
+    /// While there are two, or a third that has nothing yet, none may.
+    fn votes_are_sound(&self) -> bool {
+        let state = self.state();
+        let has = |voter: &NodeId| {
+            let known = self.nodes.iter().find(|node| node.id == Some(*voter));
+            let keeper = known.and_then(|node| node.process.as_ref()?.keeper.as_ref());
+            let knows = |keeper: &Keeper| keeper.votes() && keeper.state().1.voters() == state.voters();
+            known.is_some_and(|node| node.vote == state.vote(*voter)) && keeper.is_some_and(knows)
+        };
+        state.voters().len() == 3 && state.voters().iter().all(has)
+    }
+
+    /// A node loses its vote, and perhaps all that it has, where nobody needs that.
+    fn lose(&mut self, node: usize, all: bool) {
+        let group = self.state().groups()[&GROUP].clone();
+        let leads = group.phase != Phase::Active || Some(group.configuration.leader.node) == self.nodes[node].id;
+        if !self.votes_are_sound() || self.nodes[node].gone || self.nodes[node].id.is_none() || (all && leads) {
+            return;
+        }
+        self.end(node, Restart::Process);
+        let (place, number) = (self.nodes[node].place, self.random.number());
+        let known = &mut self.nodes[node];
+        (known.disk, known.vote) = (SimulatedDisk::new(number, Default::default()), None);
+        if !all {
+            self.counts.votes_lost += 1;
+            return;
+        }
+        known.gone = true;
+        let next = Node::empty(place, &mut self.random);
+        self.nodes.push(next);
+        self.counts.wiped += 1;
     }
 
     fn end(&mut self, node: usize, restart: Restart) {
@@ -185,7 +292,8 @@ impl World {
     }
 
     fn post(&mut self, from: usize, to: NodeId, message: Message) {
-        let to = to.0 as usize - 1;
+        // One that does not know its id yet does not listen.
+        let Some(to) = self.number(to) else { return };
         if from == to {
             return self.nodes[from].own.push(message);
         }
@@ -232,22 +340,22 @@ impl World {
     }
 
     fn take_one(&mut self, node: usize, from: usize, message: Message) {
-        let now = self.clock(node);
+        let (now, sender) = (self.clock(node), self.id(from));
         let process = self.nodes[node].process.as_mut().unwrap();
         match message {
             Message::Raft(bytes) => {
                 if let Some(keeper) = &mut process.keeper {
-                    keeper.received(World::id(from), &bytes).unwrap();
+                    keeper.received(sender, &bytes).unwrap();
                 }
             }
             Message::Question(bytes) => {
                 if let Some(keeper) = &mut process.keeper {
-                    keeper.asked(World::id(from), Question::decode(&bytes).unwrap(), now);
+                    keeper.asked(sender, Question::decode(&bytes).unwrap(), now);
                 }
             }
             Message::Told(bytes) => {
                 let told = Told::decode(&bytes).unwrap();
-                if let Some((_, state)) = process.link.told(World::id(from), told) {
+                if let Some((_, state)) = process.link.told(sender, told) {
                     self.told(node, &state);
                 }
             }
@@ -263,7 +371,10 @@ impl World {
         self.losses.extend(group.loss);
         let known = &mut self.nodes[node];
         let process = known.process.as_mut().unwrap();
-        process.registered |= state.nodes()[&here.node].incarnation == here.incarnation;
+        // An old word does not know of one that has joined since.
+        let Some(own) = state.nodes().get(&here.node) else { return };
+        process.registered |= own.incarnation == here.incarnation;
+        assert_ne!(own.presence, Presence::Retired, "nobody who runs is retired");
         let accepted = group.accepted.is_some_and(|accepted| accepted.node == here.node);
         if !process.registered || !accepted && !group.configuration.has_node(here.node) {
             return;
@@ -279,12 +390,12 @@ impl World {
         }
     }
 
-    fn member(node: usize, process: &Process) -> Member {
-        Member { node: World::id(node), incarnation: process.incarnation }
+    fn member(&self, node: usize, process: &Process) -> Member {
+        Member { node: self.id(node), incarnation: process.incarnation }
     }
 
     fn here(&self, node: usize) -> Member {
-        Member { node: World::id(node), incarnation: self.nodes[node].process.as_ref().unwrap().incarnation }
+        Member { node: self.id(node), incarnation: self.nodes[node].process.as_ref().unwrap().incarnation }
     }
 
     /// The epoch that the node leads as far as it knows, and whether its lease says so.
@@ -298,7 +409,7 @@ impl World {
         let group = state.groups().get(&GROUP)?;
         let epoch = group.configuration.epoch;
         let leads = group.phase == Phase::Active
-            && group.configuration.leader == World::member(node, process)
+            && group.configuration.leader == self.member(node, process)
             && known.promised <= epoch
             && !process.leaves;
         let may_use = process.gives_up != epoch;
@@ -325,14 +436,7 @@ impl World {
         } else if process.registered {
             Ask::Look { member: here, index }
         } else {
-            let node = Registration {
-                incarnation: here.incarnation,
-                start: u128::from(here.incarnation.0).to_le_bytes(),
-                kind: Kind::Data,
-                presence: Presence::Running,
-                release: "0.1.0".to_string(),
-                addresses: vec!["here:1".to_string()],
-            };
+            let node = self.registration(node, here.incarnation);
             Ask::Register { id: here.node, node }
         };
         self.ask(node, ask);
@@ -349,7 +453,9 @@ impl World {
             // An operator has lost patience.
             if self.faults && self.random.percent(20) {
                 let expected = group.configuration.epoch;
-                let other = World::id(self.random.below(self.nodes.len() as u64) as usize);
+                let gone = |id: &NodeId| self.nodes.iter().any(|node| node.gone && node.id == Some(*id));
+                let all: Vec<NodeId> = state.nodes().keys().copied().filter(|id| !gone(id)).collect();
+                let other = *self.random.pick(&all);
                 let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
                 self.ask(node, Ask::AcceptLoss { group: GROUP, from: here, expected, member });
             }
@@ -363,8 +469,10 @@ impl World {
         let state = Arc::clone(self.nodes[node].process.as_ref().unwrap().link.state().1);
         let configuration = &state.groups()[&GROUP].configuration;
         let of = |id: &NodeId| Member { node: *id, incarnation: state.nodes()[id].incarnation };
-        let other = of(&World::id(self.random.below(self.nodes.len() as u64) as usize));
-        if other.node == here.node {
+        let all: Vec<NodeId> = state.nodes().keys().copied().collect();
+        let other = of(self.random.pick(&all));
+        let gone = self.nodes.iter().any(|node| node.id == Some(other.node) && node.gone);
+        if other.node == here.node || (gone && !configuration.has_node(other.node)) {
             return;
         }
         if configuration.has(other) && self.random.percent(50) {
@@ -403,6 +511,10 @@ impl World {
                     self.counts.goodbyes += 1;
                 }
             }
+            8 if self.random.percent(60) => {
+                let all = self.random.percent(60);
+                self.lose(node, all);
+            }
             8..10 => {
                 let pairs = (0..self.nodes.len()).flat_map(|from| (0..self.nodes.len()).map(move |to| (from, to)));
                 self.cut = pairs.filter(|_| self.random.percent(25)).collect();
@@ -417,6 +529,14 @@ impl World {
             for process in node.process.iter().chain(&node.earlier) {
                 leads.extend(self.process_leads(number, process).map(|(epoch, lease)| (number, epoch, lease)));
             }
+        }
+        let state = self.state();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let Some(process) = &node.earlier else { continue };
+            let of = node.id.and_then(|id| state.nodes().get(&id));
+            let retired = of.is_some_and(|node| node.presence == Presence::Retired);
+            let holds = !process.leaves && self.clock(number) < process.link.lease_until();
+            assert!(!(retired && holds), "node {:?} is retired while its lease holds", node.id);
         }
         for (node, epoch, lease) in &leads {
             self.counts.leases += u64::from(*lease);
@@ -496,16 +616,36 @@ impl World {
         let deadline = self.now + 60_000 * MILLI;
         while self.now < deadline {
             self.step();
-            let registered = |node: &Node| node.process.as_ref().is_some_and(|process| process.registered);
+            let registered = |node: &Node| node.gone || node.process.as_ref().is_some_and(|process| process.registered);
             let leads = (0..self.nodes.len()).filter_map(|node| self.leads(node)).filter(|(_, lease)| *lease).count();
-            if leads == 1 && self.nodes.iter().all(registered) && self.voters_have_another_leader() {
+            let state = self.state();
+            let retired = state.nodes().values().filter(|node| node.presence == Presence::Retired).count();
+            let gone = self.nodes.iter().filter(|node| node.gone).count();
+            if leads == 1
+                && self.nodes.iter().all(registered)
+                && self.votes_are_sound()
+                && retired == gone
+                && self.voters_have_another_leader()
+            {
+                self.counts.retired = retired as u64;
                 self.counts.epochs = self.configurations.len() as u64;
                 self.counts.losses = self.losses.len() as u64;
                 return self.counts;
             }
         }
-        let state = self.nodes.iter().filter_map(|node| node.process.as_ref()).map(|process| process.link.state().1);
-        panic!("no rest: {:#?}", state.map(|state| state.groups().clone()).collect::<Vec<_>>());
+        let states = self.nodes.iter().filter_map(|node| Some(node.process.as_ref()?.link.state().1.groups().clone()));
+        let about = |node: &Node| {
+            let process = node.process.as_ref();
+            let keeper = process.and_then(|process| process.keeper.as_ref());
+            let seen = process.map(|process| (process.incarnation, process.registered, process.link.state().0));
+            (node.id, node.place, node.gone, node.vote, seen, keeper.map(|keeper| (keeper.state().0, keeper.leads())))
+        };
+        panic!(
+            "no rest: {:#?}, {:?}, {:#?}",
+            states.last(),
+            self.nodes.iter().map(about).collect::<Vec<_>>(),
+            self.state()
+        );
     }
 }
 
@@ -531,6 +671,10 @@ fn no_lease_holds_while_another_leads() {
                 total.goodbyes += counts.goodbyes;
                 total.handed_over += counts.handed_over;
                 total.losses += counts.losses;
+                total.wiped += counts.wiped;
+                total.votes_lost += counts.votes_lost;
+                total.joined += counts.joined;
+                total.retired += counts.retired;
             }
             Err(_) => panic!("seed {seed} has failed: KEEPER_SEED={seed} runs it alone"),
         }
@@ -540,5 +684,7 @@ fn no_lease_holds_while_another_leads() {
         assert!(total.leases > 50_000 && total.epochs > 250 && total.restarts > 300, "{total:?}");
         assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
         assert!(total.handed_over > 8 && total.losses > 3, "{total:?}");
+        assert!(total.wiped > 20 && total.votes_lost > 10, "{total:?}");
+        assert_eq!((total.joined, total.retired), (total.wiped, total.wiped), "{total:?}");
     }
 }

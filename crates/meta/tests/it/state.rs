@@ -12,6 +12,7 @@ fn node(incarnation: u64, kind: Kind) -> Node {
         start: [incarnation as u8; 16],
         kind,
         presence: Presence::Running,
+        vote: Some(0),
         release: "0.1.0".into(),
         addresses: vec!["10.0.0.1:3021".into(), "ä:1".into()],
     }
@@ -70,18 +71,45 @@ fn register(id: u32, expected: u64, node: Node) -> Command {
     Command::Register { id: NodeId(id), expected: Incarnation(expected), node }
 }
 
+fn join(id: u32, key: u8) -> Command {
+    let node = Node { presence: Presence::Stopped, vote: None, ..node(1, Kind::Data) };
+    Command::Join { id: NodeId(id), key: [key; 16], node }
+}
+
+/// The same for a node that says this of itself.
+fn join_as(id: u32, node: Node) -> Command {
+    let node = Node { presence: Presence::Stopped, vote: None, ..node };
+    Command::Join { id: NodeId(id), key: u128::from(id).to_le_bytes(), node }
+}
+
+fn voting(incarnation: u64, number: u32) -> Node {
+    Node { vote: Some(number), ..node(incarnation, Kind::Data) }
+}
+
+fn with(before: GroupConfiguration, added: Member) -> GroupConfiguration {
+    let members = before.members().iter().copied().chain([added]).collect();
+    GroupConfiguration::new(before.epoch, before.leader, members, vec![added.node])
+}
+
+fn voters(expected: &[u32], next: &[u32], number: u32) -> Command {
+    let ids = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect();
+    Command::Voters { expected: ids(expected), voters: ids(next), number }
+}
+
 fn commands() -> Vec<Command> {
     vec![
         found(),
-        register(5, 0, node(1, Kind::Data)),
+        join(5, 5),
+        register(5, 1, voting(2, 7)),
         Command::Goodbye { node: NodeId(2), incarnation: Incarnation(1) },
         Command::Retire { node: NodeId(3), incarnation: Incarnation(1) },
         seal(1, 2),
         Command::AcceptLoss { group: GROUP, expected: Epoch(1), sealed: Epoch(2), member: Member::new(1, 1) },
         activate(configuration(2, &[1], &[])),
-        configure(2, configuration(3, &[1, 5], &[5])),
+        configure(2, with(configuration(3, &[1], &[]), Member::new(5, 2))),
         Command::Settings { revision: 0, kfactor: 2 },
-        Command::Voters { expected: vec![NodeId(1), NodeId(2), NodeId(4)], voters: vec![NodeId(1), NodeId(2)] },
+        voters(&[1, 2, 4], &[1, 2], 0),
+        voters(&[1, 2], &[1, 2, 5], 7),
     ]
 }
 
@@ -221,11 +249,17 @@ fn a_node_registers_when_it_starts() {
     let mut state = founded();
     let next = state.next_node();
     assert_eq!(next, NodeId(5));
-    assert_eq!(state.apply(&register(6, 0, node(1, Kind::Data))), Err(Refusal::NextNode(next)));
-    assert_eq!(state.apply(&register(5, 0, node(1, Kind::Data))), Ok(Change::Done));
-    assert_eq!(state.apply(&register(5, 0, node(1, Kind::Data))), Ok(Change::Repeated));
+    assert_eq!(state.apply(&register(5, 0, node(1, Kind::Data))), Err(Refusal::UnknownNode(next)));
+    assert_eq!(state.apply(&join(6, 1)), Err(Refusal::NextNode(next)));
+    assert_eq!(state.apply(&join(5, 1)), Ok(Change::Done));
+    assert_eq!(state.apply(&join(5, 1)), Ok(Change::Repeated));
+    assert_eq!(state.apply(&join(6, 1)), Err(Refusal::CopiedDirectory(next)), "one key, one node");
+    assert_eq!(state.apply(&join(5, 2)), Err(Refusal::NextNode(NodeId(6))));
+    assert_eq!(state.joined_with([1; 16]), Some(next));
+    let runs = Command::Join { id: NodeId(6), key: [3; 16], node: node(1, Kind::Data) };
+    assert!(matches!(state.apply(&runs), Err(Refusal::Invalid(_))), "no process has registered");
     let copied = Node { start: [99; 16], ..node(1, Kind::Data) };
-    assert_eq!(state.apply(&register(5, 0, copied)), Err(Refusal::CopiedDirectory(next)));
+    assert_eq!(state.apply(&register(5, 1, copied)), Err(Refusal::CopiedDirectory(next)));
     // It started twice more, and somebody decided by the first that the second may register.
     assert_eq!(state.apply(&register(5, 1, node(3, Kind::Data))), Ok(Change::Done));
     let known = Incarnation(3);
@@ -305,23 +339,40 @@ fn a_seal_burns_its_epoch_and_ends_with_a_configuration_of_its_candidates() {
     assert_eq!(state.groups()[&GROUP].phase, Phase::Active);
     // What a retired node promised is lost: it is not asked.
     assert_eq!(state.apply(&Command::Retire { node: NodeId(2), incarnation: Incarnation(2) }).ok(), None, "it votes");
-    let fewer = Command::Voters { expected: vec![NodeId(1), NodeId(2), NodeId(4)], voters: vec![NodeId(1), NodeId(4)] };
-    assert_eq!(state.apply(&fewer), Ok(Change::Done));
-    assert_eq!(state.apply(&Command::Retire { node: NodeId(2), incarnation: Incarnation(2) }), Ok(Change::Done));
-    assert_eq!(state.candidates(GROUP), vec![]);
+    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 4], 0)), Ok(Change::Done));
+    let retire = Command::Retire { node: NodeId(2), incarnation: Incarnation(2) };
+    assert_eq!(state.apply(&retire), Err(Refusal::Needed { node: NodeId(2), group: GROUP }), "the only copy");
+    let others = GroupConfiguration::new(
+        Epoch(4),
+        Member::new(2, 2),
+        vec![Member::new(2, 2), Member::new(1, 1)],
+        vec![NodeId(1)],
+    );
+    assert_eq!(state.apply(&configure(3, others)), Ok(Change::Done));
+    assert_eq!(state.apply(&seal(4, 5)), Ok(Change::Done));
+    assert_eq!(state.apply(&activate(configuration(5, &[1], &[]))), Ok(Change::Done));
+    assert_eq!(state.apply(&retire), Ok(Change::Done));
+    assert_eq!(state.candidates(GROUP), vec![Member::new(1, 1)]);
 }
 
 #[test]
 fn voters_change_one_by_one_and_settings_by_their_revision() {
     let mut state = founded();
-    let ids = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<Vec<_>>();
-    let voters = |expected: &[u32], next: &[u32]| Command::Voters { expected: ids(expected), voters: ids(next) };
-    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2])), Ok(Change::Done));
-    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2])), Ok(Change::Repeated));
-    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2, 3])), Err(Refusal::Voters));
-    assert_eq!(state.apply(&voters(&[1, 2], &[1, 3])), Err(Refusal::Voters));
-    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 9])), Err(Refusal::UnknownNode(NodeId(9))));
-    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3])), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2], 1)), Err(Refusal::Vote(NodeId(4))));
+    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2], 0)), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2], 0)), Ok(Change::Repeated));
+    assert_eq!(state.apply(&voters(&[1, 2, 4], &[1, 2, 3], 0)), Err(Refusal::Voters));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 3], 0)), Err(Refusal::Voters));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 9], 1)), Err(Refusal::UnknownNode(NodeId(9))));
+    // A vote counts once it is there, and never again once it was taken away or lost.
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3], 4)), Err(Refusal::Vote(NodeId(3))));
+    assert_eq!(state.apply(&register(3, 1, voting(4, 4))), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3], 5)), Err(Refusal::Vote(NodeId(3))));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3], 4)), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2, 3], &[1, 2], 4)), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3], 4)), Err(Refusal::Vote(NodeId(3))));
+    assert_eq!(state.apply(&register(3, 4, voting(5, 5))), Ok(Change::Done));
+    assert_eq!(state.apply(&voters(&[1, 2], &[1, 2, 3], 5)), Ok(Change::Done));
     let settings = |revision, kfactor| Command::Settings { revision, kfactor };
     assert_eq!(state.apply(&settings(0, 2)), Ok(Change::Done));
     assert_eq!(state.apply(&settings(0, 3)), Err(Refusal::Revision(1)));
@@ -371,7 +422,7 @@ fn full_of(node: &Node) -> (State, usize, Refusal) {
     let mut state = founded();
     loop {
         let next = state.next_node();
-        match state.apply(&register(next.0, 0, node.clone())) {
+        match state.apply(&join_as(next.0, node.clone())) {
             Ok(done) => assert_eq!(done, Change::Done),
             Err(refusal) => {
                 let count = state.nodes().len();
@@ -412,7 +463,7 @@ fn a_node_has_no_more_addresses_and_no_longer_ones_than_may_be() {
         (vec![text(longest + 1)], false),
         (Vec::new(), false),
     ] {
-        let outcome = founded().apply(&register(5, 0, Node { addresses, ..node(1, Kind::Data) }));
+        let outcome = founded().apply(&join_as(5, Node { addresses, ..node(1, Kind::Data) }));
         assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
     }
 }
@@ -422,15 +473,21 @@ fn a_group_has_no_more_members_than_may_be_and_there_are_no_more_voters() {
     for (nodes, taken) in [(limits::CLUSTER_MEMBERS_MAX as u32, true), (limits::CLUSTER_MEMBERS_MAX as u32 + 1, false)]
     {
         let mut state = founded();
-        (5..=20).for_each(|id| assert_eq!(state.apply(&register(id, 0, node(1, Kind::Data))), Ok(Change::Done)));
+        for id in 5..=20 {
+            assert_eq!(state.apply(&join_as(id, node(1, Kind::Data))), Ok(Change::Done));
+            assert_eq!(state.apply(&register(id, 1, voting(2, 1))), Ok(Change::Done));
+        }
         let all: Vec<u32> = [1, 2].into_iter().chain(5..).take(nodes as usize).collect();
-        let outcome = state.apply(&configure(1, configuration(2, &all, &all[2..])));
+        let process = |id: &u32| Member::new(*id, if *id < 5 { 1 } else { 2 });
+        let (members, added) = (all.iter().map(process).collect(), all[2..].iter().copied().map(NodeId).collect());
+        let next = GroupConfiguration::new(Epoch(2), Member::new(1, 1), members, added);
+        let outcome = state.apply(&configure(1, next));
         assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
         // Voters come one by one, from three.
         let mut voters = vec![NodeId(1), NodeId(2), NodeId(4)];
         for id in 5.. {
             let more = [&voters[..], &[NodeId(id)]].concat();
-            let outcome = state.apply(&Command::Voters { expected: voters.clone(), voters: more.clone() });
+            let outcome = state.apply(&Command::Voters { expected: voters.clone(), voters: more.clone(), number: 1 });
             assert_eq!(outcome.is_ok(), more.len() <= limits::CLUSTER_VOTERS_MAX, "{outcome:?}");
             if outcome.is_err() {
                 break;

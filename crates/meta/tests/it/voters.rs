@@ -7,8 +7,8 @@ use ferrite_base::{Incarnation, NodeId};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedDisk, SimulatedRandom};
 use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
-use ferrite_meta::voter::{Did, ReadId, Voter};
-use ferrite_meta::{Change, Command, Kind, Refusal, State};
+use ferrite_meta::voter::{Before, Did, Known, ReadId, Voter, open_or_begin};
+use ferrite_meta::{Change, Command, Kind, Presence, Refusal, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ struct Counts {
     torn: u64,
     installed: u64,
     voters_changed: u64,
+    votes_renewed: u64,
+    wiped: u64,
 }
 
 impl Counts {
@@ -38,12 +40,16 @@ impl Counts {
         self.torn += other.torn;
         self.installed += other.installed;
         self.voters_changed += other.voters_changed;
+        self.votes_renewed += other.votes_renewed;
+        self.wiped += other.wiped;
     }
 }
 
 struct Node {
     disk: SimulatedDisk,
     voter: Option<Voter>,
+    /// Of the vote that it would begin next.
+    number: u32,
     /// Per cent of the true speed.
     rate: u64,
     began: u64,
@@ -100,6 +106,7 @@ impl World {
         let node = |_| Node {
             disk: SimulatedDisk::new(random.number(), Default::default()),
             voter: None,
+            number: 1,
             rate: 99 + random.below(3),
             began: 0,
             reads: BTreeMap::new(),
@@ -128,22 +135,20 @@ impl World {
 
     fn start(&mut self, node: usize) {
         let (here, dir) = (World::id(node), Path::new(DIR));
-        let random = |world: &mut World| Box::new(SimulatedRandom::new(world.random.number()));
         let disk: Arc<dyn Disk> = Arc::new(self.nodes[node].disk.clone());
-        let opened = Voter::open(here, Arc::clone(&disk), dir, random(self));
-        let voter = match opened {
-            Ok(Some(voter)) => Ok(voter),
-            Ok(None) if self.founded.voters().contains(&here) => {
-                Voter::found(here, disk, dir, random(self), &self.founded.clone())
-            }
-            Ok(None) => Voter::join(here, disk, dir, random(self)),
-            Err(error) => Err(error),
-        };
+        let founded = self.founded.clone();
+        let number = self.nodes[node].number;
+        let known = Known { state: &founded, is_new: number == 1, number };
+        let drawn = self.random.number();
+        let opened = open_or_begin(here, &disk, dir, || Box::new(SimulatedRandom::new(drawn)), &known);
         let known = &mut self.nodes[node];
         known.began = self.now;
         known.reads.clear();
-        match voter {
-            Ok(voter) => {
+        match opened {
+            Ok((voter, before)) => {
+                self.counts.votes_renewed += u64::from(!matches!(before, Before::Sound));
+                // As an incarnation, which is durable before anything is said.
+                known.number = known.number.max(voter.number()) + 1;
                 known.applied = voter.state().0;
                 known.voter = Some(voter);
             }
@@ -247,8 +252,9 @@ impl World {
         match self.random.below(10) {
             0..5 => {
                 let incarnation = Incarnation(node.incarnation.0 + 1);
-                let node =
-                    ferrite_meta::Node { incarnation, presence: ferrite_meta::Presence::Running, ..node.clone() };
+                let running = self.nodes[id.0 as usize - 1].voter.as_ref();
+                let vote = running.map(Voter::number);
+                let node = ferrite_meta::Node { incarnation, vote, presence: Presence::Running, ..node.clone() };
                 Command::Register { id, expected: Incarnation(incarnation.0 - 1 - self.random.below(2)), node }
             }
             5..7 => Command::Settings { revision: settings.revision, kfactor: self.random.below(4) as u32 },
@@ -257,12 +263,17 @@ impl World {
                 let voters: Vec<NodeId> = state.voters().iter().copied().collect();
                 let other = World::id(self.random.below(self.nodes.len() as u64) as usize);
                 let mut next = voters.clone();
+                let number = match voters.contains(&other) {
+                    true => state.vote(other),
+                    false => state.nodes().get(&other).and_then(|node| node.vote),
+                };
+                let number = number.unwrap_or_default();
                 match next.iter().position(|voter| *voter == other) {
                     Some(at) if next.len() > 1 => drop(next.remove(at)),
                     Some(_) => {}
                     None => next.push(other),
                 }
-                Command::Voters { expected: voters, voters: next }
+                Command::Voters { expected: voters, voters: next, number }
             }
         }
     }
@@ -277,7 +288,8 @@ impl World {
                 let boundary = disk.boundaries() + 1 + self.random.below(16);
                 disk.crash_at(Some(CrashPoint { boundary, after: self.random.percent(50) }));
             }
-            6..9 => {
+            6 => self.wipe(node),
+            7..9 => {
                 self.cut.clear();
                 for from in 0..self.nodes.len() {
                     for to in 0..self.nodes.len() {
@@ -289,6 +301,27 @@ impl World {
             }
             _ => self.cut.clear(),
         }
+    }
+
+    /// One of the voters, with the vote that it was given.
+    fn has_its_vote(&self, state: &State, node: usize) -> bool {
+        let (id, voter) = (World::id(node), self.nodes[node].voter.as_ref());
+        state.voters().contains(&id) && voter.is_some_and(|voter| Some(voter.number()) == state.vote(id))
+    }
+
+    /// A node loses its vote, where a majority of the voters keep theirs.
+    fn wipe(&mut self, node: usize) {
+        let state = self.last_state();
+        let others = (0..self.nodes.len()).filter(|other| *other != node && self.has_its_vote(&state, *other));
+        if others.count() * 2 <= state.voters().len() {
+            return;
+        }
+        self.nodes[node].voter = None;
+        let disk = SimulatedDisk::new(self.random.number(), Default::default());
+        self.nodes[node].disk = disk;
+        // It was something before.
+        self.nodes[node].number += 1;
+        self.counts.wiped += 1;
     }
 
     fn step(&mut self) {
@@ -343,12 +376,17 @@ impl World {
         let before = self.applied;
         while self.now < deadline {
             self.step();
-            let voters: BTreeSet<NodeId> = self.last_state().voters().clone();
-            let of = |node: usize| self.nodes[node].voter.as_ref().filter(|_| voters.contains(&World::id(node)));
+            let last = self.last_state();
+            let of = |node: usize| self.nodes[node].voter.as_ref().filter(|_| self.has_its_vote(&last, node));
             let all: Vec<&Voter> = (0..self.nodes.len()).filter_map(of).collect();
+            let runs = self.nodes.iter().all(|node| node.voter.is_some());
+            if runs && all.len() * 2 <= last.voters().len() {
+                // Of two that were left when a vote was lost, one was taken away.
+                return self.counts;
+            }
             let leads = all.iter().any(|voter| voter.leads());
             let same = all.windows(2).all(|pair| pair[0].state() == pair[1].state());
-            if self.applied > before + 3 && leads && same && all.len() == voters.len() {
+            if self.applied > before + 3 && leads && same && all.len() * 2 > last.voters().len() {
                 return self.counts;
             }
         }
@@ -390,5 +428,6 @@ fn voters_agree_whatever_fails() {
         assert!(counts.applied > 1_000 && counts.refused > 50 && counts.reads > 500, "{counts:?}");
         assert!(counts.leaders > 100 && counts.crashes > 100 && counts.torn > 20, "{counts:?}");
         assert!(counts.installed > 5 && counts.voters_changed > 20, "{counts:?}");
+        assert!(counts.wiped > 20 && counts.votes_renewed > 20, "{counts:?}");
     }
 }

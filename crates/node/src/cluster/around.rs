@@ -163,11 +163,28 @@ impl Around for ServerAround {
     }
 
     fn make_anew(&mut self, group: GroupId, reason: &str) {
+        let here = self.standing.here();
+        let seen = self.standing.seen();
+        let others = seen.state.groups().get(&group).is_some_and(|known| {
+            let configuration = &known.configuration;
+            let has_all = |node: &NodeId| *node != here && !configuration.added().contains(node);
+            configuration.members().iter().map(|member| member.node).any(|node| has_all(&node))
+        });
+        if !others {
+            return self.end(&format!(
+                "the copy of group {group} cannot be used ({reason}), and no other node has everything, so it is left as it is. \
+                 Start the node again: it reads what it has from its disk. If that fails, restore a backup"
+            ));
+        }
         // The next start begins with nothing, and nobody takes its word for what it had.
         match self.unsynced.throw_away() {
-            Ok(()) => self.end(&format!(
-                "the copy of group {group} is unusable and is rebuilt when this node is started again: {reason}"
-            )),
+            Ok(()) => {
+                self.standing.change(|seen| seen.begins_anew = true);
+                self.end(&format!(
+                    "the copy of group {group} is unusable: {reason}. The next start puts it aside and gets everything from the \
+                     leader"
+                ));
+            }
             Err(error) => {
                 self.end(&format!("the copy of group {group} cannot be used ({reason}), nor given up: {error}"))
             }

@@ -4,12 +4,14 @@
 //! Promises that a file is there whole or as it was before.
 
 use crate::options::ServerError;
+use ferrite_base::Incarnation;
 use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
 use ferrite_log::Durability;
 use ferrite_meta::founding::WrittenDown;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const FOUNDING: &str = "founding";
 const UNSYNCED: &str = "unsynced";
@@ -34,6 +36,12 @@ pub fn cluster_of(disk: &dyn Disk, dir: &Path) -> Result<Option<[u8; 16]>, Serve
     }
     let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
     Ok(identity.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
+}
+
+/// Of the process that ran here last.
+pub fn incarnation(disk: &dyn Disk, dir: &Path) -> Result<Incarnation, ServerError> {
+    let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    Ok(identity.map_or(Incarnation(0), |identity| identity.incarnation))
 }
 
 /// What was declared here.
@@ -76,6 +84,8 @@ pub struct Unsynced {
     dir: PathBuf,
     boot: String,
     durability: Durability,
+    /// What is here is given up: nothing that this process says of its log changes that.
+    given_up: AtomicBool,
 }
 
 impl Unsynced {
@@ -95,7 +105,8 @@ impl Unsynced {
             said = Some(LOST.as_bytes().to_vec());
         }
         let intact = said.as_ref().is_none_or(|said| !boot.is_empty() && *said == boot.as_bytes());
-        let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability };
+        let given_up = AtomicBool::new(false);
+        let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up };
         if intact {
             unsynced.is_whole().map_err(failed)?;
         }
@@ -104,6 +115,9 @@ impl Unsynced {
 
     /// The log has everything, from here on, or had it just now.
     pub fn is_whole(&self) -> DiskResult<()> {
+        if self.given_up.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         match self.durability {
             Durability::Sync => self.remove(),
             Durability::Interval(_) | Durability::None => write(&*self.disk, &self.dir, UNSYNCED, self.boot.as_bytes()),
@@ -112,13 +126,13 @@ impl Unsynced {
 
     /// The log was closed in good order.
     pub fn closed(&self, intact: bool) -> DiskResult<()> {
-        if intact { self.remove() } else { Ok(()) }
+        if intact && !self.given_up.load(Ordering::SeqCst) { self.remove() } else { Ok(()) }
     }
 
     /// An fsync has failed, or what is here is thrown away. In place, so that the next start under
     /// this boot reads it whatever the disk does.
     fn lost(&self) -> DiskResult<()> {
-        if self.durability == Durability::Sync {
+        if self.durability == Durability::Sync || self.given_up.load(Ordering::SeqCst) {
             return Ok(());
         }
         self.say_lost()
@@ -133,6 +147,7 @@ impl Unsynced {
 
     /// The next start throws away what is here, whatever the mode: durable when this returns.
     pub fn throw_away(&self) -> DiskResult<()> {
+        self.given_up.store(true, Ordering::SeqCst);
         write(&*self.disk, &self.dir, UNSYNCED, ANEW.as_bytes())
     }
 
@@ -221,6 +236,22 @@ mod tests {
         assert!(!begin(&disk, "one", Durability::None).1);
         disk.restart(Restart::Power);
         assert!(!begin(&disk, "two", Durability::None).1);
+    }
+
+    #[test]
+    fn what_is_given_up_is_not_taken_back_by_an_orderly_end() {
+        for durability in [Durability::Sync, Durability::None] {
+            let disk = disk();
+            let (unsynced, _) = begin(&disk, "one", durability);
+            unsynced.throw_away().expect("a healthy disk");
+            unsynced.is_whole().expect("a healthy disk");
+            unsynced.log_failed();
+            unsynced.closed(true).expect("a healthy disk");
+            let log = Path::new(DIR).join("redo-1");
+            disk.open(&log, OpenMode::Create).expect("a healthy disk");
+            assert!(!begin(&disk, "one", durability).1);
+            assert!(disk.open(&log, OpenMode::Read).is_err(), "it is put aside");
+        }
     }
 
     #[test]

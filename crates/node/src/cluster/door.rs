@@ -8,9 +8,11 @@
 use crate::cluster::forming::Founders;
 use crate::cluster::notices::Notices;
 use crate::cluster::rooms::Rooms;
+use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, Letter};
+use ferrite_meta::founding::{Joins, Looks};
 use ferrite_partition::applier::CopyStart;
 use ferrite_peer::{Handler, Lane, Room};
 use ferrite_replica::group::Member;
@@ -71,6 +73,8 @@ pub trait Calls: Send + Sync + 'static {
 
 /// Messages of other nodes that wait for the metadata's thread.
 pub const METADATA_MESSAGES_MAX: usize = 1_024;
+/// Nodes without an id whose question waits for the metadata's thread; they ask again.
+pub const JOINS_MAX: usize = 16;
 /// Messages that wait for the thread of transfers, each with a mebibyte at most.
 pub const TRANSFER_MESSAGES_MAX: usize = 64;
 
@@ -81,6 +85,10 @@ pub struct Inside {
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
     pub rooms: Arc<Rooms>,
+    /// What nodes without an id ask the voters.
+    pub joins: Sender<Joins>,
+    /// What this node knows of the cluster.
+    pub standing: Arc<Standing>,
     /// None: a witness.
     pub data: Option<DataInboxes>,
 }
@@ -118,6 +126,29 @@ impl Door {
     /// When that is said twice.
     pub fn take_calls(&self, calls: Arc<dyn Calls>) {
         assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
+    }
+
+    /// A node without an id asks to be taken in. It looks for its id in what it is shown, and asks
+    /// again until it is there.
+    fn joins(&self, joins: Joins) -> Option<Vec<u8>> {
+        let inside = self.inside.get()?;
+        let seen = inside.standing.seen();
+        let cluster = seen.state.settings()?.cluster;
+        if joins.cluster.is_some_and(|wanted| wanted != cluster) {
+            self.notices.say("a node that joins another cluster asked here, and was refused");
+            return None;
+        }
+        if seen.state.joined_with(joins.key).is_none() {
+            let _ = inside.joins.try_send(joins);
+        }
+        self.founders.show(seen.index, &seen.state)
+    }
+
+    /// A node of the cluster that starts looks what has become of it.
+    fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
+        let seen = self.inside.get()?.standing.seen();
+        let same = seen.state.settings()?.cluster == looks.cluster;
+        if same { self.founders.show(seen.index, &seen.state) } else { None }
     }
 
     fn taken(&self, inside: &Inside, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
@@ -193,7 +224,17 @@ impl Handler for Door {
     }
 
     fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>> {
-        self.founders.answer(&question)
+        if let Some(looks) = Looks::decode(&question) {
+            return self.looks(&looks);
+        }
+        let Some(joins) = Joins::decode(&question) else { return self.founders.answer(&question) };
+        match joins {
+            Ok(joins) => self.joins(joins),
+            Err(error) => {
+                self.notices.say(&format!("a question of a node that joins cannot be read: {error}"));
+                None
+            }
+        }
     }
 
     fn notice(&self, line: &str) {

@@ -1,5 +1,6 @@
 //! How this node's process becomes one of a cluster: asks the others until all have declared
-//! (docs/decisions/0056-founding.md), answers those who ask.
+//! (docs/decisions/0056-founding.md), or until one that exists has taken it in
+//! (docs/decisions/0065-joining.md); answers those who ask.
 //!
 //! The steps are `ferrite_meta::founding`; this brings them disk, network and time.
 
@@ -8,28 +9,51 @@ use crate::cluster::notices::Notices;
 use crate::cluster::place;
 use crate::options::ServerError;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use ferrite_base::NodeId;
 use ferrite_io::Disk;
-use ferrite_meta::State;
-use ferrite_meta::founding::{Declaration, Effect, Founding, WrittenDown};
+use ferrite_meta::founding::{Acquainted, Declaration, Effect, Founding, Joins, Looks, Shown, WrittenDown};
+use ferrite_meta::{Node, Presence, State, why_retired};
 use ferrite_peer::inquire;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two rounds of questions, unless somebody has said something new.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// A node that does not answer in this time is asked again in the next round.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
+/// After this the operator hears what a node that joins waits for.
+const SAY_AFTER: Duration = Duration::from_secs(4);
+
+/// The cluster that a node belongs to.
+pub struct Formed {
+    pub own: Declaration,
+    /// From which it was founded.
+    pub all: Vec<Declaration>,
+    /// As it was founded.
+    pub state: Box<State>,
+    /// What this node knew of it last.
+    pub known: Option<Acquainted>,
+}
 
 /// What the declarations came to.
-pub enum Formed {
-    /// A cluster, of which this node is one, with its place as its id.
-    Founded { own: Declaration, all: Vec<Declaration>, state: Box<State> },
-    /// The others have founded one with another directory in this node's place.
-    Without { own: Declaration, all: Vec<Declaration> },
+enum Came {
+    Founded(Box<Formed>),
+    /// The others have founded a cluster, with another directory in this node's place.
+    Without(Vec<Declaration>),
+}
+
+/// The way into a cluster that exists.
+struct Joining {
+    /// None: whichever the nodes are of that were named.
+    cluster: Option<[u8; 16]>,
+    hosts: BTreeSet<String>,
+    /// The latest that it was shown.
+    shown: Option<Shown>,
+    since: Instant,
 }
 
 /// The node's side of founding, for the thread that asks and those that answer.
@@ -40,8 +64,8 @@ pub struct Founders {
 }
 
 impl Founders {
-    pub fn new(written: Option<WrittenDown>, wanted: Declaration) -> Founders {
-        let founding = Mutex::new(Founding::new(written, wanted));
+    pub fn new(written: Option<WrittenDown>, wanted: Declaration, joins: bool) -> Founders {
+        let founding = Mutex::new(Founding::new(written, wanted, joins));
         Founders { founding, news: bounded(1), notices: Notices::default() }
     }
 
@@ -51,6 +75,16 @@ impl Founders {
 
     pub fn own(&self) -> Declaration {
         self.lock().own().clone()
+    }
+
+    /// Its operator says that there is a cluster.
+    fn joins_by_word(&self) -> bool {
+        self.lock().joins_by_word()
+    }
+
+    /// What this node's cluster was founded from.
+    pub fn founded(&self) -> Option<Vec<Declaration>> {
+        self.lock().founded().map(<[Declaration]>::to_vec)
     }
 
     /// The answer to whoever asks, which may be a node before or after it is one of the cluster's.
@@ -66,16 +100,40 @@ impl Founders {
         answer
     }
 
-    /// Asks until there is a cluster, or until the process is to end.
-    pub fn form(&self, disk: &dyn Disk, dir: &Path, ends: &AtomicBool) -> Result<Formed, ServerError> {
+    /// What this node answers to one that joins: the cluster as it is known here.
+    pub fn show(&self, index: u64, state: &State) -> Option<Vec<u8>> {
+        let founded = self.founded()?;
+        Some(Shown { founded, index, state: state.clone() }.encode())
+    }
+
+    /// The cluster has other nodes, or other voters: the next start looks for these.
+    pub fn learn(&self, disk: &dyn Disk, dir: &Path, known: Acquainted) -> Result<(), ServerError> {
+        let written = self.lock().learn(known);
+        written.map_or(Ok(()), |written| directory::write_founding(disk, dir, &written))
+    }
+
+    /// Asks until there is a cluster, or until the process is to end. `newcomer`: what the node
+    /// says of itself where it joins.
+    pub fn form(&self, disk: &dyn Disk, dir: &Path, newcomer: &Node, ends: &AtomicBool) -> Result<Formed, ServerError> {
+        let mut joining: Option<Joining> = None;
         loop {
             let mut asks = BTreeMap::new();
-            if let Some(formed) = self.carry_out(disk, dir, &mut asks)? {
-                return Ok(formed);
+            match self.carry_out(disk, dir, &mut asks)? {
+                Some(Came::Founded(formed)) => return Ok(*formed),
+                Some(Came::Without(all)) => joining = Some(self.begin_to_join(Some(&all))?),
+                None if joining.is_none() && self.lock().joins() => joining = Some(self.begin_to_join(None)?),
+                None => {}
             }
             self.ask(asks);
-            if let Some(formed) = self.carry_out(disk, dir, &mut BTreeMap::new())? {
+            if let Some(joining) = &mut joining
+                && let Some(formed) = self.join(joining, disk, dir, newcomer)?
+            {
                 return Ok(formed);
+            }
+            match self.carry_out(disk, dir, &mut BTreeMap::new())? {
+                Some(Came::Founded(formed)) => return Ok(*formed),
+                Some(Came::Without(all)) => joining = Some(self.begin_to_join(Some(&all))?),
+                None => {}
             }
             if ends.load(Ordering::Acquire) {
                 return Err(ServerError::Ended);
@@ -91,7 +149,7 @@ impl Founders {
         disk: &dyn Disk,
         dir: &Path,
         asks: &mut BTreeMap<u32, Vec<u8>>,
-    ) -> Result<Option<Formed>, ServerError> {
+    ) -> Result<Option<Came>, ServerError> {
         let (mut effects, mut written) = (VecDeque::new(), directory::founding(disk, dir)?);
         loop {
             let mut new = Vec::new();
@@ -102,15 +160,15 @@ impl Founders {
                 Effect::Send { to, message } => drop(asks.insert(to, message)),
                 Effect::Write(down) => {
                     directory::write_founding(disk, dir, &down)?;
-                    written = Some(down);
+                    written = Some(*down);
                     self.lock().written();
                 }
                 Effect::Founded(state) => {
-                    let down = written.take().expect("what was founded is written down");
-                    let all = down.founded.expect("what was founded is written down");
-                    return Ok(Some(Formed::Founded { own: down.own, all, state }));
+                    let WrittenDown { own, founded, known, .. } = written.take().expect("what was founded is written");
+                    let all = founded.expect("what was founded is written down");
+                    return Ok(Some(Came::Founded(Box::new(Formed { own, all, state, known }))));
                 }
-                Effect::FoundedWithout(all) => return Ok(Some(Formed::Without { own: self.own(), all })),
+                Effect::FoundedWithout(all) => return Ok(Some(Came::Without(all))),
                 Effect::Say(line) => self.notices.say(&line),
             }
         }
@@ -128,20 +186,181 @@ impl Founders {
     }
 
     fn ask_one(&self, to: u32, host: &str, message: &[u8]) {
+        let Some(answer) = self.inquire(host, message) else { return };
+        if let Err(error) = self.lock().received(Some(to), &answer) {
+            self.notices.say(&format!("node {to} ({host}) answers what cannot be used: {error}"));
+        }
+    }
+
+    fn inquire(&self, host: &str, message: &[u8]) -> Option<Vec<u8>> {
+        self.inquire_of(host, message, &|line| self.notices.say(line))
+    }
+
+    fn inquire_of(&self, host: &str, message: &[u8], say: &dyn Fn(&str)) -> Option<Vec<u8>> {
         for address in place::addresses(host) {
             match inquire(address, message, ANSWER_TIME_MAX) {
-                Ok(answer) => {
-                    if let Err(error) = self.lock().received(Some(to), &answer) {
-                        self.notices.say(&format!("node {to} ({host}) answers what cannot be used: {error}"));
-                    }
-                    return;
-                }
+                Ok(answer) => return Some(answer),
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    self.notices.say(&format!("what answers at {host} is not a node of this cluster: {error}"));
+                    say(&format!("what answers at {host} is not a node of this cluster: {error}"));
                 }
                 // It is not there yet.
                 Err(_) => {}
             }
         }
+        None
+    }
+
+    /// All at the same time; those that answer.
+    fn inquire_all(
+        &self,
+        hosts: &BTreeSet<String>,
+        question: &[u8],
+        say: &(dyn Fn(&str) + Sync),
+    ) -> Vec<(String, Vec<u8>)> {
+        std::thread::scope(|scope| {
+            let ask = |host: &String| {
+                let host = host.clone();
+                scope.spawn(move || self.inquire_of(&host, question, say).map(|answer| (host, answer)))
+            };
+            let asked: Vec<_> = hosts.iter().map(ask).collect();
+            asked.into_iter().filter_map(|thread| thread.join().expect("asking does not panic")).collect()
+        })
+    }
+
+    /// Before this node takes part again: whether it may. `state`: as it knew the cluster last.
+    /// Where nobody answers, it may: all start at the same time, or it hears it from the voters.
+    pub fn look(&self, node: NodeId, state: &State) -> Result<(), ServerError> {
+        let own = state.nodes().get(&node).and_then(Node::host);
+        let others = state.latest().filter_map(|(_, known)| known.host()).filter(|host| Some(*host) != own);
+        let hosts: BTreeSet<String> = others.map(str::to_owned).collect();
+        let Some(settings) = state.settings() else { return Ok(()) };
+        let question = Looks { cluster: settings.cluster }.encode();
+        // Those that start at the same time do not answer yet.
+        for (_, answer) in self.inquire_all(&hosts, &question, &|_| {}) {
+            if let Ok(shown) = Shown::decode(&answer)
+                && let Some(reason) = why_retired(&shown.state, node)
+            {
+                return Err(ServerError::Cluster(reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// `all`: from which the cluster was founded, as far as that is known.
+    fn begin_to_join(&self, all: Option<&[Declaration]>) -> Result<Joining, ServerError> {
+        let (own, joins) = (self.own(), self.joins_by_word());
+        let host = own.plan.hosts[own.place as usize - 1].clone();
+        let mut hosts: BTreeSet<String> = own.plan.hosts.iter().cloned().collect();
+        let cluster = all.map(|all| {
+            hosts.extend(all.iter().flat_map(|one| one.plan.hosts.iter().cloned()));
+            ferrite_meta::founding::cluster_id(all)
+        });
+        if let Some(refused) = all.and_then(|all| cannot_join(&own, joins, all)) {
+            return Err(ServerError::Cluster(refused));
+        }
+        hosts.remove(&host);
+        if all.is_some() {
+            self.notices
+                .say(&format!("the cluster was founded with another directory at {host}: joining as a new node"));
+        }
+        Ok(Joining { cluster, hosts, shown: None, since: Instant::now() })
+    }
+
+    /// Asks all that are known to take this node in.
+    fn join(
+        &self,
+        joining: &mut Joining,
+        disk: &dyn Disk,
+        dir: &Path,
+        newcomer: &Node,
+    ) -> Result<Option<Formed>, ServerError> {
+        let (own, joins) = (self.own(), self.joins_by_word());
+        let question =
+            Joins { cluster: joining.cluster, key: own.key, node: Node { start: own.key, ..newcomer.clone() } };
+        for (host, answer) in self.inquire_all(&joining.hosts, &question.encode(), &|line| self.notices.say(line)) {
+            match Shown::decode(&answer) {
+                Ok(shown) => {
+                    let cluster = ferrite_meta::founding::cluster_id(&shown.founded);
+                    if *joining.cluster.get_or_insert(cluster) != cluster {
+                        return Err(ServerError::Cluster(format!(
+                            "{host} belongs to another cluster than the other nodes that were named: name nodes of one cluster"
+                        )));
+                    }
+                    if joining.shown.as_ref().is_none_or(|before| before.index < shown.index) {
+                        joining.shown = Some(shown);
+                    }
+                }
+                Err(error) => self.notices.say(&format!("{host} answers what cannot be used: {error}")),
+            }
+        }
+        if let Some(shown) = &joining.shown {
+            if let Some(refused) = cannot_join(&own, joins, &shown.founded) {
+                return Err(ServerError::Cluster(refused));
+            }
+            let others = shown.state.nodes().values().filter(|node| node.presence != Presence::Retired);
+            let host = newcomer.host();
+            joining.hosts.extend(others.filter_map(Node::host).filter(|other| Some(*other) != host).map(str::to_owned));
+            if let Some(node) = shown.state.joined_with(own.key) {
+                return self.joined(disk, dir, node, shown).map(Some);
+            }
+        }
+        if joining.since.elapsed() >= SAY_AFTER {
+            self.notices.say(&waits_for(joining, newcomer));
+        }
+        Ok(None)
+    }
+
+    /// The metadata has an id for this node: written down, it is one of the cluster's.
+    fn joined(&self, disk: &dyn Disk, dir: &Path, node: NodeId, shown: &Shown) -> Result<Formed, ServerError> {
+        let (own, joins) = (self.own(), self.joins_by_word());
+        let known = Acquainted { node, index: shown.index, state: shown.state.clone() };
+        let all = shown.founded.clone();
+        let state = ferrite_meta::founding::found(&all).map_err(|error| {
+            ServerError::Cluster(format!("what the cluster was founded from cannot be used: {error}"))
+        })?;
+        let written = WrittenDown { own: own.clone(), joins, founded: Some(all.clone()), known: Some(known.clone()) };
+        directory::write_founding(disk, dir, &written)?;
+        self.lock().joined(written);
+        Ok(Formed { own, all, state: Box::new(state), known: Some(known) })
+    }
+}
+
+/// Why a node with this declaration must not join the cluster of those. `joins`: its operator says
+/// that there is one.
+fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<String> {
+    let theirs = &all.first().expect("a cluster has a node").plan;
+    if !joins && own.plan != *theirs {
+        return Some(format!(
+            "the nodes of --cluster {} belong to a cluster already, which was founded with --cluster {} --kfactor {}. To add this \
+             node to it, say --join besides",
+            own.plan.hosts.join(","),
+            theirs.hosts.join(","),
+            theirs.kfactor
+        ));
+    }
+    if own.database.is_some() {
+        return Some(format!(
+            "this directory has a database, and the cluster of {} has one too: a node that joins gets the cluster's. Start it \
+             with an empty directory; what `ferrite dump` writes of this database can be loaded into the cluster",
+            theirs.hosts.join(",")
+        ));
+    }
+    None
+}
+
+fn waits_for(joining: &Joining, newcomer: &Node) -> String {
+    let Some(Shown { state, .. }) = &joining.shown else {
+        let hosts: Vec<&str> = joining.hosts.iter().map(String::as_str).collect();
+        return format!("waiting for a node of the cluster at {}", hosts.join(", "));
+    };
+    let before =
+        state.nodes().iter().find(|(_, node)| node.host() == newcomer.host() && node.presence == Presence::Running);
+    let voters: Vec<String> = state.voters().iter().map(|voter| format!("node {voter}")).collect();
+    let of = format!("waiting until a majority of the cluster's voters ({}) takes this node in", voters.join(", "));
+    match (before, newcomer.host()) {
+        (Some((id, _)), Some(host)) => {
+            format!("{of}: not before the process of node {id}, which was at {host}, has surely ended")
+        }
+        _ => of,
     }
 }

@@ -12,7 +12,7 @@ use ferrite_group::Identity;
 use ferrite_io::{Disk, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
 use ferrite_meta::founding::{Declaration, Layout, Partitions, Plan, WrittenDown};
-use ferrite_meta::voter::{Voter, VoterError};
+use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
@@ -45,8 +45,10 @@ pub struct Joined {
     /// Until somebody else ends the connections.
     pub leaving: Leaving,
     pub door: Arc<Door>,
-    /// As the cluster was founded; the metadata may be further.
+    /// The metadata as this node knew it last.
     pub state: State,
+    /// Who keeps what is written down of the cluster.
+    pub founders: Arc<Founders>,
     pub node: NodeId,
     /// That all nodes' logs have.
     pub database: DatabaseId,
@@ -111,15 +113,16 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let at = place::listen_at(&wanted.plan.hosts, wanted.place, options.listen).map_err(ServerError::Cluster)?;
     let listener = TcpListener::bind(at).map_err(|error| ServerError::ClusterListen(at, error))?;
     let start: [u8; 16] = random_bytes();
-    let node = NodeId(wanted.place);
-    let founders = Arc::new(Founders::new(written, wanted));
+    let joins = options.joins || written.as_ref().is_some_and(|written| written.joins);
+    let newcomer = newcomer(&wanted, about);
+    let founders = Arc::new(Founders::new(written, wanted, joins));
     let door = Arc::new(Door::new(Arc::clone(&founders)));
     let limits = Limits::default();
     let hello = Hello {
         versions: (VERSION, VERSION),
         lane: Lane::Control,
         cluster: NO_CLUSTER,
-        node,
+        node: NodeId(0),
         incarnation: Incarnation(0),
         start: u64::from_le_bytes(start[..8].try_into().expect("8 bytes")),
     };
@@ -127,36 +130,23 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let peers = ferrite_peer::start(hello, listener, limits, handler).map_err(ServerError::Threads)?;
     let leaving = Leaving(Some(peers.clone()));
     let links = Links::new(peers, &limits);
-    let (own, all, state) = match founders.form(disk, about.dir, &options.ends)? {
-        Formed::Founded { own, all, state } => (own, all, *state),
-        Formed::Without { own, all } => return Err(ServerError::Cluster(without(&own, &all))),
-    };
-    let settings = state.settings().expect("a cluster that was founded has settings").clone();
-    let is_new = belongs_to.is_none();
-    if belongs_to.is_some_and(|cluster| cluster != settings.cluster) {
-        return Err(ServerError::Cluster(format!(
-            "{} is of another cluster than its file 'founding' says: restore either from where it came",
-            about.dir.display()
-        )));
+    let formed = founders.form(disk, about.dir, &newcomer, &options.ends)?;
+    let Part { own, all, state, node, voter } = take_part(about, belongs_to, formed)?;
+    if belongs_to.is_some() {
+        founders.look(node, &state)?;
     }
-    let voter = voter(about, node, &state, is_new)?;
+    let settings = state.settings().expect("a cluster that was founded has settings").clone();
     let boot = directory::boot();
     let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
-    if is_new {
+    if belongs_to.is_none() {
         let promised = BTreeMap::new();
         let identity = Identity { cluster: settings.cluster, node, incarnation: own.incarnation, promised };
         identity.write(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
     }
     // Recovery takes it again.
     drop(lock);
-    let registration = Registration {
-        incarnation: Incarnation(0),
-        start,
-        kind: own.kind,
-        presence: Presence::Running,
-        release: env!("CARGO_PKG_VERSION").to_owned(),
-        addresses: addresses(&own, about),
-    };
+    let vote = voter.as_ref().map(Voter::number);
+    let registration = Registration { start, vote, presence: Presence::Running, ..newcomer };
     let data = all.iter().find_map(|declaration| declaration.database.map(|database| database.id));
     Ok(Some(Joined {
         dir: about.dir.to_path_buf(),
@@ -169,7 +159,8 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         registration,
         unsynced: Arc::new(unsynced),
         intact,
-        hello: Hello { cluster: settings.cluster, ..hello },
+        hello: Hello { cluster: settings.cluster, node, ..hello },
+        founders,
         state,
     }))
 }
@@ -195,7 +186,7 @@ fn declaration(
     let said = place::hosts(&options.hosts).map_err(ServerError::Cluster)?;
     let (plan, place) = match written {
         Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
-        Some(WrittenDown { own, founded: Some(_) }) => {
+        Some(WrittenDown { own, founded: Some(_), .. }) => {
             let (hosts, kfactor) = (own.plan.hosts.join(","), own.plan.kfactor);
             if own.plan.hosts != said || own.plan.kfactor != options.kfactor {
                 ferrite_io::errln!(
@@ -215,7 +206,10 @@ fn declaration(
     // As good as it can be, if all the others keep data.
     let kinds: Vec<Kind> =
         (1..=plan.hosts.len() as u32).map(|other| if other == place { about.kind } else { Kind::Data }).collect();
-    Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| ServerError::Cluster(impossible.to_string()))?;
+    let joins = options.joins || written.is_some_and(|written| written.joins);
+    if !joins {
+        Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| ServerError::Cluster(impossible.to_string()))?;
+    }
     if written.is_some_and(|written| written.own.kind != about.kind) {
         let is = if about.kind == Kind::Data { "a witness's, without data" } else { "that of a node with data" };
         return Err(ServerError::Cluster(format!(
@@ -249,21 +243,48 @@ fn addresses(own: &Declaration, about: &About<'_>) -> Vec<String> {
     std::iter::once(host.clone()).chain(about.clients.iter().map(reached)).collect()
 }
 
-fn without(own: &Declaration, all: &[Declaration]) -> String {
-    let theirs = &all.first().expect("a cluster has a node").plan;
-    if own.plan != *theirs {
-        return format!(
-            "the nodes of --cluster {} belong to another cluster, which was founded with --cluster {} --kfactor {}",
-            own.plan.hosts.join(","),
-            theirs.hosts.join(","),
-            theirs.kfactor
-        );
+/// What a node says of itself before it has a process.
+fn newcomer(own: &Declaration, about: &About<'_>) -> Registration {
+    Registration {
+        incarnation: own.incarnation,
+        start: own.key,
+        kind: own.kind,
+        presence: Presence::Stopped,
+        vote: None,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        addresses: addresses(own, about),
     }
-    format!(
-        "the cluster was founded with another directory in the place of {}: this one is not among its nodes, and a node cannot \
-         be added yet",
-        own.plan.hosts[own.place as usize - 1]
-    )
+}
+
+/// A node of a cluster, with its vote open.
+struct Part {
+    own: Declaration,
+    all: Vec<Declaration>,
+    state: State,
+    node: NodeId,
+    voter: Option<Voter>,
+}
+
+fn take_part(about: &About<'_>, belongs_to: Option<[u8; 16]>, formed: Formed) -> Result<Part, ServerError> {
+    let Formed { own, all, state, known } = formed;
+    // What is written down of the cluster is so by a process that took part in it.
+    let is_new = belongs_to.is_none() && known.is_none();
+    let (node, index, state) = match known {
+        Some(known) => (known.node, known.index, known.state),
+        None => (NodeId(own.place), 1, *state),
+    };
+    let settings = state.settings().expect("a cluster that was founded has settings");
+    if belongs_to.is_some_and(|cluster| cluster != settings.cluster) {
+        return Err(ServerError::Cluster(format!(
+            "{} is of another cluster than its file 'founding' says: restore either from where it came",
+            about.dir.display()
+        )));
+    }
+    let voter = voter(about, node, &own, &state, is_new)?;
+    // The vote may know more than what was written down beside it.
+    let newer = voter.as_ref().map(Voter::state).filter(|(later, state)| *later > index && state.settings().is_some());
+    let state = newer.map_or(state, |(_, state)| state.clone());
+    Ok(Part { own, all, state, node, voter })
 }
 
 /// What this node has voted, as its directory has it.
@@ -271,21 +292,47 @@ pub fn open_voter(node: NodeId, disk: &Arc<dyn Disk>, dir: &Path) -> Result<Opti
     Voter::open(node, Arc::clone(disk), &dir.join(METADATA), Box::new(SystemRandom))
 }
 
-/// This node's vote, if it is to have one.
-fn voter(about: &About<'_>, node: NodeId, state: &State, is_new: bool) -> Result<Option<Voter>, ServerError> {
+/// What was voted here counts no more: the next start begins a new vote.
+pub fn forget_vote(disk: &dyn Disk, dir: &Path) -> Result<(), VoterError> {
+    voter::put_aside(disk, &dir.join(METADATA))
+}
+
+/// This node's vote, or a new one that the cluster may give it. Data that are sound need none, so
+/// whatever is wrong with it ends no start.
+fn voter(
+    about: &About<'_>,
+    node: NodeId,
+    own: &Declaration,
+    state: &State,
+    is_new: bool,
+) -> Result<Option<Voter>, ServerError> {
     let dir = about.dir.join(METADATA);
-    let (disk, random) = (Arc::clone(&about.disk), || Box::new(SystemRandom));
-    let failed = |error: VoterError| ServerError::Cluster(error.to_string());
-    match open_voter(node, &disk, about.dir).map_err(failed)? {
-        Some(voter) => Ok(Some(voter)),
-        None if !state.voters().contains(&node) => Ok(None),
-        None if is_new => Voter::found(node, disk, &dir, random(), state).map(Some).map_err(failed),
-        None => {
-            ferrite_io::errln!(
-                "ferrite: {} is gone, and with it what this node had voted: it no longer votes",
-                dir.display()
-            );
+    let last = directory::incarnation(&*about.disk, about.dir)?.max(own.incarnation);
+    // That of this process, which is durable before the vote is offered to anybody.
+    let Ok(number) = u32::try_from(last.0 + 1) else { return Ok(None) };
+    let random = || Box::new(SystemRandom) as Box<dyn Random>;
+    let known = Known { state, is_new, number };
+    match voter::open_or_begin(node, &about.disk, &dir, random, &known) {
+        Ok((voter, before)) => {
+            match before {
+                Before::Sound => {}
+                Before::Gone => ferrite_io::errln!(
+                    "ferrite: {} is gone, and with it what this node had voted: it gets a new vote from the others",
+                    dir.display()
+                ),
+                Before::Unusable(error) => ferrite_io::errln!(
+                    "ferrite: {error}. They are put aside, and this node gets a new vote from the others"
+                ),
+                Before::Taken => ferrite_io::errln!(
+                    "ferrite: another votes in this node's place since it ran last: it gets a new vote if one is needed"
+                ),
+            }
+            Ok(Some(voter))
+        }
+        Err(VoterError::Disk(error)) => {
+            ferrite_io::errln!("ferrite: this node cannot vote: {error}");
             Ok(None)
         }
+        Err(error) => Err(ServerError::Cluster(error.to_string())),
     }
 }

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, Post};
 use ferrite_group::Urgency;
-use ferrite_meta::{Presence, State};
+use ferrite_meta::{Node, Presence, State};
 use ferrite_peer::{Lane, Limits, Outgoing, Peers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,14 +64,25 @@ impl Post for Links {
     }
 }
 
-/// The nodes of the cluster and where they hear each other, as the metadata says.
-pub fn hosts_of(state: &State) -> BTreeMap<NodeId, String> {
-    let known = state.nodes().iter().filter(|(_, node)| node.presence != Presence::Retired);
+/// This node and the others, and where they hear each other, as the metadata says. A node that was
+/// at this one's address runs nowhere, whether or not it is retired yet.
+pub fn hosts_of(state: &State, here: NodeId) -> BTreeMap<NodeId, String> {
+    let own = state.nodes().get(&here).and_then(Node::host);
+    let is_there = |(id, node): &(&NodeId, &Node)| {
+        node.presence != Presence::Retired && (**id == here || own.is_none() || node.host() != own)
+    };
+    let known = state.nodes().iter().filter(is_there);
     known.filter_map(|(id, node)| Some((*id, node.addresses.first()?.clone()))).collect()
 }
 
-/// The thread that looks names up, which may take its time. `told`: the nodes, when they change.
-pub fn look_up(peers: &Peers, mut hosts: BTreeMap<NodeId, String>, told: &Receiver<Arc<State>>) {
+/// The thread that looks names up, which may take its time. `told`: the metadata, when it changes;
+/// `learn`: hears the latest of it.
+pub fn look_up(
+    peers: &Peers,
+    (here, mut hosts): (NodeId, BTreeMap<NodeId, String>),
+    told: &Receiver<(u64, Arc<State>)>,
+    learn: impl Fn(u64, &State),
+) {
     let mut known = BTreeMap::new();
     loop {
         for (node, host) in &hosts {
@@ -85,7 +96,11 @@ pub fn look_up(peers: &Peers, mut hosts: BTreeMap<NodeId, String>, told: &Receiv
         let expected: Vec<_> = known.iter().map(|(node, found)| (*node, found.clone())).collect();
         peers.expect(&expected);
         match told.recv_timeout(LOOK_UP_EVERY) {
-            Ok(state) => hosts = hosts_of(&told.try_iter().last().unwrap_or(state)),
+            Ok(first) => {
+                let (index, state) = told.try_iter().last().unwrap_or(first);
+                hosts = hosts_of(&state, here);
+                learn(index, &state);
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

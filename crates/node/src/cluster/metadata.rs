@@ -9,8 +9,9 @@ use crate::cluster::notices::Notices;
 use crossbeam_channel::{Receiver, Select, Sender};
 use ferrite_cluster::{Cause, Errand, Letter, Metadata};
 use ferrite_io::Clock;
+use ferrite_meta::founding::Joins;
 use ferrite_meta::voter::VoterError;
-use ferrite_meta::{Keeper, State};
+use ferrite_meta::{Ask, Keeper, State};
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +27,16 @@ pub struct MetadataThread {
     pub metadata: Metadata,
     pub inbox: Receiver<MetadataNotice>,
     pub messages: Receiver<Message>,
+    /// What nodes without an id ask.
+    pub joins: Receiver<Joins>,
     pub causes: Sender<Cause>,
     pub links: Links,
     /// For whoever looks up where the nodes are.
-    pub names: Sender<Arc<State>>,
+    pub names: Sender<(u64, Arc<State>)>,
     pub clock: Arc<dyn Clock>,
     pub notices: Notices,
+    /// Puts aside what was voted here, which counts no more.
+    pub forget_vote: Box<dyn FnMut() -> Result<(), VoterError> + Send>,
     /// Opens this node's vote, as at a start; None: it has none any more.
     pub open_vote: Box<dyn FnMut() -> Result<Option<Keeper>, VoterError> + Send>,
     /// When that is tried, in boot-time nanoseconds.
@@ -56,6 +61,9 @@ impl MetadataThread {
                     self.notices.say(&format!("node {from} said what cannot be used: {error}"));
                 }
             }
+            for Joins { key, node, .. } in self.joins.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
+                self.metadata.ask(Ask::Join { key, node }, self.clock.boottime_nanos());
+            }
             let now = self.clock.boottime_nanos();
             if now >= next_tick {
                 self.metadata.tick(now);
@@ -70,6 +78,7 @@ impl MetadataThread {
         let mut select = Select::new();
         select.recv(&self.inbox);
         select.recv(&self.messages);
+        select.recv(&self.joins);
         let _ = select.ready_timeout(time_max);
     }
 
@@ -90,8 +99,18 @@ impl MetadataThread {
 
     fn vote_lost(&mut self, error: &VoterError) {
         self.notices.say(&format!("this node cannot vote: {error}"));
-        if let VoterError::Disk(_) = error {
-            self.vote_again = Some(self.clock.boottime_nanos() + VOTE_AGAIN.as_nanos() as u64);
+        match error {
+            VoterError::Disk(_) => {
+                self.vote_again = Some(self.clock.boottime_nanos() + VOTE_AGAIN.as_nanos() as u64);
+            }
+            // The next start gets another.
+            VoterError::Lost | VoterError::Damaged(_) => {
+                if let Err(error) = (self.forget_vote)() {
+                    self.notices.say(&format!("what this node had voted cannot be put aside: {error}"));
+                }
+            }
+            // What a later release has written stays for that one.
+            VoterError::Version { .. } | VoterError::Command { .. } => {}
         }
     }
 
@@ -102,8 +121,8 @@ impl MetadataThread {
             match errand {
                 Errand::Send { to, message } => self.links.send_on(to, Lane::Control, Letter::Metadata, message),
                 Errand::Cause(cause) => {
-                    if let Cause::Metadata { state, .. } = &cause {
-                        let _ = self.names.send(Arc::clone(state));
+                    if let Cause::Metadata { index, state } = &cause {
+                        let _ = self.names.send((*index, Arc::clone(state)));
                     }
                     // A node that has ended does not mind.
                     let _ = self.causes.send(cause);

@@ -9,6 +9,7 @@ use crate::cluster::links::Links;
 use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
+use crate::cluster::remove::{Removals, RemoveNode};
 use crate::cluster::rooms::{Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Select, Sender};
@@ -39,6 +40,8 @@ pub enum Order {
     HandOver(HandOver),
     /// An operator accepts that a node leads with what it has.
     AcceptLoss(AcceptLoss),
+    /// An operator says that a node is lost for good.
+    RemoveNode(RemoveNode),
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
 }
@@ -64,6 +67,7 @@ pub struct NodeThread {
     pub unsynced: Arc<Unsynced>,
     pub asked: Arc<AskedToHandOver>,
     pub losses: Losses,
+    pub removals: Removals,
     pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
@@ -99,7 +103,9 @@ impl NodeThread {
                     self.look_for_room();
                 }
                 let (state, here) = (Arc::clone(self.node.state()), self.node.here());
-                self.losses.look(&state, here, now, &mut |ask| drop(self.metadata.send(MetadataNotice::Ask(ask))));
+                let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
+                self.losses.look(&state, here, now, &mut ask);
+                self.removals.look(&state, here, now, &mut ask);
             }
             for order in self.orders.try_iter().collect::<Vec<_>>() {
                 if let Order::Goodbye = order {
@@ -117,7 +123,10 @@ impl NodeThread {
             if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) {
                 say_who_keeps(seen.as_deref(), &state);
                 let registered = self.node.is_registered();
-                self.standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), registered));
+                let index = self.node.known_index();
+                self.standing.change(|seen| {
+                    (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
+                });
                 seen = Some(state);
             }
             if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
@@ -179,6 +188,11 @@ impl NodeThread {
             Order::HandOver(asks) => self.hand_over(asks),
             Order::AcceptLoss(asks) => {
                 self.losses.accept(asks, self.node.state(), self.clock.boottime_nanos());
+            }
+            Order::RemoveNode(asks) => {
+                let (state, here) = (self.node.state(), self.node.here().node);
+                let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
+                self.removals.begin(asks, state, here, reached, self.clock.boottime_nanos());
             }
             Order::Goodbye => {}
         }

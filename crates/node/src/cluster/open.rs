@@ -48,12 +48,12 @@ pub fn open(
     let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
     let RecoveredMember { recovered, place, replication } = opened.map_err(ServerError::Start)?;
     joined.introduce(recovered.identity.incarnation);
-    let others = hosts_of(&joined.state);
+    let others = hosts_of(&joined.state, joined.node);
     ferrite_io::errln!(
-        "ferrite: node {} of {} in cluster {}",
+        "ferrite: node {} in cluster {} of {} nodes",
         joined.node,
-        others.len(),
-        ferrite_log::DatabaseId(recovered.identity.cluster)
+        ferrite_log::DatabaseId(recovered.identity.cluster),
+        others.len()
     );
     Ok((recovered, Member { joined, place, replication, host, causes, lease }))
 }

@@ -5,8 +5,8 @@ use crate::cluster::around::{Appliers, AskedToHandOver, DataAround, ServerAround
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{
-    DataInboxes, Inside, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice, TRANSFER_MESSAGES_MAX,
-    TransferNotice,
+    DataInboxes, Inside, JOINS_MAX, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice,
+    TRANSFER_MESSAGES_MAX, TransferNotice,
 };
 use crate::cluster::drain::Drain;
 use crate::cluster::join::{self, Joined};
@@ -16,6 +16,7 @@ use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
+use crate::cluster::remove::Removals;
 use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::{Seen, Standing};
 use crate::cluster::status::Handle;
@@ -31,7 +32,8 @@ use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
 use ferrite_group::{FIRST_GROUP, Identity, Supplier};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
-use ferrite_meta::{Keeper, Node as Registration};
+use ferrite_meta::founding::Acquainted;
+use ferrite_meta::{Keeper, Node as Registration, State};
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
@@ -113,6 +115,11 @@ impl Running {
         self.standing.seen().ended.clone()
     }
 
+    /// The same process may go on from an empty copy.
+    pub fn begins_anew(&self) -> bool {
+        self.standing.seen().begins_anew
+    }
+
     /// The log was closed in good order.
     pub fn closed(&self) {
         if let Err(error) = self.unsynced.closed(self.whole.load(Ordering::Relaxed)) {
@@ -146,7 +153,7 @@ impl Running {
 
     fn waits_for(&self) -> String {
         let (seen, here) = (self.standing.seen(), self.standing.here());
-        let others = hosts_of(&seen.state).into_iter().filter(|(node, _)| *node != here);
+        let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
             true => match seen.state.groups().get(&FIRST_GROUP).and_then(loss::waits_for) {
@@ -289,15 +296,27 @@ fn start_with(
     let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
+    let (joins, joins_inbox) = bounded(JOINS_MAX);
     let (names, told) = unbounded();
     let (orders, orders_inbox) = unbounded();
-    let hosts = hosts_of(&joined.state);
+    let hosts = (joined.node, hosts_of(&joined.state, joined.node));
     let peers = joined.links.peers().clone();
+    let (founders, own_disk, own_dir, node) =
+        (Arc::clone(&joined.founders), Arc::clone(&uses.disk), joined.dir.clone(), joined.node);
+    let learn = move |index, state: &State| {
+        let known = Acquainted { node, index, state: state.clone() };
+        if let Err(error) = founders.learn(&*own_disk, &own_dir, known) {
+            ferrite_io::errln!("ferrite: {error}");
+        }
+    };
     // A name that is not found takes its time, which the end does not wait for.
-    spawn("names", move || links::look_up(&peers, hosts, &told))?;
+    spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
     let keeper = joined.voter.take().map(|voter| Keeper::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
     let (here, disk, dir) = (joined.node, Arc::clone(&uses.disk), joined.dir.clone());
+    let (forgotten_disk, forgotten_dir) = (Arc::clone(&disk), dir.clone());
+    let forget_vote = Box::new(move || join::forget_vote(&*forgotten_disk, &forgotten_dir));
+    let votes = keeper.is_some();
     let open_vote = Box::new(move || {
         let voter = join::open_voter(here, &disk, &dir)?;
         Ok(voter.map(|voter| Keeper::new(here, voter)))
@@ -306,13 +325,16 @@ fn start_with(
         metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
         inbox: metadata_inbox,
         messages: metadata_arrivals,
+        joins: joins_inbox,
         causes: causes.clone(),
         links: joined.links.clone(),
         names,
         clock: Arc::clone(&uses.clock),
         notices: Notices::default(),
+        forget_vote,
         open_vote,
-        vote_again: None,
+        // A fault of the disk may have been in the way of it.
+        vote_again: (!votes).then_some(0),
     };
     let stop = metadata.clone();
     threads.ended_by(move || drop(stop.send(MetadataNotice::Stop)));
@@ -327,6 +349,8 @@ fn start_with(
         causes: causes.clone(),
         metadata: metadata.clone(),
         metadata_messages,
+        joins,
+        standing: Arc::clone(&uses.standing),
         data: around.as_ref().map(|around| around.inboxes.clone()),
     };
     let appliers = around.as_ref().map(|around| Arc::clone(&around.appliers)).unwrap_or_default();
@@ -355,6 +379,7 @@ fn start_with(
         unsynced: Arc::clone(&unsynced),
         asked,
         losses: Losses::default(),
+        removals: Removals::default(),
         metadata: metadata.clone(),
         whole: Arc::clone(&whole),
         clock: uses.clock,

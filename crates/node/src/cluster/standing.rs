@@ -19,10 +19,13 @@ pub struct Seen {
     pub holds: bool,
     /// It takes part.
     pub registered: bool,
-    /// The metadata as it is known here.
+    /// The metadata as it is known here, after so many commands.
+    pub index: u64,
     pub state: Arc<State>,
     /// Why this process must end.
     pub ended: Option<String>,
+    /// Its copy is put aside at the next start, which gets everything from the leader.
+    pub begins_anew: bool,
 }
 
 impl Seen {

@@ -7,7 +7,7 @@ use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Phase, Presence, State};
+use ferrite_meta::{Kind, Phase, Presence, State, has_lost_its_vote};
 use ferrite_peer::Lane;
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
@@ -21,16 +21,24 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// The nodes, and the group of the partitions.
+    /// The nodes, the group of the partitions, and who votes.
     pub fn status(&self) -> Vec<SystemTable> {
         let (seen, here) = (self.standing.seen(), self.standing.here());
         let reached = |node: NodeId| node == here || self.links.peers().waiting(node, Lane::Control).is_some();
-        vec![nodes(&seen.state, reached), group(&seen.state, reached)]
+        vec![nodes(&seen.state, reached), group(&seen.state, reached), voters(&seen.state, reached)]
     }
 }
 
 fn word(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
+}
+
+/// `lost`: it was given a vote, and its last process had another one, or none.
+fn vote(state: &State, node: NodeId) -> &'static str {
+    match state.voters().contains(&node) {
+        true if has_lost_its_vote(state, node) => "lost",
+        votes => word(votes),
+    }
 }
 
 fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
@@ -64,7 +72,7 @@ fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
             presence,
             word(reached(*id)),
             role,
-            word(state.voters().contains(id)),
+            vote(state, *id),
             address(0),
             address(1)
         ]);
@@ -102,14 +110,48 @@ fn group(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
     table
 }
 
+fn voters(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+    let mut table = SystemTable::new(&[
+        ("VOTERS", SqlType::Integer),
+        ("VOTERS_THERE", SqlType::Integer),
+        ("MAJORITY", SqlType::Integer),
+        ("LOSSES_WITH_DECISIONS", SqlType::Integer),
+        ("MISSING", SqlType::Varchar),
+    ]);
+    let voters = state.voters();
+    let missing = voters.iter().filter_map(|node| {
+        if has_lost_its_vote(state, *node) {
+            Some(format!("node {node} has lost its vote"))
+        } else {
+            (!reached(*node)).then(|| format!("node {node} is not reached"))
+        }
+    });
+    let missing: Vec<String> = missing.collect();
+    table.row(cells![
+        voters.len() as i64,
+        (voters.len() - missing.len()) as i64,
+        majority(state) as i64,
+        spare_voters(state, reached) as i64,
+        missing.join(", ")
+    ]);
+    table
+}
+
+fn majority(state: &State) -> usize {
+    state.voters().len() / 2 + 1
+}
+
+/// How many voters more may be lost with a majority left of all.
+fn spare_voters(state: &State, reached: impl Fn(NodeId) -> bool) -> usize {
+    let counts = |voter: &&NodeId| reached(**voter) && !has_lost_its_vote(state, **voter);
+    state.voters().iter().filter(counts).count().saturating_sub(majority(state))
+}
+
 /// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
 /// service going on. `members`: of a group that somebody leads.
 fn losses(state: &State, members: Option<usize>, reached: impl Fn(NodeId) -> bool) -> (usize, usize) {
     let data = members.unwrap_or(1) - 1;
-    let voters = state.voters();
-    let there = voters.iter().filter(|voter| reached(**voter)).count();
-    let spare = there.saturating_sub(voters.len() / 2 + 1);
-    (data, if members.is_some() { data.min(spare) } else { 0 })
+    (data, if members.is_some() { data.min(spare_voters(state, reached)) } else { 0 })
 }
 
 #[cfg(test)]
@@ -125,6 +167,7 @@ mod tests {
             start: [1; 16],
             kind: if id == 4 { Kind::Witness } else { Kind::Data },
             presence: Presence::Running,
+            vote: (id != 3).then_some(0),
             release: "test".to_owned(),
             addresses: vec![format!("host{id}:3021")],
         };
@@ -150,6 +193,13 @@ mod tests {
         assert_eq!(with(&[]), (1, 1));
         assert_eq!(with(&[3]), (1, 1), "it does not vote");
         assert_eq!(with(&[4]), (1, 0));
+        let mut lost = state.clone();
+        let node =
+            Node { incarnation: Incarnation(2), vote: None, start: [2; 16], ..state.nodes()[&NodeId(2)].clone() };
+        let again = Command::Register { id: NodeId(2), expected: Incarnation(1), node };
+        lost.apply(&again).expect("a later process");
+        assert_eq!(losses(&lost, Some(2), |_| true), (1, 0), "a vote that is lost is not there");
+        assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, NodeId(id))), ["yes", "lost", "no", "yes"]);
         assert_eq!(losses(&state, Some(1), |_| true), (0, 0));
         assert_eq!(losses(&state, None, |_| true), (0, 0));
         let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);

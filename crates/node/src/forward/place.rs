@@ -2,7 +2,7 @@
 
 /// Those that are about this node, or about the client's connection to it. All others are about the
 /// database, and are for the node that leads.
-const HERE: [&str; 15] = [
+const HERE: [&str; 16] = [
     "@AcceptLoss",
     "@Cancel",
     "@ClusterStatus",
@@ -12,6 +12,7 @@ const HERE: [&str; 15] = [
     "@Ping",
     "@PrepareStopNode",
     "@Promote",
+    "@RemoveNode",
     "@Shutdown",
     "@Statistics",
     "@StopNode",

@@ -108,6 +108,24 @@ fn a_log_from_before_there_were_entries_opens_and_goes_on() {
 }
 
 #[test]
+fn a_checkpoint_before_a_streams_first_entry_names_none() {
+    let noted = |mark: Mark| {
+        let mut out = Vec::new();
+        record::write_copy_checkpoint(&mut out, 3, &[(FIRST_GROUP, mark)]);
+        out
+    };
+    let before = |epoch| noted(Mark { epoch: Epoch(epoch), ..Mark::ORIGIN });
+    let (first, _) = start(Mark::ORIGIN, 1, &[1]);
+    for (payload, opens) in [(before(0), true), (before(1), true), (noted(first), false)] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        write(dir.path(), &[genesis(), payload]);
+        for _ in 0..2 {
+            assert_eq!(open(dir.path()).is_ok(), opens);
+        }
+    }
+}
+
+#[test]
 fn records_outside_of_the_stream_are_refused_once_it_has_begun() {
     let (first, started) = start(Mark::ORIGIN, 1, &[1]);
     let mut bare = Vec::new();

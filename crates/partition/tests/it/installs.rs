@@ -489,6 +489,24 @@ fn a_node_with_another_history_gets_a_snapshot() {
     run(Begins::Elsewhere, 6);
 }
 
+/// What it would show is no place in a stream.
+#[test]
+fn a_copy_whose_stream_is_empty_takes_no_snapshot() {
+    let mut world = World::new(1, Begins::Empty);
+    let random = &mut world.random;
+    world.learner.with(|running| {
+        running.due = true;
+        while running.step(random) {}
+        assert!(!running.due && running.cuts == 0);
+    });
+    for restart in [Restart::Process, Restart::Power] {
+        world.learner.crash(restart);
+        world.start_learner();
+    }
+    world.settle();
+    world.compare();
+}
+
 /// Where it cannot be read any more, what stood before it is not taken for the node's data.
 #[test]
 fn a_damaged_snapshot_of_another_node_is_not_passed_over() {

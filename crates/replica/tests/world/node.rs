@@ -119,8 +119,8 @@ impl Node {
     }
 }
 
-/// As recovery does: an entry drops what stands at its position, where it follows what is before
-/// that.
+/// As recovery does: an entry behind one in the middle drops what stood there, where an epoch
+/// begins in one of the two streams.
 fn add(stream: &mut Vec<Header>, header: Header) {
     let position = header.mark.position.0 as usize;
     assert!(position <= stream.len() + 1, "a gap before {header:?}");

@@ -27,6 +27,8 @@ pub struct Book {
     /// Leaderships of voters, votes that a disk has ended, leases that were told.
     pub terms: u64,
     pub votes_lost: u64,
+    /// Starts that found no vote, or none that counted.
+    pub votes_renewed: u64,
     pub leases: u64,
     pub violation: Option<Violation>,
 }

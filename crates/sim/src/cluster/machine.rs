@@ -25,6 +25,10 @@ use std::time::Duration;
 const DRIFT: u64 = 5_000;
 
 pub struct Machine {
+    /// Where other nodes reach it: one machine after another has the place.
+    pub place: u32,
+    /// The metadata as this node has heard last.
+    pub known: Arc<State>,
     pub disk: SimulatedDisk,
     clock: SimulatedClock,
     /// Parts of a million.
@@ -93,20 +97,31 @@ pub enum Started {
 }
 
 impl Machine {
-    pub fn new(id: u32, cluster: [u8; 16], plan: &Plan, random: &mut SimulatedRandom, trace: &Trace) -> Machine {
+    /// `joins`: the cluster was not founded with it.
+    pub fn new(
+        (id, place, joins): (u32, u32, bool),
+        known: &Arc<State>,
+        plan: &Plan,
+        random: &mut SimulatedRandom,
+        trace: &Trace,
+    ) -> Machine {
+        let cluster = known.settings().expect("it is founded").cluster;
         let clock = SimulatedClock::default();
         // No two machines were switched on together.
         clock.advance(Duration::from_millis(1 + random.below(100_000)));
         let disk = SimulatedDisk::new(random.number(), clock.clone());
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
-        let identity = Identity { cluster, node: NodeId(id), incarnation: Incarnation(0), promised: BTreeMap::new() };
+        let incarnation = Incarnation(u64::from(joins));
+        let identity = Identity { cluster, node: NodeId(id), incarnation, promised: BTreeMap::new() };
         identity.write(&disk, dir).expect("a healthy disk");
         disk.unwind_at_power_loss();
         let told = trace.clone();
         disk.trace(move |line| told.line(&format!("{id} {line}")));
         let log = LogOptions { database: Some(DatabaseId(cluster)), ..plan.database.log.clone() };
         Machine {
+            place,
+            known: Arc::clone(known),
             disk,
             clock,
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
@@ -144,14 +159,15 @@ impl Machine {
         due.then_some(now)
     }
 
-    pub fn start(&mut self, founded: &Arc<State>, ledger: &Ledger) -> Result<Started, StartError> {
+    pub fn start(&mut self, ledger: &Ledger) -> Result<Started, StartError> {
         assert!(self.process.is_none(), "one process at a time");
         let random = self.random.fork();
         self.highest.clear();
-        let Machine { disk, clock, log, partitions, snapshots, sync_micros, .. } = self;
-        let on = Means { disk, clock, log, partitions: *partitions, snapshots: *snapshots, sync_micros: *sync_micros };
+        let Machine { disk, clock, log, partitions, snapshots, sync_micros, place, known, .. } = self;
+        let (partitions, place) = (*partitions, *place);
+        let on = Means { disk, clock, log, partitions, place, snapshots: *snapshots, sync_micros: *sync_micros };
         // Power is lost with durability `sync` only.
-        let start = || Process::start(&on, random, founded, ledger);
+        let start = || Process::start(&on, random, known, ledger);
         match catch_unwind(AssertUnwindSafe(start)) {
             Ok(process) => self.process = Some(process?),
             Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),

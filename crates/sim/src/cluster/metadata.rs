@@ -7,9 +7,9 @@ use crate::node::DIRECTORY;
 use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Errand, Letter, Metadata};
-use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_meta::voter::{Voter, VoterError};
+use ferrite_io::{Clock, Disk, Random};
+use ferrite_meta::voter::{Before, Known, Voter, VoterError, open_or_begin};
 use ferrite_meta::{
     Ask, Command, Group, Keeper, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
 };
@@ -22,14 +22,16 @@ const MILLI: u64 = 1_000_000;
 const AGAIN_MILLIS: u64 = 1_500;
 
 /// What a node says of itself. No directory is copied: its incarnation tells its starts apart.
-pub fn registration(id: NodeId, incarnation: Incarnation, kind: Kind) -> Registration {
+/// `place`: where others reach it; `vote`: the one that its disk has.
+pub fn registration(place: u32, incarnation: Incarnation, kind: Kind, vote: Option<u32>) -> Registration {
     Registration {
         incarnation,
         start: u128::from(incarnation.0).to_le_bytes(),
         kind,
         presence: Presence::Running,
+        vote,
         release: "simulated".to_owned(),
-        addresses: vec![format!("node{id}:1")],
+        addresses: vec![format!("node{place}:1")],
     }
 }
 
@@ -38,7 +40,9 @@ pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
     let first = Incarnation(1);
     let members: Vec<Member> = (1..=plan.kfactor + 1).map(|id| Member::new(id, 1)).collect();
     let kind = |id: u32| if id <= plan.nodes { Kind::Data } else { Kind::Witness };
-    let all = (1..=plan.nodes + plan.witnesses).map(|id| (NodeId(id), registration(NodeId(id), first, kind(id))));
+    let voters: Vec<u32> = (1..=plan.nodes + plan.witnesses).rev().take(plan.voters()).collect();
+    let vote = |id: u32| voters.contains(&id).then_some(0);
+    let all = (1..=plan.nodes + plan.witnesses).map(|id| (NodeId(id), registration(id, first, kind(id), vote(id))));
     let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
     let founded = Group {
         configuration,
@@ -52,7 +56,7 @@ pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
         settings: Settings { cluster, revision: 1, kfactor: plan.kfactor, partitions: plan.database.partitions },
         nodes: all.collect(),
         groups: vec![(group, founded)],
-        voters: (1..=plan.nodes + plan.witnesses).rev().take(plan.voters()).map(NodeId).collect(),
+        voters: voters.iter().copied().map(NodeId).collect(),
     };
     let mut state = State::default();
     state.apply(&command).expect("a cluster can be founded");
@@ -78,7 +82,7 @@ pub struct Seat {
     here: NodeId,
     metadata: Metadata,
     asks: Asks,
-    founded: Arc<State>,
+    number: u32,
     disk: SimulatedDisk,
     clock: SimulatedClock,
     random: SimulatedRandom,
@@ -89,42 +93,36 @@ pub struct Seat {
     ledger: Ledger,
 }
 
-fn open_vote(
-    here: NodeId,
-    disk: &SimulatedDisk,
-    random: &mut SimulatedRandom,
-    founded: &State,
-) -> Result<Option<Keeper>, VoterError> {
-    if !founded.voters().contains(&here) {
-        return Ok(None);
-    }
-    let dir: PathBuf = Path::new(DIRECTORY).join("metadata");
-    let opened = Voter::open(here, Arc::new(disk.clone()), &dir, Box::new(random.fork()))?;
-    let voter = match opened {
-        Some(voter) => voter,
-        None => Voter::found(here, Arc::new(disk.clone()), &dir, Box::new(random.fork()), founded)?,
-    };
-    Ok(Some(Keeper::new(here, voter)))
+fn dir() -> PathBuf {
+    Path::new(DIRECTORY).join("metadata")
 }
 
 impl Seat {
     /// `causes`: to the node's inbox.
     pub fn open(
-        here: NodeId,
+        here: Member,
         disk: &SimulatedDisk,
         clock: &SimulatedClock,
         mut random: SimulatedRandom,
-        founded: &Arc<State>,
+        known: &State,
         causes: Sender<Cause>,
         ledger: &Ledger,
     ) -> Result<Seat, VoterError> {
-        let keeper = open_vote(here, disk, &mut random, founded)?;
-        let voters = founded.voters().iter().copied().collect();
+        let (drawn, shared): (u64, Arc<dyn Disk>) = (random.number(), Arc::new(disk.clone()));
+        // The first process of a node that the cluster was founded with.
+        let is_new = here.incarnation == Incarnation(1);
+        let how = Known { state: known, is_new, number: here.incarnation.0 as u32 };
+        let draw = || Box::new(SimulatedRandom::new(drawn)) as Box<dyn Random>;
+        let (voter, before) = open_or_begin(here.node, &shared, &dir(), draw, &how)?;
+        ledger.with(|book| book.votes_renewed += u64::from(!matches!(before, Before::Sound)));
+        let (number, here) = (voter.number(), here.node);
+        let keeper = Some(Keeper::new(here, voter));
+        let voters = known.voters().iter().copied().collect();
         Ok(Seat {
             here,
             metadata: Metadata::new(here, voters, keeper, random.number()),
             asks: Asks::default(),
-            founded: Arc::clone(founded),
+            number,
             disk: disk.clone(),
             clock: clock.clone(),
             random,
@@ -152,17 +150,27 @@ impl Seat {
         self.metadata.tick(self.clock.boottime_nanos());
     }
 
-    /// Whether it votes, if it should.
+    /// Whether its vote is open, and which it is.
     pub fn votes(&self) -> bool {
-        self.metadata.keeper().is_some() || !self.founded.voters().contains(&self.here)
+        self.metadata.keeper().is_some()
+    }
+
+    /// Whether it counts, as far as it knows itself.
+    pub fn counts(&self) -> bool {
+        self.metadata.keeper().is_some_and(Keeper::votes)
+    }
+
+    pub fn vote(&self) -> u32 {
+        self.number
     }
 
     /// Does what follows from all that came.
     pub fn work(&mut self, mut send: impl FnMut(NodeId, Vec<u8>)) {
         let now = self.clock.boottime_nanos();
         if self.again.take_if(|again| now >= *again).is_some() {
-            match open_vote(self.here, &self.disk, &mut self.random, &self.founded) {
-                Ok(Some(keeper)) => self.metadata.begin_to_vote(keeper),
+            let (disk, random) = (Arc::new(self.disk.clone()), Box::new(self.random.fork()));
+            match Voter::open(self.here, disk, &dir(), random) {
+                Ok(Some(voter)) => self.metadata.begin_to_vote(Keeper::new(self.here, voter)),
                 Ok(None) => unreachable!("it has a vote"),
                 Err(error) => self.vote_lost(&error),
             }

@@ -42,6 +42,8 @@ pub struct Plan {
     pub snapshots: bool,
     /// A node loses all that it has, and joins as another.
     pub wipes: bool,
+    /// A node loses what it has voted.
+    pub votes: bool,
     pub faults: Faults,
 }
 
@@ -112,6 +114,7 @@ impl Plan {
             snapshot_millis: if snapshots { [0, 400, 2_000][random.below(3) as usize] } else { 0 },
             wipes: snapshots && faults.crashes > 0 && random.percent(70),
             snapshots,
+            votes: faults.crashes > 0 && random.percent(50),
             faults,
         }
     }

@@ -194,6 +194,8 @@ pub struct Means<'a> {
     pub clock: &'a SimulatedClock,
     pub log: &'a LogOptions,
     pub partitions: u32,
+    /// Where other nodes reach it.
+    pub place: u32,
     /// Nodes that have nothing get snapshots.
     pub snapshots: bool,
     /// Between two turns of the log, at most.
@@ -253,16 +255,16 @@ impl Process {
     pub fn start(
         on: &Means<'_>,
         mut random: SimulatedRandom,
-        founded: &Arc<State>,
+        known: &State,
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
-        let Means { disk, clock, log, partitions, sync_micros, .. } = *on;
+        let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
         let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
-        let known = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
-        let known = known.ok_or(StartError::NoIdentity)?;
-        let next = ferrite_base::Incarnation(known.incarnation.0 + 1);
-        let here = Member { node: known.node, incarnation: next };
+        let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
+        let own = own.ok_or(StartError::NoIdentity)?;
+        let next = ferrite_base::Incarnation(own.incarnation.0 + 1);
+        let here = Member { node: own.node, incarnation: next };
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
         let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
@@ -343,7 +345,7 @@ impl Process {
         let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
         let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone(), log: own_log };
         let copy = CopyStart { here: here.node, place, sequences, compiled, history };
-        let seat = Seat::open(here.node, disk, clock, random.fork(), founded, causes.clone(), ledger);
+        let seat = Seat::open(here, disk, clock, random.fork(), known, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let parts = Parts {
             here: here.node,
@@ -356,7 +358,7 @@ impl Process {
         let copying = Copying::open(disk, parts);
         let copying = copying.unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}"));
         let start = NodeStart {
-            registration: registration(here.node, here.incarnation, Kind::Data),
+            registration: registration(at, here.incarnation, Kind::Data, Some(seat.vote())),
             identity,
             parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
             groups: groups.clone(),

@@ -158,6 +158,24 @@ impl World {
         }
     }
 
+    /// All voters have the vote that they were given, and know that.
+    fn votes_are_sound(&self) -> bool {
+        let state = self.metadata();
+        let sound = |id: &NodeId| self.vote_of(*id) == state.vote(*id);
+        state.voters().len() == self.plan.voters() && state.voters().iter().all(sound)
+    }
+
+    /// A node loses its vote.
+    fn take_a_vote(&mut self) -> bool {
+        let all = self.running();
+        if all.is_empty() || !self.votes_are_sound() || self.plan.voters() < 3 {
+            return false;
+        }
+        let chosen = *self.random.pick(&all);
+        self.lose_vote(chosen);
+        true
+    }
+
     /// A node other than the leader loses everything, where that loses nothing: the leader has a
     /// lease, so nobody decides otherwise at the same time.
     fn wipe_somebody(&mut self) -> bool {
@@ -168,7 +186,7 @@ impl World {
                 && process.is_some_and(|process| process.leads.is_some() && process.lease.holds())
         });
         let others: Vec<NodeId> = self.machines.keys().copied().filter(|id| *id != leader.node).collect();
-        if !leads || others.is_empty() {
+        if !leads || others.is_empty() || !self.votes_are_sound() {
             return false;
         }
         let chosen = *self.random.pick(&others);
@@ -214,6 +232,9 @@ impl World {
     /// One goes down, or two, or all of them together, or a member and soon the leader.
     fn plan_crashes(&mut self) -> Result<(), Violation> {
         if self.plan.wipes && !self.wiped && self.random.percent(60) && self.wipe_somebody() {
+            return Ok(());
+        }
+        if self.plan.votes && !self.wiped && self.random.percent(20) && self.take_a_vote() {
             return Ok(());
         }
         if !self.witnesses.is_empty() && self.random.percent(15) {

@@ -104,7 +104,8 @@ pub struct Witness {
     clock: SimulatedClock,
     rate: u64,
     random: SimulatedRandom,
-    founded: Arc<State>,
+    /// As this node has heard last.
+    known: Arc<State>,
     ledger: Ledger,
     pub running: Option<Running>,
     pub down_until: u64,
@@ -138,7 +139,7 @@ impl Witness {
             clock,
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             random: random.fork(),
-            founded: Arc::clone(founded),
+            known: Arc::clone(founded),
             ledger: ledger.clone(),
             running: None,
             down_until: 0,
@@ -198,11 +199,11 @@ impl Witness {
         self.highest.clear();
         let member = Member { node: identity.node, incarnation: identity.incarnation };
         let (causes, inbox) = unbounded();
-        let (node, random) = (member.node, self.random.fork());
-        let seat = Seat::open(node, &self.disk, &self.clock, random, &self.founded, causes.clone(), &self.ledger);
+        let random = self.random.fork();
+        let seat = Seat::open(member, &self.disk, &self.clock, random, &self.known, causes.clone(), &self.ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let start = Start {
-            registration: registration(member.node, member.incarnation, Kind::Witness),
+            registration: registration(member.node.0, member.incarnation, Kind::Witness, Some(seat.vote())),
             identity,
             parties: BTreeMap::new(),
             groups: Groups::new([]),
@@ -218,6 +219,9 @@ impl Witness {
         let (from, out) = (*member, &mut self.out);
         seat.work(|to, bytes| out.push(Packet { from, to, lane: Urgency::Control, bytes }));
         while node.step() {}
+        if node.state().settings().is_some() {
+            self.known = Arc::clone(node.state());
+        }
     }
 
     pub fn crash(&mut self, restart: Restart, down_until: u64) {

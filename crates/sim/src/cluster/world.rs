@@ -22,7 +22,7 @@ use ferrite_base::NodeId;
 use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
-use ferrite_meta::{Phase, State as Metadata};
+use ferrite_meta::{Phase, Presence, State as Metadata};
 use ferrite_partition::applier::Intake;
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ const LOOK_STEPS: u64 = 8;
 const DOWN_MILLIS: u64 = 4_000;
 /// And some for longer than anybody is waited for.
 const DOWN_LONG_MILLIS: u64 = 20_000;
+/// Between two questions of a node that joins.
+pub(super) const JOIN_EVERY_MILLIS: u64 = 500;
 
 /// What a seed came to.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,10 +90,11 @@ pub(super) struct World {
     pub isolation: Option<(u64, u64, NodeId)>,
     /// What became of the last hand-over.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
-    /// A node has been wiped.
+    /// A node has been wiped, or has lost its vote, and all is not well again.
     pub wiped: bool,
+    /// Machines whose node has no id yet.
+    pub newcomers: Vec<Newcomer>,
     pub network: Network,
-    founded: Arc<Metadata>,
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
@@ -102,6 +105,13 @@ pub(super) struct World {
 
 fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
     move |detail| Violation { invariant, detail }
+}
+
+/// A machine in the place of one that has lost everything.
+pub(super) struct Newcomer {
+    pub place: u32,
+    pub key: [u8; 16],
+    pub next_ask: u64,
 }
 
 enum Turn {
@@ -118,19 +128,18 @@ impl World {
         let plan = Plan::new(&mut random);
         trace.line(&format!("seed {seed} {plan:?}"));
         let cluster = u128::from(random.number()).to_le_bytes();
+        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
         let machines = (1..=plan.nodes).map(|id| {
-            let machine = Machine::new(id, cluster, &plan, &mut random, &trace);
+            let machine = Machine::new((id, id, false), &founded, &plan, &mut random, &trace);
             (NodeId(id), machine)
         });
         let machines = machines.collect();
-        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
         ledger.with(|book| book.known = (1, Arc::clone(&founded)));
         let witnesses = (plan.nodes + 1..=plan.nodes + plan.witnesses).map(NodeId);
         let witnesses = witnesses.map(|id| (id, Witness::new(id, &founded, &mut random, &ledger, &trace))).collect();
         let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
-            founded,
             machines,
             witnesses,
             callers: Callers::new(clients),
@@ -142,6 +151,7 @@ impl World {
             isolation: None,
             handed_over: None,
             wiped: false,
+            newcomers: Vec::new(),
             trace,
             counts: Counts::default(),
             random,
@@ -175,6 +185,7 @@ impl World {
         self.callers.submit_first_schema(process);
         self.rest()?;
         for chapter in 1..=self.plan.chapters {
+            self.wiped = false;
             self.trace.line(&format!("chapter {chapter}"));
             if !self.plan.faults.schema {
                 self.callers.keep_the_schema();
@@ -194,7 +205,7 @@ impl World {
         Ok(())
     }
 
-    fn process(&self, id: NodeId) -> &Process {
+    pub fn process(&self, id: NodeId) -> &Process {
         self.machines[&id].process.as_ref().expect("it runs")
     }
 
@@ -228,6 +239,19 @@ impl World {
             return Some(format!("members are missing: {configuration:?}"));
         }
         let mark = self.process(leader).replication.end();
+        if let Some(newcomer) = self.newcomers.first() {
+            return Some(format!("the machine at node{} has joined nothing", newcomer.place));
+        }
+        for (id, node) in state.nodes() {
+            let there = self.machines.contains_key(id) || self.witnesses.contains_key(id);
+            if there == (node.presence == Presence::Retired) {
+                return Some(format!("node {id} is {:?}", node.presence));
+            }
+        }
+        let votes = state.voters().iter().filter(|id| self.vote_of(**id) == state.vote(**id)).count();
+        if votes != self.plan.voters() || votes != state.voters().len() {
+            return Some(format!("votes are missing: {:?}", state.voters()));
+        }
         for (id, witness) in &self.witnesses {
             let Some(running) = &witness.running else { return Some(format!("witness {id} does not run")) };
             if !running.node.is_registered() || !running.seat.votes() {
@@ -258,6 +282,14 @@ impl World {
         }
         let waiting = self.callers.waiting();
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
+    }
+
+    /// The vote that a node has, if its process knows that it counts.
+    pub fn vote_of(&self, id: NodeId) -> Option<u32> {
+        let process = self.machines.get(&id).and_then(|machine| machine.process.as_ref());
+        let witness = self.witnesses.get(&id).and_then(|witness| witness.running.as_ref());
+        let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat))?;
+        seat.counts().then(|| seat.vote())
     }
 
     /// As any voter has it, where it is furthest.
@@ -436,6 +468,7 @@ impl World {
                 })?;
             }
         }
+        self.join();
         let ids: Vec<NodeId> = self.witnesses.keys().copied().collect();
         for id in ids {
             let witness = self.witnesses.get_mut(&id).expect("witnesses are known");
@@ -516,6 +549,9 @@ impl World {
             line
         }));
         let member = process.member;
+        if process.node.state().settings().is_some() {
+            machine.known = Arc::clone(process.node.state());
+        }
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
         process.held.waiting.store(self.callers.waiting_for(member), Relaxed);
@@ -608,18 +644,6 @@ impl World {
         self.lost(id);
     }
 
-    /// A node loses all that it has, and joins with a new id.
-    pub fn wipe(&mut self, id: NodeId) {
-        self.crash(id, Restart::Power);
-        self.machines.remove(&id);
-        let next = self.metadata().next_node();
-        self.trace.line(&format!("{id} is wiped, and joins as {next}"));
-        (self.wiped, self.counts.wiped) = (true, self.counts.wiped + 1);
-        let cluster = self.founded.settings().expect("it is founded").cluster;
-        let machine = Machine::new(next.0, cluster, &self.plan, &mut self.random, &self.trace);
-        self.machines.insert(next, machine);
-    }
-
     fn down_nanos(&mut self) -> u64 {
         let most = if self.random.percent(15) { DOWN_LONG_MILLIS } else { DOWN_MILLIS };
         self.random.below(most) * MILLI
@@ -652,7 +676,7 @@ impl World {
     fn start(&mut self, id: NodeId) -> Result<(), Violation> {
         self.trace.line(&format!("{id} starts"));
         let machine = self.machines.get_mut(&id).expect("machines are known");
-        match machine.start(&self.founded, &self.ledger) {
+        match machine.start(&self.ledger) {
             Ok(Started::Yes) => {
                 let place = self.process(id).replication.place();
                 let Mark { epoch, position, .. } = place.end;

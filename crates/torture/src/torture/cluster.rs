@@ -1,5 +1,6 @@
 //! `ferrite bench torture --nodes N`: the same loads against a cluster of processes, of which one
-//! or all are killed, stopped or paused, or do not reach each other, round after round.
+//! or all are killed, stopped or paused, lose their directories, or do not reach each other, round
+//! after round.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -79,6 +80,7 @@ struct ClusterTortureReport {
     kills_of_all: u32,
     pauses: u32,
     splits: u32,
+    wipes: u32,
     orderly_ends: u32,
     comparisons_of_copies: u32,
     acknowledged: u64,
@@ -107,6 +109,7 @@ struct Run {
     kills_of_all: u32,
     pauses: u32,
     splits: u32,
+    wipes: u32,
     stops: u32,
     pace: Pace,
     comparisons: u32,
@@ -157,6 +160,7 @@ fn all_rounds(
         kills_of_all: 0,
         pauses: 0,
         splits: 0,
+        wipes: 0,
         stops: 0,
         pace,
         comparisons: 0,
@@ -252,6 +256,7 @@ impl Run {
             harm::Harm::Pause(_) => self.pauses += 1,
             harm::Harm::Split(..) => self.splits += 1,
             harm::Harm::Stop => self.stops += 1,
+            harm::Harm::Wipe => self.wipes += 1,
         }
         self.total.acknowledged += outcome.counts.acknowledged;
         self.total.refused += outcome.counts.refused;
@@ -275,6 +280,7 @@ impl Run {
             kills_of_all: self.kills_of_all,
             pauses: self.pauses,
             splits: self.splits,
+            wipes: self.wipes,
             orderly_ends: self.stops,
             comparisons_of_copies: self.comparisons,
             acknowledged: self.total.acknowledged,
@@ -286,7 +292,7 @@ impl Run {
 
     fn summary(&self) -> String {
         format!(
-            "no difference after {} rounds ({} kills of a node, {} of all, {} pauses, {} splits, {} orderly ends), {} comparisons of \
+            "no difference after {} rounds ({} kills of a node, {} of all, {} pauses, {} splits, {} wipes, {} orderly ends), {} comparisons of \
              copies: {} calls acknowledged (none lost), {} refused, {} not taken, {} unknown; longest time without an \
              acknowledgement {:.1} s",
             self.rounds,
@@ -294,6 +300,7 @@ impl Run {
             self.kills_of_all,
             self.pauses,
             self.splits,
+            self.wipes,
             self.stops,
             self.comparisons,
             grouped(self.total.acknowledged),

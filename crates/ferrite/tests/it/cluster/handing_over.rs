@@ -17,11 +17,11 @@ fn admin(arguments: &[&str]) -> (bool, String) {
 }
 
 impl Cluster {
-    fn address(&self, place: usize) -> String {
+    pub(super) fn address(&self, place: usize) -> String {
         self.nodes[place].as_ref().expect("it runs").server.address.clone()
     }
 
-    fn admin(&self, place: usize, arguments: &[&str]) -> (bool, String) {
+    pub(super) fn admin(&self, place: usize, arguments: &[&str]) -> (bool, String) {
         let address = self.address(place);
         admin(&[arguments, &["--server", &address]].concat())
     }

@@ -19,6 +19,7 @@ fn weight(kind: HarmKind) -> u32 {
         HarmKind::KillsOfAll | HarmKind::Stops => 12,
         HarmKind::Pauses => 22,
         HarmKind::Splits => 40,
+        HarmKind::Wipes => 30,
     }
 }
 
@@ -32,6 +33,8 @@ pub enum Harm {
     Pause(Duration),
     /// SIGTERM of a node.
     Stop,
+    /// SIGKILL of a node, and its directory is gone.
+    Wipe,
     /// Nodes do not reach each other for so long.
     Split(Split, Duration),
 }
@@ -40,7 +43,7 @@ impl Harm {
     /// Whether another node leads afterwards, if the victim has led.
     pub fn deposes(self, victim: usize, nodes: usize, members: &[usize]) -> bool {
         match self {
-            Harm::Kill | Harm::Stop | Harm::Pause(_) => true,
+            Harm::Kill | Harm::Stop | Harm::Wipe | Harm::Pause(_) => true,
             Harm::KillAll => false,
             Harm::Split(split, length) => {
                 let (side, _) = split.trouble(victim, nodes, members);
@@ -95,6 +98,7 @@ impl Plan {
             HarmKind::KillsOfAll => Harm::KillAll,
             HarmKind::Pauses => Harm::Pause(PAUSE_MIN + after(&mut random, 4_000)),
             HarmKind::Stops => Harm::Stop,
+            HarmKind::Wipes => Harm::Wipe,
             HarmKind::Splits => {
                 let split = split::ALL[random.below(split::ALL.len() as u32) as usize];
                 let length = match random.below(5) {
@@ -147,7 +151,7 @@ impl fmt::Display for Plan {
         if !self.affinity {
             f.write_str(", calls to all nodes in turn")?;
         }
-        if self.returns_under_load && matches!(self.harm, Harm::Kill | Harm::Stop) {
+        if self.returns_under_load && matches!(self.harm, Harm::Kill | Harm::Stop | Harm::Wipe) {
             f.write_str(", back under load")?;
         }
         Ok(())
@@ -158,8 +162,8 @@ impl fmt::Display for Plan {
 mod tests {
     use super::*;
 
-    const ALL: [HarmKind; 5] =
-        [HarmKind::Kills, HarmKind::KillsOfAll, HarmKind::Pauses, HarmKind::Stops, HarmKind::Splits];
+    const ALL: [HarmKind; 6] =
+        [HarmKind::Kills, HarmKind::KillsOfAll, HarmKind::Pauses, HarmKind::Stops, HarmKind::Splits, HarmKind::Wipes];
 
     #[test]
     fn a_seed_gives_the_same_plans_and_all_kinds_of_them() {
@@ -170,6 +174,7 @@ mod tests {
         assert!(count(|plan| plan.harm == Harm::Kill) > 60);
         assert!(count(|plan| plan.harm == Harm::KillAll) > 10);
         assert!(count(|plan| plan.harm == Harm::Stop) > 10);
+        assert!(count(|plan| plan.harm == Harm::Wipe) > 20);
         assert!(count(|plan| matches!(plan.harm, Harm::Pause(_))) > 20);
         assert!(count(|plan| matches!(plan.harm, Harm::Split(_, length) if length >= SPLIT_MIN)) > 40);
         for split in split::ALL {

@@ -63,6 +63,7 @@ impl Outcome {
             Harm::Kill => format!("node {node}, {who}, killed"),
             Harm::KillAll => "all nodes killed".to_string(),
             Harm::Stop => format!("node {node}, {who}, stopped"),
+            Harm::Wipe => format!("node {node}, {who}, killed and wiped"),
             Harm::Pause(length) => format!("node {node}, {who}, paused for {:.1} s", length.as_secs_f64()),
             Harm::Split(split, length) => format!("node {node}, {who}, {split} for {:.1} s", length.as_secs_f64()),
         };
@@ -102,7 +103,7 @@ pub fn run(
         Victim::Other(turn) => (before.leader + 1 + turn as usize % (count - 1)) % count,
     };
     let trigger = match plan.harm {
-        Harm::Kill | Harm::KillAll => Trigger::Signal(Signal::KILL),
+        Harm::Kill | Harm::KillAll | Harm::Wipe => Trigger::Signal(Signal::KILL),
         Harm::Pause(_) => Trigger::Signal(Signal::STOP),
         Harm::Stop => Trigger::Signal(Signal::TERM),
         Harm::Split(split, _) => {
@@ -149,9 +150,15 @@ pub fn run(
         healed
     });
     let (silence, during, harmed_at) = healed?;
+    if plan.harm == Harm::Wipe && !cluster.is_running(victim) {
+        cluster.start_anew(victim)?;
+    }
     cluster.start_all_again()?;
-    let old = harm.was_leader && plan.harm == Harm::Kill;
+    let old = harm.was_leader && matches!(plan.harm, Harm::Kill | Harm::Wipe);
     let after = cluster.await_copies(if old { harm.before.epoch } else { 0 })?;
+    if plan.harm == Harm::Wipe {
+        cluster.await_votes()?;
+    }
     Ok(Outcome {
         victim,
         was_leader: harm.was_leader,
@@ -187,6 +194,10 @@ fn go_through(
     harm: &HarmDone,
     control: &Control,
 ) -> BenchResult<(Duration, Option<During>, Instant)> {
+    if plan.harm == Harm::Wipe {
+        // What nobody else has is lost for good: all copies have what the epoch begins with.
+        await_calls(cluster, control, Instant::now())?;
+    }
     await_moment(cluster, plan, control)?;
     if plan.looks {
         // What is under way ends: whatever the victim has executed is committed then.
@@ -199,6 +210,10 @@ fn go_through(
     let mut during = None;
     match plan.harm {
         Harm::Kill => cluster.await_kill(harm.victim)?,
+        Harm::Wipe => {
+            cluster.await_kill(harm.victim)?;
+            cluster.wipe(harm.victim)?;
+        }
         Harm::KillAll => {
             cluster.await_kill(harm.victim)?;
             for place in 0..cluster.count() {
@@ -238,7 +253,10 @@ fn go_through(
     }
     let again = await_calls(cluster, control, harmed_at)?;
     let silence = during.map_or(again, |during| during.silence);
-    if plan.returns_under_load && matches!(plan.harm, Harm::Kill | Harm::Stop) {
+    if plan.returns_under_load && plan.harm == Harm::Wipe {
+        cluster.start_anew(harm.victim)?;
+    }
+    if plan.returns_under_load && matches!(plan.harm, Harm::Kill | Harm::Stop | Harm::Wipe) {
         if let Some(after) = plan.killed_again {
             cluster.launch_and_kill(harm.victim, after)?;
         }

@@ -1,0 +1,94 @@
+//! How a node joins a cluster that others have founded: it asks any of them, with the key of its
+//! declaration, until the metadata's state that it is shown has an id for that key. So it gets one
+//! id, however often it asks and whoever ends in between.
+
+use super::Declaration;
+use super::message::all;
+use crate::bytes::{Malformed, Reader, put_list, put_u64};
+use crate::parts::{put_node, take_node};
+use crate::{NODES_MAX, Node, State};
+use ferrite_base::NodeId;
+
+const FORMAT: u8 = 1;
+const JOINS: u8 = 3;
+const SHOWN: u8 = 4;
+const LOOKS: u8 = 5;
+
+/// The question of a node that has no id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Joins {
+    /// None: whichever the asked node is of.
+    pub cluster: Option<[u8; 16]>,
+    pub key: [u8; 16],
+    pub node: Node,
+}
+
+impl Joins {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT, JOINS];
+        out.extend_from_slice(&self.cluster.unwrap_or_default());
+        out.extend_from_slice(&self.key);
+        put_node(&mut out, NodeId(0), &self.node);
+        out
+    }
+
+    /// None: it is another question.
+    pub fn decode(bytes: &[u8]) -> Option<Result<Joins, Malformed>> {
+        let rest = bytes.strip_prefix(&[FORMAT, JOINS])?;
+        let decode = |mut rest: Reader<'_>| {
+            let (cluster, key): ([u8; 16], _) = (rest.array()?, rest.array()?);
+            let (_, node) = take_node(&mut rest)?;
+            rest.end()?;
+            Ok(Joins { cluster: (cluster != [0; 16]).then_some(cluster), key, node })
+        };
+        Some(decode(Reader(rest)))
+    }
+}
+
+/// The question of a node that starts, whether it is one yet. The answer is the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Looks {
+    pub cluster: [u8; 16],
+}
+
+impl Looks {
+    pub fn encode(&self) -> Vec<u8> {
+        [&[FORMAT, LOOKS][..], &self.cluster].concat()
+    }
+
+    /// None: it is another question.
+    pub fn decode(bytes: &[u8]) -> Option<Looks> {
+        let cluster = bytes.strip_prefix(&[FORMAT, LOOKS])?.try_into().ok()?;
+        Some(Looks { cluster })
+    }
+}
+
+/// The answer: the cluster as the asked node knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shown {
+    /// From which it was founded.
+    pub founded: Vec<Declaration>,
+    /// The metadata after so many commands.
+    pub index: u64,
+    pub state: State,
+}
+
+impl Shown {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT, SHOWN];
+        put_list(&mut out, &self.founded, |out, declaration| declaration.put(out));
+        put_u64(&mut out, self.index);
+        out.extend_from_slice(&self.state.snapshot());
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Shown, Malformed> {
+        let mut rest = Reader(bytes);
+        if (rest.u8()?, rest.u8()?) != (FORMAT, SHOWN) {
+            return Err(Malformed("an answer to a node that joins is of a kind that this release does not know"));
+        }
+        let founded = all(rest.list(NODES_MAX, Declaration::take)?)?;
+        let index = rest.u64()?;
+        Ok(Shown { founded, index, state: State::restore(rest.0)? })
+    }
+}
