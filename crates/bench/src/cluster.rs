@@ -386,8 +386,11 @@ fn keepers_in(line: &str, places: &BTreeMap<u32, usize>) -> Option<Keepers> {
     Some(Keepers { epoch: rest.strip_suffix(')')?.parse().ok()?, leader: place(leader)?, members })
 }
 
-/// Ports that nobody listens on at the moment.
-fn free_ports(count: usize) -> BenchResult<Vec<u16>> {
+/// Ports that nobody listens on at the moment, and that no connection is given by the kernel.
+///
+/// # Errors
+/// Where there are not so many.
+pub fn free_ports(count: usize) -> BenchResult<Vec<u16>> {
     let mut random = FastRandom::new(u64::from(std::process::id()) ^ crate::random::seed_or_random(None));
     let mut held: Vec<TcpListener> = Vec::new();
     for _ in 0..10_000 {

@@ -16,6 +16,8 @@ use ferrite_node::{ClusterOptions, Server};
 use ferrite_value::OwnedValue;
 use ferrite_wire::{Response, handles};
 use std::collections::BTreeSet;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::net::{SocketAddr, TcpListener};
 use tempfile::TempDir;
 
@@ -27,6 +29,17 @@ const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, s VARCHAR(1000000), PR
     CREATE PROCEDURE Get PARTITION ON TABLE t COLUMN id AS SELECT s FROM t WHERE id = ?;
     CREATE PROCEDURE Count AS SELECT COUNT(*) FROM t;";
 
+/// Addresses that nobody uses at the moment, with ports below those that the kernel gives to
+/// connections: a node that asks for one that is not there yet would be given its port one day.
+fn free_addresses(count: usize) -> Vec<SocketAddr> {
+    // The standard library's hash keys are random numbers of the operating system.
+    let random = || RandomState::new().build_hasher().finish();
+    let free = std::iter::repeat_with(|| TcpListener::bind(("127.0.0.1", 12_000 + (random() % 20_000) as u16)).ok());
+    let held: Vec<TcpListener> = free.take(10_000).flatten().take(count).collect();
+    assert_eq!(held.len(), count, "there are free ports");
+    held.iter().map(|held| held.local_addr().expect("it has an address")).collect()
+}
+
 /// Nodes of one cluster, which the first leads.
 struct Nodes {
     servers: Vec<Option<Server>>,
@@ -36,10 +49,7 @@ struct Nodes {
 impl Nodes {
     fn start(count: usize) -> Nodes {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let held: Vec<TcpListener> =
-            (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        let hosts: Vec<SocketAddr> = held.iter().map(|held| held.local_addr().expect("it has an address")).collect();
-        drop(held);
+        let hosts = free_addresses(count);
         let names: Vec<String> = hosts.iter().map(ToString::to_string).collect();
         let servers = std::thread::scope(|scope| {
             let begin = |host: &SocketAddr| {

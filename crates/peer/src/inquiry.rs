@@ -40,6 +40,11 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
         if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
     };
     let mut stream = TcpStream::connect_timeout(&to, left()?)?;
+    // Where nobody listens on a port that the kernel gives to connections, it may be given to this
+    // one, which then talks to itself, and keeps the port from whoever comes to listen there.
+    if stream.local_addr()? == stream.peer_addr()? {
+        return Err(ErrorKind::ConnectionRefused.into());
+    }
     let mut out = greeting().to_vec();
     write_message(&mut out, Lane::Control, question);
     stream.set_write_timeout(Some(left()?))?;

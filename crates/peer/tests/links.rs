@@ -341,6 +341,19 @@ fn a_question_that_does_not_end_is_closed_and_one_too_long_too() {
 }
 
 #[test]
+fn nobody_is_mistaken_for_a_node_however_often_it_is_asked() {
+    // The kernel gives a connection a port of its own, on Linux an even one. Sooner or later it is
+    // that which is asked, and the connection is one to itself.
+    let free = |port: u16| TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], port))).is_ok();
+    let port = (40_000..50_000).step_by(2).find(|port| free(*port)).unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], port));
+    for _ in 0..40_000 {
+        let nobody = inquire(port, b"?", PATIENCE).unwrap_err();
+        assert_eq!(nobody.kind(), std::io::ErrorKind::ConnectionRefused, "{nobody}");
+    }
+}
+
+#[test]
 fn of_several_addresses_the_one_that_answers_is_found() {
     let (one, two) = (node(1), node(2));
     // Nobody listens at the first, and what listens at the second says nothing.

@@ -8,7 +8,6 @@ use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
@@ -81,8 +80,8 @@ struct Cluster {
 
 /// Addresses that nobody uses at the moment.
 fn addresses(count: usize) -> Vec<String> {
-    let held: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-    held.iter().map(|listener| listener.local_addr().expect("it has an address").to_string()).collect()
+    let ports = ferrite_bench::cluster::free_ports(count).expect("free ports");
+    ports.into_iter().map(|port| format!("127.0.0.1:{port}")).collect()
 }
 
 impl Cluster {
