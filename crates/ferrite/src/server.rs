@@ -13,7 +13,8 @@ use ferrite_base::limits::{
 use ferrite_io::{RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
 use ferrite_node::{
-    ClusterOptions, ConnectionLimits, DecimalScale, Durability, Server, ServerOptions, SnapshotSettings, Stopped,
+    ClusterOptions, ConnectionLimits, DecimalScale, Durability, Server, ServerError, ServerOptions, SnapshotSettings,
+    Stopped,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::iterator::Signals;
@@ -414,6 +415,8 @@ pub fn run(options: Options) -> ExitCode {
     });
     let server = match started {
         Ok(server) => server,
+        // What has ended it was said.
+        Err(ServerError::CopyGivenUp(_)) => return anew::begin(),
         Err(error) => return fail(&error.to_string()),
     };
     let recovery = server.recovery();

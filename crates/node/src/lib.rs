@@ -51,11 +51,10 @@ mod threads;
 mod topology;
 mod work;
 
-pub use cluster::{Witness, WitnessOptions};
+pub use cluster::{Witness, WitnessOptions, accept_loss};
 pub use connections::ConnectionLimits;
 pub use ferrite_catalog::DecimalScale;
 pub use ferrite_log::Durability;
-pub use ferrite_partition::loss::accept_loss;
 pub use ferrite_system::plans::PlanCacheStatistics;
 pub use options::{ClusterOptions, ServerError, ServerOptions};
 pub use server::Server;

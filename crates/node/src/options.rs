@@ -108,6 +108,8 @@ pub enum ServerError {
     /// The node cannot be one of a cluster, or not of this one.
     Cluster(String),
     ClusterListen(SocketAddr, io::Error),
+    /// The copy is put aside at the next start, which gets everything from the leader; why.
+    CopyGivenUp(String),
     /// The start was given up before its end.
     Ended,
 }
@@ -125,7 +127,7 @@ impl fmt::Display for ServerError {
             }
             ServerError::DecimalScale(text) => f.write_str(text),
             ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
-            ServerError::Cluster(text) => f.write_str(text),
+            ServerError::Cluster(text) | ServerError::CopyGivenUp(text) => f.write_str(text),
             ServerError::ClusterListen(address, error) => {
                 write!(f, "cannot listen for other nodes on {address}: {error}; see --cluster and --cluster-listen")
             }

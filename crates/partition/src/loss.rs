@@ -5,7 +5,7 @@
 
 pub use crate::damage::{LogDamage, Stake};
 use crate::progress::{ProgressListener, RecoveryProgress};
-use crate::recovery::{Options, Summary, default_threads, open_with};
+use crate::recovery::{Options, Summary, default_threads, look, open_with};
 use crate::snapshots;
 use crate::start_error::StartError;
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
@@ -24,10 +24,14 @@ fn failed(error: ferrite_io::DiskError) -> StartError {
 /// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said,
 /// and written to a file beside the log before anything is cut: the file's path, and its text. What
 /// is cut is kept in a folder of the same name. None: nothing is lost.
+///
+/// `of_cluster`: the directory is that of a cluster's node, and it is no complete copy any more
+/// when this has returned. Called before anything is cut, and while nobody runs it.
 pub fn accept_loss(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     dir: &Path,
+    of_cluster: Option<&dyn Fn() -> DiskResult<()>>,
     report: &ProgressListener,
 ) -> Result<Option<(PathBuf, String)>, StartError> {
     let files = Files::new(Arc::clone(&disk), &dir.join(snapshots::DIRECTORY));
@@ -41,6 +45,9 @@ pub fn accept_loss(
         let runtime = &RuntimeHandle::default();
         let options =
             Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
+        if of_cluster.is_some() {
+            return look(Arc::clone(&disk), Arc::clone(&clock), dir, &options);
+        }
         let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
         recovered.log.close().map_err(StartError::LogFailed)?;
         Ok(recovered.summary)
@@ -53,6 +60,9 @@ pub fn accept_loss(
     let from_the_beginning = damage.path == segment_path(dir, 1) && damage.position <= SECTOR_BYTES as u64;
     if from_the_beginning && files.find().map_err(failed)?.snapshots.is_empty() {
         return Err(StartError::NothingLeft(damage));
+    }
+    if let Some(is_incomplete) = of_cluster {
+        is_incomplete().map_err(failed)?;
     }
     let now = clock.wall_micros();
     let folder = dir.join(format!("accepted-loss-{now}"));

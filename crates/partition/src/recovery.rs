@@ -250,6 +250,26 @@ pub fn open_member(
     Ok(RecoveredMember { recovered, place, replication })
 }
 
+/// Reads what a node of a cluster has, and adds nothing to it: only the others know what of it is
+/// committed. With [`LogOptions::accept_loss`] what cannot be read is cut.
+pub(crate) fn look(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    options: &Options<'_>,
+) -> Result<Summary, StartError> {
+    let mut opened = Opened::read(disk, clock, dir, options)?;
+    let summary = match opened.replay.state.take() {
+        Some(mut state) => {
+            let stores = state.take_stores()?;
+            opened.summary(options, false, &stores, &state.judge)
+        }
+        None => Summary { threads: options.threads, ..Summary::default() },
+    };
+    opened.log.close().map_err(StartError::LogFailed)?;
+    Ok(summary)
+}
+
 fn member(identity: &Identity) -> Member {
     Member { node: identity.node, incarnation: identity.incarnation }
 }
@@ -405,6 +425,26 @@ impl Opened {
         Ok(commit::wait(&self.log, |completion| group.append_own(payload, completion))?)
     }
 
+    fn summary(&mut self, options: &Options<'_>, created: bool, stores: &[Store], judge: &Judge) -> Summary {
+        let end = self.clock.monotonic_nanos();
+        Summary {
+            created,
+            transactions: judge.transactions,
+            row_changes: stores.iter().map(Store::replayed).sum(),
+            schema_changes: judge.schema_changes,
+            log_bytes: self.read.payload_bytes,
+            log_segments: (self.first_segment, self.first_segment + self.read.segments - 1),
+            duration: Duration::from_nanos(end - self.begin),
+            replay_duration: Duration::from_nanos(end - self.replaying),
+            clean: self.read.clean,
+            torn_bytes: self.read.torn.as_ref().map_or(0, |tail| tail.bytes),
+            quarantined: std::mem::take(&mut self.read.quarantined),
+            snapshot: self.loaded,
+            damaged: std::mem::take(&mut self.damaged),
+            threads: options.threads,
+        }
+    }
+
     fn finish(
         self,
         options: &Options<'_>,
@@ -412,9 +452,8 @@ impl Opened {
         identity: Identity,
         created: bool,
     ) -> Result<Recovered, StartError> {
-        let Opened { disk, clock, dir, files, found, replay, damaged, loaded, log, read, first_segment, .. } = self;
-        let Replay { state, last_checkpoint, .. } = replay;
-        let mut state = state.expect("a genesis record was found or just written");
+        let mut opened = self;
+        let mut state = opened.replay.state.take().expect("a genesis record was found or just written");
         let genesis = state.genesis;
         if let Some(asked) = options.partitions
             && asked != genesis.partitions
@@ -422,7 +461,9 @@ impl Opened {
             return Err(StartError::Partitions { asked, stored: genesis.partitions });
         }
         let mut stores = state.take_stores()?;
-        let Judge { sequences, catalog, history, transactions, schema_changes, .. } = state.judge;
+        let summary = opened.summary(options, created, &stores, &state.judge);
+        let Opened { disk, clock, dir, files, found, replay, loaded, log, .. } = opened;
+        let Judge { sequences, catalog, history, .. } = state.judge;
         let mut catalog = Arc::unwrap_or_clone(catalog);
         if catalog.version.0 == 0 {
             // Nothing was said yet.
@@ -434,29 +475,13 @@ impl Opened {
             store.set_catalog(Arc::clone(&compiled.catalog));
         }
         files.remove_leftovers(&found).map_err(snapshot_failed)?;
-        let next = found.next.max(last_checkpoint + 1);
+        let next = found.next.max(replay.last_checkpoint + 1);
         let kept = kept_snapshots(&files, &found, loaded.map(|loaded| loaded.snapshot));
-        let end = clock.monotonic_nanos();
         Ok(Recovered {
             genesis,
             sequences,
             history,
-            summary: Summary {
-                created,
-                transactions,
-                row_changes: stores.iter().map(Store::replayed).sum(),
-                schema_changes,
-                log_bytes: read.payload_bytes,
-                log_segments: (first_segment, first_segment + read.segments - 1),
-                duration: Duration::from_nanos(end - self.begin),
-                replay_duration: Duration::from_nanos(end - self.replaying),
-                clean: read.clean,
-                torn_bytes: read.torn.as_ref().map_or(0, |tail| tail.bytes),
-                quarantined: read.quarantined,
-                snapshot: loaded,
-                damaged,
-                threads: options.threads,
-            },
+            summary,
             compiled: Arc::new(compiled),
             snapshots: Snapshots::new(disk, clock, &dir, Arc::clone(log.index()), genesis, kept, next),
             log,

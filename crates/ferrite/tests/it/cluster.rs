@@ -1,6 +1,7 @@
 //! Real processes that are a cluster: how they become one, what happens when the leader is killed
 //! or stops, and what is refused.
 
+mod damaged;
 mod handing_over;
 mod joining;
 
@@ -165,14 +166,19 @@ impl Cluster {
     }
 
     fn check(&self) {
+        let there = self.rows();
+        assert!(self.written.is_subset(&there), "lost {:?}", self.written.difference(&there).collect::<Vec<_>>());
+    }
+
+    /// Those that are there.
+    fn rows(&self) -> BTreeSet<i64> {
         let text = "SELECT id FROM t WHERE v = 3 * id ORDER BY id LIMIT 10000";
         let (_, response) = self.on_any(text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
         let rows = response.tables[0].rows.iter().map(|row| match row[0] {
             OwnedValue::Integer(id) => id,
             ref other => panic!("not an integer: {other:?}"),
         });
-        let there: BTreeSet<i64> = rows.collect();
-        assert!(self.written.is_subset(&there), "lost {:?}", self.written.difference(&there).collect::<Vec<_>>());
+        rows.collect()
     }
 
     /// Which node leads, by what the nodes have said last.

@@ -77,6 +77,12 @@ fn write(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> DiskResult<()
     small_file::replace(disk, dir, name, &format!("{name}.new"), bytes)
 }
 
+/// The log lacks something that this node has acknowledged: durable when this returns.
+pub fn is_incomplete(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
+    let is_given_up = read(disk, dir, UNSYNCED)?.is_some_and(|said| said.trim_ascii() == ANEW.as_bytes());
+    if is_given_up { Ok(()) } else { write(disk, dir, UNSYNCED, LOST.as_bytes()) }
+}
+
 /// Whether the log has all that this node has acknowledged, and the file that says so to the next
 /// start.
 pub struct Unsynced {

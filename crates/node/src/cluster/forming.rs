@@ -230,20 +230,20 @@ impl Founders {
     /// Before this node takes part again: whether it may. `state`: as it knew the cluster last.
     /// Where nobody answers, it may: all start at the same time, or it hears it from the voters.
     pub fn look(&self, node: NodeId, state: &State) -> Result<(), ServerError> {
+        // Those that start at the same time do not answer yet.
+        let retired = self.shown_by_others(node, state).iter().find_map(|shown| why_retired(&shown.state, node));
+        retired.map_or(Ok(()), |reason| Err(ServerError::Cluster(reason)))
+    }
+
+    /// The metadata as others know it that answer. `state`: as this node knew it last.
+    pub fn shown_by_others(&self, node: NodeId, state: &State) -> Vec<Shown> {
         let own = state.nodes().get(&node).and_then(Node::host);
         let others = state.latest().filter_map(|(_, known)| known.host()).filter(|host| Some(*host) != own);
         let hosts: BTreeSet<String> = others.map(str::to_owned).collect();
-        let Some(settings) = state.settings() else { return Ok(()) };
+        let Some(settings) = state.settings() else { return Vec::new() };
         let question = Looks { cluster: settings.cluster }.encode();
-        // Those that start at the same time do not answer yet.
-        for (_, answer) in self.inquire_all(&hosts, &question, &|_| {}) {
-            if let Ok(shown) = Shown::decode(&answer)
-                && let Some(reason) = why_retired(&shown.state, node)
-            {
-                return Err(ServerError::Cluster(reason));
-            }
-        }
-        Ok(())
+        let answers = self.inquire_all(&hosts, &question, &|_| {});
+        answers.iter().filter_map(|(_, answer)| Shown::decode(answer).ok()).collect()
     }
 
     /// `all`: from which the cluster was founded, as far as that is known.

@@ -8,8 +8,9 @@ use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
-/// For so long the voters are asked.
-const TIME_MAX: Duration = Duration::from_secs(10);
+/// For so long the voters are asked, and waited for: after a loss of power they give members that
+/// are silent ten seconds to come back.
+const TIME_MAX: Duration = Duration::from_secs(30);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(200);
 /// After this, and then each time, the operator hears whom a group waits for.
@@ -87,6 +88,10 @@ impl Losses {
         self.say_who_is_missing(group, now);
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
+            // It may have started again since, or only now be known to have.
+            if let Ok(member) = check(state, one.member.node) {
+                one.member = member;
+            }
             let (node, leader) = (one.member.node, group.configuration.leader.node);
             let outcome = match group.phase {
                 Phase::Active if leader == node => {
@@ -130,5 +135,65 @@ impl Losses {
                  --accept-loss --node N, where N is a node that has an older copy"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::{Epoch, Incarnation};
+    use ferrite_meta::{Command, Node, Settings};
+    use ferrite_replica::group::{GroupConfiguration, Mark};
+    use std::sync::{Arc, Mutex};
+
+    /// Node 1 is gone, and the group is sealed; node 2 runs.
+    fn sealed() -> State {
+        let node = |id: u32| Node {
+            incarnation: Incarnation(1),
+            start: [id as u8; 16],
+            kind: Kind::Data,
+            presence: Presence::Running,
+            vote: Some(0),
+            release: "test".to_owned(),
+            addresses: vec![format!("host{id}:3021")],
+        };
+        let configuration = GroupConfiguration::alone(Epoch(1), Member::new(1, 1));
+        let (burnt, phase) = (Epoch(1), Phase::Active);
+        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
+        let mut state = State::default();
+        let found = Command::Found {
+            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
+            nodes: (1..=3).map(|id| (NodeId(id), node(id))).collect(),
+            groups: vec![(FIRST_GROUP, group)],
+            voters: (1..=3).map(NodeId).collect(),
+        };
+        state.apply(&found).expect("it holds together");
+        let seal = Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) };
+        state.apply(&seal).expect("it follows");
+        state
+    }
+
+    #[test]
+    fn a_node_that_has_started_again_meanwhile_is_meant_as_it_is_now() {
+        let (mut state, mut losses, told) = (sealed(), Losses::default(), Arc::new(Mutex::new(None)));
+        let hear = Arc::clone(&told);
+        let asks = AcceptLoss {
+            node: NodeId(2),
+            told: Box::new(move |outcome| *hear.lock().expect("nobody panics") = Some(outcome)),
+        };
+        losses.accept(asks, &state, 0);
+        let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(2)].clone() };
+        state.apply(&Command::Register { id: NodeId(2), expected: Incarnation(1), node }).expect("it follows");
+        let mut asked = Vec::new();
+        losses.look(&state, Member::new(3, 1), 1, &mut |ask| asked.push(ask));
+        let [Ask::AcceptLoss { member, .. }] = asked[..] else { panic!("{asked:?}") };
+        assert_eq!(member, Member::new(2, 2));
+        let accept = Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member };
+        state.apply(&accept).expect("it is the one that runs");
+        let configuration = GroupConfiguration::alone(Epoch(2), member);
+        let parent = Mark { epoch: Epoch(1), position: ferrite_base::Position(1), chain: 0 };
+        state.apply(&Command::Activate { group: FIRST_GROUP, configuration, parent }).expect("it follows");
+        losses.look(&state, Member::new(3, 1), 2, &mut |_| {});
+        assert!(matches!(&*told.lock().expect("nobody panics"), Some(Ok(said)) if said.contains("node 2 leads")));
     }
 }

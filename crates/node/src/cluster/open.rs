@@ -2,7 +2,8 @@
 
 use crate::cluster::join::Joined;
 use crate::cluster::links::hosts_of;
-use crate::options::ServerError;
+use crate::cluster::unusable::unusable;
+use crate::options::{ClusterOptions, ServerError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
 use ferrite_group::GroupPlace;
@@ -24,13 +25,13 @@ pub struct Member {
 }
 
 /// Opens what the directory has. From here on this process's incarnation is durable, and other
-/// nodes may connect. `reads_by_barrier`: see [`crate::options::ClusterOptions`].
+/// nodes may connect.
 pub fn open(
     mut joined: Joined,
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     options: Options<'_>,
-    reads_by_barrier: bool,
+    of_cluster: &ClusterOptions,
 ) -> Result<(Recovered, Member), ServerError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
     if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
@@ -38,7 +39,7 @@ pub fn open(
     }
     let (causes, lease) = (unbounded(), Lease::new(Arc::clone(&clock)));
     // One that nobody extends never holds.
-    let of_reads = if reads_by_barrier { Lease::new(Arc::clone(&clock)) } else { lease.clone() };
+    let of_reads = if of_cluster.reads_by_barrier { Lease::new(Arc::clone(&clock)) } else { lease.clone() };
     let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), of_reads));
     let as_member =
         AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
@@ -46,7 +47,8 @@ pub fn open(
     let options = Options { log, partitions: Some(stored), ..options };
     let dir = joined.dir.clone();
     let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
-    let RecoveredMember { recovered, place, replication } = opened.map_err(ServerError::Start)?;
+    let RecoveredMember { recovered, place, replication } =
+        opened.map_err(|error| unusable(error, &joined, &of_cluster.ends))?;
     joined.introduce(recovered.identity.incarnation);
     let others = hosts_of(&joined.state, joined.node);
     ferrite_io::errln!(

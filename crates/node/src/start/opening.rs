@@ -83,7 +83,7 @@ pub(super) fn recover(
         };
         let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
         match joined {
-            Some(joined) => cluster::open(joined, disk, clock, how, options.cluster.reads_by_barrier)
+            Some(joined) => cluster::open(joined, disk, clock, how, &options.cluster)
                 .map(|(recovered, member)| (recovered, Some(member))),
             None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
                 .map(|recovered| (recovered, None))

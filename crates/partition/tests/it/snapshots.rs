@@ -253,7 +253,7 @@ fn a_damaged_snapshot_gives_way_to_the_older_one() {
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("a database without its beginning was opened"),
     }
-    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &base, &|_| {});
+    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &base, None, &|_| {});
     assert!(matches!(accepted, Err(StartError::NothingLeft(_))));
     assert!(files(&base, ".txt").is_empty(), "nothing was written down as lost");
 }
@@ -291,7 +291,7 @@ fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
             Ok(_) => panic!("rot was not seen"),
         }
     }
-    let accept = || loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, &|_| {});
+    let accept = || loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, None, &|_| {});
     let (note, text) = accept().unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
     assert_eq!(fs::read_to_string(&note).expect("it is there"), text);
     assert!(text.contains(" of them, and any after them"), "{text}");
@@ -319,7 +319,7 @@ fn a_loss_after_which_nothing_is_left_is_not_accepted() {
         let mut bytes = fs::read(&segment).expect("it is there");
         bytes[position] ^= 1;
         fs::write(&segment, &bytes).expect("it is ours");
-        match loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {}) {
+        match loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, None, &|_| {}) {
             Err(error @ StartError::NothingLeft { .. }) => {
                 assert!(error.to_string().contains("nothing was changed"), "{error}");
             }
@@ -338,7 +338,7 @@ fn segments_that_are_gone_are_missed_and_can_be_given_up() {
     node.ddl(SCHEMA);
     fill(&mut node, 0, 90);
     let mut saved = None;
-    let accept = |dir: &Path| loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
+    let accept = |dir: &Path| loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, None, &|_| {});
     // With a snapshot and without one, the last segment, and all that there are.
     for with_snapshot in [false, true] {
         if with_snapshot {
@@ -406,7 +406,7 @@ fn where_the_checkpoint_itself_cannot_be_read_the_snapshot_is_what_is_left() {
     bytes[4_096 + 100] ^= 1;
     fs::write(&segment, &bytes).expect("it is ours");
     assert!(matches!(Node::open(Arc::new(RealDisk), dir, 2), Err(StartError::Rot { .. })));
-    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &|_| {});
+    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, None, &|_| {});
     assert!(accepted.unwrap_or_else(|error| panic!("{error}")).is_some());
     let mut node = open(dir, 2);
     assert_eq!(node.contents(), before);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// What the command says, on both its outputs, and whether it succeeded.
-fn admin(arguments: &[&str]) -> (bool, String) {
+pub(super) fn admin(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).arg("admin").args(arguments).output();
     let output = output.expect("the program under test can be started");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -95,7 +95,7 @@ impl Cluster {
     }
 
     /// Each node leads that has a copy, and shows exactly what was written.
-    fn check_copies(&self, kfactor: u32) {
+    pub(super) fn check_copies(&self, kfactor: u32) {
         let members = self.await_whole(kfactor).members();
         for node in &members {
             let any = (0..self.nodes.len()).find(|place| self.nodes[*place].is_some()).expect("one runs");

@@ -1,0 +1,74 @@
+//! A copy that cannot be read when its node starts (docs/cluster.md, "What happens when").
+//!
+//! Promises that it is put aside only where others lead the group without it, by what is known
+//! there; what stays is said to the operator, and nothing is deleted.
+
+use crate::cluster::join::Joined;
+use crate::options::ServerError;
+use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Phase, State};
+use ferrite_partition::recovery::StartError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A leader leaves out a member within this that does not answer, and a group finds another leader.
+const ASK_TIME_MAX: Duration = Duration::from_secs(15);
+/// Between two questions.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What the start ends with. Where the copy counts for nothing, the next start puts it aside.
+pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> ServerError {
+    let Some(damage) = damage(&error) else { return ServerError::Start(error) };
+    ferrite_io::errln!("ferrite: {damage}. Asking the other nodes of the cluster whether this copy is needed");
+    let until = Instant::now() + ASK_TIME_MAX;
+    while !ends.load(Ordering::Acquire) {
+        let others = joined.founders.shown_by_others(joined.node, &joined.state);
+        if others.iter().any(|shown| leads_without(joined.node, &shown.state, &joined.state)) {
+            return match joined.unsynced.throw_away() {
+                Ok(()) => {
+                    let reason = "other nodes keep the group without it: it is put aside";
+                    ferrite_io::errln!("ferrite: this node's copy is unusable; {reason}");
+                    ServerError::CopyGivenUp(reason.to_owned())
+                }
+                Err(error) => ServerError::Cluster(error.to_string()),
+            };
+        }
+        if Instant::now() >= until {
+            let dir = joined.dir.display();
+            return ServerError::Cluster(format!(
+                "{damage}. Nothing was changed. No other node that could be reached leads the group without this one. When one \
+                 does (ferrite admin status), start this node again: it puts the copy aside and gets everything from the leader. \
+                 Where all complete copies are lost for good, go on with what can be read here: ferrite admin recover --dir {dir} \
+                 --accept-loss"
+            ));
+        }
+        std::thread::sleep(AGAIN);
+    }
+    ServerError::Ended
+}
+
+/// What is wrong with the files, if that is it.
+fn damage(error: &StartError) -> Option<String> {
+    match error {
+        StartError::Rot(damage) | StartError::NothingLeft(damage) => Some(damage.place()),
+        StartError::Checkpoint { snapshot } => {
+            Some(format!("the redo log does not go on where snapshot {snapshot} says that it does"))
+        }
+        StartError::Behind { snapshot } => {
+            Some(format!("the redo log ends before the last entry that snapshot {snapshot} shows"))
+        }
+        StartError::Installed { snapshot } => {
+            Some(format!("snapshot {snapshot}, with which this node's data begins, cannot be read"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether another node leads the group, and this one is no member. `known`: what this node knew
+/// last, by which it may have been one; what is older says nothing.
+fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
+    let Some(group) = shown.groups().get(&FIRST_GROUP) else { return false };
+    let is_newer = known.groups().get(&FIRST_GROUP).is_none_or(|known| known.burnt <= group.burnt);
+    is_newer && group.phase == Phase::Active && group.configuration.members().iter().all(|member| member.node != node)
+}
