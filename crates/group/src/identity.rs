@@ -3,10 +3,16 @@
 //!
 //! Two slots, written in turn: a write that a crash tears leaves what was said before. Whoever
 //! relies on what it says waits for the write.
+//!
+//! Promises that one slot is durable at every moment, though an fsync fails: what it should have
+//! written reads as it was written, may be gone all the same, and no later fsync brings it. So the
+//! slot that is not written is one that this process has made durable itself. Where there is none,
+//! since the process has just begun or its disk has failed, the whole file is replaced; on a full
+//! disk, which has no room for that, the slots are written in turn after all.
 
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_io::{Disk, DiskError, OpenMode, SECTOR_BYTES, small_file};
+use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, small_file};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -89,27 +95,9 @@ impl Identity {
         Ok(read_slots(disk, dir)?.map(|(_, identity)| identity))
     }
 
-    /// Says it, durably.
+    /// Says it, durably. Whoever says more than once uses an [`IdentityFile`].
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<(), IdentityError> {
-        match read_slots(disk, dir) {
-            Ok(Some((generation, _))) => {
-                let generation = generation + 1;
-                let file = disk.open(&dir.join(NAME), OpenMode::Write)?;
-                // Odd generations stand in the first.
-                file.write_at(&self.encode(generation), SLOTS[(generation as usize + 1) % SLOTS.len()])?;
-                file.sync_data()?;
-            }
-            Ok(None) => {
-                let mut bytes = vec![0; FILE_BYTES];
-                // Both, so that the file never has a slot that was not written.
-                for (at, generation) in SLOTS.iter().zip(1..) {
-                    bytes[*at as usize..][..SECTOR_BYTES].copy_from_slice(&self.encode(generation));
-                }
-                small_file::replace(disk, dir, NAME, NEW_NAME, &bytes)?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        IdentityFile::default().write(self, disk, dir)
     }
 
     fn encode(&self, generation: u64) -> [u8; SECTOR_BYTES] {
@@ -130,6 +118,54 @@ impl Identity {
         sector[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         sector
     }
+}
+
+/// The file as one process writes it.
+#[derive(Debug, Default)]
+pub struct IdentityFile {
+    /// The generation that this process has made durable last.
+    durable: Option<u64>,
+}
+
+impl IdentityFile {
+    /// Says it, durably.
+    pub fn write(&mut self, identity: &Identity, disk: &dyn Disk, dir: &Path) -> Result<(), IdentityError> {
+        let last = read_slots(disk, dir)?.map(|(generation, _)| generation);
+        let durable = self.durable.filter(|_| last.is_some());
+        let in_place = match (last, durable) {
+            // Not where the durable one stands, and above what was written in vain since.
+            (Some(last), Some(durable)) => last + 1 + u64::from((last + 1) % 2 == durable % 2),
+            _ => {
+                let first = last.map_or(1, |last| last + 1 + last % 2);
+                let replaced = replace(identity, first, disk, dir);
+                match (last, replaced) {
+                    (_, Ok(generation)) => {
+                        self.durable = Some(generation);
+                        return Ok(());
+                    }
+                    (Some(last), Err(error)) if error.is_out_of_space() => last + 1,
+                    (_, Err(error)) => return Err(error.into()),
+                }
+            }
+        };
+        let file = disk.open(&dir.join(NAME), OpenMode::Write)?;
+        // Odd generations stand in the first.
+        file.write_at(&identity.encode(in_place), SLOTS[(in_place as usize + 1) % SLOTS.len()])?;
+        file.sync_data()?;
+        self.durable = Some(in_place);
+        Ok(())
+    }
+}
+
+/// A file with both slots, so that it never has one that was not written; the last generation in
+/// it. `first`: an odd one.
+fn replace(identity: &Identity, first: u64, disk: &dyn Disk, dir: &Path) -> DiskResult<u64> {
+    let mut bytes = vec![0; FILE_BYTES];
+    for (at, generation) in SLOTS.iter().zip(first..) {
+        bytes[*at as usize..][..SECTOR_BYTES].copy_from_slice(&identity.encode(generation));
+    }
+    small_file::replace(disk, dir, NAME, NEW_NAME, &bytes)?;
+    Ok(first + 1)
 }
 
 /// The slot that was written last, with its generation.
@@ -176,11 +212,63 @@ fn decode(bytes: &[u8]) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrite_io::RealDisk;
+    use ferrite_io::simulated::{
+        CrashPoint, Fault, FaultKind, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
+    };
+    use ferrite_io::{Random, RealDisk};
 
     fn identity(incarnation: u64) -> Identity {
         let promised = [(GroupId(0), Epoch(4)), (GroupId(7), Epoch(incarnation))].into_iter().collect();
         Identity { cluster: [3; 16], node: NodeId(2), incarnation: Incarnation(incarnation), promised }
+    }
+
+    /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was said durably is
+    /// never gone.
+    #[test]
+    fn what_was_said_survives_failed_fsyncs_and_the_loss_of_power() {
+        let dir = Path::new("/data");
+        let (mut failed, mut lost, mut full) = (0, 0, 0);
+        for seed in 0..3_000 {
+            let mut random = SimulatedRandom::new(seed);
+            let disk = SimulatedDisk::new(seed, SimulatedClock::default());
+            disk.create_dir(dir).expect("a healthy disk");
+            identity(1).write(&disk, dir).expect("a healthy disk");
+            let (mut file, mut said) = (IdentityFile::default(), 1);
+            for incarnation in 2..12 {
+                let kind = [FaultKind::Sync, FaultKind::Write][random.below(2) as usize];
+                let at = disk.count(kind) + 1 + random.below(3);
+                let times = 1 + random.below(2);
+                disk.fail(Fault { kind, at, times, error: Fault::EIO, short: random.below(4_096) as usize });
+                // A new process replaces the file, which takes room.
+                if random.below(12) == 0 {
+                    file = IdentityFile::default();
+                } else if file.durable.is_some() && random.below(6) == 0 {
+                    full += 1;
+                    disk.set_capacity(0);
+                }
+                if random.below(6) == 0 {
+                    let boundary = disk.boundaries() + 1 + random.below(8);
+                    disk.crash_at(Some(CrashPoint { boundary, after: random.below(2) == 0 }));
+                }
+                match file.write(&identity(incarnation), &disk, dir) {
+                    Ok(()) => said = incarnation,
+                    Err(_) => failed += 1,
+                }
+                if disk.has_halted() || random.below(12) == 0 {
+                    lost += 1;
+                    disk.crash_at(None);
+                    disk.restart(Restart::Power);
+                    disk.heal();
+                    disk.set_capacity(u64::MAX);
+                    let read = Identity::read(&disk, dir).expect("one slot is sound").expect("it was said");
+                    assert!((said..=incarnation).contains(&read.incarnation.0), "seed {seed}: {said}, {read:?}");
+                    (file, said) = (IdentityFile::default(), read.incarnation.0);
+                }
+                disk.heal();
+                disk.set_capacity(u64::MAX);
+            }
+        }
+        assert!(failed > 1_000 && lost > 1_000 && full > 1_000, "{failed} failed, {lost} lost, {full} full");
     }
 
     #[test]
@@ -188,10 +276,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
         assert_eq!(Identity::read(&RealDisk, dir.path()).unwrap(), None);
-        identity(1).write(&RealDisk, dir.path()).unwrap();
+        let mut file = IdentityFile::default();
+        file.write(&identity(1), &RealDisk, dir.path()).unwrap();
         for incarnation in 2..8 {
             let before = std::fs::read(&path).unwrap();
-            identity(incarnation).write(&RealDisk, dir.path()).unwrap();
+            file.write(&identity(incarnation), &RealDisk, dir.path()).unwrap();
             assert_eq!(Identity::read(&RealDisk, dir.path()).unwrap(), Some(identity(incarnation)));
             let whole = std::fs::read(&path).unwrap();
             for written in (0..FILE_BYTES).step_by(509) {

@@ -23,7 +23,7 @@ pub use appender::{Checkpointed, GroupAppender};
 pub use catch_up::{CatchUp, CatchUpError, Missed, Wanted, numbers};
 pub use entry::{Entry, EntryBuffer, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
 pub use host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
-pub use identity::{Identity, IdentityError};
+pub use identity::{Identity, IdentityError, IdentityFile};
 pub use recent::{Behind, Recent, SharedEntry};
 pub use replayed::{Found, GroupPlace, Replayed, Verdict};
 pub use replication::{Begin, Committing, Replication};

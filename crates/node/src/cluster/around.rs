@@ -11,7 +11,7 @@ use crate::threads::spawn;
 use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::{Around, NotHandedOver};
-use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError};
+use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
 use ferrite_partition::Compiled;
@@ -54,6 +54,7 @@ impl Appliers {
 pub struct ServerAround {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
+    pub identity: IdentityFile,
     pub metadata: Sender<MetadataNotice>,
     /// None: a witness.
     pub data: Option<DataAround>,
@@ -97,7 +98,7 @@ impl ServerAround {
 
 impl Around for ServerAround {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
-        identity.write(&*self.disk, &self.dir)
+        self.identity.write(identity, &*self.disk, &self.dir)
     }
 
     fn ask(&mut self, ask: Ask) {

@@ -29,7 +29,7 @@ use crate::threads::{Threads, spawn};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::NodeId;
 use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
-use ferrite_group::{FIRST_GROUP, Identity, Supplier};
+use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
 use ferrite_meta::founding::Acquainted;
@@ -359,6 +359,7 @@ fn start_with(
     let around = ServerAround {
         disk: uses.disk,
         dir: joined.dir,
+        identity: IdentityFile::default(),
         metadata: metadata.clone(),
         data: around,
         standing: Arc::clone(&uses.standing),

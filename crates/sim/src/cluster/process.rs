@@ -14,7 +14,9 @@ use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
 use ferrite_cluster::{
     Around, Cause, Groups, Host, Lease, Letter, Node, NotHandedOver, Parties, Post, Start as NodeStart,
 };
-use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Replication, Supplied, Supplier, Urgency};
+use ferrite_group::{
+    FIRST_GROUP, FromLog, Identity, IdentityError, IdentityFile, Replication, Supplied, Supplier, Urgency,
+};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
@@ -87,6 +89,7 @@ impl Post for Wishes {
 /// What stands around the node.
 struct Outside {
     disk: SimulatedDisk,
+    file: IdentityFile,
     wishes: Wishes,
     asks: Asks,
     wanted: Wanted,
@@ -107,7 +110,7 @@ pub struct Held {
 
 impl Around for Outside {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
-        identity.write(&self.disk, Path::new(DIRECTORY))?;
+        self.file.write(identity, &self.disk, Path::new(DIRECTORY))?;
         self.ledger.with(|book| promises::note(book, identity));
         Ok(())
     }
@@ -367,6 +370,7 @@ impl Process {
         let held = Arc::new(Held::default());
         let outside = Outside {
             disk: disk.clone(),
+            file: IdentityFile::default(),
             wishes: wishes.clone(),
             asks: seat.asks().clone(),
             wanted: copying.wanted.clone(),

@@ -10,7 +10,7 @@ use crate::trace::Trace;
 use crossbeam_channel::unbounded;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Around, Groups, Lease, Letter, Node, NotHandedOver, Start};
-use ferrite_group::{FromLog, Identity, IdentityError, Urgency};
+use ferrite_group::{FromLog, Identity, IdentityError, IdentityFile, Urgency};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::{Ask, Kind, State};
@@ -29,13 +29,14 @@ const DRIFT: u64 = 5_000;
 
 struct Outside {
     disk: SimulatedDisk,
+    file: IdentityFile,
     asks: Asks,
     ledger: Ledger,
 }
 
 impl Around for Outside {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
-        identity.write(&self.disk, Path::new(DIRECTORY))?;
+        self.file.write(identity, &self.disk, Path::new(DIRECTORY))?;
         self.ledger.with(|book| promises::note(book, identity));
         Ok(())
     }
@@ -209,7 +210,8 @@ impl Witness {
             groups: Groups::new([]),
             lease: Lease::new(Arc::new(self.clock.clone())),
         };
-        let outside = Outside { disk: self.disk.clone(), asks: seat.asks().clone(), ledger: self.ledger.clone() };
+        let (disk, asks, ledger) = (self.disk.clone(), seat.asks().clone(), self.ledger.clone());
+        let outside = Outside { disk, file: IdentityFile::default(), asks, ledger };
         let node = Node::new(start, &causes, inbox, Box::new(outside));
         self.running = Some(Running { member, node, seat });
     }
