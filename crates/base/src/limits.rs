@@ -349,6 +349,8 @@ pub const TRANSFER_SILENCE: std::time::Duration = std::time::Duration::from_secs
 /// A node that has got a snapshot reads it; the log behind it is kept for it so long at most, and
 /// until it is a member.
 pub const TRANSFER_LOADING_MAX: std::time::Duration = std::time::Duration::from_secs(600);
+/// Snapshots that are kept for nodes that get one or have got one and may be reading it.
+pub const TRANSFERS_MAX: usize = 2;
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.

@@ -91,12 +91,13 @@ impl TransferThread {
             if let SinkProgress::Installed(id) = self.sink.progress() {
                 self.install(id.snapshot);
             }
-            if let Some(node) = self.sending.loading()
-                && self.into.group.has_member(node)
-            {
-                self.sending.forget(node);
+            // Whoever has come there by itself needs none.
+            for node in self.sending.nodes() {
+                if self.into.group.has_member(node) {
+                    self.sending.forget(node);
+                }
             }
-            let holds = self.sending.holds(self.clock.monotonic_nanos());
+            let holds = self.sending.holds();
             if holds != held {
                 held.clone_from(&holds);
                 let _ = self.snapshots.send(SnapshotJob::Hold(holds));

@@ -280,7 +280,7 @@ impl World {
             SendingStep::Refused(_, refusal) => panic!("{refusal}"),
             SendingStep::Failed(_, error) => panic!("{error}"),
         }
-        self.leader.hold(self.sending.holds(now));
+        self.leader.hold(self.sending.holds());
     }
 
     fn deliver(&mut self) {

@@ -182,7 +182,10 @@ impl Copying {
                     send(from, Letter::Transfer.encode(out));
                 }
             }
-            TransferMessage::Acked { .. } | TransferMessage::Installed | TransferMessage::Refused(_) => {
+            TransferMessage::Acked { .. }
+            | TransferMessage::Installed
+            | TransferMessage::Loaded
+            | TransferMessage::Refused(_) => {
                 self.sending.receive(from, &id, &message, now);
             }
         }
@@ -234,7 +237,7 @@ impl Copying {
                 SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
             }
         }
-        self.parts.snapshots.hold(self.sending.holds(now));
+        self.parts.snapshots.hold(self.sending.holds());
     }
 
     fn take(&mut self, above: u64) {

@@ -17,6 +17,7 @@ const CHUNK: u8 = 2;
 const ACKED: u8 = 3;
 const INSTALLED: u8 = 4;
 const REFUSED: u8 = 5;
+const LOADED: u8 = 6;
 
 /// Which snapshot it is. Nodes number theirs on their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,8 +82,10 @@ pub enum TransferMessage<'a> {
     Chunk { at: FileOffset, bytes: &'a [u8] },
     /// Sink: everything before has come; `again`: go on from there, whatever was sent.
     Acked { at: FileOffset, again: bool },
-    /// Sink: the snapshot is here, whole and durable.
+    /// Sink: the snapshot is here, whole and durable. The node reads it, or will.
     Installed,
+    /// Sink: the node has read it, and made it its own.
+    Loaded,
     /// Sink: nothing more will be taken.
     Refused(Refusal),
 }
@@ -107,6 +110,7 @@ pub fn encode(out: &mut Vec<u8>, id: &TransferId, message: &TransferMessage<'_>)
         TransferMessage::Chunk { .. } => CHUNK,
         TransferMessage::Acked { .. } => ACKED,
         TransferMessage::Installed => INSTALLED,
+        TransferMessage::Loaded => LOADED,
         TransferMessage::Refused(_) => REFUSED,
     });
     out.extend_from_slice(&id.database);
@@ -129,7 +133,7 @@ pub fn encode(out: &mut Vec<u8>, id: &TransferId, message: &TransferMessage<'_>)
             put_offset(out, at);
             out.push(u8::from(*again));
         }
-        TransferMessage::Installed => {}
+        TransferMessage::Installed | TransferMessage::Loaded => {}
         TransferMessage::Refused(refusal) => {
             let (reason, first, second) = match *refusal {
                 Refusal::Format(known) => (1, known, 0),
@@ -186,6 +190,7 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
         }
         ACKED => TransferMessage::Acked { at: take_offset(&mut rest)?, again: take_bool(&mut rest)? },
         INSTALLED => TransferMessage::Installed,
+        LOADED => TransferMessage::Loaded,
         REFUSED => {
             let reason = rest.u8().ok_or(early)?;
             let (first, second) = (rest.u32().ok_or(early)?, rest.u64().ok_or(early)?);
@@ -247,6 +252,7 @@ mod tests {
             TransferMessage::Chunk { at, bytes: b"some of a file" },
             TransferMessage::Acked { at, again: false },
             TransferMessage::Installed,
+            TransferMessage::Loaded,
         ];
         messages.extend(refusals.map(TransferMessage::Refused));
         messages

@@ -120,8 +120,8 @@ impl Sink {
         self.above = self.above.max(number);
     }
 
-    /// The node has made the snapshot its own: what is left of it here goes. Whoever still sends it
-    /// hears that it is installed.
+    /// The node has made the snapshot its own: what is left of it here goes. Whoever still asks
+    /// about it hears that it is loaded.
     pub fn taken_in(&mut self) -> DiskResult<()> {
         let id = self.job.as_ref().map(|job| job.id);
         self.abandon()?;
@@ -156,7 +156,10 @@ impl Sink {
                 let taken = job.chunk(&self.files, *at, bytes, out);
                 job.after(taken)
             }
-            TransferMessage::Acked { .. } | TransferMessage::Installed | TransferMessage::Refused(_) => Ok(()),
+            TransferMessage::Acked { .. }
+            | TransferMessage::Installed
+            | TransferMessage::Loaded
+            | TransferMessage::Refused(_) => Ok(()),
         }
     }
 
@@ -207,7 +210,7 @@ impl Sink {
             return Ok(());
         };
         if self.taken_in == Some(*id) {
-            encode(out, id, &TransferMessage::Installed);
+            encode(out, id, &TransferMessage::Loaded);
             return Ok(());
         }
         if id.snapshot <= self.above {

@@ -23,6 +23,8 @@ pub enum SourceStep {
     Wait(Duration),
     /// The sink has it.
     Installed,
+    /// The sink has it, and its node has read it.
+    Loaded,
     /// The sink will not have it.
     Refused(Refusal),
 }
@@ -94,6 +96,18 @@ impl Source {
         (self.acked.unwrap_or(0), self.layout.bytes())
     }
 
+    /// Begins once more with a question how far the sink is, soon: that may change behind the end,
+    /// where the node gives up what it has got.
+    pub fn ask_again(&mut self, now: u64) {
+        (self.acked, self.anew, self.ended) = (None, false, None);
+        self.ask_at = now.saturating_add(ASK_AFTER.as_nanos() as u64);
+    }
+
+    /// The sink has said from where to go on.
+    pub fn goes_on(&self) -> bool {
+        self.acked.is_some()
+    }
+
     /// What came from the sink. Of another transfer, or without sense, it is ignored.
     pub fn receive(&mut self, id: &TransferId, message: &TransferMessage<'_>, now: u64) {
         if *id != self.id || self.ended.is_some() {
@@ -111,6 +125,7 @@ impl Source {
                 }
             }
             TransferMessage::Installed => self.ended = Some(SourceStep::Installed),
+            TransferMessage::Loaded => self.ended = Some(SourceStep::Loaded),
             TransferMessage::Refused(refusal) => self.ended = Some(SourceStep::Refused(*refusal)),
             TransferMessage::Install { .. } | TransferMessage::Chunk { .. } => return,
         }
