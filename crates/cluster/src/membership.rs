@@ -10,10 +10,14 @@ use ferrite_replica::group::Member;
 /// trying: its disk may be full, say. Where it only takes its time, a second one is nobody's harm.
 const ALONE_NANOS: u64 = 60_000_000_000;
 
-/// Who was offered to a group, and since when it has lacked a member.
+/// A node that is there answers within this. One that runs as far as the metadata knows may be
+/// dead, as the former leader is whose lease has just ended: then it is the next one's turn.
+const ANSWER_NANOS: u64 = 300_000_000;
+
+/// Who was offered to a group, when, and since when it has lacked a member.
 #[derive(Default)]
 pub(crate) struct Offers {
-    last: Option<NodeId>,
+    last: Option<(NodeId, u64)>,
     /// The configuration that lacks one, and when that was first seen.
     lacks: Option<(Epoch, u64)>,
 }
@@ -28,6 +32,11 @@ impl Offers {
         };
         let since = self.lacks.map_or(now, |(_, since)| since);
         usize::try_from(now.saturating_sub(since) / ALONE_NANOS).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the one that was offered last may answer yet.
+    fn waits(&self, now: u64) -> bool {
+        self.last.is_some_and(|(_, offered)| now.saturating_sub(offered) < ANSWER_NANOS)
     }
 }
 
@@ -81,32 +90,53 @@ fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
 pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
     let (lacking, candidates) = openings(kept, state);
     let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
-    let follow = candidates.into_iter().filter(|member| leader.follows(*member));
-    follow.skip(lacking).for_each(|member| leader.forget(member));
+    let follow: Vec<Member> = candidates.into_iter().filter(|member| leader.follows(*member)).collect();
+    for member in needless(&follow, |member| leader.is_answered_by(member), lacking) {
+        leader.forget(member);
+    }
 }
 
 /// To be called for each word of the metadata; the group hears what it knows already without harm.
 pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
+    offer(leader, kept, state, offers, now);
+}
+
+/// To be called in between, too.
+pub(crate) fn offer(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
     let (lacking, candidates) = openings(kept, state);
     let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
-    for learner in chosen(&candidates, |member| leader.follows(member), lacking, offers.last) {
-        offers.last = Some(learner.node);
+    if lacking == 0 {
+        return;
+    }
+    let waits = offers.waits(now);
+    let counts = |member| leader.is_answered_by(member) || waits && leader.follows(member);
+    for learner in chosen(&candidates, counts, lacking, offers.last.map(|(node, _)| node)) {
+        offers.last = Some((learner.node, now));
         leader.learner(learner);
     }
 }
 
-/// Who is offered to a group that lacks so many members, beside those who follow it. A process that
-/// runs as far as the metadata knows may be dead; the group stops to follow it when it is silent.
-/// So the next in turn is whoever comes behind the one that was offered last.
+/// Of those who follow a group that lacks so many members, who is not needed: those beyond, once
+/// enough have answered. Until then somebody who has not may do so yet; the group stops to follow
+/// who is silent.
+fn needless(follow: &[Member], answers: impl Fn(Member) -> bool, lacking: usize) -> Vec<Member> {
+    let (answer, silent): (Vec<Member>, Vec<Member>) = follow.iter().copied().partition(|member| answers(*member));
+    let silent = if answer.len() >= lacking { silent } else { Vec::new() };
+    answer.into_iter().skip(lacking).chain(silent).collect()
+}
+
+/// Who is offered to a group that lacks so many members, beside those who follow it and count, since
+/// they have answered or may do so yet. The next in turn is whoever comes behind the one that was
+/// offered last.
 fn chosen(
     candidates: &[Member],
-    follows: impl Fn(Member) -> bool,
+    counts: impl Fn(Member) -> bool,
     lacking: usize,
     offered: Option<NodeId>,
 ) -> Vec<Member> {
-    let (follow, others): (Vec<Member>, Vec<Member>) = candidates.iter().copied().partition(|member| follows(*member));
+    let (follow, others): (Vec<Member>, Vec<Member>) = candidates.iter().copied().partition(|member| counts(*member));
     let (later, earlier): (Vec<Member>, Vec<Member>) =
         others.into_iter().partition(|member| Some(member.node) > offered);
     later.into_iter().chain(earlier).take(lacking.saturating_sub(follow.len())).collect()
@@ -129,14 +159,20 @@ mod tests {
         assert_eq!(besides(5, 1, 310), 0, "none was lacking meanwhile");
     }
 
+    fn numbers(members: Vec<Member>) -> Vec<u32> {
+        members.into_iter().map(|member| member.node.0).collect()
+    }
+
+    fn are(among: &[u32]) -> impl Fn(Member) -> bool {
+        |member: Member| among.contains(&member.node.0)
+    }
+
     #[test]
     fn a_dead_node_keeps_nobody_from_becoming_a_member() {
         let candidates: Vec<Member> = (2..5).map(|node| Member::new(node, 1)).collect();
-        let chosen = |follows: &[u32], lacking, offered: u32| -> Vec<u32> {
+        let chosen = |counts: &[u32], lacking, offered: u32| -> Vec<u32> {
             let offered = (offered > 0).then_some(NodeId(offered));
-            let follows = |member: Member| follows.contains(&member.node.0);
-            let chosen = chosen(&candidates, follows, lacking, offered);
-            chosen.into_iter().map(|member| member.node.0).collect()
+            numbers(chosen(&candidates, are(counts), lacking, offered))
         };
         assert_eq!(chosen(&[], 1, 0), [2]);
         assert_eq!(chosen(&[2], 1, 2), [], "it may answer yet");
@@ -146,5 +182,21 @@ mod tests {
         assert_eq!(chosen(&[3], 2, 4), [2]);
         assert_eq!(chosen(&[2, 3], 1, 3), [], "one more than is lacking is nobody's harm");
         assert_eq!(chosen(&[], 0, 0), []);
+        let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), lacks: None };
+        assert!(offers.waits(6 * ANSWER_NANOS - 1) && !offers.waits(6 * ANSWER_NANOS));
+        assert!(!Offers::default().waits(0));
+    }
+
+    #[test]
+    fn who_has_answered_stays_and_who_is_silent_goes_for_it() {
+        let needless = |follow: &[u32], answer: &[u32], lacking| -> Vec<u32> {
+            let follow: Vec<Member> = follow.iter().map(|node| Member::new(*node, 1)).collect();
+            numbers(needless(&follow, are(answer), lacking))
+        };
+        assert_eq!(needless(&[2, 3], &[], 1), [], "either may answer yet");
+        assert_eq!(needless(&[2, 3], &[3], 1), [2]);
+        assert_eq!(needless(&[2, 3], &[2, 3], 1), [3]);
+        assert_eq!(needless(&[2, 3, 4], &[4], 2), [], "one more is lacking");
+        assert_eq!(needless(&[2, 3, 4], &[3, 4], 0), [3, 4, 2]);
     }
 }

@@ -140,6 +140,7 @@ impl Node {
         }
         self.now = now;
         self.groups.iter().for_each(|group| group.tick());
+        self.offer();
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
             kept.hand_on(&self.known.1, &mut *self.around);
@@ -364,6 +365,22 @@ impl Node {
             }
             if leads {
                 membership::tell(&kept.group, group, &state, &mut kept.offers, self.now);
+            }
+        }
+    }
+
+    /// Whom a group may take in that lacks a member, while one that was offered to it says nothing.
+    fn offer(&mut self) {
+        let (here, state) = (self.here(), Arc::clone(&self.known.1));
+        if !self.registered {
+            return;
+        }
+        for (id, kept) in &mut self.kept {
+            if let Some(group) = state.groups().get(id)
+                && group.phase == Phase::Active
+                && group.configuration.leader == here
+            {
+                membership::offer(&kept.group, group, &state, &mut kept.offers, self.now);
             }
         }
     }

@@ -499,6 +499,12 @@ impl<C: Party> Replication<C> {
         self.lock().machine.follows(member)
     }
 
+    /// The same, and it has answered.
+    pub fn is_answered_by(&self, member: Member) -> bool {
+        let now = self.now();
+        self.lock().machine.is_answered_by(member, now)
+    }
+
     pub fn forget(self: &Arc<Self>, member: Member) {
         self.told(|machine, _| machine.forget(member));
     }

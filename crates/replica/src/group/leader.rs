@@ -262,6 +262,12 @@ impl Group {
         matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some())
     }
 
+    /// The same of one that has been heard of since it was first asked.
+    pub fn is_answered_by(&self, member: Member, now: u64) -> bool {
+        let answers = |progress: &Progress| progress.answers(now, self.timing.failure);
+        matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some_and(answers))
+    }
+
     /// The process is to become no member: nothing more is sent to it, unless it is one.
     pub fn forget(&mut self, member: Member) {
         let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
