@@ -108,7 +108,8 @@ pub enum ServerError {
     /// The node cannot be one of a cluster, or not of this one.
     Cluster(String),
     ClusterListen(SocketAddr, io::Error),
-    /// The copy is put aside at the next start, which gets everything from the leader; why.
+    /// The node's copy is given up: the same process may be started again at once, and gets
+    /// everything from the leader.
     CopyGivenUp(String),
     /// The start was given up before its end.
     Ended,

@@ -1,6 +1,7 @@
 //! Real processes that are a cluster: how they become one, what happens when the leader is killed
 //! or stops, and what is refused.
 
+mod anew;
 mod damaged;
 mod handing_over;
 mod joining;

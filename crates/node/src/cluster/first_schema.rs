@@ -86,8 +86,8 @@ impl FirstSchema {
             let is_known = |seen: &Seen| seen.leads.is_some() || leads_elsewhere(seen);
             if place.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
                 let seen = place.standing.seen();
-                if let Some(reason) = &seen.ended {
-                    return Err(ServerError::Cluster(reason.clone()));
+                if let Some(error) = seen.why_it_ends() {
+                    return Err(error);
                 }
                 if !place.is_new() || leads_elsewhere(&seen) {
                     return Ok(place.is_new());

@@ -148,7 +148,7 @@ impl Running {
                 ferrite_io::errln!("ferrite: {}", self.waits_for());
             }
         }
-        self.ended().map_or(Ok(()), |reason| Err(ServerError::Cluster(reason)))
+        self.standing.seen().why_it_ends().map_or(Ok(()), Err)
     }
 
     fn waits_for(&self) -> String {

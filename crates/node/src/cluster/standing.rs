@@ -2,6 +2,7 @@
 //! all others.
 
 use crate::mode::Mode;
+use crate::options::ServerError;
 use arc_swap::ArcSwap;
 use ferrite_base::{Epoch, NodeId};
 use ferrite_group::FIRST_GROUP;
@@ -38,6 +39,12 @@ impl Seen {
     pub fn leading(&self) -> Option<Member> {
         let group = self.state.groups().get(&FIRST_GROUP)?;
         (group.phase == Phase::Active).then_some(group.configuration.leader)
+    }
+
+    /// What a start comes to that this process's end has overtaken.
+    pub fn why_it_ends(&self) -> Option<ServerError> {
+        let reason = self.ended.clone()?;
+        Some(if self.begins_anew { ServerError::CopyGivenUp(reason) } else { ServerError::Cluster(reason) })
     }
 
     /// Where clients reach a node.
