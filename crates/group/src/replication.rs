@@ -238,6 +238,14 @@ impl<C: Party> Replication<C> {
         state.machine.configuration().is_some_and(|configuration| configuration.has_node(node))
     }
 
+    /// The first entry of the epoch is committed, as is known here: all members of its configuration
+    /// have it, durably, and everything before.
+    pub fn has_committed_start_of(&self, epoch: Epoch) -> bool {
+        let state = self.lock();
+        let (starts, commit) = (state.machine.history().starts(), state.machine.commit());
+        starts.iter().rev().any(|(begun, first)| *begun == epoch && *first <= commit)
+    }
+
     /// Of the newest configuration that is known here.
     pub fn is_member(&self) -> bool {
         let state = self.lock();

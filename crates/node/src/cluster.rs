@@ -13,6 +13,7 @@ mod first_schema;
 mod forming;
 mod hosts;
 mod join;
+mod keepers;
 mod links;
 mod loss;
 mod metadata;

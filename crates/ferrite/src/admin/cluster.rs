@@ -46,9 +46,8 @@ fn rows(table: &OwnedTable) -> Vec<Vec<String>> {
 fn text(response: &OwnedResponse) -> String {
     let mut lines = Vec::new();
     if let Some(nodes) = response.tables.first() {
-        let mut all = vec![nodes.columns.iter().map(|(name, _)| name.to_lowercase()).collect::<Vec<_>>()];
-        all.extend(rows(nodes));
-        lines.extend(columns(&all));
+        let names = nodes.columns.iter().map(|(name, _)| name.to_lowercase()).collect();
+        lines.extend(nodes_of(names, rows(nodes)));
     }
     for row in response.tables.get(1).into_iter().flat_map(rows) {
         let [group, epoch, leader, members, kfactor, data, service, waits_for] = &row[..] else { continue };
@@ -74,6 +73,19 @@ fn text(response: &OwnedResponse) -> String {
     lines.join("\n")
 }
 
+/// Those that are gone for good are named in one line.
+fn nodes_of(names: Vec<String>, nodes: Vec<Vec<String>>) -> Vec<String> {
+    let presence = names.iter().position(|name| name == "presence");
+    let is_retired = |node: &Vec<String>| presence.is_some_and(|column| node[column] == "retired");
+    let (retired, there): (Vec<_>, Vec<_>) = nodes.into_iter().partition(is_retired);
+    let mut lines = columns(&[vec![names], there].concat());
+    let retired: Vec<String> = retired.into_iter().filter_map(|node| node.into_iter().next()).collect();
+    if !retired.is_empty() {
+        lines.push(format!("removed or replaced: node {}", retired.join(", node ")));
+    }
+    lines
+}
+
 /// Cells below each other.
 fn columns(rows: &[Vec<String>]) -> Vec<String> {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -89,6 +101,17 @@ fn columns(rows: &[Vec<String>]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_that_are_gone_for_good_have_one_line() {
+        let row = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+        let names = || row(&["node", "presence", "votes"]);
+        let there = row(&["1", "running", "yes"]);
+        let nodes = vec![there.clone(), row(&["2", "retired", "no"]), row(&["3", "retired", "no"])];
+        let head = ["node  presence  votes", "1     running   yes"];
+        assert_eq!(nodes_of(names(), nodes), [&head[..], &["removed or replaced: node 2, node 3"]].concat());
+        assert_eq!(nodes_of(names(), vec![there]), head);
+    }
 
     #[test]
     fn cells_stand_below_each_other() {

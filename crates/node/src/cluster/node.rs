@@ -5,6 +5,7 @@
 use crate::cluster::around::{Appliers, AskedToHandOver, HandOver};
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::MetadataNotice;
+use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
 use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
@@ -17,7 +18,7 @@ use ferrite_base::{GroupId, memory};
 use ferrite_cluster::{Cause, Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
-use ferrite_meta::{Phase, State};
+use ferrite_meta::State;
 use ferrite_partition::Delivery;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_peer::Lane;
@@ -68,6 +69,7 @@ pub struct NodeThread {
     pub asked: Arc<AskedToHandOver>,
     pub losses: Losses,
     pub removals: Removals,
+    pub keepers: Keepers,
     pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
@@ -120,12 +122,13 @@ impl NodeThread {
                 leaves.get_or_insert(now + GOODBYE_TIME_MAX.as_nanos() as u64);
             }
             let state = Arc::clone(self.node.state());
-            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) {
-                say_who_keeps(seen.as_deref(), &state);
+            let in_step = self.look_at_keepers(&state, now);
+            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) || self.standing.seen().in_step != in_step {
                 let registered = self.node.is_registered();
                 let index = self.node.known_index();
                 self.standing.change(|seen| {
                     (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
+                    seen.in_step = in_step;
                 });
                 seen = Some(state);
             }
@@ -209,6 +212,15 @@ impl NodeThread {
         self.node.hand_over(FIRST_GROUP, to, patience);
     }
 
+    /// Tells the operator who keeps the group; whether all who do have what is committed.
+    fn look_at_keepers(&mut self, state: &Arc<State>, now: u64) -> bool {
+        let here = self.node.here();
+        let begun = |epoch| self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch));
+        let (lines, in_step) = self.keepers.look(state, here, now, begun);
+        lines.iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
+        in_step
+    }
+
     /// A log that may lack what was acknowledged has all again when this process is a member, and
     /// what the members had when it became one is committed here.
     fn look_whether_whole(&self) {
@@ -217,44 +229,11 @@ impl NodeThread {
         }
         let Some(group) = self.groups.get(FIRST_GROUP) else { return };
         let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
-        let (epoch, commit) = (known.configuration.epoch, group.commit());
-        let place = group.place();
-        let begun = place.history.starts().iter().any(|(begun, first)| *begun == epoch && *first <= commit);
-        if known.configuration.has(self.node.here()) && begun {
+        if known.configuration.has(self.node.here()) && group.has_committed_start_of(known.configuration.epoch) {
             match self.unsynced.is_whole() {
                 Ok(()) => self.whole.store(true, Ordering::Relaxed),
                 Err(error) => ferrite_io::errln!("ferrite: {error}"),
             }
-        }
-    }
-}
-
-/// Tells the operator of each new configuration.
-fn say_who_keeps(before: Option<&State>, now: &State) {
-    for (id, group) in now.groups() {
-        let configuration = &group.configuration;
-        let known = before.and_then(|before| before.groups().get(id));
-        let begins_seal = group.phase == Phase::Sealing && known.is_none_or(|known| known.burnt != group.burnt);
-        if let Some((epoch, node)) = group.loss.filter(|_| known.is_some_and(|known| known.loss != group.loss)) {
-            ferrite_io::errln!(
-                "ferrite: LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. \
-                 What others acknowledged beyond that is lost"
-            );
-        }
-        if begins_seal {
-            let leader = configuration.leader.node;
-            ferrite_io::errln!("ferrite: group {id} is choosing a new leader to replace node {leader}");
-        } else if known.is_none_or(|known| known.configuration.epoch != configuration.epoch) {
-            let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
-            ids.sort_unstable();
-            let mut nodes: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
-            let (count, epoch) = (nodes.len(), configuration.epoch);
-            let last = nodes.pop().expect("a configuration has its leader");
-            let all = if nodes.is_empty() { last } else { format!("{} and {last}", nodes.join(", ")) };
-            let (plural, leader) = (if count == 1 { "" } else { "s" }, configuration.leader.node);
-            ferrite_io::errln!(
-                "ferrite: group {id} is kept by {count} node{plural}: {all}, led by node {leader} (epoch {epoch})"
-            );
         }
     }
 }

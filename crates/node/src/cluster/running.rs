@@ -10,6 +10,7 @@ use crate::cluster::door::{
 };
 use crate::cluster::drain::Drain;
 use crate::cluster::join::{self, Joined};
+use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
 use crate::cluster::loss::{self, Losses};
 use crate::cluster::metadata::MetadataThread;
@@ -381,6 +382,7 @@ fn start_with(
         asked,
         losses: Losses::default(),
         removals: Removals::default(),
+        keepers: Keepers::default(),
         metadata: metadata.clone(),
         whole: Arc::clone(&whole),
         clock: uses.clock,

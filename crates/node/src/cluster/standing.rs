@@ -23,6 +23,8 @@ pub struct Seen {
     /// The metadata as it is known here, after so many commands.
     pub index: u64,
     pub state: Arc<State>,
+    /// All members of the group's configuration have what is committed, as far as can be told here.
+    pub in_step: bool,
     /// Why this process must end.
     pub ended: Option<String>,
     /// Its copy is put aside at the next start, which gets everything from the leader.

@@ -9,6 +9,7 @@ use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Kind, Phase, Presence, State, has_lost_its_vote};
 use ferrite_peer::Lane;
+use ferrite_replica::group::GroupConfiguration;
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ impl Handle {
     pub fn status(&self) -> Vec<SystemTable> {
         let (seen, here) = (self.standing.seen(), self.standing.here());
         let reached = |node: NodeId| node == here || self.links.peers().waiting(node, Lane::Control).is_some();
-        vec![nodes(&seen.state, reached), group(&seen.state, reached), voters(&seen.state, reached)]
+        let group = group(&seen.state, seen.in_step, reached);
+        vec![nodes(&seen.state, reached), group, voters(&seen.state, reached)]
     }
 }
 
@@ -80,7 +82,8 @@ fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
     table
 }
 
-fn group(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+/// `in_step`: all members have what is committed.
+fn group(state: &State, in_step: bool, reached: impl Fn(NodeId) -> bool) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
@@ -95,7 +98,7 @@ fn group(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
     for (id, group) in state.groups() {
         let active = group.phase == Phase::Active;
         let leader = if active { i64::from(group.configuration.leader.node.0) } else { 0 };
-        let (data, service) = losses(state, active.then_some(group.configuration.members().len()), &reached);
+        let (data, service) = losses(state, active.then(|| keepers(&group.configuration, in_step)), &reached);
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
@@ -137,6 +140,11 @@ fn voters(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
     table
 }
 
+/// How many members could each lead alone.
+fn keepers(configuration: &GroupConfiguration, in_step: bool) -> usize {
+    configuration.members().len() - if in_step { 0 } else { configuration.added().len() }
+}
+
 fn majority(state: &State) -> usize {
     state.voters().len() / 2 + 1
 }
@@ -148,7 +156,7 @@ fn spare_voters(state: &State, reached: impl Fn(NodeId) -> bool) -> usize {
 }
 
 /// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
-/// service going on. `members`: of a group that somebody leads.
+/// service going on. `members`: of a group that somebody leads, those that have everything.
 fn losses(state: &State, members: Option<usize>, reached: impl Fn(NodeId) -> bool) -> (usize, usize) {
     let data = members.unwrap_or(1) - 1;
     (data, if members.is_some() { data.min(spare_voters(state, reached)) } else { 0 })
@@ -159,7 +167,7 @@ mod tests {
     use super::*;
     use ferrite_base::{Epoch, Incarnation};
     use ferrite_meta::{Command, Group, Node, Settings};
-    use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+    use ferrite_replica::group::{Mark, Member};
 
     fn state() -> State {
         let node = |id: u32| Node {
@@ -201,6 +209,9 @@ mod tests {
         assert_eq!(losses(&lost, Some(2), |_| true), (1, 0), "a vote that is lost is not there");
         assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, NodeId(id))), ["yes", "lost", "no", "yes"]);
         assert_eq!(losses(&state, Some(1), |_| true), (0, 0));
+        let pair = vec![Member::new(1, 1), Member::new(2, 1)];
+        let added = GroupConfiguration::new(Epoch(2), pair[0], pair, vec![NodeId(2)]);
+        assert_eq!([true, false].map(|in_step| keepers(&added, in_step)), [2, 1]);
         assert_eq!(losses(&state, None, |_| true), (0, 0));
         let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);
         assert_eq!(sealed(&state), None);

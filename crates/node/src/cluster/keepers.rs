@@ -1,0 +1,164 @@
+//! Who keeps a group, as its operator is told: by a line for each configuration, and by how many
+//! losses the data survive.
+//!
+//! Promises not to count a member too early. Who was just added has what is committed only when the
+//! first entry of that epoch is committed: until then it does not suffice to lead
+//! (docs/replication.md, section 7). A node of the group knows that; another one knows what the
+//! metadata has decided, and that the leader would have left the member out by now.
+
+use ferrite_base::{Epoch, GroupId};
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Group, Phase, State};
+use ferrite_replica::group::{Member, Timing};
+use std::sync::Arc;
+
+/// A member that has not come to its epoch within this is left out.
+const IN_STEP_NANOS: u64 = Timing::DEFAULT.failure + Timing::DEFAULT.stall;
+
+#[derive(Default)]
+pub struct Keepers {
+    known: Option<Arc<State>>,
+    /// The configuration of the group, and since when it is known.
+    since: Option<(Epoch, u64)>,
+    in_step: bool,
+    /// Its line, until it is true.
+    line: Option<String>,
+}
+
+impl Keepers {
+    /// What is to be said, and whether all members have what is committed, as far as can be told.
+    /// `begun`: whether the first entry of an epoch is committed.
+    pub fn look(
+        &mut self,
+        state: &Arc<State>,
+        here: Member,
+        now: u64,
+        begun: impl Fn(Epoch) -> bool,
+    ) -> (Vec<String>, bool) {
+        let mut lines = Vec::new();
+        if self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state)) {
+            let known = self.known.replace(Arc::clone(state));
+            for (id, group) in state.groups() {
+                let before = known.as_ref().and_then(|known| known.groups().get(id));
+                self.news(*id, before, group, &mut lines);
+            }
+        }
+        let Some(group) = state.groups().get(&FIRST_GROUP) else { return (lines, false) };
+        let configuration = &group.configuration;
+        if self.since.is_none_or(|(epoch, _)| epoch != configuration.epoch) {
+            (self.since, self.in_step) = (Some((configuration.epoch, now)), false);
+        }
+        let since = self.since.map_or(now, |(_, since)| since);
+        let has_waited = now.saturating_sub(since) >= IN_STEP_NANOS;
+        let is_member = configuration.has(here);
+        self.in_step = self.in_step
+            || configuration.added().is_empty()
+            || begun(configuration.epoch)
+            || !is_member && group.phase == Phase::Active && has_waited;
+        if self.in_step || !is_member {
+            lines.extend(self.line.take());
+        }
+        (lines, self.in_step)
+    }
+
+    fn news(&mut self, id: GroupId, before: Option<&Group>, group: &Group, lines: &mut Vec<String>) {
+        if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
+            lines.push(format!(
+                "LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. What \
+                 others acknowledged beyond that is lost"
+            ));
+        }
+        if group.phase == Phase::Sealing && before.is_none_or(|before| before.burnt != group.burnt) {
+            let leader = group.configuration.leader.node;
+            lines.push(format!("group {id} is choosing a new leader to replace node {leader}"));
+            self.line = None;
+        } else if before.is_none_or(|before| before.configuration.epoch != group.configuration.epoch) {
+            self.line = Some(kept_by(id, group));
+        }
+    }
+}
+
+fn kept_by(id: GroupId, group: &Group) -> String {
+    let configuration = &group.configuration;
+    let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
+    ids.sort_unstable();
+    let mut nodes: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
+    let (count, epoch) = (nodes.len(), configuration.epoch);
+    let last = nodes.pop().expect("a configuration has its leader");
+    let all = if nodes.is_empty() { last } else { format!("{} and {last}", nodes.join(", ")) };
+    let (plural, leader) = (if count == 1 { "" } else { "s" }, configuration.leader.node);
+    format!("group {id} is kept by {count} node{plural}: {all}, led by node {leader} (epoch {epoch})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::{Incarnation, NodeId};
+    use ferrite_meta::{Command, Kind, Node, Presence, Settings};
+    use ferrite_replica::group::{GroupConfiguration, Mark};
+
+    fn founded() -> State {
+        let node = |id: u32| Node {
+            incarnation: Incarnation(1),
+            start: [1; 16],
+            kind: Kind::Data,
+            presence: Presence::Running,
+            vote: Some(0),
+            release: "test".to_owned(),
+            addresses: vec![format!("host{id}:3021")],
+        };
+        let configuration = GroupConfiguration::alone(Epoch(1), Member::new(1, 1));
+        let (burnt, phase) = (Epoch(1), Phase::Active);
+        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
+        let mut state = State::default();
+        let command = Command::Found {
+            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
+            nodes: (1..=3).map(|id| (NodeId(id), node(id))).collect(),
+            groups: vec![(FIRST_GROUP, group)],
+            voters: (1..=3).map(NodeId).collect(),
+        };
+        state.apply(&command).expect("it holds together");
+        state
+    }
+
+    /// Node 2 is added in epoch 2.
+    fn added(state: &State) -> State {
+        let members = vec![Member::new(1, 1), Member::new(2, 1)];
+        let configuration = GroupConfiguration::new(Epoch(2), members[0], members, vec![NodeId(2)]);
+        let (group, expected, parent) = (FIRST_GROUP, Epoch(1), Mark::ORIGIN);
+        let mut state = state.clone();
+        state.apply(&Command::Configure { group, expected, configuration, parent }).expect("it follows");
+        state
+    }
+
+    #[test]
+    fn a_member_counts_when_it_has_come_to_the_epoch_that_it_was_added_in() {
+        let first = Arc::new(founded());
+        let second = Arc::new(added(&first));
+        let alone = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
+        let both = "group 0 is kept by 2 nodes: node 1 and node 2, led by node 1 (epoch 2)".to_owned();
+        for here in [1, 2] {
+            let (mut keepers, here) = (Keepers::default(), Member::new(here, 1));
+            assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
+            for now in [1, IN_STEP_NANOS + 1] {
+                assert_eq!(keepers.look(&second, here, now, |_| false), (vec![], false));
+            }
+            assert_eq!(keepers.look(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
+            assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
+        }
+        // One that has no part in it is told what was decided.
+        let (mut keepers, here) = (Keepers::default(), Member::new(3, 1));
+        assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
+        assert_eq!(keepers.look(&second, here, 5, |_| false), (vec![both], false));
+        assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
+        assert_eq!(keepers.look(&second, here, 5 + IN_STEP_NANOS, |_| false), (vec![], true));
+        // A seal that comes first.
+        let mut third = State::clone(&second);
+        third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");
+        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        keepers.look(&first, here, 0, |_| false);
+        keepers.look(&second, here, 1, |_| false);
+        let choosing = "group 0 is choosing a new leader to replace node 1".to_owned();
+        assert_eq!(keepers.look(&Arc::new(third), here, 2, |_| false), (vec![choosing], false));
+    }
+}
