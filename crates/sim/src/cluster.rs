@@ -18,6 +18,8 @@ mod noting;
 mod peace;
 mod plan;
 mod process;
+mod rest;
+mod scenes;
 mod stopping;
 mod trouble;
 mod wiping;

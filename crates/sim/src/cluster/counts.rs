@@ -51,6 +51,11 @@ pub struct Counts {
     pub left_alone: u64,
     /// Processes that stood still for longer than anybody waits for anything.
     pub long_pauses: u64,
+    /// Scenes that were begun, leaders in them that were read after another led, and members that
+    /// had just been added and were left alone.
+    pub scenes: u64,
+    pub replaced: u64,
+    pub bereaved: u64,
 }
 
 impl Counts {
@@ -91,5 +96,8 @@ impl Counts {
         self.stops += other.stops;
         self.left_alone += other.left_alone;
         self.long_pauses += other.long_pauses;
+        self.scenes += other.scenes;
+        self.replaced += other.replaced;
+        self.bereaved += other.bereaved;
     }
 }

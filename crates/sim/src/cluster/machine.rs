@@ -31,6 +31,10 @@ pub struct Machine {
     pub known: Arc<State>,
     pub disk: SimulatedDisk,
     clock: SimulatedClock,
+    /// What the disk's work has taken. The machine's clock does not jump for it.
+    disk_time: SimulatedClock,
+    /// Of that, what its process has waited for.
+    disk_spent: u64,
     /// Parts of a million.
     rate: u64,
     log: LogOptions,
@@ -109,7 +113,8 @@ impl Machine {
         let clock = SimulatedClock::default();
         // No two machines were switched on together.
         clock.advance(Duration::from_millis(1 + random.below(100_000)));
-        let disk = SimulatedDisk::new(random.number(), clock.clone());
+        let disk_time = SimulatedClock::default();
+        let disk = SimulatedDisk::new(random.number(), disk_time.clone());
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
         let incarnation = Incarnation(u64::from(joins));
@@ -124,6 +129,8 @@ impl Machine {
             known: Arc::clone(known),
             disk,
             clock,
+            disk_time,
+            disk_spent: 0,
             rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             log,
             partitions: plan.database.partitions,
@@ -147,6 +154,15 @@ impl Machine {
 
     pub fn pass(&mut self, nanos: u64) {
         self.clock.advance(Duration::from_nanos(nanos * self.rate / 1_000_000));
+    }
+
+    /// What the disk has done took its time: the log goes on later. To be called behind each step.
+    pub fn wait_for_disk(&mut self) {
+        let spent = self.disk_time.monotonic_nanos();
+        let before = std::mem::replace(&mut self.disk_spent, spent);
+        if let Some(process) = &mut self.process {
+            process.delay_log(spent - before);
+        }
     }
 
     /// Whether a tick is due, which is taken.

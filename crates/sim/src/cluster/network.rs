@@ -155,6 +155,14 @@ impl Network {
         self.cut.extend(others.flat_map(|other| [(one, other), (other, one)]));
     }
 
+    /// Cuts some off from all others.
+    pub fn cut_sides(&mut self, nodes: &[NodeId], side: &[NodeId]) {
+        for one in side {
+            let others = nodes.iter().copied().filter(|node| !side.contains(node));
+            self.cut.extend(others.flat_map(|other| [(*one, other), (other, *one)]));
+        }
+    }
+
     pub fn is_split(&self) -> bool {
         !self.cut.is_empty()
     }

@@ -2,8 +2,9 @@
 
 use crate::cluster::invariants::committed;
 use crate::cluster::ledger::Ledger;
+use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
-use ferrite_cluster::Host;
+use ferrite_cluster::{Cause, Host};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
 use ferrite_replica::group::Member;
 use std::sync::Arc;
@@ -12,7 +13,12 @@ pub struct Noting {
     pub host: Arc<Host>,
     pub here: Member,
     pub ledger: Ledger,
+    pub causes: Sender<Cause>,
 }
+
+/// Of so many times in which entries are committed, once the copy is to read them from its log, as
+/// where many wait already.
+const FROM_LOG: u64 = 6;
 
 impl GroupHost for Noting {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
@@ -25,7 +31,13 @@ impl GroupHost for Noting {
                 committed::note(book, self.here, entry.header.mark);
             }
         });
-        self.host.committed(group, entries);
+        match entries.last().map(|last| last.header.mark.position) {
+            Some(last) if last.0.is_multiple_of(FROM_LOG) => {
+                // A node that has ended does nothing more.
+                let _ = self.causes.send(Cause::CommittedUpTo(group, last));
+            }
+            _ => self.host.committed(group, entries),
+        }
     }
 
     fn has_lease(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What has to go well when nothing is done wrong.
 
-use crate::cluster::world::{REST_NANOS, World};
+use crate::cluster::rest::REST_NANOS;
+use crate::cluster::world::World;
 use crate::invariants::Violation;
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::FIRST_GROUP;

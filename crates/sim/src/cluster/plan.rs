@@ -100,7 +100,18 @@ impl Plan {
         };
         let snapshots = random.percent(70);
         // Layouts that the server takes.
-        let (nodes, witnesses, kfactor) = *random.pick(&[(2, 1, 1), (3, 0, 1), (3, 0, 2), (3, 0, 2), (3, 2, 2)]);
+        let (nodes, witnesses, kfactor) = *random.pick(&[
+            (2, 0, 0),
+            (2, 1, 1),
+            (2, 1, 1),
+            (3, 0, 1),
+            (3, 0, 2),
+            (3, 0, 2),
+            (3, 2, 2),
+            (3, 2, 2),
+            (4, 0, 1),
+            (5, 0, 2),
+        ]);
         Plan {
             database,
             nodes,

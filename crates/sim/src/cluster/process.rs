@@ -270,7 +270,7 @@ impl Process {
         let here = Member { node: own.node, incarnation: next };
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
-        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone() });
+        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone(), causes: causes.clone() });
         let options = Options {
             log: log.clone(),
             partitions: Some(partitions),
@@ -498,6 +498,13 @@ impl Process {
             }
         }
         Some(format!("{party:?}"))
+    }
+
+    /// The disk is busy for so long.
+    pub fn delay_log(&mut self, nanos: u64) {
+        if nanos > 0 {
+            self.next_sync = self.next_sync.max(self.doors.clock.monotonic_nanos()) + nanos;
+        }
     }
 
     /// Sends what is to be sent about the metadata and about snapshots.

@@ -2,7 +2,8 @@
 //! leads, if anybody can; then it says goodbye, and goes when it is not needed any more.
 
 use crate::cluster::machine::Stopping;
-use crate::cluster::world::{MILLI, REST_NANOS, World};
+use crate::cluster::rest::REST_NANOS;
+use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
@@ -92,9 +93,11 @@ impl World {
             let ended = |world: &World| world.machines[&id].process.is_none();
             self.go_on_until("a node that is told to end ends", id, ended)?;
             self.machines.get_mut(&id).expect("machines are known").down_until = u64::MAX;
-            self.go_on_until("a node that ends in good order leaves somebody who leads", id, |world| {
-                world.leader().is_some_and(|leader| leader != id)
-            })?;
+            if self.plan.kfactor > 0 {
+                self.go_on_until("a node that ends in good order leaves somebody who leads", id, |world| {
+                    world.leader().is_some_and(|leader| leader != id)
+                })?;
+            }
             self.machines.get_mut(&id).expect("machines are known").down_until = self.now;
             self.go_on_until("a node that starts again takes part", id, |world| {
                 let process = world.machines[&id].process.as_ref();

@@ -30,6 +30,8 @@ impl World {
         let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
         let hands_over = faults.pause_millis > 0 && self.random.percent(50);
         let mut next_hand_over = if hands_over { self.now + pause(&mut self.random) } else { u64::MAX };
+        let scene = self.random.percent(60).then(|| self.now + self.random.below(self.plan.millis / 2) * MILLI);
+        let mut next_scene = scene.unwrap_or(u64::MAX);
         let mut looked = false;
         while self.now < end {
             if !looked && self.now + LOOK_MILLIS * MILLI >= next_split {
@@ -68,6 +70,11 @@ impl World {
                 next_hand_over = self.now + pause(&mut self.random);
                 self.hand_over()?;
             }
+            if self.now >= next_scene {
+                next_scene = u64::MAX;
+                self.scene()?;
+            }
+            self.bereave();
             self.begin_to_stand_still();
             self.isolate();
             if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
@@ -97,7 +104,7 @@ impl World {
         })
     }
 
-    fn everybody(&self) -> Vec<NodeId> {
+    pub fn everybody(&self) -> Vec<NodeId> {
         self.machines.keys().chain(self.witnesses.keys()).copied().collect()
     }
 
@@ -185,7 +192,10 @@ impl World {
             machine.still_until <= self.now
                 && process.is_some_and(|process| process.leads.is_some() && process.lease.holds())
         });
-        let others: Vec<NodeId> = self.machines.keys().copied().filter(|id| *id != leader.node).collect();
+        // The only vote takes the metadata with it.
+        let voters = self.voters();
+        let may = |id: &NodeId| *id != leader.node && voters != [*id];
+        let others: Vec<NodeId> = self.machines.keys().copied().filter(may).collect();
         if !leads || others.is_empty() || !self.votes_are_sound() {
             return false;
         }

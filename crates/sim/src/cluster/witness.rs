@@ -126,7 +126,7 @@ impl Witness {
     ) -> Witness {
         let clock = SimulatedClock::default();
         clock.advance(Duration::from_millis(1 + random.below(100_000)));
-        let disk = SimulatedDisk::new(random.number(), clock.clone());
+        let disk = SimulatedDisk::new(random.number(), SimulatedClock::default());
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
         let cluster = founded.settings().expect("it is founded").cluster;

@@ -18,11 +18,11 @@ use crate::operation::Told;
 use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
-use ferrite_base::NodeId;
+use ferrite_base::{Epoch, NodeId};
 use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
-use ferrite_meta::{Phase, Presence, State as Metadata};
+use ferrite_meta::State as Metadata;
 use ferrite_partition::applier::Intake;
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
@@ -31,11 +31,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) const MILLI: u64 = 1_000_000;
-/// In which all has to be well again once nothing is done wrong any more.
-pub(super) const REST_NANOS: u64 = 90_000 * MILLI;
-const REST_STEPS: u64 = 90_000;
-/// Between two looks whether all is well.
-const LOOK_STEPS: u64 = 8;
 /// A machine is down so long at most, mostly.
 const DOWN_MILLIS: u64 = 4_000;
 /// And some for longer than anybody is waited for.
@@ -90,6 +85,12 @@ pub(super) struct World {
     pub isolation: Option<(u64, u64, NodeId)>,
     /// What became of the last hand-over.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
+    /// Nobody calls that node by chance.
+    pub avoided: Option<NodeId>,
+    /// How many commands of the metadata had been applied anywhere, and the group's epoch, when that
+    /// was last looked at.
+    pub looked_at: u64,
+    pub last_epoch: Epoch,
     /// A node has been wiped, or has lost its vote, and all is not well again.
     pub wiped: bool,
     /// Machines whose node has no id yet.
@@ -98,7 +99,7 @@ pub(super) struct World {
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
-    ledger: Ledger,
+    pub ledger: Ledger,
     pub trace: Trace,
     pub counts: Counts,
 }
@@ -150,6 +151,9 @@ impl World {
             still: None,
             isolation: None,
             handed_over: None,
+            avoided: None,
+            looked_at: 0,
+            last_epoch: Epoch(1),
             wiped: false,
             newcomers: Vec::new(),
             trace,
@@ -209,89 +213,6 @@ impl World {
         self.machines[&id].process.as_ref().expect("it runs")
     }
 
-    /// Goes on until nothing is on its way, and all nodes are members.
-    pub fn rest(&mut self) -> Result<(), Violation> {
-        let (begin, steps) = (self.now, self.counts.steps);
-        loop {
-            // Whatever has come to rest stays so for a while.
-            if self.counts.steps.is_multiple_of(LOOK_STEPS) && self.unrest().is_none() {
-                return Ok(());
-            }
-            if self.now - begin > REST_NANOS || self.counts.steps - steps > REST_STEPS {
-                let detail = self.unrest().unwrap_or_default();
-                return Err(Violation { invariant: "without faults all comes to rest", detail });
-            }
-            self.step()?;
-        }
-    }
-
-    /// What is not at rest.
-    fn unrest(&self) -> Option<String> {
-        let state = self.metadata();
-        let (configuration, phase) = (self.configuration(), state.groups()[&FIRST_GROUP].phase);
-        let Some(leader) = self.leader().filter(|_| phase == Phase::Active) else {
-            return Some(format!("nobody leads: {configuration:?}, {phase:?}"));
-        };
-        if !self.process(leader).lease.holds() {
-            return Some(format!("node {leader} leads without a lease"));
-        }
-        if configuration.members().len() != self.plan.kfactor as usize + 1 {
-            return Some(format!("members are missing: {configuration:?}"));
-        }
-        let mark = self.process(leader).replication.end();
-        if let Some(newcomer) = self.newcomers.first() {
-            return Some(format!("the machine at node{} has joined nothing", newcomer.place));
-        }
-        for (id, node) in state.nodes() {
-            let there = self.machines.contains_key(id) || self.witnesses.contains_key(id);
-            if there == (node.presence == Presence::Retired) {
-                return Some(format!("node {id} is {:?}", node.presence));
-            }
-        }
-        let votes = state.voters().iter().filter(|id| self.vote_of(**id) == state.vote(**id)).count();
-        if votes != self.plan.voters() || votes != state.voters().len() {
-            return Some(format!("votes are missing: {:?}", state.voters()));
-        }
-        for (id, witness) in &self.witnesses {
-            let Some(running) = &witness.running else { return Some(format!("witness {id} does not run")) };
-            if !running.node.is_registered() || !running.seat.votes() {
-                return Some(format!("witness {id} is not there"));
-            }
-        }
-        for (id, machine) in &self.machines {
-            let Some(process) = &machine.process else { return Some(format!("node {id} does not run")) };
-            if process.log_has_failed() {
-                return Some(format!("the log of node {id} has failed"));
-            }
-            if !process.node.is_registered() || !process.seat.votes() {
-                return Some(format!("node {id} is not there"));
-            }
-            if !process.is_at_rest() || !machine.inbox.is_empty() {
-                return Some(format!("node {id} is at work: {}", process.work()));
-            }
-            if !configuration.has_node(*id) {
-                continue;
-            }
-            if !configuration.has(process.member) {
-                return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
-            }
-            let (end, commit) = (process.replication.end(), process.replication.commit());
-            if end != mark || commit != mark.position {
-                return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
-            }
-        }
-        let waiting = self.callers.waiting();
-        (waiting > 0).then(|| format!("{waiting} calls have no answer"))
-    }
-
-    /// The vote that a node has, if its process knows that it counts.
-    pub fn vote_of(&self, id: NodeId) -> Option<u32> {
-        let process = self.machines.get(&id).and_then(|machine| machine.process.as_ref());
-        let witness = self.witnesses.get(&id).and_then(|witness| witness.running.as_ref());
-        let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat))?;
-        seat.counts().then(|| seat.vote())
-    }
-
     /// As any voter has it, where it is furthest.
     pub fn metadata(&self) -> Arc<Metadata> {
         self.ledger.with(|book| Arc::clone(&book.known.1))
@@ -299,6 +220,10 @@ impl World {
 
     pub fn configuration(&self) -> GroupConfiguration {
         self.metadata().groups()[&FIRST_GROUP].configuration.clone()
+    }
+
+    pub fn voters(&self) -> Vec<NodeId> {
+        self.metadata().voters().iter().copied().collect()
     }
 
     /// Whose partitions take calls, as the metadata has decided.
@@ -397,7 +322,11 @@ impl World {
         self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
         let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.leads.is_some());
-        let all: Vec<NodeId> = self.machines.keys().copied().filter(runs).collect();
+        let all: Vec<NodeId> =
+            self.machines.keys().copied().filter(runs).filter(|id| self.avoided != Some(*id)).collect();
+        if all.is_empty() {
+            return;
+        }
         // There may be two for a while; each has clients that know no better.
         let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
         let ask_leader = !leading.is_empty() && self.random.percent(90);
@@ -407,7 +336,12 @@ impl World {
         let machine = self.machines.get_mut(&chosen).expect("machines are known");
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
         let looks = machine.only_looks || replaced || machine.looks_until > self.now;
-        let process = machine.process.as_ref().expect("it runs");
+        self.call(chosen, looks);
+    }
+
+    /// A client of a node that runs calls it, unless there are enough calls on their way.
+    pub fn call(&mut self, chosen: NodeId, looks: bool) {
+        let process = self.machines[&chosen].process.as_ref().expect("it runs");
         let full = self.callers.waiting_for(process.member) >= self.plan.window;
         if full || process.held.holds.load(Relaxed) {
             return;
@@ -595,6 +529,8 @@ impl World {
                 Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),
             }
         }
+        machine.wait_for_disk();
+        let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
         let begins = process.copying.is_installing()
             && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
         let done = std::mem::take(&mut process.copying.done);

@@ -3,27 +3,27 @@
 //! `CLUSTER_SEEDS=500 cargo test -p ferrite-sim --test it cluster_seeds::` runs more, from
 //! `CLUSTER_SEED` on; `CLUSTER_TRACE=1` shows every step.
 
+use crate::kept;
 use ferrite_sim::cluster::{Counts, run};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Unless it is said how many.
+const SEEDS: u64 = 200;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
 /// Runs seeds on two threads; what all have tried together, and what was violated.
-fn run_all(first: u64, count: u64) -> (Counts, Vec<String>) {
+fn run_all(seeds: &[u64]) -> (Counts, Vec<String>) {
     let show = std::env::var_os("CLUSTER_TRACE").is_some();
-    let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), Vec::new())));
+    let (next, totals) = (AtomicUsize::new(0), Mutex::new((Counts::default(), Vec::new())));
     std::thread::scope(|scope| {
         for _ in 0..if show { 1 } else { 2 } {
             scope.spawn(|| {
-                loop {
-                    let offset = next.fetch_add(1, Ordering::Relaxed);
-                    if offset >= count {
-                        return;
-                    }
-                    let report = run(first + offset, show);
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let report = run(*seed, show);
                     let mut totals = totals.lock().expect("nobody panics with the totals");
                     totals.0.add(&report.counts);
                     let seed = report.seed;
@@ -44,7 +44,9 @@ fn the_same_seed_gives_the_same_trace() {
 #[test]
 fn clusters_keep_what_they_have_acknowledged() {
     let asked = number("CLUSTER_SEEDS");
-    let (counts, violations) = run_all(number("CLUSTER_SEED").unwrap_or(1), asked.unwrap_or(40));
+    let first = number("CLUSTER_SEED").unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + asked.unwrap_or(SEEDS)).collect();
+    let (counts, violations) = run_all(&seeds);
     println!("{counts:?}");
     assert!(violations.is_empty(), "{}", violations.join("\n"));
     if asked.is_none() {
@@ -58,4 +60,10 @@ fn clusters_keep_what_they_have_acknowledged() {
         assert!(counts.stops > 60 && counts.handed_over > 60 && counts.left_alone > 1, "{counts:?}");
         assert!(counts.pauses > 50 && counts.long_pauses > 6, "{counts:?}");
     }
+}
+
+#[test]
+fn seeds_that_once_failed() {
+    let (_, violations) = run_all(&kept::seeds("seeds/cluster"));
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }

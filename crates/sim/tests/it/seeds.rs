@@ -1,8 +1,8 @@
 //! Seeds: the same one does the same, hundreds of them violate nothing, and those that once did are
 //! run for ever.
 
+use crate::kept;
 use ferrite_sim::{Counts, run};
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -48,22 +48,8 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.restores_cut_short > 100 && counts.backups_restored > 100, "{counts:?}");
 }
 
-/// Each file `NAME.seed` says in its first line which seed it is, and below what once went wrong
-/// with it.
 #[test]
 fn seeds_that_once_failed() {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
-    let mut seeds = Vec::new();
-    for entry in std::fs::read_dir(directory).expect("the directory of kept seeds") {
-        let path = entry.expect("a readable directory").path();
-        if path.extension().is_none_or(|extension| extension != "seed") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("a readable story");
-        let number = text.lines().next().and_then(|line| line.strip_prefix("seed ")).and_then(|seed| seed.parse().ok());
-        seeds.push(number.unwrap_or_else(|| panic!("{} does not begin with its seed", path.display())));
-        assert!(text.lines().count() > 2, "{} has no story", path.display());
-    }
-    let (_, violations) = run_all(&seeds);
+    let (_, violations) = run_all(&kept::seeds("seeds"));
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }

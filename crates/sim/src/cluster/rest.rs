@@ -1,0 +1,98 @@
+//! When a cluster is at rest: everybody is there and knows the same, and nothing is on its way.
+
+use crate::cluster::world::{MILLI, World};
+use crate::invariants::Violation;
+use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
+use ferrite_meta::{Phase, Presence};
+
+/// In which all has to be well again once nothing is done wrong any more.
+pub(super) const REST_NANOS: u64 = 90_000 * MILLI;
+const REST_STEPS: u64 = 90_000;
+/// Between two looks whether all is well.
+const LOOK_STEPS: u64 = 8;
+
+impl World {
+    /// Goes on until nothing is on its way, and all nodes are members.
+    pub fn rest(&mut self) -> Result<(), Violation> {
+        let (begin, steps) = (self.now, self.counts.steps);
+        loop {
+            // Whatever has come to rest stays so for a while.
+            if self.counts.steps.is_multiple_of(LOOK_STEPS) && self.unrest().is_none() {
+                return Ok(());
+            }
+            if self.now - begin > REST_NANOS || self.counts.steps - steps > REST_STEPS {
+                let detail = self.unrest().unwrap_or_default();
+                return Err(Violation { invariant: "without faults all comes to rest", detail });
+            }
+            self.step()?;
+        }
+    }
+
+    /// What is not at rest.
+    fn unrest(&self) -> Option<String> {
+        let state = self.metadata();
+        let (configuration, phase) = (self.configuration(), state.groups()[&FIRST_GROUP].phase);
+        let Some(leader) = self.leader().filter(|_| phase == Phase::Active) else {
+            return Some(format!("nobody leads: {configuration:?}, {phase:?}"));
+        };
+        if !self.process(leader).lease.holds() {
+            return Some(format!("node {leader} leads without a lease"));
+        }
+        if configuration.members().len() != self.plan.kfactor as usize + 1 {
+            return Some(format!("members are missing: {configuration:?}"));
+        }
+        let mark = self.process(leader).replication.end();
+        if let Some(newcomer) = self.newcomers.first() {
+            return Some(format!("the machine at node{} has joined nothing", newcomer.place));
+        }
+        for (id, node) in state.nodes() {
+            let there = self.machines.contains_key(id) || self.witnesses.contains_key(id);
+            if there == (node.presence == Presence::Retired) {
+                return Some(format!("node {id} is {:?}", node.presence));
+            }
+        }
+        let votes = state.voters().iter().filter(|id| self.vote_of(**id) == state.vote(**id)).count();
+        if votes != self.plan.voters() || votes != state.voters().len() {
+            return Some(format!("votes are missing: {:?}", state.voters()));
+        }
+        for (id, witness) in &self.witnesses {
+            let Some(running) = &witness.running else { return Some(format!("witness {id} does not run")) };
+            if !running.node.is_registered() || !running.seat.votes() {
+                return Some(format!("witness {id} is not there"));
+            }
+        }
+        for (id, machine) in &self.machines {
+            let Some(process) = &machine.process else { return Some(format!("node {id} does not run")) };
+            if process.log_has_failed() {
+                return Some(format!("the log of node {id} has failed"));
+            }
+            if !process.node.is_registered() || !process.seat.votes() {
+                return Some(format!("node {id} is not there"));
+            }
+            if !process.is_at_rest() || !machine.inbox.is_empty() {
+                return Some(format!("node {id} is at work: {}", process.work()));
+            }
+            if !configuration.has_node(*id) {
+                continue;
+            }
+            if !configuration.has(process.member) {
+                return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
+            }
+            let (end, commit) = (process.replication.end(), process.replication.commit());
+            if end != mark || commit != mark.position {
+                return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
+            }
+        }
+        let waiting = self.callers.waiting();
+        (waiting > 0).then(|| format!("{waiting} calls have no answer"))
+    }
+
+    /// The vote that a node has, if its process knows that it counts.
+    pub fn vote_of(&self, id: NodeId) -> Option<u32> {
+        let process = self.machines.get(&id).and_then(|machine| machine.process.as_ref());
+        let witness = self.witnesses.get(&id).and_then(|witness| witness.running.as_ref());
+        let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat))?;
+        seat.counts().then(|| seat.vote())
+    }
+}

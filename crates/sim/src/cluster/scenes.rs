@@ -1,0 +1,164 @@
+//! Scenes that chance would seldom put together: each needs several things one after the other, and
+//! looks at what a fault of the protocol would show then. Beside them the usual goes on, wrongs
+//! too.
+
+use crate::cluster::world::{MILLI, World};
+use crate::invariants::Violation;
+use ferrite_base::NodeId;
+use ferrite_io::simulated::Restart;
+
+/// What was asked of a leader is answered within that, or it stays as it is.
+const QUIET_MILLIS: u64 = 1_500;
+/// Another leads within that, or the scene is over.
+const REPLACED_MILLIS: u64 = 9_000;
+/// Writes that the next leader has acknowledged before the earlier one is asked.
+const WRITES: usize = 4;
+/// Reads of an earlier leader.
+const READS: usize = 16;
+/// They have that long.
+const READS_MILLIS: u64 = 400;
+/// Who must not help stays away for so long.
+const AWAY_MILLIS: u64 = 12_000;
+
+impl World {
+    /// One of them, where there are others than the leader.
+    pub fn scene(&mut self) -> Result<(), Violation> {
+        if self.plan.kfactor == 0 {
+            return Ok(());
+        }
+        self.counts.scenes += 1;
+        match self.random.below(if self.plan.database.power_loss { 4 } else { 3 }) {
+            0..3 => self.an_earlier_leader_is_read(),
+            _ => self.followers_lose_power_with_their_leader(),
+        }
+    }
+
+    /// Takes steps until something is so, or for so long; whether it is.
+    fn step_until(&mut self, millis: u64, is: impl Fn(&World) -> bool) -> Result<bool, Violation> {
+        let end = self.now + millis * MILLI;
+        while !is(self) {
+            if self.now >= end {
+                return Ok(false);
+            }
+            self.step()?;
+        }
+        Ok(true)
+    }
+
+    /// A leader without unanswered calls is cut off, alone or with another member, or stands still.
+    /// Another one leads and acknowledges writes. Then the earlier one is read from, with what has
+    /// come to it meanwhile or without.
+    fn an_earlier_leader_is_read(&mut self) -> Result<(), Violation> {
+        let Some(old) = self.leader() else { return Ok(()) };
+        let Some(member) = self.machines[&old].process.as_ref().map(|process| process.member) else { return Ok(()) };
+        self.network.heal();
+        (self.still, self.isolation) = (None, None);
+        self.trace.line(&format!("{old} is to be replaced, and read"));
+        // A write that is not committed would hold up all reads behind it.
+        self.avoided = Some(old);
+        let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
+        if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(old) {
+            let stands_still = self.random.percent(50);
+            if stands_still {
+                let machine = self.machines.get_mut(&old).expect("it leads");
+                machine.still_until = self.now + 2 * REPLACED_MILLIS * MILLI;
+                self.counts.pauses += 1;
+            }
+            if !stands_still || self.random.percent(50) {
+                let side = self.minority_of(old);
+                self.network.cut_sides(&self.everybody(), &side);
+                self.counts.cut_off += 1;
+            }
+            let before = self.callers.writes();
+            let is_replaced = move |world: &World| {
+                world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + WRITES
+            };
+            if self.step_until(REPLACED_MILLIS, is_replaced)? {
+                self.counts.replaced += 1;
+                self.read_from(old)?;
+            }
+        }
+        self.avoided = None;
+        if let Some(machine) = self.machines.get_mut(&old) {
+            machine.still_until = 0;
+        }
+        self.network.heal();
+        Ok(())
+    }
+
+    fn read_from(&mut self, old: NodeId) -> Result<(), Violation> {
+        if let Some(machine) = self.machines.get_mut(&old) {
+            machine.still_until = 0;
+        }
+        for _ in 0..READS {
+            if self.machines.get(&old).is_some_and(|machine| machine.process.is_some()) {
+                self.call(old, true);
+            }
+            // What it does with one may come before the next is there.
+            for _ in 0..self.random.below(12) {
+                self.step()?;
+            }
+        }
+        self.step_until(READS_MILLIS, |_| false).map(drop)
+    }
+
+    /// The leader, and a member with it where the others can do without: they are most of the
+    /// voters, and one of them has everything.
+    fn minority_of(&mut self, leader: NodeId) -> Vec<NodeId> {
+        let (members, voters) = (self.configuration().members().to_vec(), self.voters());
+        let other = members.iter().map(|member| member.node).find(|node| *node != leader);
+        let side: Vec<NodeId> = [leader].into_iter().chain(other).collect();
+        let beyond = voters.iter().filter(|voter| !side.contains(voter)).count();
+        if members.len() > 2 && 2 * beyond > voters.len() && self.random.percent(60) { side } else { vec![leader] }
+    }
+
+    /// All other members lose their power under load, at the moment in which the leader ends, which
+    /// stays away: what they had said is all that is left of what it has acknowledged.
+    fn followers_lose_power_with_their_leader(&mut self) -> Result<(), Violation> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        let before = self.callers.writes() + 1 + self.random.below(8) as usize;
+        self.step_until(QUIET_MILLIS, |world| world.callers.writes() >= before)?;
+        if self.leader() != Some(leader) {
+            return Ok(());
+        }
+        self.trace.line(&format!("{leader} ends, and the others lose their power"));
+        self.crash_for(leader, Restart::Process, AWAY_MILLIS);
+        for follower in self.running() {
+            self.crash_for(follower, Restart::Power, 100);
+        }
+        Ok(())
+    }
+
+    fn crash_for(&mut self, node: NodeId, restart: Restart, millis: u64) {
+        self.crash(node, restart);
+        let machine = self.machines.get_mut(&node).expect("machines are known");
+        machine.down_until = self.now + millis * MILLI;
+    }
+
+    /// A member was just added, and who had everything ends before it has. It is the only one that
+    /// could lead, and must not, for it may lack what was acknowledged.
+    pub fn bereave(&mut self) {
+        let known = self.ledger.with(|book| book.known.0);
+        if std::mem::replace(&mut self.looked_at, known) == known {
+            return;
+        }
+        let configuration = self.configuration();
+        let epoch = configuration.epoch;
+        if std::mem::replace(&mut self.last_epoch, epoch) == epoch
+            || configuration.added().is_empty()
+            || self.plan.faults.crashes == 0
+            || !self.random.percent(30)
+        {
+            return;
+        }
+        self.trace.line(&format!("all end who had everything before {epoch}"));
+        self.counts.bereaved += 1;
+        let others = configuration.members().iter().map(|member| member.node);
+        let others: Vec<NodeId> = others.filter(|node| !configuration.added().contains(node)).collect();
+        for node in others {
+            if self.running().contains(&node) {
+                self.crash_for(node, Restart::Process, AWAY_MILLIS);
+            }
+        }
+    }
+}
