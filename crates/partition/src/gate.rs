@@ -192,10 +192,14 @@ impl Gate {
             answers.replace_all(&NotCommitted::Deposed.outcome_unknown());
             return mailbox.deliver(answers);
         }
-        if round.is_none() {
+        let Some(round) = round else {
+            // Another may lead, and have acknowledged what this node does not know: even where all
+            // is committed that the answers saw, nobody has said that they are fresh.
             self.depose(&mut state);
-        }
-        self.keep(state, round.unwrap_or(0), (mailbox, answers));
+            answers.replace_all(&self.why_unknown().outcome_unknown());
+            return mailbox.deliver(answers);
+        };
+        self.keep(state, round, (mailbox, answers));
     }
 
     fn keep(&self, mut state: MutexGuard<'_, State>, round: u64, answers: (MailboxHandle, AnswerBatch)) {
@@ -226,13 +230,17 @@ impl Gate {
         self.state.lock().expect("a panic within the gate ends the process")
     }
 
+    /// Why nobody knows what becomes of what is held.
+    fn why_unknown(&self) -> NotCommitted {
+        self.failure().cloned().map_or(NotCommitted::Deposed, NotCommitted::Log)
+    }
+
     /// Sends every answer that is committed to its network thread's mailbox; when nothing more will
     /// be, tells the others that their outcome is unknown.
     fn release(&self, state: &mut State) {
         for ((mailbox, mut answers), outcome) in state.replica.take_released() {
             if outcome == Release::OutcomeUnknown {
-                let failure = self.failure().cloned().map_or(NotCommitted::Deposed, NotCommitted::Log);
-                answers.replace_all(&failure.outcome_unknown());
+                answers.replace_all(&self.why_unknown().outcome_unknown());
             }
             mailbox.deliver(answers);
         }

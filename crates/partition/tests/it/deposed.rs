@@ -518,6 +518,36 @@ fn a_read_waits_until_others_have_said_that_this_node_leads() {
     assert_eq!((world.asked.len(), world.outcome.unknown, world.outcome.reads), (0, 2, 2));
 }
 
+/// The group is ahead of its partitions, and all that they have executed is committed: no entry
+/// keeps back what they read, and another leads.
+#[test]
+fn a_read_behind_the_end_of_a_leadership_is_not_answered_with_what_was_there() {
+    for steps in 0..8 {
+        let mut world = led_by_the_first(2);
+        world.deaf = Some(0);
+        world.configuration = GroupConfiguration::alone(Epoch(world.configuration.epoch.0 + 1), world.nodes[1].member);
+        world.nodes[1].group.configured(world.configuration.clone());
+        world.settle();
+        world.nodes[1].database.submit(3, "INSERT INTO marks VALUES (3)").expect("it leads");
+        world.asked.insert(3, Asked::Marks(vec![3]));
+        world.settle();
+        assert!(world.kept.contains(&3));
+        for handle in [4, 5] {
+            world.nodes[0].database.submit(handle, "SELECT COUNT(*) FROM marks").expect("it means something");
+            world.asked.insert(handle, Asked::Count(2));
+        }
+        for _ in 0..steps {
+            world.nodes[0].database.step();
+        }
+        world.nodes[0].group.configured(world.configuration.clone());
+        world.settle();
+        world.deaf = None;
+        world.settle();
+        let outcome = &world.outcome;
+        assert_eq!((world.asked.len(), outcome.unknown, outcome.reads), (0, 2, 0), "{steps}: {outcome:?}");
+    }
+}
+
 /// The group is ahead of its partitions: they execute for a leadership that has ended, and their
 /// node leads again.
 #[test]
