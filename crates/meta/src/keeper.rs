@@ -260,9 +260,8 @@ impl Keeper {
                 Did::Leads { leads: false, .. } => self.duties = None,
                 Did::Applied { command, outcome, .. } => {
                     if let Some(duties) = &mut self.duties {
-                        if let (Command::Register { id, .. }, Ok(_)) = (&command, &outcome) {
-                            // It has time to ask for a lease.
-                            duties.heard.insert(*id, now);
+                        if outcome.is_ok() {
+                            duties.give_time(&command, now);
                         }
                         duties.applied(&command, outcome.is_ok());
                     }
@@ -445,6 +444,18 @@ impl Duties {
     fn suffices(&self, state: &State, id: GroupId, group: &Group) -> bool {
         let Some(seal) = self.seals.get(&id) else { return false };
         decide(&group.configuration, seal.epoch, &seal.current(state)).is_some()
+    }
+
+    /// A process that has just come, or that leads from here on, has time to ask for a lease:
+    /// whoever was silent while it was nothing is not replaced for that at once.
+    fn give_time(&mut self, command: &Command, now: u64) {
+        match command {
+            Command::Register { id, .. } => self.heard.insert(*id, now),
+            Command::Activate { configuration, .. } | Command::Configure { configuration, .. } => {
+                self.heard.insert(configuration.leader.node, now)
+            }
+            _ => None,
+        };
     }
 
     /// A refused command has changed nothing, so nothing that was known ends with it.

@@ -128,6 +128,25 @@ fn a_member_that_is_silent_is_not_waited_for() {
     assert_eq!(decided_after(&[], &[2, 3]), Some(GRACE_AFTER_POWER_NANOS), "nobody has been heard of yet");
 }
 
+#[test]
+fn a_leader_that_was_silent_before_is_not_replaced_at_once() {
+    let mut state = state();
+    let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
+    let (members, expected) = (configuration.members().to_vec(), configuration.epoch);
+    let mut duties = Duties::since(0);
+    let now = 2 * LEASE_ENDED_NANOS;
+    duties.heard.insert(configuration.leader.node, now);
+    let next = GroupConfiguration::new(Epoch(expected.0 + 1), members[1], members, Vec::new());
+    let configure = Command::Configure { group: GROUP, expected, configuration: next, parent };
+    state.apply(&configure).unwrap();
+    duties.applied(&configure, true);
+    duties.give_time(&configure, now);
+    let group = &state.groups()[&GROUP];
+    assert_eq!(duties.look(&state, GROUP, group, now), None, "it had no reason to ask for a lease");
+    assert_eq!(duties.look(&state, GROUP, group, now + LEASE_ENDED_NANOS), None);
+    assert!(duties.look(&state, GROUP, group, now + LEASE_ENDED_NANOS + 1).is_some(), "it is silent");
+}
+
 /// Node 1 has started again and answered; whether the voters heard of node 2 in this term.
 fn activated_after(heard: bool, waited: u64) -> bool {
     let mut state = state();

@@ -16,9 +16,9 @@ pub struct Noting {
     pub causes: Sender<Cause>,
 }
 
-/// Of so many times in which entries are committed, once the copy is to read them from its log, as
-/// where many wait already.
-const FROM_LOG: u64 = 6;
+/// The copy is to read so many positions from its log, as where many wait already, one run of them
+/// in so many.
+const FROM_LOG: (u64, u64) = (8, 4);
 
 impl GroupHost for Noting {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
@@ -32,7 +32,7 @@ impl GroupHost for Noting {
             }
         });
         match entries.last().map(|last| last.header.mark.position) {
-            Some(last) if last.0.is_multiple_of(FROM_LOG) => {
+            Some(last) if (last.0 / FROM_LOG.0).is_multiple_of(FROM_LOG.1) => {
                 // A node that has ended does nothing more.
                 let _ = self.causes.send(Cause::CommittedUpTo(group, last));
             }

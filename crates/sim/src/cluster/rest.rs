@@ -5,6 +5,7 @@ use crate::invariants::Violation;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, Presence};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// In which all has to be well again once nothing is done wrong any more.
 pub(super) const REST_NANOS: u64 = 90_000 * MILLI;
@@ -69,6 +70,9 @@ impl World {
             }
             if !process.node.is_registered() || !process.seat.votes() {
                 return Some(format!("node {id} is not there"));
+            }
+            if process.held.holds.load(Relaxed) {
+                return Some(format!("node {id} holds its calls"));
             }
             if !process.is_at_rest() || !machine.inbox.is_empty() {
                 return Some(format!("node {id} is at work: {}", process.work()));

@@ -2,21 +2,25 @@
 //! looks at what a fault of the protocol would show then. Beside them the usual goes on, wrongs
 //! too.
 
+use crate::cluster::machine::Stopping;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
 use ferrite_io::simulated::Restart;
+use ferrite_replica::group::Member;
 
 /// What was asked of a leader is answered within that, or it stays as it is.
 const QUIET_MILLIS: u64 = 1_500;
 /// Another leads within that, or the scene is over.
 const REPLACED_MILLIS: u64 = 9_000;
-/// Writes that the next leader has acknowledged before the earlier one is asked.
-const WRITES: usize = 4;
+/// So many writes at most the next leader has acknowledged before the earlier one is asked.
+const WRITES: u64 = 4;
 /// Reads of an earlier leader.
 const READS: usize = 16;
 /// They have that long.
 const READS_MILLIS: u64 = 400;
+/// The next fsync of a node is so much later at most.
+const SLOW_MILLIS: u64 = 300;
 /// Who must not help stays away for so long.
 const AWAY_MILLIS: u64 = 12_000;
 
@@ -27,8 +31,9 @@ impl World {
             return Ok(());
         }
         self.counts.scenes += 1;
-        match self.random.below(if self.plan.database.power_loss { 4 } else { 3 }) {
-            0..3 => self.an_earlier_leader_is_read(),
+        match self.random.below(if self.plan.database.power_loss { 9 } else { 6 }) {
+            0..4 => self.an_earlier_leader_is_read(),
+            4..6 => self.a_leader_ends_behind_a_follower(),
             _ => self.followers_lose_power_with_their_leader(),
         }
     }
@@ -45,9 +50,9 @@ impl World {
         Ok(true)
     }
 
-    /// A leader without unanswered calls is cut off, alone or with another member, or stands still.
-    /// Another one leads and acknowledges writes. Then the earlier one is read from, with what has
-    /// come to it meanwhile or without.
+    /// A leader without unanswered calls is cut off, alone or with another member, or stands still,
+    /// or is cut off once it is decided that it hands over. Another one leads and acknowledges
+    /// writes. Then the earlier one is read from, with what has come to it meanwhile or without.
     fn an_earlier_leader_is_read(&mut self) -> Result<(), Violation> {
         let Some(old) = self.leader() else { return Ok(()) };
         let Some(member) = self.machines[&old].process.as_ref().map(|process| process.member) else { return Ok(()) };
@@ -58,7 +63,21 @@ impl World {
         self.avoided = Some(old);
         let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
         if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(old) {
-            let stands_still = self.random.percent(50);
+            let kind = self.random.below(3);
+            let (stands_still, leaves) = (kind == 0, kind == 1);
+            let mut writes = 1 + self.random.below(WRITES) as usize;
+            if leaves {
+                // It holds no calls meanwhile, since it has no time for that.
+                writes = 1;
+                self.machines.get_mut(&old).expect("it leads").stopping = Some(Stopping::Leaving);
+                self.counts.stops += 1;
+                self.step_machine(old, |process| {
+                    process.node.leave();
+                    Some("leaves".to_owned())
+                })?;
+                let next = move |world: &World| world.configuration().leader.node != old;
+                self.step_until(QUIET_MILLIS, next)?;
+            }
             if stands_still {
                 let machine = self.machines.get_mut(&old).expect("it leads");
                 machine.still_until = self.now + 2 * REPLACED_MILLIS * MILLI;
@@ -71,7 +90,7 @@ impl World {
             }
             let before = self.callers.writes();
             let is_replaced = move |world: &World| {
-                world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + WRITES
+                world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + writes
             };
             if self.step_until(REPLACED_MILLIS, is_replaced)? {
                 self.counts.replaced += 1;
@@ -116,7 +135,12 @@ impl World {
     /// stays away: what they had said is all that is left of what it has acknowledged.
     fn followers_lose_power_with_their_leader(&mut self) -> Result<(), Violation> {
         let Some(leader) = self.leader() else { return Ok(()) };
-        let before = self.callers.writes() + 1 + self.random.below(8) as usize;
+        for follower in self.running().into_iter().filter(|node| *node != leader) {
+            let nanos = (SLOW_MILLIS / 2 + self.random.below(SLOW_MILLIS / 2)) * MILLI;
+            let machine = self.machines.get_mut(&follower).expect("it runs");
+            machine.process.as_mut().expect("it runs").delay_log(nanos);
+        }
+        let before = self.callers.writes() + 1 + self.random.below(4) as usize;
         self.step_until(QUIET_MILLIS, |world| world.callers.writes() >= before)?;
         if self.leader() != Some(leader) {
             return Ok(());
@@ -125,6 +149,43 @@ impl World {
         self.crash_for(leader, Restart::Process, AWAY_MILLIS);
         for follower in self.running() {
             self.crash_for(follower, Restart::Power, 100);
+        }
+        Ok(())
+    }
+
+    /// All other members end and start again. Of what the leader says before they are members again,
+    /// or none any more, they have nothing: when it ends, nothing of that may be acknowledged.
+    fn a_leader_ends_behind_a_follower(&mut self) -> Result<(), Violation> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        self.network.heal();
+        (self.still, self.isolation) = (None, None);
+        let configuration = self.configuration();
+        let others: Vec<Member> =
+            configuration.members().iter().copied().filter(|other| other.node != leader).collect();
+        self.trace.line(&format!("{leader} is to end, behind {others:?}"));
+        for other in &others {
+            if self.running().contains(&other.node) {
+                self.crash_for(other.node, Restart::Process, 50);
+            }
+        }
+        // Their new processes are known, and the earlier ones are members yet.
+        let gone = others.clone();
+        let are_gone = move |world: &World| {
+            let state = world.metadata();
+            let is_gone = |other: &Member| {
+                state.nodes().get(&other.node).is_none_or(|node| node.incarnation != other.incarnation)
+            };
+            gone.iter().all(is_gone)
+        };
+        let epoch = configuration.epoch;
+        if !self.step_until(REPLACED_MILLIS, are_gone)? || self.leader() != Some(leader) {
+            return Ok(());
+        }
+        let before = self.callers.writes();
+        let acknowledges = move |world: &World| world.callers.writes() > before || world.configuration().epoch != epoch;
+        self.step_until(QUIET_MILLIS, acknowledges)?;
+        if self.running().contains(&leader) {
+            self.crash_for(leader, Restart::Process, AWAY_MILLIS);
         }
         Ok(())
     }
@@ -146,8 +207,7 @@ impl World {
         let epoch = configuration.epoch;
         if std::mem::replace(&mut self.last_epoch, epoch) == epoch
             || configuration.added().is_empty()
-            || self.plan.faults.crashes == 0
-            || !self.random.percent(30)
+            || !self.random.percent(60)
         {
             return;
         }

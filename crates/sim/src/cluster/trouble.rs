@@ -30,7 +30,7 @@ impl World {
         let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
         let hands_over = faults.pause_millis > 0 && self.random.percent(50);
         let mut next_hand_over = if hands_over { self.now + pause(&mut self.random) } else { u64::MAX };
-        let scene = self.random.percent(60).then(|| self.now + self.random.below(self.plan.millis / 2) * MILLI);
+        let scene = self.random.percent(80).then(|| self.now + self.random.below(self.plan.millis / 2) * MILLI);
         let mut next_scene = scene.unwrap_or(u64::MAX);
         let mut looked = false;
         while self.now < end {

@@ -360,7 +360,11 @@ impl World {
         }
         let until_next = next.saturating_sub(self.now);
         let nanos = if busy { some } else { until_next.clamp(1_000, TICK_NANOS) };
+        let before = self.now / (100 * MILLI);
         self.now += nanos;
+        if self.now / (100 * MILLI) > before {
+            self.trace.line(&format!("{} ms have passed", self.now / MILLI));
+        }
         let ids: Vec<NodeId> = self.machines.keys().copied().collect();
         for id in ids {
             let machine = self.machines.get_mut(&id).expect("machines are known");

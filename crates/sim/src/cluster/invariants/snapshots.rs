@@ -3,6 +3,9 @@
 use ferrite_base::{NodeId, Position, limits};
 use ferrite_partition::snapshots::Kept;
 
+/// One that another node gets, and one that another has got and perhaps not read yet.
+const HELD_FOR_OTHERS: usize = 2;
+
 /// What a node has on its disk, at rest.
 pub struct OnDisk<'k> {
     pub node: NodeId,
@@ -19,7 +22,7 @@ pub fn check(of: &OnDisk<'_>) -> Result<(), String> {
     if shows.is_some_and(|shows| shows > *commit) {
         return Err(format!("node {node} has a snapshot up to {shows:?}, and {commit} is committed"));
     }
-    if kept.len() > limits::SNAPSHOTS_KEPT + 1 {
+    if kept.len() > limits::SNAPSHOTS_KEPT + HELD_FOR_OTHERS {
         return Err(format!("node {node} keeps {kept:?}"));
     }
     let first = segments.first().copied().unwrap_or(u64::MAX);
