@@ -49,11 +49,9 @@ impl Nodes {
     }
 
     fn want(&mut self, node: u32) {
-        if !self.disks.contains_key(&node) {
-            let to = disk(u64::from(node));
-            self.disks.insert(node, to.clone());
-            self.sinks.insert(node, Sink::open(files(&to, TO), DATABASE).expect("a healthy disk"));
-        }
+        let disk = self.disks.entry(node).or_insert_with(|| disk(u64::from(node)));
+        let open = || Sink::open(files(disk, TO), DATABASE).expect("a healthy disk");
+        self.sinks.entry(node).or_insert_with(open);
         self.sending.want(NodeId(node));
     }
 
