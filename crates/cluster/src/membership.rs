@@ -127,9 +127,9 @@ fn needless(follow: &[Member], answers: impl Fn(Member) -> bool, lacking: usize)
     answer.into_iter().skip(lacking).chain(silent).collect()
 }
 
-/// Who is offered to a group that lacks so many members, beside those who follow it and count, since
-/// they have answered or may do so yet. The next in turn is whoever comes behind the one that was
-/// offered last.
+/// Who is offered to a group that lacks so many members, beside those who follow it and count,
+/// since they have answered or may do so yet. The next in turn is whoever comes behind the one that
+/// was offered last.
 fn chosen(
     candidates: &[Member],
     counts: impl Fn(Member) -> bool,

@@ -215,15 +215,15 @@ mod tests {
     use ferrite_io::simulated::{
         CrashPoint, Fault, FaultKind, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
     };
-    use ferrite_io::{Random, RealDisk};
+    use ferrite_io::RealDisk;
 
     fn identity(incarnation: u64) -> Identity {
         let promised = [(GroupId(0), Epoch(4)), (GroupId(7), Epoch(incarnation))].into_iter().collect();
         Identity { cluster: [3; 16], node: NodeId(2), incarnation: Incarnation(incarnation), promised }
     }
 
-    /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was said durably is
-    /// never gone.
+    /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was said durably
+    /// is never gone.
     #[test]
     fn what_was_said_survives_failed_fsyncs_and_the_loss_of_power() {
         let dir = Path::new("/data");

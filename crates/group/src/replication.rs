@@ -238,8 +238,7 @@ impl<C: Party> Replication<C> {
         state.machine.configuration().is_some_and(|configuration| configuration.has_node(node))
     }
 
-    /// The first entry of the epoch is committed, as is known here: all members of its configuration
-    /// have it, durably, and everything before.
+    /// The epoch's first entry is known to be committed: its members have all before it, durably.
     pub fn has_committed_start_of(&self, epoch: Epoch) -> bool {
         let state = self.lock();
         let (starts, commit) = (state.machine.history().starts(), state.machine.commit());

@@ -153,8 +153,9 @@ impl World {
         Ok(())
     }
 
-    /// All other members end and start again. Of what the leader says before they are members again,
-    /// or none any more, they have nothing: when it ends, nothing of that may be acknowledged.
+    /// All other members end and start again. Of what the leader says before they are members
+    /// again, or none any more, they have nothing: when it ends, nothing of that may be
+    /// acknowledged.
     fn a_leader_ends_behind_a_follower(&mut self) -> Result<(), Violation> {
         let Some(leader) = self.leader() else { return Ok(()) };
         self.network.heal();

@@ -87,8 +87,8 @@ pub(super) struct World {
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
     /// Nobody calls that node by chance.
     pub avoided: Option<NodeId>,
-    /// How many commands of the metadata had been applied anywhere, and the group's epoch, when that
-    /// was last looked at.
+    /// How many commands of the metadata had been applied anywhere, and the group's epoch, when
+    /// that was last looked at.
     pub looked_at: u64,
     pub last_epoch: Epoch,
     /// A node has been wiped, or has lost its vote, and all is not well again.
