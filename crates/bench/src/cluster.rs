@@ -371,7 +371,7 @@ pub fn was_refused(error: &ClientError) -> bool {
 
 /// `ferrite ready on 127.0.0.1:21212 (2 partitions, durability sync, node 4)`
 fn number_in(ready_line: &str) -> Option<u32> {
-    ready_line.split("node ").nth(1)?.trim().trim_end_matches(')').parse().ok()
+    ready_line.split("node ").nth(1)?.split([',', ')']).next()?.parse().ok()
 }
 
 /// `ferrite: group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`. `places`: of
@@ -423,6 +423,8 @@ mod tests {
         let said = "ferrite: group 0 is kept by 2 nodes: node 3 and node 4, led by node 4 (epoch 9)";
         assert_eq!(keepers_in(said), Some(Keepers { epoch: 9, leader: 0, members: vec![2, 0] }));
         assert_eq!(number_in("ferrite ready on 127.0.0.1:1 (2 partitions, durability sync, node 4)\n"), Some(4));
+        let administered = "ferrite ready on 10.77.0.1:1 (2 partitions, node 12, administration on 127.0.0.1:2)";
+        assert_eq!(number_in(administered), Some(12));
         for other in
             ["", "ferrite: group 0 is choosing a new leader to replace node 1", "ferrite: group 0 is kept by x"]
         {
