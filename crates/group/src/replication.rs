@@ -515,9 +515,16 @@ impl<C: Party> Replication<C> {
         self.told(|machine, now| machine.needs_more_than_entries(node, now));
     }
 
-    /// To be called every few milliseconds.
+    /// To be called when [`Replication::tick_within`] says so, or more often.
     pub fn tick(self: &Arc<Self>) {
         self.told(|machine, now| machine.tick(now));
+    }
+
+    /// Nanoseconds until there is something to do for [`Replication::tick`], if nothing comes
+    /// before. None: not until then.
+    pub fn tick_within(&self) -> Option<u64> {
+        let now = self.now();
+        self.lock().machine.next_tick(now).map(|next| next.saturating_sub(now))
     }
 
     /// The round that has to be confirmed before a read that has just run is answered; 0: none.
