@@ -262,8 +262,9 @@ impl Voter {
         match command {
             Command::Voters { expected, voters, number } => {
                 let Some(change) = one_change(expected, voters, *number) else { return false };
-                // A leader hands over first.
-                if change.node_id == self.raw.raft.id {
+                // A leader hands over first. And the library takes one change at a time: of a
+                // second one it would make an entry that says nothing.
+                if change.node_id == self.raw.raft.id || self.raw.raft.has_pending_conf() {
                     return false;
                 }
                 self.raw.propose_conf_change(bytes, change).is_ok()
@@ -275,8 +276,9 @@ impl Voter {
     /// A leader's: another voter is to lead, which stands for election at once. Until that is over,
     /// or has taken too long, nothing that is proposed is taken.
     pub fn hand_over(&mut self, to: NodeId) {
-        if self.leads && !self.lost {
-            self.raw.transfer_leader(u64::from(to.0));
+        let vote = self.raw.store().voters.iter().copied().find(|vote| node_of(*vote) == to);
+        if let Some(vote) = vote.filter(|_| self.leads && !self.lost) {
+            self.raw.transfer_leader(vote);
         }
     }
 

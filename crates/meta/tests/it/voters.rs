@@ -102,6 +102,10 @@ impl World {
         let mut random = SimulatedRandom::new(seed);
         // With four nodes there are three voters, and one that may become one.
         let count = *random.pick(&[1, 3, 3, 4, 4, 5]);
+        World::of(count, seed, random)
+    }
+
+    fn of(count: u32, seed: u64, mut random: SimulatedRandom) -> World {
         let founded = founded(count);
         let node = |_| Node {
             disk: SimulatedDisk::new(random.number(), Default::default()),
@@ -324,7 +328,8 @@ impl World {
         self.counts.wiped += 1;
     }
 
-    fn step(&mut self) {
+    /// Time passes, and messages come.
+    fn go_on(&mut self) {
         self.now += self.random.below(8 * MILLI);
         for node in 0..self.nodes.len() {
             if self.nodes[node].voter.is_none() {
@@ -339,6 +344,10 @@ impl World {
             self.work(node);
         }
         self.deliver();
+    }
+
+    fn step(&mut self) {
+        self.go_on();
         let node = self.random.below(self.nodes.len() as u64) as usize;
         if self.random.percent(6)
             && let Some(voter) = &self.nodes[node].voter
@@ -403,6 +412,94 @@ impl World {
         let voters = self.nodes.iter().filter_map(|node| node.voter.as_ref());
         voters.max_by_key(|voter| voter.state().0).map_or_else(|| self.founded.clone(), |voter| voter.state().1.clone())
     }
+}
+
+/// Without faults, and without commands but those that are proposed.
+struct Quiet(World);
+
+impl Quiet {
+    /// With so many nodes, one of which leads.
+    fn new(nodes: u32) -> Quiet {
+        let mut world = World::of(nodes, 1, SimulatedRandom::new(1));
+        world.faults = false;
+        let mut quiet = Quiet(world);
+        quiet.until(|world| world.nodes.iter().any(|node| node.voter.as_ref().is_some_and(Voter::leads)));
+        quiet
+    }
+
+    fn until(&mut self, holds: impl Fn(&World) -> bool) {
+        for _ in 0..10_000 {
+            if holds(&self.0) {
+                return;
+            }
+            self.0.go_on();
+        }
+        panic!("it does not come to that");
+    }
+
+    fn leader(&self) -> usize {
+        let leads = |node: &Node| node.voter.as_ref().is_some_and(Voter::leads);
+        self.0.nodes.iter().position(leads).expect("one leads")
+    }
+
+    fn voter(&mut self, node: usize) -> &mut Voter {
+        self.0.nodes[node].voter.as_mut().expect("it runs")
+    }
+
+    fn state(&self) -> State {
+        self.0.last_state()
+    }
+
+    /// The leader proposes it, and it is done.
+    fn change(&mut self, command: &Command, is_done: impl Fn(&State) -> bool) {
+        let leader = self.leader();
+        assert!(self.voter(leader).propose(command), "{command:?}");
+        self.until(|world| is_done(&world.last_state()));
+    }
+
+    /// The voters with that node, or without it.
+    fn voters(&self, node: usize, votes: bool, number: u32) -> Command {
+        let (expected, id) = (self.state().voters().iter().copied().collect::<Vec<_>>(), World::id(node));
+        let mut voters: Vec<NodeId> = expected.iter().copied().filter(|voter| *voter != id).collect();
+        voters.extend(votes.then_some(id));
+        Command::Voters { expected, voters, number }
+    }
+}
+
+#[test]
+fn a_node_whose_vote_is_a_later_one_may_be_given_the_lead() {
+    let mut quiet = Quiet::new(3);
+    let node = (quiet.leader() + 1) % 3;
+    let id = World::id(node);
+    quiet.0.wipe(node);
+    quiet.until(|world| world.nodes[node].voter.is_some());
+    let number = quiet.voter(node).number();
+    assert!(number > 0, "it has another vote");
+    let known = quiet.state().nodes()[&id].clone();
+    let (expected, vote, presence) = (known.incarnation, Some(number), Presence::Running);
+    let incarnation = Incarnation(expected.0 + 1);
+    let registers = ferrite_meta::Node { incarnation, vote, presence, ..known };
+    let registers = Command::Register { id, expected, node: registers };
+    quiet.change(&registers, |state| state.nodes()[&id].incarnation == incarnation);
+    quiet.change(&quiet.voters(node, false, 0), |state| !state.voters().contains(&id));
+    quiet.change(&quiet.voters(node, true, number), |state| state.voters().contains(&id));
+    quiet.until(|world| world.nodes.iter().all(|node| node.voter.as_ref().is_some_and(Voter::votes)));
+    let leader = quiet.leader();
+    quiet.voter(leader).hand_over(id);
+    quiet.until(|world| world.nodes[node].voter.as_ref().is_some_and(Voter::leads));
+}
+
+#[test]
+fn a_second_change_of_the_voters_is_not_taken_before_the_first_is_done() {
+    let mut quiet = Quiet::new(3);
+    let leader = quiet.leader();
+    let first = quiet.voters((leader + 1) % 3, false, 0);
+    let second = quiet.voters((leader + 2) % 3, false, 0);
+    quiet.until(|world| world.nodes[leader].voter.as_ref().is_some_and(|voter| voter.state().0 > 1));
+    assert!(quiet.voter(leader).propose(&first));
+    // It would be lost without a word: whoever proposes waits for what it comes to.
+    assert!(!quiet.voter(leader).propose(&second));
+    quiet.until(|world| world.last_state().voters().len() == 2);
 }
 
 fn seeds() -> std::ops::Range<u64> {
