@@ -103,9 +103,13 @@ struct Seal {
 }
 
 impl Seal {
-    /// Of processes that run yet.
-    fn current(&self, state: &State) -> Vec<Sealed> {
-        self.answers.values().filter(|answer| is_current(state, answer.member)).cloned().collect()
+    /// Of processes that run yet. Where the group's stream has begun, a member has some of it, or
+    /// somebody has taken its log away: then it says nothing of what it had.
+    fn current(&self, state: &State, group: &Group) -> Vec<Sealed> {
+        let has_begun = group.parent.position > Position(0);
+        let counts =
+            |answer: &&Sealed| is_current(state, answer.member) && (!has_begun || answer.end.position > Position(0));
+        self.answers.values().filter(counts).cloned().collect()
     }
 }
 
@@ -444,7 +448,7 @@ impl Duties {
     /// Whether somebody has answered who can lead without a loss.
     fn suffices(&self, state: &State, id: GroupId, group: &Group) -> bool {
         let Some(seal) = self.seals.get(&id) else { return false };
-        decide(&group.configuration, seal.epoch, &seal.current(state)).is_some()
+        decide(&group.configuration, seal.epoch, &seal.current(state, group)).is_some()
     }
 
     /// A refused command has changed nothing, so nothing that was known ends with it.
@@ -506,7 +510,7 @@ impl Duties {
         let living: Vec<NodeId> =
             last.members().iter().filter(|member| lives(member)).map(|member| member.node).collect();
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
-        let answers = seal.current(state);
+        let answers = seal.current(state, group);
         let configuration = next(group, seal.epoch, &answers)?;
         let since = *seal.sufficed.get_or_insert(now);
         let has_answered = |node: &NodeId| answers.iter().any(|answer| answer.member.node == *node);

@@ -178,6 +178,31 @@ fn whoever_leads_a_group_leaves_the_voters_to_another_that_is_there() {
     assert_eq!(duties.moves_to(leader, &state, again), Some(others[1]));
 }
 
+#[test]
+fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
+    let mut state = state();
+    let Group { configuration, .. } = state.groups()[&GROUP].clone();
+    let (expected, leader, members) = (configuration.epoch, configuration.leader, configuration.members().to_vec());
+    let parent = Mark { epoch: expected, position: Position(9), chain: 5 };
+    let configuration = GroupConfiguration::new(Epoch(expected.0 + 1), leader, members, Vec::new());
+    let expected = Epoch(expected.0 + 1);
+    state.apply(&Command::Configure { group: GROUP, expected: Epoch(expected.0 - 1), configuration, parent }).unwrap();
+    let (member, epoch) = (Member::new(2, 1), Epoch(expected.0 + 1));
+    let seal = Command::Seal { group: GROUP, expected, epoch };
+    state.apply(&seal).unwrap();
+    let mut duties = Duties::since(0);
+    duties.applied(&seal, true);
+    let mut decided = |end| {
+        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+        duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
+        let mut look = |now| duties.look(&state, GROUP, &state.groups()[&GROUP], now);
+        look(LEASE_ENDED_NANOS).or_else(|| look(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS))
+    };
+    assert_eq!(decided(Mark::ORIGIN), None, "its log was taken away");
+    let some = Mark { epoch: expected, position: Position(10), chain: 6 };
+    assert!(matches!(decided(some), Some(Command::Activate { .. })));
+}
+
 /// All members are gone but for what they have lost; node 3 was none of the last two.
 fn sealed_without_anybody(duties: &mut Duties) -> State {
     let mut state = state();
