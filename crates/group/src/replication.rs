@@ -244,6 +244,14 @@ impl<C: Party> Replication<C> {
         state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
     }
 
+    /// An earlier process of this node is a member, or that is not known yet: no snapshot takes the
+    /// place of what is here until the others do without it.
+    pub fn stands_in(&self) -> bool {
+        let state = self.lock();
+        let is_member = state.machine.configuration().is_some_and(|known| known.has(state.machine.here()));
+        state.machine.may_be_asked() && !is_member
+    }
+
     /// None where this node does not lead.
     pub(crate) fn leads(&self) -> Option<Leads> {
         let state = self.lock();
@@ -476,8 +484,11 @@ impl<C: Party> Replication<C> {
     }
 
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
-        if !self.lock().installing {
-            self.told(|machine, _| machine.seal(epoch));
+        let mut state = self.lock();
+        if !state.installing {
+            state.machine.seal(epoch);
+            self.carry_out(&mut state, &[]);
+            self.tell(state);
         }
     }
 

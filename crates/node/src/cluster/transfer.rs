@@ -199,6 +199,11 @@ impl TransferThread {
 
     /// The snapshot thread takes it in, unless that cannot be now.
     fn install(&mut self, snapshot: u64) {
+        // Where an earlier process of this node is a member yet, what is here may be asked for. It
+        // is looked at again.
+        if self.into.group.stands_in() {
+            return;
+        }
         let (to, intake) = bounded(1);
         if self.orders.send(Order::Intake(FIRST_GROUP, to)).is_err() {
             return;

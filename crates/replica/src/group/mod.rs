@@ -188,17 +188,22 @@ impl Group {
         self.stream.durable()
     }
 
+    /// Whether the last configuration that is known has the node, in this process or an earlier
+    /// one: then a seal may ask for what it has. None is known yet: then it may, too.
+    pub fn may_be_asked(&self) -> bool {
+        self.configuration.as_ref().is_none_or(|configuration| configuration.has_node(self.here.node))
+    }
+
     /// A node that is no member goes on behind what a snapshot shows, whatever its stream was. The
     /// snapshot is durable before anything more is told to this machine. False, and nothing is
     /// done: others may rely on what this node has, or the leader has confirmed that its stream
     /// goes as far.
     pub fn install(&mut self, history: History, end: Mark) -> bool {
-        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(self.here));
         let reaches = match self.role {
             Role::Following { verified, .. } => verified.is_some_and(|verified| verified >= end.position),
             Role::Leading(_) => true,
         };
-        if is_member || reaches || self.sealing.is_some() {
+        if self.may_be_asked() || reaches || self.sealing.is_some() {
             return false;
         }
         self.promised = self.promised.max(end.epoch);

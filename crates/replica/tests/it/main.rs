@@ -7,4 +7,5 @@ mod group_cluster;
 mod parted;
 mod sent_again;
 mod standing_still;
+mod taken_in;
 mod told_later;
