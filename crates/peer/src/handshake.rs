@@ -42,16 +42,19 @@ pub enum Refusal {
     Unknown,
     /// It is in no cluster yet.
     NoCluster,
+    /// An earlier start of that node is connected, and speaks.
+    Runs,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 6] = [
+    const ALL: [Refusal; 7] = [
         Refusal::Version,
         Refusal::Cluster,
         Refusal::Incarnation,
         Refusal::Copied,
         Refusal::Unknown,
         Refusal::NoCluster,
+        Refusal::Runs,
     ];
 
     fn byte(self) -> u8 {
@@ -71,6 +74,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
+            Refusal::Runs => {
+                "an earlier start of this node still runs: a data directory was copied. Start only one of the two"
+            }
         })
     }
 }

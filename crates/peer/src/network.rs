@@ -444,6 +444,7 @@ impl Connections {
         match &mut connection.state {
             State::Open { node, incarnation, lane, frames, .. } => {
                 let (node, incarnation, lane, handler) = (*node, *incarnation, *lane, &self.shared.handler);
+                locked(&self.shared.roster).heard(node, incarnation, Instant::now());
                 let mut waits = false;
                 let taken = frames.take(bytes, |message| {
                     waits |= handler.received(node, incarnation, lane, message) == Room::Wait;
@@ -505,7 +506,7 @@ impl Connections {
                     Some(Answer { outcome: Ok(version), from }) => {
                         // It answers for itself, but is it who we wanted?
                         let admitted = if from.node == node {
-                            locked(&self.shared.roster).admit(&from)
+                            locked(&self.shared.roster).admit(&from, Instant::now())
                         } else {
                             Err(Refusal::Unknown)
                         };
@@ -540,7 +541,7 @@ impl Connections {
                     let admitted = {
                         let mut roster = locked(&self.shared.roster);
                         // Of two nodes the one with the higher id dials.
-                        let admitted = roster.admit(&hello);
+                        let admitted = roster.admit(&hello, Instant::now());
                         admitted.and_then(|version| {
                             if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Unknown) }
                         })
@@ -675,8 +676,10 @@ impl Connections {
         let Some(mut connection) = self.open.remove(&number) else { return };
         let _ = self.poll.registry().deregister(&mut connection.stream);
         match connection.state {
-            State::Open { node, lane, .. } => {
+            State::Open { node, incarnation, lane, .. } => {
                 locked(&self.shared.threads[self.number].outboxes).remove(&(node, lane));
+                // A process that ends closes all of them.
+                locked(&self.shared.roster).closed(node, incarnation);
                 self.shared.handler.lost(node, lane);
             }
             State::Dialing { node, lane } => {

@@ -3,13 +3,26 @@
 use crate::handshake::{Hello, NO_CLUSTER, Refusal};
 use ferrite_base::{Incarnation, NodeId};
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// So long after the last word of a node's start a later one takes its place. Whoever leads hears
+/// from all nodes more often; and where a process has ended, its connections say so at once.
+const SILENT: Duration = Duration::from_secs(2);
 
 /// What is known of the cluster's nodes.
 #[derive(Clone, Debug)]
 pub struct Roster {
     here: Hello,
     /// Of each node that may connect: the latest start that was heard of.
-    nodes: BTreeMap<NodeId, Option<(Incarnation, u64)>>,
+    nodes: BTreeMap<NodeId, Option<Started>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    incarnation: Incarnation,
+    start: u64,
+    /// When something came on one of its connections. None: nothing has, or they are closed.
+    heard: Option<Instant>,
 }
 
 impl Roster {
@@ -39,8 +52,26 @@ impl Roster {
         self.nodes.contains_key(&node)
     }
 
+    /// Something came from that start of a node.
+    pub fn heard(&mut self, node: NodeId, incarnation: Incarnation, now: Instant) {
+        if let Some(Some(known)) = self.nodes.get_mut(&node)
+            && known.incarnation == incarnation
+        {
+            known.heard = Some(now);
+        }
+    }
+
+    /// Its connections are closed, as where the process has ended.
+    pub fn closed(&mut self, node: NodeId, incarnation: Incarnation) {
+        if let Some(Some(known)) = self.nodes.get_mut(&node)
+            && known.incarnation == incarnation
+        {
+            known.heard = None;
+        }
+    }
+
     /// Whether whoever says this is a node of the cluster; if so, the version that is spoken.
-    pub fn admit(&mut self, hello: &Hello) -> Result<u16, Refusal> {
+    pub fn admit(&mut self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
         let version = self.here.common_version(hello).ok_or(Refusal::Version)?;
         if self.here.cluster == NO_CLUSTER {
             return Err(Refusal::NoCluster);
@@ -51,17 +82,21 @@ impl Roster {
         if hello.node == self.here.node {
             return Err(Refusal::Copied);
         }
-        let known = self.nodes.get_mut(&hello.node).ok_or(Refusal::Unknown)?;
-        match known {
-            Some((incarnation, _)) if hello.incarnation < *incarnation => Err(Refusal::Incarnation),
-            Some((incarnation, start)) if hello.incarnation == *incarnation && hello.start != *start => {
-                Err(Refusal::Copied)
+        let place = self.nodes.get_mut(&hello.node).ok_or(Refusal::Unknown)?;
+        if let Some(known) = place {
+            if hello.incarnation < known.incarnation {
+                return Err(Refusal::Incarnation);
             }
-            _ => {
-                *known = Some((hello.incarnation, hello.start));
-                Ok(version)
+            if hello.incarnation == known.incarnation {
+                return if hello.start == known.start { Ok(version) } else { Err(Refusal::Copied) };
+            }
+            // Where the earlier one lives, this is no restart of it.
+            if known.heard.is_some_and(|heard| now.saturating_duration_since(heard) < SILENT) {
+                return Err(Refusal::Runs);
             }
         }
+        *place = Some(Started { incarnation: hello.incarnation, start: hello.start, heard: None });
+        Ok(version)
     }
 }
 
@@ -82,29 +117,50 @@ mod tests {
     }
 
     #[test]
+    fn a_later_start_takes_no_place_of_one_that_lives() {
+        let begin = Instant::now();
+        let mut roster = Roster::new(hello(1, 5, 50));
+        roster.expect([NodeId(2)]);
+        assert_eq!(roster.admit(&hello(2, 3, 30), begin), Ok(1));
+        roster.heard(NodeId(2), Incarnation(3), begin);
+        assert_eq!(roster.admit(&hello(2, 4, 40), begin + SILENT - Duration::from_nanos(1)), Err(Refusal::Runs));
+        assert_eq!(roster.admit(&hello(2, 3, 30), begin + SILENT), Ok(1), "the one that lives");
+        assert_eq!(roster.admit(&hello(2, 4, 40), begin + SILENT), Ok(1), "it is silent");
+        roster.heard(NodeId(2), Incarnation(3), begin + SILENT);
+        roster.heard(NodeId(2), Incarnation(4), begin + SILENT);
+        assert_eq!(roster.admit(&hello(2, 5, 50), begin + SILENT), Err(Refusal::Runs));
+        roster.closed(NodeId(2), Incarnation(3));
+        assert_eq!(roster.admit(&hello(2, 5, 50), begin + SILENT), Err(Refusal::Runs), "another was closed");
+        roster.closed(NodeId(2), Incarnation(4));
+        assert_eq!(roster.admit(&hello(2, 5, 50), begin + SILENT), Ok(1));
+    }
+
+    #[test]
     fn only_the_latest_start_of_a_node_of_the_cluster_is_admitted() {
         let mut roster = Roster::new(hello(1, 5, 50));
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Err(Refusal::Unknown));
+        let admit = |roster: &mut Roster, hello: &Hello| roster.admit(hello, Instant::now());
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Err(Refusal::Unknown));
         roster.expect([NodeId(1), NodeId(2), NodeId(3)]);
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Ok(1));
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Ok(1), "another lane of the same start");
-        assert_eq!(roster.admit(&hello(2, 3, 31)), Err(Refusal::Copied));
-        assert_eq!(roster.admit(&hello(2, 4, 40)), Ok(1));
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Ok(1));
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Ok(1), "another lane of the same start");
+        assert_eq!(admit(&mut roster, &hello(2, 3, 31)), Err(Refusal::Copied));
+        assert_eq!(admit(&mut roster, &hello(2, 4, 40)), Ok(1));
         roster.expect([NodeId(2)]);
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Err(Refusal::Incarnation));
-        assert_eq!(roster.admit(&hello(3, 1, 10)), Err(Refusal::Unknown));
-        assert_eq!(roster.admit(&hello(1, 6, 60)), Err(Refusal::Copied));
-        assert_eq!(roster.admit(&Hello { cluster: [2; 16], ..hello(2, 9, 9) }), Err(Refusal::Cluster));
-        assert_eq!(roster.admit(&Hello { versions: (2, 3), ..hello(2, 9, 9) }), Err(Refusal::Version));
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Err(Refusal::Incarnation));
+        assert_eq!(admit(&mut roster, &hello(3, 1, 10)), Err(Refusal::Unknown));
+        assert_eq!(admit(&mut roster, &hello(1, 6, 60)), Err(Refusal::Copied));
+        assert_eq!(admit(&mut roster, &Hello { cluster: [2; 16], ..hello(2, 9, 9) }), Err(Refusal::Cluster));
+        assert_eq!(admit(&mut roster, &Hello { versions: (2, 3), ..hello(2, 9, 9) }), Err(Refusal::Version));
     }
 
     #[test]
     fn a_node_of_no_cluster_admits_nobody_until_it_is_introduced() {
+        let admit = |roster: &mut Roster, hello: &Hello| roster.admit(hello, Instant::now());
         let mut roster = Roster::new(Hello { cluster: NO_CLUSTER, ..hello(1, 5, 50) });
         roster.expect([NodeId(2)]);
-        assert_eq!(roster.admit(&Hello { cluster: NO_CLUSTER, ..hello(2, 3, 30) }), Err(Refusal::NoCluster));
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Err(Refusal::NoCluster));
+        assert_eq!(admit(&mut roster, &Hello { cluster: NO_CLUSTER, ..hello(2, 3, 30) }), Err(Refusal::NoCluster));
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Err(Refusal::NoCluster));
         roster.introduce(hello(1, 5, 50));
-        assert_eq!(roster.admit(&hello(2, 3, 30)), Ok(1));
+        assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Ok(1));
     }
 }

@@ -408,6 +408,24 @@ fn what_is_open_to_an_earlier_start_of_a_node_is_closed() {
     one.peers.stop();
 }
 
+#[test]
+fn a_copy_of_a_node_that_runs_is_refused_and_the_node_stays() {
+    let (one, two) = (node(1), node(2));
+    join(&one, &two);
+    two.peers.send(NodeId(1), Lane::Control, vec![1].into()).unwrap();
+    one.ears.wait("a message", |heard| *heard == Heard::Received(NodeId(2), Lane::Control, vec![1]));
+    // Its directory says that the next start is the second.
+    assert_eq!(greet(one.address, &hello(2, 2)).expect("an answer").outcome, Err(Refusal::Runs));
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("was copied")));
+    two.peers.send(NodeId(1), Lane::Control, vec![2].into()).unwrap();
+    one.ears.wait("another message", |heard| *heard == Heard::Received(NodeId(2), Lane::Control, vec![2]));
+    // When the process has ended, the next start is not kept waiting.
+    two.peers.stop();
+    one.ears.wait("the loss", |heard| *heard == Heard::Lost(NodeId(2), Lane::Control));
+    assert!(greet(one.address, &hello(2, 2)).expect("an answer").outcome.is_ok());
+    one.peers.stop();
+}
+
 /// Half of a hello, garbage, another version, another cluster: as fast as they come.
 #[test]
 fn a_flood_holds_up_no_heartbeat_and_takes_no_descriptors() {
