@@ -89,8 +89,10 @@ pub struct Unsynced {
 }
 
 impl Unsynced {
-    /// What the directory says, and the file for this process. `boot`: names this boot of the
-    /// machine; empty: it is not known, and counts as another each time.
+    /// What the directory says, and the file for this process. What an earlier process has not
+    /// waited for is made durable when the log is opened; then [`Unsynced::is_whole`] may be said.
+    /// `boot`: names this boot of the machine; empty: it is not known, and counts as another each
+    /// time.
     pub fn begin(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -107,7 +109,7 @@ impl Unsynced {
         let intact = said.as_ref().is_none_or(|said| !boot.is_empty() && *said == boot.as_bytes());
         let given_up = AtomicBool::new(false);
         let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up };
-        if intact {
+        if intact && durability != Durability::Sync {
             unsynced.is_whole().map_err(failed)?;
         }
         Ok((unsynced, intact))
@@ -225,6 +227,18 @@ mod tests {
             assert!(begin(&disk, "three", durability).1);
             begin(&disk, "three", durability).0.closed(true).expect("a healthy disk");
         }
+    }
+
+    #[test]
+    fn what_was_not_waited_for_is_not_taken_for_durable_before_the_log_is_open() {
+        let disk = disk();
+        begin(&disk, "one", Durability::None);
+        assert!(begin(&disk, "one", Durability::Sync).1, "the process was killed");
+        disk.restart(Restart::Power);
+        let (unsynced, intact) = begin(&disk, "two", Durability::Sync);
+        assert!(!intact, "the machine was, before the log was open");
+        unsynced.is_whole().expect("a healthy disk");
+        assert!(begin(&disk, "three", Durability::Sync).1);
     }
 
     #[test]

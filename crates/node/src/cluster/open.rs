@@ -47,6 +47,9 @@ pub fn open(
     let dir = joined.dir.clone();
     let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
     let RecoveredMember { recovered, place, replication } = opened.map_err(ServerError::Start)?;
+    if joined.intact {
+        joined.unsynced.is_whole().map_err(|error| ServerError::Cluster(error.to_string()))?;
+    }
     joined.introduce(recovered.identity.incarnation);
     let others = hosts_of(&joined.state, joined.node);
     ferrite_io::errln!(
