@@ -14,8 +14,8 @@ pub enum Letter {
     /// Calls of clients that are connected elsewhere, and what became of them.
     Calls = 4,
     Answers = 5,
-    /// A node that keeps a copy has no room for more rows. Nothing follows; it is said again while
-    /// it is so.
+    /// A node that keeps a copy has no room. Nothing follows: for more rows; 1: on its disk. It is
+    /// said again while it is so.
     NoRoom = 6,
 }
 

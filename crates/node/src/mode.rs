@@ -1,18 +1,21 @@
 //! Which calls a node takes: all, reads only, or none.
 
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, NodeId, UserError, UserResult};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
 pub struct Mode {
-    /// One of the states below, and perhaps [`DISK_LOW`], [`FOLLOWS`] and [`HANDS_OVER`].
+    /// One of the states below, and perhaps [`DISK_LOW`], [`FOLLOWS`], [`HANDS_OVER`] and
+    /// [`COPY_LOW`].
     state: AtomicU8,
     /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
     free: AtomicU64,
     reserve: AtomicU64,
+    /// The node that [`COPY_LOW`] is about.
+    low: AtomicU32,
     /// Of a node that does not lead: what callers are advised.
     advice: Mutex<String>,
 }
@@ -27,6 +30,9 @@ const DISK_LOW: u8 = 4;
 const FOLLOWS: u8 = 8;
 /// This node leads, and hands over: it begins nothing by itself, in whatever state.
 const HANDS_OVER: u8 = 16;
+/// The disk of a node that keeps a copy has less room than its reserve: writes are refused here, in
+/// whatever state.
+const COPY_LOW: u8 = 32;
 
 impl Mode {
     fn set(&self, state: u8) {
@@ -95,6 +101,19 @@ impl Mode {
         (before & DISK_LOW != 0) != (free < reserve)
     }
 
+    /// Which node that keeps a copy has less room on its disk than its reserve. Whether that has
+    /// changed anything.
+    pub fn copy_is_low(&self, node: Option<NodeId>) -> bool {
+        let before = match node {
+            Some(node) => {
+                self.low.store(node.0, Relaxed);
+                self.state.fetch_or(COPY_LOW, Relaxed)
+            }
+            None => self.state.fetch_and(!COPY_LOW, Relaxed),
+        };
+        (before & COPY_LOW != 0) != node.is_some()
+    }
+
     /// Free bytes and the reserve, where less than half of it is free.
     pub fn reserve_is_half_gone(&self) -> Option<(u64, u64)> {
         let (free, reserve) = (self.free.load(Relaxed), self.reserve.load(Relaxed));
@@ -128,6 +147,7 @@ impl Mode {
             _ if read_only => return Ok(()),
             PAUSED if !admin => "Server is paused and is available in read-only mode - please try again later.",
             _ if mode & DISK_LOW != 0 => return Err(self.disk_low()),
+            _ if mode & COPY_LOW != 0 => return Err(self.copy_low()),
             _ => return Ok(()),
         };
         Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
@@ -137,6 +157,14 @@ impl Mode {
         let advice = self.advice.lock().expect("no panic with the advice").clone();
         let text = "this node does not lead the partitions: nothing was executed";
         UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint(advice)
+    }
+
+    fn copy_low(&self) -> UserError {
+        let node = self.low.load(Relaxed);
+        let text =
+            format!("the disk of node {node}, which keeps a copy, has less room than its reserve: writes are refused");
+        UserError::new(ErrorKind::Unavailable, "53100", text)
+            .with_hint("free disk space there, or stop that node: the others go on without it")
     }
 
     fn disk_low(&self) -> UserError {
@@ -177,6 +205,20 @@ mod tests {
         mode.stop();
         let error = mode.admit(true, true).expect_err("refused").to_string();
         assert!(error.contains("shutting down"), "{error}");
+    }
+
+    #[test]
+    fn a_low_disk_of_a_copy_refuses_writes_and_names_the_node() {
+        let mode = Mode::default();
+        assert!(mode.copy_is_low(Some(NodeId(3))) && !mode.copy_is_low(Some(NodeId(3))));
+        assert!(mode.admit(true, false).is_ok() && mode.is_running() && !mode.is_disk_low());
+        let error = mode.admit(false, false).expect_err("refused");
+        assert!(error.code() == "53100" && error.to_string().contains("node 3, which keeps a copy"), "{error}");
+        mode.pause();
+        mode.run();
+        assert!(mode.admit(false, false).is_err(), "what is resumed is not the disk");
+        assert!(mode.copy_is_low(None) && !mode.copy_is_low(None));
+        assert!(mode.admit(false, false).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::cluster::forming::Founders;
 use crate::cluster::notices::Notices;
-use crate::cluster::rooms::Rooms;
+use crate::cluster::rooms::{self, Rooms};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
@@ -166,7 +166,10 @@ impl Door {
                     drop(data.transfer_messages.try_send((from.node, body.to_vec())));
                 }
             }
-            Letter::NoRoom => inside.rooms.is_full(from.node, Instant::now()),
+            Letter::NoRoom => {
+                let room = rooms::Room::decode(body).ok_or("it has no room for what this release does not know")?;
+                inside.rooms.is_full(room, from.node, Instant::now());
+            }
             Letter::Calls | Letter::Answers => {
                 let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
                 let has_room = match letter {

@@ -10,7 +10,7 @@ use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::remove::{Removals, RemoveNode};
-use crate::cluster::rooms::{Rooms, SAID_EVERY};
+use crate::cluster::rooms::{Room, Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Select, Sender};
 use ferrite_base::{GroupId, memory};
@@ -145,21 +145,41 @@ impl NodeThread {
         self.appliers.join();
     }
 
-    /// A copy that has no room for more rows says so, here and to the leader; a leader refuses rows
-    /// while one of its members has none.
+    /// A copy that has no room, in memory or on its disk, says so, here and to the leader; a leader
+    /// refuses rows, or writes, while one of its members has none.
     fn look_for_room(&self) {
         let (state, here) = (self.node.state(), self.node.here());
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
         let (configuration, leads) = (&group.configuration, self.standing.seen().leads.is_some());
-        let members = configuration.members().iter().map(|member| member.node);
-        memory::refuse_rows_for(if leads { self.rooms.full(members, Instant::now()).map(|node| node.0) } else { None });
-        if leads || !self.node.is_data() || memory::has_room_for_rows() {
+        let members = || configuration.members().iter().map(|member| member.node).filter(|node| *node != here.node);
+        let full = |room| if leads { self.rooms.full(room, members(), Instant::now()) } else { None };
+        memory::refuse_rows_for(full(Room::Memory).map(|node| node.0));
+        let low = full(Room::Disk);
+        if self.standing.refuse_writes_for(low) {
+            match low {
+                Some(node) => ferrite_io::errln!(
+                    "ferrite: the disk of node {node}, which keeps a copy, has less room than its reserve (--disk-reserve): writes \
+                     are refused until there is more"
+                ),
+                None => ferrite_io::errln!("ferrite: the copies' disks have room again: writes are taken"),
+            }
+        }
+        if leads || !self.node.is_data() {
             return;
         }
         let leader = configuration.leader.node;
-        if leader != here.node {
-            self.links.send_on(leader, Lane::Control, Letter::NoRoom, Vec::new());
+        let say = |room: Room| {
+            if leader != here.node {
+                self.links.send_on(leader, Lane::Control, Letter::NoRoom, room.encode());
+            }
+        };
+        if self.standing.is_disk_low() {
+            say(Room::Disk);
         }
+        if memory::has_room_for_rows() {
+            return;
+        }
+        say(Room::Memory);
         self.notices.say(
             "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until there \
              is room. Start this node with a higher --memory-limit or more memory, or delete rows",

@@ -86,6 +86,17 @@ impl Standing {
         self.seen.load_full()
     }
 
+    /// This node's disk has less room than its reserve.
+    pub fn is_disk_low(&self) -> bool {
+        self.mode.is_disk_low()
+    }
+
+    /// Writes are refused while that node's disk, which keeps a copy, has less room than its
+    /// reserve. Whether that is news.
+    pub fn refuse_writes_for(&self, node: Option<NodeId>) -> bool {
+        self.mode.copy_is_low(node)
+    }
+
     pub fn change(&self, change: impl FnOnce(&mut Seen)) {
         let changing = self.changes.lock().expect("no panic with what is seen");
         let mut seen = Seen::clone(&self.seen.load());
