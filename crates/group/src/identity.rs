@@ -212,10 +212,10 @@ fn decode(bytes: &[u8]) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrite_io::RealDisk;
     use ferrite_io::simulated::{
         CrashPoint, Fault, FaultKind, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
     };
-    use ferrite_io::RealDisk;
 
     fn identity(incarnation: u64) -> Identity {
         let promised = [(GroupId(0), Epoch(4)), (GroupId(7), Epoch(incarnation))].into_iter().collect();
