@@ -204,9 +204,11 @@ impl Kept {
         matches!(self.role, Role::Copy(_) | Role::Replacing)
     }
 
-    pub fn broken(&mut self) {
-        self.role = Role::Broken;
+    /// What is here is of no use. False: that is known.
+    pub fn broken(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.role, Role::Broken);
         self.forget();
+        !matches!(before, Role::Broken)
     }
 
     /// Its partitions take calls, and nothing has come that ends that.

@@ -335,7 +335,10 @@ impl Node {
     }
 
     fn made_anew(&mut self, id: GroupId, reason: &str) {
-        self.kept(id).broken();
+        // The group says so again and again, until the process ends.
+        if !self.kept(id).broken() {
+            return;
+        }
         self.around.notice(&format!("this node's copy of group {id} is unusable and must be rebuilt: {reason}"));
         self.around.make_anew(id, reason);
     }

@@ -115,6 +115,20 @@ fn a_process_whose_place_another_has_ends() {
 }
 
 #[test]
+fn a_copy_of_no_use_is_given_up_once() {
+    let mut world = World::new(1);
+    world.told(1, &founded(registration(1)));
+    world.outside.take();
+    for _ in 0..3 {
+        world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::Diverged(NodeId(1)))).unwrap();
+        world.settle();
+    }
+    let wishes = world.outside.take();
+    let given_up = |wish: &Wish| matches!(wish, Wish::MakeAnew(reason) if reason == "its entries are not the leader's");
+    assert!(matches!(&wishes[..], [Wish::Notice(_), wish] if given_up(wish)), "{}", wishes.len());
+}
+
+#[test]
 fn a_leader_whose_log_stands_still_lets_its_lease_end_and_asks_again_when_it_moves() {
     let mut world = World::new(1);
     let mut state = founded(registration(1));

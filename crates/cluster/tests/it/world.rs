@@ -31,6 +31,7 @@ pub enum Wish {
     Holds(bool),
     Notice(String),
     HandedOver(Result<NodeId, NotHandedOver>),
+    MakeAnew(String),
     End(String),
 }
 
@@ -99,7 +100,7 @@ impl Around for Outside {
     }
 
     fn make_anew(&mut self, _: GroupId, reason: &str) {
-        panic!("{reason}");
+        self.push(Wish::MakeAnew(reason.to_owned()));
     }
 
     fn end(&mut self, reason: &str) {

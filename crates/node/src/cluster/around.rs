@@ -193,12 +193,17 @@ impl Around for ServerAround {
     }
 
     fn end(&mut self, reason: &str) {
-        ferrite_io::errln!("ferrite: this node ends: {reason}");
+        let mut is_news = false;
         self.standing.change(|seen| {
             seen.leads = None;
+            is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
-        (self.stop)();
+        // Who is asked twice waits for nothing any more.
+        if is_news {
+            ferrite_io::errln!("ferrite: this node ends: {reason}");
+            (self.stop)();
+        }
     }
 
     fn notice(&mut self, line: &str) {

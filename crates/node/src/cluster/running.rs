@@ -278,11 +278,16 @@ struct Ends {
 
 impl Ends {
     fn end(&self, reason: &str) {
-        ferrite_io::errln!("ferrite: this node ends: {reason}");
+        let mut is_news = false;
         self.standing.change(|seen| {
+            is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
-        self.shutdown.ask();
+        // Who is asked twice waits for nothing any more.
+        if is_news {
+            ferrite_io::errln!("ferrite: this node ends: {reason}");
+            self.shutdown.ask();
+        }
     }
 }
 
