@@ -5,6 +5,7 @@
 //! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
 //! positions. Nothing waits under it: whoever appends has waited for room before.
 
+mod members;
 mod own;
 mod sending;
 mod state;
@@ -230,33 +231,6 @@ impl<C: Party> Replication<C> {
     /// Whether it leads, though it may not take calls yet.
     pub fn is_leading(&self) -> bool {
         self.lock().machine.is_leading()
-    }
-
-    /// Whether that node counts for what is committed.
-    pub fn has_member(&self, node: NodeId) -> bool {
-        let state = self.lock();
-        state.machine.configuration().is_some_and(|configuration| configuration.has_node(node))
-    }
-
-    /// The epoch's first entry is known to be committed: its members have all before it, durably.
-    pub fn has_committed_start_of(&self, epoch: Epoch) -> bool {
-        let state = self.lock();
-        let (starts, commit) = (state.machine.history().starts(), state.machine.commit());
-        starts.iter().rev().any(|(begun, first)| *begun == epoch && *first <= commit)
-    }
-
-    /// Of the newest configuration that is known here.
-    pub fn is_member(&self) -> bool {
-        let state = self.lock();
-        state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
-    }
-
-    /// An earlier process of this node is a member, or that is not known yet: no snapshot takes the
-    /// place of what is here until the others do without it.
-    pub fn stands_in(&self) -> bool {
-        let state = self.lock();
-        let is_member = state.machine.configuration().is_some_and(|known| known.has(state.machine.here()));
-        state.machine.may_be_asked() && !is_member
     }
 
     /// None where this node does not lead.
@@ -506,33 +480,6 @@ impl<C: Party> Replication<C> {
 
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
         self.told(|machine, _| machine.promised(epoch));
-    }
-
-    pub fn learner(self: &Arc<Self>, member: Member) {
-        self.told(|machine, now| machine.learner(member, now));
-    }
-
-    /// Whether this node leads, and the process follows, as a learner or a member.
-    pub fn follows(&self, member: Member) -> bool {
-        self.lock().machine.follows(member)
-    }
-
-    /// The same, and it has answered.
-    pub fn is_answered_by(&self, member: Member) -> bool {
-        let now = self.now();
-        self.lock().machine.is_answered_by(member, now)
-    }
-
-    pub fn forget(self: &Arc<Self>, member: Member) {
-        self.told(|machine, _| machine.forget(member));
-    }
-
-    pub fn gone(self: &Arc<Self>, member: Member) {
-        self.told(|machine, now| machine.gone(member, now));
-    }
-
-    pub fn disconnected(self: &Arc<Self>, node: NodeId) {
-        self.told(|machine, _| machine.disconnected(node));
     }
 
     pub(crate) fn needs_more_than_entries(self: &Arc<Self>, node: NodeId) {
