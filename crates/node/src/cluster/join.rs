@@ -4,7 +4,7 @@
 use crate::cluster::directory::{self, Unsynced};
 use crate::cluster::door::Door;
 use crate::cluster::forming::{Formed, Founders};
-use crate::cluster::links::Links;
+use crate::cluster::links::{Links, hosts_of};
 use crate::cluster::place;
 use crate::options::{ClusterOptions, ServerError};
 use ferrite_base::{Incarnation, NodeId};
@@ -82,6 +82,9 @@ impl Joined {
     /// This process's incarnation is durable: other nodes are spoken to from here on.
     pub fn introduce(&mut self, incarnation: Incarnation) {
         self.registration.incarnation = incarnation;
+        // They are admitted from the first on; where they are is looked up later.
+        let others: Vec<_> = hosts_of(&self.state, self.node).into_keys().map(|node| (node, Vec::new())).collect();
+        self.links.peers().expect(&others);
         self.links.peers().introduce(Hello { incarnation, ..self.hello });
     }
 }
