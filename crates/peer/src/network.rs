@@ -8,7 +8,7 @@ use crate::handler::{Handler, Limits, Room};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
 use crate::inquiry;
 use crate::outbox::{NotSent, Outbox, Outgoing, Sending};
-use crate::roster::Roster;
+use crate::roster::{HEARD_EVERY, Roster};
 use crate::silence;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Incarnation, NodeId};
@@ -444,7 +444,11 @@ impl Connections {
         match &mut connection.state {
             State::Open { node, incarnation, lane, frames, .. } => {
                 let (node, incarnation, lane, handler) = (*node, *incarnation, *lane, &self.shared.handler);
-                locked(&self.shared.roster).heard(node, incarnation, Instant::now());
+                let now = Instant::now();
+                if now.duration_since(connection.since) >= HEARD_EVERY {
+                    connection.since = now;
+                    locked(&self.shared.roster).heard(node, incarnation, now);
+                }
                 let mut waits = false;
                 let taken = frames.take(bytes, |message| {
                     waits |= handler.received(node, incarnation, lane, message) == Room::Wait;
@@ -603,6 +607,8 @@ impl Connections {
         let frames = Frames::new(lane, limits.message_bytes_max[lane as usize]);
         let connection = self.open.get_mut(&number).expect("it is open");
         connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane) };
+        // Its first word is heard of at once.
+        connection.since = connection.since.checked_sub(HEARD_EVERY).unwrap_or(connection.since);
         let outbox = Outbox::new(limits.outbox_bytes_max[lane as usize]);
         locked(&self.shared.threads[self.number].outboxes).insert((node, lane), outbox);
         if let Some(dial) = self.dials.get_mut(&(node, lane)) {

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 /// So long after the last word of a node's start a later one takes its place. Whoever leads hears
 /// from all nodes more often; and where a process has ended, its connections say so at once.
 const SILENT: Duration = Duration::from_secs(2);
+/// So often it is said that something came, at most.
+pub const HEARD_EVERY: Duration = Duration::from_millis(250);
 
 /// What is known of the cluster's nodes.
 #[derive(Clone, Debug)]
