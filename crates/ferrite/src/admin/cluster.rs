@@ -53,9 +53,10 @@ fn text(response: &OwnedResponse) -> String {
         let [group, epoch, leader, members, kfactor, data, service, waits_for] = &row[..] else { continue };
         lines.push(match waits_for.is_empty() {
             true => format!(
-                "group {group}: node {leader} leads {members} of {} copies (epoch {epoch}); the data survive {data} more \
-                 losses, the service {service}",
-                kfactor.parse::<u64>().map_or(1, |kfactor| kfactor + 1)
+                "group {group}: node {leader} leads {members} of {} copies (epoch {epoch}); the data survive {}, the \
+                 service {service}",
+                kfactor.parse::<u64>().map_or(1, |kfactor| kfactor + 1),
+                more(data)
             ),
             false => format!("group {group}: nobody leads; it waits for {waits_for}"),
         });
@@ -63,7 +64,7 @@ fn text(response: &OwnedResponse) -> String {
     for row in response.tables.get(2).into_iter().flat_map(rows) {
         let [voters, there, majority, losses, missing] = &row[..] else { continue };
         lines.push(match there.parse::<u64>().ok() >= majority.parse().ok() {
-            true => format!("voters: {there} of {voters} are there; decisions survive {losses} more losses"),
+            true => format!("voters: {there} of {voters} are there; decisions survive {}", more(losses)),
             false => format!("voters: {there} of {voters} are there; {majority} are needed to decide anything"),
         });
         if !missing.is_empty() {
@@ -71,6 +72,11 @@ fn text(response: &OwnedResponse) -> String {
         }
     }
     lines.join("\n")
+}
+
+/// `1 more loss`
+fn more(losses: &str) -> String {
+    format!("{losses} more {}", if losses == "1" { "loss" } else { "losses" })
 }
 
 /// Those that are gone for good are named in one line.

@@ -51,7 +51,7 @@ fn another_node_leads_and_no_call_fails() {
     assert!(done && said.contains("node 1 leads 2 of 2 copies"), "{said}");
     // The leader knows that the other one has come to its epoch.
     let (done, said) = cluster.admin(0, &["status"]);
-    assert!(done && said.contains("the data survive 1 more losses, the service 1"), "{said}");
+    assert!(done && said.contains("the data survive 1 more loss, the service 1"), "{said}");
     let keepers: Vec<usize> = {
         let said = said.lines().filter(|line| line.contains("leader") || line.contains("member"));
         said.map(|line| line.split_whitespace().next().and_then(|id| id.parse().ok()).expect("a number")).collect()
