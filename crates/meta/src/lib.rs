@@ -18,6 +18,8 @@ mod link;
 mod parts;
 mod removal;
 mod state;
+#[cfg(test)]
+mod testing;
 pub mod voter;
 
 pub use ask::{Ask, Question, Told};

@@ -112,25 +112,13 @@ pub fn may_remove(state: &State, id: NodeId) -> Result<(), CannotRemove> {
 mod tests {
     use super::*;
     use crate::command::Command;
-    use crate::founding::{Declaration, Partitions, Plan, found};
     use crate::parts::Node;
+    use crate::testing::founded;
     use ferrite_base::{Epoch, Incarnation};
 
     /// So many nodes with data, all of which run, and offer their votes.
     fn state(nodes: u32, kfactor: u32) -> State {
-        let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor };
-        let declaration = |place: u32| Declaration {
-            plan: plan.clone(),
-            place,
-            key: [place as u8; 16],
-            incarnation: Incarnation(1),
-            kind: Kind::Data,
-            database: None,
-            partitions: Partitions::Suggested(2),
-            release: "0.1.0".to_string(),
-            addresses: vec![format!("host{place}:3021")],
-        };
-        let mut state = found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap();
+        let mut state = founded(nodes, kfactor);
         for id in (1..=nodes).map(NodeId) {
             let vote = state.vote(id).or(Some(2));
             register(&mut state, id, vote);

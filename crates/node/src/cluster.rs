@@ -28,6 +28,8 @@ mod running;
 mod standing;
 mod status;
 mod supply;
+#[cfg(test)]
+mod testing;
 mod transfer;
 mod unusable;
 mod witness;

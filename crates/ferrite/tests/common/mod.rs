@@ -6,6 +6,11 @@ use ferrite_value::OwnedValue;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// Only what hangs takes so long, however busy the machine is.
+const START_TIME_MAX: Duration = Duration::from_secs(300);
 
 pub const VOTER: &str = include_str!("voter.sql");
 
@@ -56,7 +61,17 @@ impl Server {
             .expect("the program under test can be started");
         let mut ready_line = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("stdout is a pipe"));
+        let (ready, waits) = std::sync::mpsc::channel::<()>();
+        let pid = child.id().to_string();
+        // Whoever waits for a server that waits for others would not fail.
+        let watch = std::thread::spawn(move || {
+            if waits.recv_timeout(START_TIME_MAX) == Err(RecvTimeoutError::Timeout) {
+                let _ = Command::new("kill").args(["-KILL", &pid]).status();
+            }
+        });
         out.read_line(&mut ready_line).expect("stdout can be read");
+        drop(ready);
+        watch.join().expect("it only waits");
         if ready_line.is_empty() {
             let mut text = String::new();
             child.stderr.take().expect("stderr is a pipe").read_to_string(&mut text).expect("stderr is text");

@@ -129,6 +129,19 @@ impl Cluster {
         self.nodes[place] = Some(Node { server, lines });
     }
 
+    /// All at once: none leads alone.
+    fn start_all_again(&mut self) {
+        let dirs: Vec<PathBuf> = (0..self.nodes.len()).map(|place| self.dir(place)).collect();
+        let servers: Vec<Server> = std::thread::scope(|scope| {
+            let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
+            starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
+        });
+        for (place, mut server) in servers.into_iter().enumerate() {
+            let lines = Lines::of(&mut server);
+            self.nodes[place] = Some(Node { server, lines });
+        }
+    }
+
     fn running(&self) -> impl Iterator<Item = (usize, &Node)> {
         (0..).zip(&self.nodes).filter_map(|(place, node)| Some((place, node.as_ref()?)))
     }
@@ -251,15 +264,7 @@ fn a_leader_that_stops_hands_over_and_all_nodes_start_again() {
     cluster.write(20);
     // All lose their power, and start again by themselves.
     (0..3).for_each(|place| cluster.kill(place));
-    let dirs: Vec<PathBuf> = (0..3).map(|place| cluster.dir(place)).collect();
-    let servers: Vec<Server> = std::thread::scope(|scope| {
-        let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
-        starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
-    });
-    for (place, mut server) in servers.into_iter().enumerate() {
-        let lines = Lines::of(&mut server);
-        cluster.nodes[place] = Some(Node { server, lines });
-    }
+    cluster.start_all_again();
     cluster.write(5);
     cluster.check();
 }

@@ -1,29 +1,11 @@
 use super::*;
-use crate::Kind;
-use crate::founding::{Declaration, Partitions, Plan, found};
+use crate::testing::founded;
 use ferrite_base::Incarnation;
 use ferrite_replica::group::History;
 
-/// So many nodes with data.
-fn founded(nodes: u32) -> State {
-    let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: 2 };
-    let declaration = |place: u32| Declaration {
-        plan: plan.clone(),
-        place,
-        key: [place as u8; 16],
-        incarnation: Incarnation(1),
-        kind: Kind::Data,
-        database: None,
-        partitions: Partitions::Suggested(2),
-        release: "0.1.0".to_string(),
-        addresses: vec![format!("host{place}:21212")],
-    };
-    found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
-}
-
 /// Three nodes, all of them members.
 fn state() -> State {
-    let mut state = founded(3);
+    let mut state = founded(3, 2);
     let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();
     let members = (1..=3).map(|node| Member { node: NodeId(node), incarnation: Incarnation(1) }).collect();
     let (expected, added) = (configuration.epoch, vec![NodeId(2), NodeId(3)]);
@@ -55,7 +37,7 @@ fn no_lease_while_a_seal_is_on_its_way_whatever_else_is_applied() {
 
 #[test]
 fn a_node_goes_after_its_vote_and_an_even_number_of_votes_shrinks() {
-    let (mut state, mut duties, here, lost) = (founded(5), Duties::since(0), NodeId(1), Member::new(5, 1));
+    let (mut state, mut duties, here, lost) = (founded(5, 2), Duties::since(0), NodeId(1), Member::new(5, 1));
     assert_eq!(state.voters().len(), 5);
     let now = LEASE_ENDED_NANOS + 1;
     duties.heard.extend((1..5).map(|node| (NodeId(node), now)));
@@ -77,7 +59,7 @@ fn a_node_goes_after_its_vote_and_an_even_number_of_votes_shrinks() {
 
 #[test]
 fn a_node_that_runs_is_not_removed() {
-    let (state, mut duties, now) = (founded(5), Duties::since(0), LEASE_ENDED_NANOS + 1);
+    let (state, mut duties, now) = (founded(5, 2), Duties::since(0), LEASE_ENDED_NANOS + 1);
     duties.heard.extend((1..=5).map(|node| (NodeId(node), now)));
     assert_eq!(duties.remove(&state, NodeId(1), Member::new(5, 1), now), None);
     assert_eq!(duties.remove(&state, NodeId(1), Member::new(5, 2), 2 * now), None, "another process");

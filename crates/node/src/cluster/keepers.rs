@@ -93,32 +93,13 @@ fn kept_by(id: GroupId, group: &Group) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrite_base::{Incarnation, NodeId};
-    use ferrite_meta::{Command, Kind, Node, Presence, Settings};
+    use crate::cluster::testing;
+    use ferrite_base::NodeId;
+    use ferrite_meta::Command;
     use ferrite_replica::group::{GroupConfiguration, Mark};
 
     fn founded() -> State {
-        let node = |id: u32| Node {
-            incarnation: Incarnation(1),
-            start: [1; 16],
-            kind: Kind::Data,
-            presence: Presence::Running,
-            vote: Some(0),
-            release: "test".to_owned(),
-            addresses: vec![format!("host{id}:3021")],
-        };
-        let configuration = GroupConfiguration::alone(Epoch(1), Member::new(1, 1));
-        let (burnt, phase) = (Epoch(1), Phase::Active);
-        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
-        let mut state = State::default();
-        let command = Command::Found {
-            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
-            nodes: (1..=3).map(|id| (NodeId(id), node(id))).collect(),
-            groups: vec![(FIRST_GROUP, group)],
-            voters: (1..=3).map(NodeId).collect(),
-        };
-        state.apply(&command).expect("it holds together");
-        state
+        testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3])
     }
 
     /// Node 2 is added in epoch 2.

@@ -141,33 +141,15 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::testing;
     use ferrite_base::{Epoch, Incarnation};
-    use ferrite_meta::{Command, Node, Settings};
+    use ferrite_meta::{Command, Node};
     use ferrite_replica::group::{GroupConfiguration, Mark};
     use std::sync::{Arc, Mutex};
 
     /// Node 1 is gone, and the group is sealed; node 2 runs.
     fn sealed() -> State {
-        let node = |id: u32| Node {
-            incarnation: Incarnation(1),
-            start: [id as u8; 16],
-            kind: Kind::Data,
-            presence: Presence::Running,
-            vote: Some(0),
-            release: "test".to_owned(),
-            addresses: vec![format!("host{id}:3021")],
-        };
-        let configuration = GroupConfiguration::alone(Epoch(1), Member::new(1, 1));
-        let (burnt, phase) = (Epoch(1), Phase::Active);
-        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
-        let mut state = State::default();
-        let found = Command::Found {
-            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
-            nodes: (1..=3).map(|id| (NodeId(id), node(id))).collect(),
-            groups: vec![(FIRST_GROUP, group)],
-            voters: (1..=3).map(NodeId).collect(),
-        };
-        state.apply(&found).expect("it holds together");
+        let mut state = testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]);
         let seal = Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) };
         state.apply(&seal).expect("it follows");
         state

@@ -165,33 +165,14 @@ fn losses(state: &State, members: Option<usize>, reached: impl Fn(NodeId) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::testing::{founded, node};
     use ferrite_base::{Epoch, Incarnation};
-    use ferrite_meta::{Command, Group, Node, Settings};
-    use ferrite_replica::group::{Mark, Member};
+    use ferrite_meta::{Command, Node};
+    use ferrite_replica::group::Member;
 
     fn state() -> State {
-        let node = |id: u32| Node {
-            incarnation: Incarnation(1),
-            start: [1; 16],
-            kind: if id == 4 { Kind::Witness } else { Kind::Data },
-            presence: Presence::Running,
-            vote: (id != 3).then_some(0),
-            release: "test".to_owned(),
-            addresses: vec![format!("host{id}:3021")],
-        };
-        let members = vec![Member::new(1, 1), Member::new(2, 1)];
-        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-        let (burnt, phase) = (Epoch(1), Phase::Active);
-        let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
-        let mut state = State::default();
-        let command = Command::Found {
-            settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
-            nodes: (1..=4).map(|id| (NodeId(id), node(id))).collect(),
-            groups: vec![(FIRST_GROUP, group)],
-            voters: vec![NodeId(1), NodeId(2), NodeId(4)],
-        };
-        state.apply(&command).expect("it holds together");
-        state
+        let nodes = vec![node(1), node(2), Node { vote: None, ..node(3) }, Node { kind: Kind::Witness, ..node(4) }];
+        founded(nodes, &[1, 2], &[1, 2, 4])
     }
 
     #[test]

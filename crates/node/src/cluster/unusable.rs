@@ -72,3 +72,38 @@ fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
     let is_newer = known.groups().get(&FIRST_GROUP).is_none_or(|known| known.burnt <= group.burnt);
     is_newer && group.phase == Phase::Active && group.configuration.members().iter().all(|member| member.node != node)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::testing;
+    use ferrite_base::Epoch;
+    use ferrite_meta::Command;
+    use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+
+    #[test]
+    fn a_copy_counts_for_nothing_where_others_have_gone_on_without_it() {
+        let founded = || testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]);
+        let configure = |state: &State, epoch: u64, members: &[u32]| {
+            let added = members[1..].iter().copied().map(NodeId).collect();
+            let members: Vec<Member> = members.iter().map(|id| Member::new(*id, 1)).collect();
+            let (expected, parent) = (Epoch(epoch - 1), Mark::ORIGIN);
+            let configuration = GroupConfiguration::new(Epoch(epoch), members[0], members, added);
+            let mut state = state.clone();
+            let command = Command::Configure { group: FIRST_GROUP, expected, configuration, parent };
+            state.apply(&command).expect("it follows");
+            state
+        };
+        let first = founded();
+        let with = configure(&first, 2, &[1, 2]);
+        let without = configure(&with, 3, &[1]);
+        assert!(!leads_without(NodeId(2), &with, &with), "it may be needed");
+        assert!(leads_without(NodeId(2), &without, &with));
+        assert!(!leads_without(NodeId(2), &first, &with), "who says so has not heard of it");
+        let mut sealing = without.clone();
+        let seal = Command::Seal { group: FIRST_GROUP, expected: Epoch(3), epoch: Epoch(4) };
+        sealing.apply(&seal).expect("it is led");
+        assert!(!leads_without(NodeId(2), &sealing, &with), "nobody leads");
+        assert!(!leads_without(NodeId(2), &State::default(), &with));
+    }
+}

@@ -55,6 +55,16 @@ impl Nodes {
         self.sending.want(NodeId(node));
     }
 
+    /// The snapshot is kept until then, and no longer.
+    fn holds_until(&mut self, end: u64) {
+        self.now = end - 1;
+        assert_eq!(self.run(Duration::ZERO), "");
+        assert_eq!(self.sending.holds(), [4]);
+        self.now = end;
+        assert_eq!(self.run(Duration::ZERO), "");
+        assert_eq!(self.sending.holds(), []);
+    }
+
     fn sink(&mut self, node: u32) -> &mut Sink {
         self.sinks.get_mut(&node).expect("it runs")
     }
@@ -190,12 +200,7 @@ fn one_that_was_cut_off_goes_on_with_the_same() {
     nodes.silent.insert(8);
     nodes.want(8);
     assert_eq!(nodes.run(TRANSFER_SILENCE + Duration::from_nanos(1)), "take above 0, 8 is silent");
-    nodes.now = SILENCE + LOADING_MAX - 1;
-    assert_eq!(nodes.run(Duration::ZERO), "");
-    assert_eq!(nodes.sending.holds(), [4]);
-    nodes.now += 1;
-    assert_eq!(nodes.run(Duration::ZERO), "");
-    assert_eq!(nodes.sending.holds(), []);
+    nodes.holds_until(SILENCE + LOADING_MAX);
 }
 
 /// It says where it stands as before until it has read it, and so seems to need one, and again.
@@ -221,12 +226,7 @@ fn one_that_reads_a_snapshot_gets_no_other() {
         assert_eq!(nodes.run(Duration::from_secs(1)), "");
     }
     nodes.silent.clear();
-    nodes.now = LOADING_MAX - 1;
-    assert_eq!(nodes.run(Duration::ZERO), "");
-    assert_eq!(nodes.sending.holds(), [4]);
-    nodes.now += 1;
-    assert_eq!(nodes.run(Duration::ZERO), "");
-    assert_eq!(nodes.sending.holds(), []);
+    nodes.holds_until(LOADING_MAX);
 }
 
 #[test]

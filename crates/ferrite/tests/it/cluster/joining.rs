@@ -182,15 +182,7 @@ fn every_node_is_wiped(kfactor: u32) {
     assert!(members.iter().all(|node| *node > 3), "{members:?}");
     // What they have is on their own disks.
     (0..3).for_each(|place| cluster.kill(place));
-    let dirs: Vec<_> = (0..3).map(|place| cluster.dir(place)).collect();
-    let servers: Vec<Server> = std::thread::scope(|scope| {
-        let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
-        starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
-    });
-    for (place, mut server) in servers.into_iter().enumerate() {
-        let lines = Lines::of(&mut server);
-        cluster.nodes[place] = Some(Node { server, lines });
-    }
+    cluster.start_all_again();
     cluster.write(5);
     cluster.check_copies(kfactor);
 }
