@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Of a hundred messages: how many take long.
 const SLOW: u64 = 3;
 const SLOW_MILLIS: u64 = 400;
+const FAR_MICROS: u64 = 150_000;
 
 /// What one process says to another node, as bytes. What the connection knows of the sender stands
 /// beside it.
@@ -34,7 +35,10 @@ impl Packet {
                 Ok((_, envelope, _)) => format!("{} {:?}", envelope.epoch, envelope.message),
                 Err(error) => error.to_string(),
             },
-            Ok((letter, body)) => format!("{letter:?} {body:?}"),
+            Ok((letter, body)) => {
+                let begin: String = body.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
+                format!("{letter:?} {:08x} {begin}", ferrite_base::checksum::crc32c(body))
+            }
             Err(error) => error.to_string(),
         };
         let short: String = text.chars().take(160).collect();
@@ -54,6 +58,8 @@ pub struct Network {
     last: BTreeMap<(NodeId, NodeId), u64>,
     /// From, to.
     cut: BTreeSet<(NodeId, NodeId)>,
+    /// What is appended comes late to that node.
+    pub far: Option<NodeId>,
     faults: Faults,
     /// Nothing is done wrong for now.
     pub calm: bool,
@@ -62,7 +68,16 @@ pub struct Network {
 
 impl Network {
     pub fn new(random: SimulatedRandom, faults: Faults) -> Network {
-        Network { random, flying: Vec::new(), last: BTreeMap::new(), cut: BTreeSet::new(), faults, calm: true, lost: 0 }
+        Network {
+            random,
+            flying: Vec::new(),
+            last: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            far: None,
+            faults,
+            calm: true,
+            lost: 0,
+        }
     }
 
     pub fn send(&mut self, packet: Packet, now: u64) {
@@ -73,7 +88,8 @@ impl Network {
             let due = now + 1_000 * (50 + self.random.below(1 + 2_000 * most));
             self.flying.push(Flying { packet: packet.clone(), due });
         }
-        let mut due = now + 1_000 * micros;
+        let is_far = self.far == Some(packet.to) && packet.lane == Urgency::Entries && !self.calm;
+        let mut due = now + 1_000 * (micros + if is_far { FAR_MICROS } else { 0 });
         if self.calm || !self.random.percent(self.faults.reorder) {
             let last = self.last.entry(packet.way()).or_default();
             due = due.max(*last);

@@ -30,6 +30,12 @@ impl World {
         if self.plan.kfactor == 0 {
             return Ok(());
         }
+        let members = self.plan.kfactor as usize + 1;
+        let is_whole =
+            move |world: &World| world.leader().is_some() && world.configuration().members().len() == members;
+        if !self.step_until(AWAY_MILLIS, is_whole)? {
+            return Ok(());
+        }
         self.counts.scenes += 1;
         match self.random.below(if self.plan.database.power_loss { 9 } else { 6 }) {
             0..4 => self.an_earlier_leader_is_read(),
@@ -63,7 +69,7 @@ impl World {
         self.avoided = Some(old);
         let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
         if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(old) {
-            let kind = self.random.below(3);
+            let kind = self.random.below(4);
             let (stands_still, leaves) = (kind == 0, kind == 1);
             let mut writes = 1 + self.random.below(WRITES) as usize;
             if leaves {
@@ -128,7 +134,7 @@ impl World {
         let other = members.iter().map(|member| member.node).find(|node| *node != leader);
         let side: Vec<NodeId> = [leader].into_iter().chain(other).collect();
         let beyond = voters.iter().filter(|voter| !side.contains(voter)).count();
-        if members.len() > 2 && 2 * beyond > voters.len() && self.random.percent(60) { side } else { vec![leader] }
+        if members.len() > 2 && 2 * beyond > voters.len() && self.random.percent(85) { side } else { vec![leader] }
     }
 
     /// All other members lose their power under load, at the moment in which the leader ends, which
@@ -205,10 +211,12 @@ impl World {
             return;
         }
         let configuration = self.configuration();
+        // Of one that will be added, much is on its way to it yet when that is decided.
+        self.network.far = self.running().into_iter().find(|node| !configuration.has_node(*node));
         let epoch = configuration.epoch;
         if std::mem::replace(&mut self.last_epoch, epoch) == epoch
             || configuration.added().is_empty()
-            || !self.random.percent(60)
+            || !self.random.percent(40)
         {
             return;
         }

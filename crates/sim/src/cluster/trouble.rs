@@ -71,8 +71,9 @@ impl World {
                 self.hand_over()?;
             }
             if self.now >= next_scene {
-                next_scene = u64::MAX;
                 self.scene()?;
+                let again = self.random.percent(60).then(|| self.now + self.random.below(self.plan.millis / 3) * MILLI);
+                next_scene = again.unwrap_or(u64::MAX);
             }
             self.bereave();
             self.begin_to_stand_still();
