@@ -208,6 +208,9 @@ impl Kept {
     pub fn broken(&mut self) -> bool {
         let before = std::mem::replace(&mut self.role, Role::Broken);
         self.forget();
+        if let Role::Copy(intake) = &before {
+            intake.send(Delivery::Stop);
+        }
         !matches!(before, Role::Broken)
     }
 

@@ -179,9 +179,9 @@ impl Node {
         self.asked = None;
     }
 
-    /// Whether it says so, or has said so.
+    /// Whether it says so, or has said so; or has nothing to say, since it does not count any more.
     pub fn says_goodbye(&self) -> bool {
-        self.leaves
+        self.leaves || self.ended
     }
 
     /// Says the same when another node leads what this one leads, if one can; soon in any case.
@@ -206,7 +206,11 @@ impl Node {
 
     /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
     /// whoever leads does without this node: until then it waits for what this one acknowledges.
+    /// Another process in this one's place has left it at once.
     pub fn has_left(&self) -> bool {
+        if self.ended {
+            return true;
+        }
         let (state, here) = (&self.known.1, self.here());
         let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
         let counts = state.groups().values().any(|group| group.configuration.has(here));

@@ -1,11 +1,13 @@
 //! The threads of a node: how each begins, and in which order they end.
 
 use crate::options::ServerError;
+use crossbeam_channel::bounded;
 use ferrite_base::{limits, memory};
 use ferrite_io::{AbortOnPanic, Yielding, lower_priority};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// Java frames, deep expressions and recursive plans all live on a partition's stack.
 pub const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
@@ -43,7 +45,8 @@ impl Threads {
     }
 }
 
-/// The threads of a node that is not whole yet: they end where a later step of the start fails.
+/// The threads of a node that is not whole yet: they end where a later step of the start fails, and
+/// one that does not in good time is left behind.
 #[derive(Default)]
 pub struct Starting(pub Threads);
 
@@ -55,7 +58,19 @@ impl Starting {
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        self.0.end();
+        let mut threads = std::mem::take(&mut self.0);
+        if threads.0.is_empty() {
+            return;
+        }
+        let (tell, ended) = bounded::<()>(1);
+        let end = spawn("stop", move || {
+            threads.end();
+            let _ = tell.send(());
+        });
+        let time_max = Duration::from_secs(limits::STOP_SECONDS_MAX) + limits::STOP_GRACE;
+        if end.is_ok() && ended.recv_timeout(time_max).is_err() {
+            ferrite_io::errln!("ferrite: some threads of the start do not end, and are left behind");
+        }
     }
 }
 

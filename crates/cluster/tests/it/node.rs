@@ -111,6 +111,9 @@ fn a_process_whose_place_another_has_ends() {
         world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::Promise(Epoch(9)))).unwrap();
         world.settle();
         assert!(world.outside.take().is_empty() && !world.groups.get(FIRST_GROUP).unwrap().is_open());
+        // Nobody waits for it, or for what it would say.
+        world.node.leave();
+        assert!(world.node.says_goodbye() && world.node.has_left());
     }
 }
 
@@ -126,6 +129,16 @@ fn a_copy_of_no_use_is_given_up_once() {
     let wishes = world.outside.take();
     let given_up = |wish: &Wish| matches!(wish, Wish::MakeAnew(reason) if reason == "its entries are not the leader's");
     assert!(matches!(&wishes[..], [Wish::Notice(_), wish] if given_up(wish)), "{}", wishes.len());
+}
+
+#[test]
+fn a_copy_of_no_use_applies_nothing_more() {
+    let mut world = World::new(1);
+    world.settle();
+    assert!(world.outside.applies());
+    world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::Diverged(NodeId(1)))).unwrap();
+    world.settle();
+    assert!(!world.outside.applies(), "its thread would not end");
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Outside {
     pub fn take(&self) -> Vec<Wish> {
         std::mem::take(&mut self.wishes.lock().unwrap())
     }
+
+    /// Whether the last applier goes on.
+    pub fn applies(&self) -> bool {
+        self.applier.lock().unwrap().as_ref().is_some_and(|applier| !applier.intake().has_ended())
+    }
 }
 
 impl Post for Outside {

@@ -64,7 +64,17 @@ impl Lines {
             lines = self.0.1.wait_timeout(lines, left).expect("no panic with the lines").0;
         }
     }
+
+    /// What the node's processes were until now has ended in good order, as far as it did.
+    fn are_of_good_ends(&self) {
+        let lines = self.0.0.lock().expect("no panic with the lines");
+        let bad = lines.iter().find(|line| BAD_ENDS.iter().any(|bad| line.contains(bad)));
+        assert_eq!(bad, None);
+    }
 }
+
+/// What a process says whose threads do not end by themselves.
+const BAD_ENDS: [&str; 2] = ["the end is not waited for", "left behind"];
 
 struct Node {
     server: Server,
@@ -182,6 +192,9 @@ impl Cluster {
     fn check(&self) {
         let there = self.rows();
         assert!(self.written.is_subset(&there), "lost {:?}", self.written.difference(&there).collect::<Vec<_>>());
+        for (_, node) in self.running() {
+            node.lines.are_of_good_ends();
+        }
     }
 
     /// Those that are there.

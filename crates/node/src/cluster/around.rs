@@ -14,9 +14,9 @@ use ferrite_cluster::{Around, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
-use ferrite_partition::Compiled;
-use ferrite_partition::applier::Applier;
+use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::contents::ContentCut;
+use ferrite_partition::{Compiled, Delivery};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,15 +27,17 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Appliers {
     begun: AtomicU64,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<(Intake, JoinHandle<()>)>>,
 }
 
 impl Appliers {
     fn run(&self, applier: Applier) {
         let mut threads = self.threads.lock().expect("no panic with the threads");
-        threads.retain(|thread| !thread.is_finished());
+        threads.retain(|(_, thread)| !thread.is_finished());
         self.begun.fetch_add(1, Ordering::AcqRel);
-        threads.push(spawn("applier", move || applier.run()).expect("a copy needs a thread to be applied by"));
+        let intake = applier.intake().clone();
+        let thread = spawn("applier", move || applier.run()).expect("a copy needs a thread to be applied by");
+        threads.push((intake, thread));
     }
 
     /// How many have begun.
@@ -43,9 +45,10 @@ impl Appliers {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// Waits for those that were told to end.
-    pub fn join(&self) {
-        for thread in self.threads.lock().expect("no panic with the threads").drain(..) {
+    /// Ends them.
+    pub fn end(&self) {
+        for (intake, thread) in self.threads.lock().expect("no panic with the threads").drain(..) {
+            intake.send(Delivery::Stop);
             thread.join().expect("a thread that panics ends the process");
         }
     }

@@ -19,7 +19,6 @@ use ferrite_cluster::{Cause, Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_meta::State;
-use ferrite_partition::Delivery;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_peer::Lane;
 use std::sync::Arc;
@@ -139,13 +138,10 @@ impl NodeThread {
         for group in self.groups.iter() {
             // The partitions end behind this thread, whatever waits for the members.
             group.ends();
-            if let Some(intake) = self.node.intake(group.id()) {
-                intake.send(Delivery::Stop);
-            }
         }
         memory::refuse_rows_for(None);
         drop(self.node);
-        self.appliers.join();
+        self.appliers.end();
     }
 
     /// A copy that has no room for more rows says so, here and to the leader; a leader refuses rows
