@@ -138,6 +138,11 @@ pub struct RecoverOptions {
     /// kept beside it, in accepted-loss-..., which may be deleted by hand.
     #[arg(long, required = true)]
     accept_loss: bool,
+    /// Take the directory out of its cluster, whose other nodes are lost: what it has is a database
+    /// without others then, or the begin of a new cluster. What only the others had is lost, and
+    /// they must not run again.
+    #[arg(long, requires = "dir", conflicts_with = "node")]
+    leave_cluster: bool,
 }
 
 pub fn run(command: Command) -> ExitCode {
@@ -146,9 +151,10 @@ pub fn run(command: Command) -> ExitCode {
         Command::Backup(options) => backup(&options),
         Command::Restore(options) => restore(&options),
         Command::Recovery(address) => recovery(&address.into()),
-        Command::Recover(RecoverOptions { accept_loss, dir, node, address }) => {
+        Command::Recover(RecoverOptions { accept_loss, dir, node, address, leave_cluster }) => {
             assert!(accept_loss, "the argument is required");
             match (dir, node) {
+                (Some(dir), None) if leave_cluster => leave(&dir),
                 (Some(dir), None) => recover(&dir),
                 (_, Some(node)) => cluster::accept_loss(&address.into(), node),
                 (None, None) => unreachable!("one of them is required"),
@@ -279,4 +285,10 @@ fn recover(dir: &Path) -> Result<String, String> {
         None => Ok("nothing is lost: the database opens as it is".to_owned()),
         Some((note, text)) => Ok(format!("{text}Written to {}.", note.display())),
     }
+}
+
+fn leave(dir: &Path) -> Result<String, String> {
+    let report = |line: &str| eprintln!("ferrite: {line}");
+    let outcome = ferrite_node::leave_cluster(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
+    outcome.map_err(|error| error.to_string())
 }

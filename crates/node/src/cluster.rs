@@ -5,6 +5,7 @@
 //! not come here.
 
 mod around;
+mod begun_alone;
 mod copy_side;
 mod directory;
 mod door;
@@ -35,6 +36,7 @@ mod unusable;
 mod witness;
 
 pub use around::HandOver;
+pub use begun_alone::look;
 pub use copy_side::CopySide;
 pub use door::Calls;
 pub use drain::Drain;
@@ -45,7 +47,7 @@ pub use links::Links;
 pub use loss::AcceptLoss;
 pub use node::Order;
 pub use notices::Notices;
-pub use offline::accept_loss;
+pub use offline::{accept_loss, leave_cluster};
 pub use open::{Member, open};
 pub use remove::RemoveNode;
 pub use running::{DataUses, Running, Uses, start};

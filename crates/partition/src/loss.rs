@@ -5,7 +5,7 @@
 
 pub use crate::damage::{LogDamage, Stake};
 use crate::progress::{ProgressListener, RecoveryProgress};
-use crate::recovery::{Options, Summary, default_threads, look, open_with};
+use crate::recovery::{self, Options, Summary, default_threads, look, open_with};
 use crate::snapshots;
 use crate::start_error::StartError;
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
@@ -86,6 +86,21 @@ pub fn accept_loss(
     text.push_str(&after(&summary, &kept));
     write(&text).map_err(failed)?;
     Ok(Some((note, text)))
+}
+
+/// Makes the copy of a cluster's node that nobody runs a database without others, as far as its
+/// stream is concerned.
+pub fn leave_others(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    report: &ProgressListener,
+) -> Result<(), StartError> {
+    let (threads, progress, log) = (default_threads(), RecoveryProgress::default(), LogOptions::default());
+    let runtime = &RuntimeHandle::default();
+    let options =
+        Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
+    recovery::leave_others(disk, clock, dir, &options)
 }
 
 /// What is newer than where the log ends now must not be taken for its continuation.

@@ -270,6 +270,31 @@ pub(crate) fn look(
     Ok(summary)
 }
 
+/// Makes what a node of a cluster has a database without others: every entry counts from here on,
+/// also those of which only the other members know whether they do. Which node this is, and that it
+/// is in no cluster, is left to the caller. Once more, it does the same once more.
+pub(crate) fn leave_others(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    options: &Options<'_>,
+) -> Result<(), StartError> {
+    let mut opened = Opened::read(disk, clock, dir, options)?;
+    let (stream, known) = (opened.take_stream(), opened.known.take());
+    let (Some(stream), Some(identity)) = (stream, known) else {
+        return Err(StartError::NoDatabase(dir.to_path_buf()));
+    };
+    let FoundStream { applied, history, end, .. } = stream.into_found();
+    let highest = identity.promised.values().copied().fold(end.epoch, Epoch::max);
+    let place = GroupPlace { end, history, ..applied };
+    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
+    let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
+    opened.resume(&group);
+    let configuration = GroupConfiguration::alone(Epoch(highest.0 + 1), member(&identity));
+    commit::wait(&opened.log, |completion| group.start_epoch(configuration, completion))?;
+    opened.log.close().map_err(StartError::LogFailed)
+}
+
 fn member(identity: &Identity) -> Member {
     Member { node: identity.node, incarnation: identity.incarnation }
 }

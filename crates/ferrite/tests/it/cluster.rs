@@ -1,6 +1,7 @@
 //! Real processes that are a cluster: how they become one, what happens when the leader is killed
 //! or stops, and what is refused.
 
+mod alone;
 mod anew;
 mod damaged;
 mod handing_over;
@@ -103,13 +104,24 @@ impl Cluster {
     }
 
     fn start_with(count: usize, kfactor: u32, more: &[&str]) -> Cluster {
-        let root = tempfile::tempdir().expect("a temporary directory");
-        let mut cluster =
-            Cluster { root, hosts: addresses(count), nodes: Vec::new(), written: BTreeSet::new(), next: 0 };
-        let (list, kfactor) = (cluster.hosts.join(","), kfactor.to_string());
+        let mut cluster = Cluster::new(count);
+        cluster.found(kfactor, more);
+        cluster
+    }
+
+    /// So many directories, and where their nodes are to hear each other.
+    fn new(count: usize) -> Cluster {
+        let (root, hosts) = (tempfile::tempdir().expect("a temporary directory"), addresses(count));
+        let nodes = (0..count).map(|_| None).collect();
+        Cluster { root, hosts, nodes, written: BTreeSet::new(), next: 0 }
+    }
+
+    /// Starts all at once with the command by which they become a cluster.
+    fn found(&mut self, kfactor: u32, more: &[&str]) {
+        let (list, kfactor) = (self.hosts.join(","), kfactor.to_string());
         let servers: Vec<Server> = std::thread::scope(|scope| {
             let start = |place: usize| {
-                let (dir, host) = (cluster.dir(place), cluster.hosts[place].clone());
+                let (dir, host) = (self.dir(place), self.hosts[place].clone());
                 let (list, kfactor) = (&list, &kfactor);
                 scope.spawn(move || {
                     let options =
@@ -117,14 +129,17 @@ impl Cluster {
                     Server::start(&dir, &[&options[..], more].concat())
                 })
             };
-            let starting: Vec<_> = (0..count).map(start).collect();
+            let starting: Vec<_> = (0..self.hosts.len()).map(start).collect();
             starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
         });
-        for mut server in servers {
-            let lines = Lines::of(&mut server);
-            cluster.nodes.push(Some(Node { server, lines }));
+        for (place, server) in servers.into_iter().enumerate() {
+            self.runs(place, server);
         }
-        cluster
+    }
+
+    fn runs(&mut self, place: usize, mut server: Server) {
+        let lines = Lines::of(&mut server);
+        self.nodes[place] = Some(Node { server, lines });
     }
 
     fn dir(&self, place: usize) -> PathBuf {
@@ -133,10 +148,9 @@ impl Cluster {
 
     /// Starts a node again, which needs its directory only.
     fn start_again(&mut self, place: usize) {
-        let mut server = Server::start(&self.dir(place), &[]);
+        let server = Server::start(&self.dir(place), &[]);
         assert!(server.ready_line.contains(&format!("node {}", place + 1)), "{}", server.ready_line);
-        let lines = Lines::of(&mut server);
-        self.nodes[place] = Some(Node { server, lines });
+        self.runs(place, server);
     }
 
     /// All at once: none leads alone.
@@ -146,9 +160,8 @@ impl Cluster {
             let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
             starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
         });
-        for (place, mut server) in servers.into_iter().enumerate() {
-            let lines = Lines::of(&mut server);
-            self.nodes[place] = Some(Node { server, lines });
+        for (place, server) in servers.into_iter().enumerate() {
+            self.runs(place, server);
         }
     }
 

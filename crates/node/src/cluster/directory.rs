@@ -31,17 +31,20 @@ pub fn is_of_cluster(disk: &dyn Disk, dir: &Path) -> Result<bool, ServerError> {
 
 /// The cluster that the directory belongs to.
 pub fn cluster_of(disk: &dyn Disk, dir: &Path) -> Result<Option<[u8; 16]>, ServerError> {
-    if !has_dir(dir, disk) {
-        return Ok(None);
-    }
-    let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
-    Ok(identity.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
+    Ok(identity(disk, dir)?.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
 }
 
 /// Of the process that ran here last.
 pub fn incarnation(disk: &dyn Disk, dir: &Path) -> Result<Incarnation, ServerError> {
-    let identity = Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
-    Ok(identity.map_or(Incarnation(0), |identity| identity.incarnation))
+    Ok(identity(disk, dir)?.map_or(Incarnation(0), |identity| identity.incarnation))
+}
+
+/// Which node's directory it is.
+pub fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Identity>, ServerError> {
+    if !has_dir(dir, disk) {
+        return Ok(None);
+    }
+    Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))
 }
 
 /// What was declared here.
@@ -81,6 +84,32 @@ fn write(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> DiskResult<()
 pub fn is_incomplete(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     let is_given_up = read(disk, dir, UNSYNCED)?.is_some_and(|said| said.trim_ascii() == ANEW.as_bytes());
     if is_given_up { Ok(()) } else { write(disk, dir, UNSYNCED, LOST.as_bytes()) }
+}
+
+/// What the directory says of its log while nobody runs it.
+pub enum Said {
+    Nothing,
+    /// It may lack something that was acknowledged.
+    Incomplete,
+    /// The copy is to be thrown away.
+    GivenUp,
+}
+
+pub fn said(disk: &dyn Disk, dir: &Path) -> Result<Said, ServerError> {
+    Ok(match read(disk, dir, UNSYNCED).map_err(failed)? {
+        Some(said) if said.trim_ascii() == ANEW.as_bytes() => Said::GivenUp,
+        Some(said) if said != boot().as_bytes() => Said::Incomplete,
+        _ => Said::Nothing,
+    })
+}
+
+/// Forgets the cluster, but for which node this is.
+pub fn leave(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
+    let there = disk.list(dir).map_err(failed)?;
+    for name in [FOUNDING, UNSYNCED].into_iter().filter(|name| there.iter().any(|other| other == name)) {
+        disk.remove(&dir.join(name)).map_err(failed)?;
+    }
+    disk.sync_dir(dir).map_err(failed)
 }
 
 /// Whether the log has all that this node has acknowledged, and the file that says so to the next

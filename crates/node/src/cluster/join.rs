@@ -1,6 +1,7 @@
 //! The first part of a node's start: from a directory and a command line to a node of a cluster
 //! that knows which it is. Nothing is said to other nodes but founding's questions.
 
+use crate::cluster::begun_alone::{self, BegunAlone};
 use crate::cluster::directory::{self, Unsynced};
 use crate::cluster::door::Door;
 use crate::cluster::forming::{Formed, Founders};
@@ -35,6 +36,8 @@ pub struct About<'a> {
     pub partitions: Partitions,
     /// Where clients and administrators connect.
     pub clients: Vec<SocketAddr>,
+    /// Reads the database that a server without others has left in the directory. None: a witness.
+    pub look: Option<&'a dyn Fn() -> Result<BegunAlone, ServerError>>,
 }
 
 /// A node that knows its cluster and who it is. Its incarnation is that of an earlier process: the
@@ -95,7 +98,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     if options.hosts.is_empty() && !directory::is_of_cluster(disk, about.dir)? {
         return Ok(None);
     }
-    let lock = DatabaseLog::lock(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    let mut lock = DatabaseLog::lock(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
     let written = directory::founding(disk, about.dir)?;
     let belongs_to = directory::cluster_of(disk, about.dir)?;
     if belongs_to.is_some() && written.as_ref().is_none_or(|written| written.founded.is_none()) {
@@ -105,14 +108,17 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
              directory came from. Without it the node cannot take part"
         )));
     }
-    if written.is_none() && has_database(disk, about.dir) {
-        return Err(ServerError::Cluster(format!(
-            "{} has a database without others, and a cluster cannot begin with one yet: start it with an empty directory, and \
-             load what `ferrite dump` writes of this one",
-            about.dir.display()
-        )));
-    }
-    let wanted = declaration(options, about, written.as_ref())?;
+    let is_new = belongs_to.is_none() && written.as_ref().is_none_or(|written| written.founded.is_none());
+    let begun = match is_new && begun_alone::is_there(disk, about.dir) {
+        true => {
+            drop(lock);
+            let begun = begun_alone(options, about, written.as_ref())?;
+            lock = DatabaseLog::lock(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+            Some(begun)
+        }
+        false => None,
+    };
+    let wanted = declaration(options, about, written.as_ref(), begun)?;
     let at = place::listen_at(&wanted.plan.hosts, wanted.place, options.listen).map_err(ServerError::Cluster)?;
     let listener = TcpListener::bind(at).map_err(|error| ServerError::ClusterListen(at, error))?;
     let start: [u8; 16] = random_bytes();
@@ -168,10 +174,30 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     }))
 }
 
-fn has_database(disk: &dyn Disk, dir: &Path) -> bool {
-    // What cannot be read is no empty directory.
-    let known = Identity::read(disk, dir).map_or(true, |known| known.is_some());
-    known || ferrite_log::count_segments(disk, dir, 0).map_or(true, |(_, segments)| segments > 0)
+/// What the directory has from a server without others.
+fn begun_alone(
+    options: &ClusterOptions,
+    about: &About<'_>,
+    written: Option<&WrittenDown>,
+) -> Result<BegunAlone, ServerError> {
+    let (dir, failed) = (about.dir.display(), |text: String| Err(ServerError::Cluster(text)));
+    if options.joins || written.is_some_and(|written| written.joins) {
+        return failed(format!(
+            "{dir} has a database, and a node that joins gets the cluster's: start it with an empty directory. What `ferrite \
+             dump` writes of this database can be loaded into the cluster"
+        ));
+    }
+    let Some(look) = about.look else {
+        return failed(format!("{dir} has a database, and a witness keeps none: give it a directory of its own"));
+    };
+    let begun = look()?;
+    if written.is_some_and(|written| written.own.database != Some(begun.database)) {
+        return failed(format!(
+            "the database in {dir} is not as it was when this node was first started with --cluster. If no node has founded the \
+             cluster yet, remove the file 'founding' from this directory and start the node again"
+        ));
+    }
+    Ok(begun)
 }
 
 fn random_bytes() -> [u8; 16] {
@@ -185,6 +211,7 @@ fn declaration(
     options: &ClusterOptions,
     about: &About<'_>,
     written: Option<&WrittenDown>,
+    begun: Option<BegunAlone>,
 ) -> Result<Declaration, ServerError> {
     let said = place::hosts(&options.hosts).map_err(ServerError::Cluster)?;
     let (plan, place) = match written {
@@ -224,10 +251,10 @@ fn declaration(
         plan,
         place,
         key: random_bytes(),
-        incarnation: Incarnation(1),
+        incarnation: begun.map_or(Incarnation(1), |begun| begun.incarnation),
         kind: about.kind,
-        database: None,
-        partitions: about.partitions,
+        database: begun.map(|begun| begun.database),
+        partitions: begun.map_or(about.partitions, |begun| Partitions::Said(begun.partitions)),
         release: env!("CARGO_PKG_VERSION").to_owned(),
         addresses: Vec::new(),
     };
@@ -284,6 +311,13 @@ fn take_part(about: &About<'_>, belongs_to: Option<[u8; 16]>, formed: Formed) ->
         )));
     }
     let voter = voter(about, node, &own, &state, is_new)?;
+    let votes_in = voter.as_ref().and_then(|voter| voter.state().1.settings()).map(|settings| settings.cluster);
+    if votes_in.is_some_and(|cluster| cluster != settings.cluster) {
+        return Err(ServerError::Cluster(format!(
+            "{} is of another cluster than the directory it is in: move it elsewhere, and start the node again",
+            about.dir.join(METADATA).display()
+        )));
+    }
     // The vote may know more than what was written down beside it.
     let newer = voter.as_ref().map(Voter::state).filter(|(later, state)| *later > index && state.settings().is_some());
     let state = newer.map_or(state, |(_, state)| state.clone());
@@ -295,9 +329,11 @@ pub fn open_voter(node: NodeId, disk: &Arc<dyn Disk>, dir: &Path) -> Result<Opti
     Voter::open(node, Arc::clone(disk), &dir.join(METADATA), Box::new(SystemRandom))
 }
 
-/// What was voted here counts no more: the next start begins a new vote.
+/// What was voted here, if anything was, counts no more: the next start begins a new vote.
 pub fn forget_vote(disk: &dyn Disk, dir: &Path) -> Result<(), VoterError> {
-    voter::put_aside(disk, &dir.join(METADATA))
+    let dir = dir.join(METADATA);
+    // One that is not there has nothing.
+    if disk.list(&dir).is_ok() { voter::put_aside(disk, &dir) } else { Ok(()) }
 }
 
 /// This node's vote, or a new one that the cluster may give it. Data that are sound need none, so

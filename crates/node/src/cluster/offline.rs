@@ -1,13 +1,18 @@
-//! How an operator gives up what cannot be read in a directory that nobody runs.
+//! What an operator does with a directory that nobody runs: gives up what cannot be read in it, or
+//! takes it out of its cluster.
 //!
 //! Promises that a node of a cluster which lacks something afterwards does not count as a complete
 //! copy: it leads only where an operator says so again.
 
-use crate::cluster::directory;
+use crate::cluster::directory::{self, Said};
+use crate::cluster::join;
 use crate::options::ServerError;
+use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk};
 use ferrite_partition::ProgressListener;
+use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::loss;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +32,49 @@ pub fn accept_loss(
         false => (note, text),
     }))
 }
+
+/// What a cluster's node has becomes a database without others, which may begin another cluster.
+/// For where a majority of the voters is lost for good. Ended in the middle, it is done again.
+pub fn leave_cluster(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    report: &ProgressListener,
+) -> Result<String, ServerError> {
+    let failed = |text: String| ServerError::Cluster(text);
+    let Some(identity) = directory::identity(&*disk, dir)?.filter(|identity| identity.cluster != [0; 16]) else {
+        return Err(failed(format!("{} is not the directory of a cluster's node: start it as it is", dir.display())));
+    };
+    let is_complete = match directory::said(&*disk, dir)? {
+        Said::GivenUp => {
+            return Err(failed(format!(
+                "the copy in {} was given up, since it was not the same as the leader's: take another node's directory. If there \
+                 is none, remove the file 'unsynced' here, and what is here is used as it is",
+                dir.display()
+            )));
+        }
+        Said::Incomplete => false,
+        Said::Nothing => true,
+    };
+    loss::leave_others(Arc::clone(&disk), clock, dir, report).map_err(ServerError::Start)?;
+    let _lock = DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()))?;
+    directory::leave(&*disk, dir)?;
+    join::forget_vote(&*disk, dir).map_err(|error| failed(error.to_string()))?;
+    // By this it is out of the cluster.
+    let alone = Identity { cluster: [0; 16], promised: BTreeMap::new(), ..identity };
+    alone.write(&*disk, dir).map_err(|error| failed(error.to_string()))?;
+    let doubt = if is_complete { "" } else { INCOMPLETE };
+    Ok(format!(
+        "{doubt}What node {0} had in {1} is a database without others now. What the other nodes of its cluster have does not count any \
+         more: do not start them again with their directories.\n`ferrite server --dir {1}` serves it; with --cluster and empty \
+         directories for the others a new cluster begins with it.",
+        identity.node,
+        dir.display()
+    ))
+}
+
+const INCOMPLETE: &str =
+    "This copy may lack what was acknowledged last: its node knew that its log was not complete.\n";
 
 const OF_CLUSTER: &str = "This copy is not complete any more. When the node is started, it gets everything from the leader. \
                           Where nobody leads, since all complete copies are lost for good, it leads by the word of an \

@@ -42,6 +42,7 @@ impl Witness {
             durability: Durability::Sync,
             partitions: Partitions::Suggested(1),
             clients: Vec::new(),
+            look: None,
         };
         let failed = |error: &dyn std::fmt::Display| ServerError::Cluster(error.to_string());
         let Some(mut joined) = join(&cluster, &about)? else {

@@ -60,6 +60,24 @@ pub(super) fn recover(
 ) -> Result<(Recovered, Option<Member>), ServerError> {
     let progress = RecoveryProgress::default();
     let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
+    let how = || recovery::Options {
+        log: LogOptions {
+            durability: options.durability,
+            look_interval: options.settings.log_look_interval,
+            ..LogOptions::default()
+        },
+        partitions: options.partitions,
+        partitions_default: default_partitions(),
+        threads: options.recovery_threads,
+        report: &|line| ferrite_io::errln!("ferrite: {line}"),
+        progress: &progress,
+        runtime: &options.runtime,
+    };
+    let on = || (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
+    let look = || {
+        let (disk, clock) = on();
+        cluster::look(disk, clock, &options.dir, how())
+    };
     let about = cluster::About {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         dir: &options.dir,
@@ -67,25 +85,14 @@ pub(super) fn recover(
         durability: options.durability,
         partitions: options.partitions.map_or_else(|| Partitions::Suggested(default_partitions()), Partitions::Said),
         clients: clients.into_iter().flatten().collect(),
+        look: Some(&look),
     };
     let recover = || {
-        let joined = cluster::join(&options.cluster, &about)?;
-        let look_interval = options.settings.log_look_interval;
-        let log = LogOptions { durability: options.durability, look_interval, ..LogOptions::default() };
-        let how = recovery::Options {
-            log,
-            partitions: options.partitions,
-            partitions_default: default_partitions(),
-            threads: options.recovery_threads,
-            report: &|line| ferrite_io::errln!("ferrite: {line}"),
-            progress: &progress,
-            runtime: &options.runtime,
-        };
-        let (disk, clock) = (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
-        match joined {
-            Some(joined) => cluster::open(joined, disk, clock, how, &options.cluster)
+        let (disk, clock) = on();
+        match cluster::join(&options.cluster, &about)? {
+            Some(joined) => cluster::open(joined, disk, clock, how(), &options.cluster)
                 .map(|(recovered, member)| (recovered, Some(member))),
-            None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how)
+            None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how())
                 .map(|recovered| (recovered, None))
                 .map_err(ServerError::Start),
         }

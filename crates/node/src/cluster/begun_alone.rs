@@ -1,0 +1,46 @@
+//! A database that a node has had without others, and with which a cluster begins
+//! (docs/decisions/0056-founding.md).
+//!
+//! Promises that what is declared of it is durable, and that nothing is added to it from then on
+//! but by the cluster.
+
+use crate::options::ServerError;
+use ferrite_base::Incarnation;
+use ferrite_group::Identity;
+use ferrite_io::{Clock, Disk, SystemRandom};
+use ferrite_meta::founding::Database;
+use ferrite_partition::recovery::{self, Options, Recovered, StartError};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a node says of its database when it declares itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BegunAlone {
+    pub database: Database,
+    pub partitions: u32,
+    /// Of the last process that has run it.
+    pub incarnation: Incarnation,
+}
+
+/// Whether there is a database in the directory, or may be one.
+pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
+    // What cannot be read is no empty directory.
+    let known = Identity::read(disk, dir).map_or(true, |known| known.is_some());
+    known || ferrite_log::count_segments(disk, dir, 0).map_or(true, |(_, segments)| segments > 0)
+}
+
+/// Recovers it, as a start without others does, and closes it in good order. A database of an
+/// earlier release gets its first epoch by that.
+pub fn look(
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: &Path,
+    options: Options<'_>,
+) -> Result<BegunAlone, ServerError> {
+    ferrite_io::errln!("ferrite: {} has a database, with which the cluster is to begin: reading it", dir.display());
+    let opened = recovery::open_with(disk, clock, &mut SystemRandom, dir, options).map_err(ServerError::Start)?;
+    let Recovered { genesis, log, group, identity, .. } = opened;
+    let database = Database { id: log.index().database().0, end: group.end() };
+    log.close().map_err(|failure| ServerError::Start(StartError::LogFailed(failure)))?;
+    Ok(BegunAlone { database, partitions: genesis.partitions, incarnation: identity.incarnation })
+}
