@@ -43,7 +43,11 @@ pub fn leave_cluster(
 ) -> Result<String, ServerError> {
     let failed = |text: String| ServerError::Cluster(text);
     let Some(identity) = directory::identity(&*disk, dir)?.filter(|identity| identity.cluster != [0; 16]) else {
-        return Err(failed(format!("{} is not the directory of a cluster's node: start it as it is", dir.display())));
+        let what = match directory::founding(&*disk, dir)? {
+            Some(_) => "has taken part in no cluster yet: remove the file 'founding' there, and it never will",
+            None => "is not the directory of a cluster's node: start it as it is",
+        };
+        return Err(failed(format!("{} {what}", dir.display())));
     };
     let is_complete = match directory::said(&*disk, dir)? {
         Said::GivenUp => {
