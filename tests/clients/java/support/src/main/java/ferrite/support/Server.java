@@ -29,6 +29,10 @@ public final class Server implements AutoCloseable {
     /** As many nodes as FERRITE_BINARY starts behind one server (tests/cluster/ferrite). */
     public static final int NODES = Integer.parseInt(System.getenv().getOrDefault("FERRITE_CLUSTER_NODES", "1"));
 
+    /** As many of them have the data. */
+    public static final int COPIES =
+            NODES == 1 ? 1 : 1 + Integer.parseInt(System.getenv().getOrDefault("FERRITE_CLUSTER_KFACTOR", "1"));
+
     private static final Pattern READY =
             Pattern.compile("ferrite ready on ([0-9.]+):(\\d+) \\((\\d+) partitions?, durability ([^)]+)\\)");
     private static final long START_SECONDS_MAX = 120;
