@@ -351,6 +351,12 @@ pub const TRANSFER_SILENCE: std::time::Duration = std::time::Duration::from_secs
 pub const TRANSFER_LOADING_MAX: std::time::Duration = std::time::Duration::from_secs(600);
 /// Snapshots that are kept for nodes that get one or have got one and may be reading it.
 pub const TRANSFERS_MAX: usize = 2;
+/// Messages of other nodes, each with a mebibyte at most, that wait for the thread of transfers.
+pub const TRANSFER_MESSAGES_MAX: usize = 64;
+/// Messages of other nodes that wait for the metadata's thread.
+pub const METADATA_MESSAGES_MAX: usize = 1_024;
+/// Nodes without an id whose question waits for the metadata's thread; they ask again.
+pub const JOINS_MAX: usize = 16;
 /// Bytes of a block of rows in a snapshot; more only where one row needs it.
 pub const SNAPSHOT_BLOCK_BYTES: usize = 1_048_576;
 /// Whole snapshots that are kept. The log reaches back to the oldest of them.

@@ -129,9 +129,10 @@ pub struct Options {
     /// parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     unsynced_writes_are_lost: Option<u64>,
-    /// For tests of clusters: a leader asks the other members before each read's answer, though it
-    /// may have a lease.
-    #[arg(long, hide = true)]
+    /// A leader asks the other members before it answers reads, instead of relying on clocks that
+    /// go on. For virtual machines that are suspended or moved while they run: their clocks stand
+    /// still meanwhile, and a node could answer an old read for up to two seconds.
+    #[arg(long)]
     reads_by_barrier: bool,
 }
 

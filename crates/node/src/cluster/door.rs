@@ -71,13 +71,6 @@ pub trait Calls: Send + Sync + 'static {
     fn lost(&self, node: NodeId);
 }
 
-/// Messages of other nodes that wait for the metadata's thread.
-pub const METADATA_MESSAGES_MAX: usize = 1_024;
-/// Nodes without an id whose question waits for the metadata's thread; they ask again.
-pub const JOINS_MAX: usize = 16;
-/// Messages that wait for the thread of transfers, each with a mebibyte at most.
-pub const TRANSFER_MESSAGES_MAX: usize = 64;
-
 /// Who messages are for. There from when this node knows which it is.
 pub struct Inside {
     pub groups: Groups,

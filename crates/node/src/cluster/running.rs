@@ -4,10 +4,7 @@ use crate::administration::Shutdown;
 use crate::cluster::around::{Appliers, AskedToHandOver, DataAround, ServerAround};
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
-use crate::cluster::door::{
-    DataInboxes, Inside, JOINS_MAX, METADATA_MESSAGES_MAX, Message, MetadataNotice, SupplierNotice,
-    TRANSFER_MESSAGES_MAX, TransferNotice,
-};
+use crate::cluster::door::{DataInboxes, Inside, Message, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
 use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
@@ -29,6 +26,7 @@ use crate::publish::Publisher;
 use crate::threads::{Threads, spawn};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::NodeId;
+use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
 use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
 use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};

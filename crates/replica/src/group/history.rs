@@ -63,15 +63,15 @@ impl History {
     /// the lesser of their ends within the highest epoch that both have. An epoch has one writer,
     /// so whoever has its first entry has all before it.
     pub fn common_end(&self, end: Position, other: &History, other_end: Position) -> Position {
-        let shared = self.starts.iter().rev().find(|start| other.starts.contains(start));
+        let shared = self.starts.iter().rev().find(|start| other.starts.binary_search(start).is_ok());
         let Some((epoch, _)) = shared else { return Position(0) };
         self.end_of(*epoch, end).min(other.end_of(*epoch, other_end))
     }
 
     /// The last position that the epoch wrote.
     fn end_of(&self, epoch: Epoch, end: Position) -> Position {
-        let next = self.starts.iter().find(|(started, _)| *started > epoch);
-        next.map_or(end, |(_, start)| Position(start.0 - 1).min(end))
+        let next = self.starts.partition_point(|(started, _)| *started <= epoch);
+        self.starts.get(next).map_or(end, |(_, start)| Position(start.0 - 1).min(end))
     }
 }
 

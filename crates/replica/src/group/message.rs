@@ -97,7 +97,7 @@ pub enum Effect {
     NeedsSnapshot(NodeId),
 }
 
-/// When a leader does what it does by itself. In nanoseconds, of the boot-time clock.
+/// When a leader does what it does by itself. In nanoseconds, of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     pub heartbeat: u64,
