@@ -17,6 +17,11 @@ pub enum Letter {
     /// A node that keeps a copy has no room for more rows. Nothing follows; it is said again while
     /// it is so.
     NoRoom = 6,
+    /// A node without a copy asks the one that leads which procedures there are. The version of the
+    /// catalog that it knows of follows, or nothing.
+    ProceduresAsked = 7,
+    /// The answer, where there is another version.
+    Procedures = 8,
 }
 
 /// Why a message is nobody's.
@@ -42,8 +47,16 @@ impl fmt::Display for NoLetter {
 impl std::error::Error for NoLetter {}
 
 impl Letter {
-    pub const ALL: [Letter; 6] =
-        [Letter::Group, Letter::Metadata, Letter::Transfer, Letter::Calls, Letter::Answers, Letter::NoRoom];
+    pub const ALL: [Letter; 8] = [
+        Letter::Group,
+        Letter::Metadata,
+        Letter::Transfer,
+        Letter::Calls,
+        Letter::Answers,
+        Letter::NoRoom,
+        Letter::ProceduresAsked,
+        Letter::Procedures,
+    ];
 
     /// The message with its first byte, in the same memory where there is room for one byte more.
     pub fn encode(self, mut message: Vec<u8>) -> Vec<u8> {
@@ -71,7 +84,7 @@ mod tests {
             assert_eq!(Letter::decode(&message), Ok((letter, &[7, 8][..])));
             assert_eq!(Letter::decode(&message[..1]), Ok((letter, &[][..])));
         }
-        for byte in [0, 7, 255] {
+        for byte in [0, 9, 255] {
             let refused = Letter::decode(&[byte, 1]).unwrap_err();
             assert_eq!(refused, NoLetter::Unknown(byte));
             assert!(refused.to_string().contains(&format!("is of kind {byte}, which this release does not know")));

@@ -23,6 +23,7 @@ mod notices;
 mod offline;
 mod open;
 mod place;
+mod procedures;
 mod remove;
 mod rooms;
 mod running;

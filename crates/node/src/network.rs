@@ -533,9 +533,13 @@ impl NetworkThread {
             return;
         }
         let mut push = Vec::new();
-        system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
-        let ring = &self.node.submit.routes.ring;
-        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &self.node.topology.hosts(), ring);
+        let (hosts, ring) = (self.node.topology.hosts(), &self.node.submit.routes.ring);
+        if hosts.keeps(self.node.identity.host_id) {
+            system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
+        } else if let Some(told) = self.node.topology.procedures() {
+            push.extend_from_slice(&told.push);
+        }
+        topology::write_push(&mut push, handles::TOPOLOGY_PUSH, &hosts, ring);
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut().filter(|open| open.subscribed && !open.closing) {
                 connection.out().extend_from_slice(&push);

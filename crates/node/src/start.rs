@@ -321,6 +321,7 @@ fn start_cluster(
     };
     let data = cluster::DataUses {
         publisher: parts.publisher(),
+        topology: Arc::clone(&parts.topology),
         drain: cluster::Drain::new(
             Arc::clone(&parts.network),
             parts.forward.clone().expect("a member passes calls on"),

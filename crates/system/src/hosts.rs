@@ -24,6 +24,11 @@ pub struct Host {
 }
 
 impl Hosts {
+    /// Whether the host has a copy that counts.
+    pub fn keeps(&self, id: i32) -> bool {
+        self.hosts.iter().any(|host| host.id == id && host.keeps)
+    }
+
     /// Of a server without others.
     pub fn alone(id: i32) -> Hosts {
         let host = Host { id, keeps: true, clients: None, administrators: None };

@@ -20,7 +20,7 @@ fn login() -> Vec<u8> {
     bytes
 }
 
-fn connect(address: &str) -> TcpStream {
+pub fn connect(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the server takes connections");
     stream.write_all(&login()).expect("the login can be sent");
     let answer = frame_of(&mut stream).expect("a login is answered");
@@ -29,7 +29,7 @@ fn connect(address: &str) -> TcpStream {
 }
 
 /// The next frame's body; None when the server has closed the connection.
-fn frame_of(stream: &mut TcpStream) -> Option<Vec<u8>> {
+pub fn frame_of(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut length = [0; frame::LENGTH_BYTES];
     stream.read_exact(&mut length).ok()?;
     let mut body = vec![0; u32::from_be_bytes(length) as usize];

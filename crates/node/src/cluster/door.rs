@@ -7,6 +7,7 @@
 
 use crate::cluster::forming::Founders;
 use crate::cluster::notices::Notices;
+use crate::cluster::procedures::Procedures;
 use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
@@ -78,6 +79,8 @@ pub struct Inside {
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
     pub rooms: Arc<Rooms>,
+    /// None: a witness.
+    pub procedures: Option<Arc<Procedures>>,
     /// What nodes without an id ask the voters.
     pub joins: Sender<Joins>,
     /// What this node knows of the cluster.
@@ -160,6 +163,10 @@ impl Door {
                 }
             }
             Letter::NoRoom => inside.rooms.is_full(from.node, Instant::now()),
+            Letter::ProceduresAsked => {
+                inside.procedures.iter().for_each(|procedures| procedures.asked(from.node, body));
+            }
+            Letter::Procedures => inside.procedures.iter().for_each(|procedures| procedures.learn(body)),
             Letter::Calls | Letter::Answers => {
                 let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
                 let has_room = match letter {
@@ -176,9 +183,9 @@ impl Door {
 fn belongs_on(letter: Letter, lane: Lane) -> bool {
     match letter {
         Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
-        Letter::Metadata | Letter::NoRoom => lane == Lane::Control,
+        Letter::Metadata | Letter::NoRoom | Letter::ProceduresAsked => lane == Lane::Control,
         Letter::Transfer => lane == Lane::Transfer,
-        Letter::Calls | Letter::Answers => lane == Lane::Calls,
+        Letter::Calls | Letter::Answers | Letter::Procedures => lane == Lane::Calls,
     }
 }
 

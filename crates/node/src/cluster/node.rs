@@ -10,6 +10,7 @@ use crate::cluster::links::Links;
 use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
+use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::{Removals, RemoveNode};
 use crate::cluster::rooms::{Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
@@ -75,6 +76,8 @@ pub struct NodeThread {
     pub clock: Arc<dyn Clock>,
     pub links: Links,
     pub rooms: Arc<Rooms>,
+    /// None: a witness.
+    pub procedures: Option<Arc<Procedures>>,
     pub notices: Notices,
     /// When the memory is looked at next, in boot-time nanoseconds.
     pub next_look: u64,
@@ -102,6 +105,12 @@ impl NodeThread {
                 if now >= self.next_look {
                     self.next_look = now + SAID_EVERY.as_nanos() as u64;
                     self.look_for_room();
+                    if let Some(procedures) = &self.procedures {
+                        procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
+                    }
+                }
+                if let Some(procedures) = &self.procedures {
+                    procedures.answer(self.standing.seen().leads.is_some(), &self.links);
                 }
                 let (state, here) = (Arc::clone(self.node.state()), self.node.here());
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));

@@ -14,6 +14,7 @@ use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
+use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::Removals;
 use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::{Seen, Standing};
@@ -24,6 +25,7 @@ use crate::message::SnapshotJob;
 use crate::options::ServerError;
 use crate::publish::Publisher;
 use crate::threads::{Threads, spawn};
+use crate::topology::Topology;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::NodeId;
 use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
@@ -65,6 +67,7 @@ pub struct Uses {
 /// The same of a node that keeps data.
 pub struct DataUses {
     pub publisher: Publisher,
+    pub topology: Arc<Topology>,
     pub drain: Drain,
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
@@ -178,6 +181,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
     let DataUses { sequences, compiled, history, identity, .. } = data;
     let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
+    let procedures = Procedures::new(data.publisher.clone(), data.topology);
     let around = DataAround {
         inboxes: inboxes.clone(),
         publisher: data.publisher,
@@ -199,6 +203,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         causes,
         lease,
         around: Some(around),
+        procedures: Some(procedures),
     };
     start_with(threads, joined, uses, parts, |threads, orders| {
         let told = inboxes.clone();
@@ -255,6 +260,7 @@ pub fn start_witness(
         causes: unbounded(),
         lease: Lease::new(Arc::clone(&uses.clock)),
         around: None,
+        procedures: None,
     };
     start_with(threads, joined, uses, parts, |_, _| Ok(()))
 }
@@ -266,6 +272,7 @@ struct NodeParts {
     causes: (Sender<Cause>, Receiver<Cause>),
     lease: Lease,
     around: Option<DataAround>,
+    procedures: Option<Arc<Procedures>>,
 }
 
 /// Who ends this process.
@@ -297,7 +304,7 @@ fn start_with(
     parts: NodeParts,
     between: impl FnOnce(&mut Threads, &Sender<Order>) -> Result<(), ServerError>,
 ) -> Result<Running, ServerError> {
-    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around } = parts;
+    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around, procedures } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
     let (joins, joins_inbox) = bounded(JOINS_MAX);
@@ -349,6 +356,7 @@ fn start_with(
     let rooms = Arc::new(Rooms::default());
     let inside = Inside {
         rooms: Arc::clone(&rooms),
+        procedures: procedures.clone(),
         groups: groups.clone(),
         causes: causes.clone(),
         metadata: metadata.clone(),
@@ -391,6 +399,7 @@ fn start_with(
         clock: uses.clock,
         links: joined.links.clone(),
         rooms,
+        procedures,
         notices: Notices::default(),
         next_look: 0,
     };

@@ -1,0 +1,72 @@
+//! What the clients of a node without a copy are told of the procedures: such a node has no catalog
+//! of its own, and asks the node that leads.
+//!
+//! Nobody waits for an answer: a question is asked again and again while the leader may know more,
+//! and is answered only where it does.
+
+use crate::cluster::links::Links;
+use crate::cluster::standing::Seen;
+use crate::mailbox::Mail;
+use crate::publish::Publisher;
+use crate::topology::Topology;
+use ferrite_base::NodeId;
+use ferrite_cluster::Letter;
+use ferrite_group::FIRST_GROUP;
+use ferrite_peer::Lane;
+use ferrite_system::system_catalog;
+use ferrite_wire::handles;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+pub struct Procedures {
+    publisher: Publisher,
+    topology: Arc<Topology>,
+    /// Nodes that have asked, each with the version of the catalog that it knows of.
+    asked: Mutex<BTreeMap<NodeId, Option<u64>>>,
+}
+
+impl Procedures {
+    pub fn new(publisher: Publisher, topology: Arc<Topology>) -> Arc<Procedures> {
+        Arc::new(Procedures { publisher, topology, asked: Mutex::default() })
+    }
+
+    /// To be done now and then: a node without a copy asks whoever leads.
+    pub fn ask(&self, seen: &Seen, here: NodeId, links: &Links) {
+        let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return };
+        if group.configuration.has_node(here) {
+            return;
+        }
+        let known = self.topology.procedures().map(|told| told.version.to_le_bytes());
+        let question = known.map_or_else(Vec::new, |version| version.to_vec());
+        links.send_on(group.configuration.leader.node, Lane::Control, Letter::ProceduresAsked, question);
+    }
+
+    /// A node asks. It is answered by [`Procedures::answer`].
+    pub fn asked(&self, node: NodeId, question: &[u8]) {
+        let known = question.try_into().ok().map(u64::from_le_bytes);
+        self.asked.lock().expect("no panic with who asks").insert(node, known);
+    }
+
+    /// `leads`: others do not know better than who asks.
+    pub fn answer(&self, leads: bool, links: &Links) {
+        let asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
+        if !leads || asked.is_empty() {
+            return;
+        }
+        let compiled = self.publisher.compiled.load();
+        let version = compiled.catalog.version.0;
+        let mut answer = version.to_le_bytes().to_vec();
+        system_catalog::write_procedures_push(&mut answer, handles::PROCEDURES_PUSH, &compiled);
+        for (node, _) in asked.into_iter().filter(|(_, known)| *known != Some(version)) {
+            links.send_on(node, Lane::Calls, Letter::Procedures, answer.clone());
+        }
+    }
+
+    /// The leader's answer: those who have subscribed here are told.
+    pub fn learn(&self, answer: &[u8]) {
+        let Some((version, push)) = answer.split_first_chunk() else { return };
+        if self.topology.learn_procedures(u64::from_le_bytes(*version), push) {
+            self.publisher.network.iter().for_each(|mailbox| mailbox.send(Mail::CatalogChanged));
+        }
+    }
+}
