@@ -149,7 +149,9 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
     if belongs_to.is_none() {
         let promised = BTreeMap::new();
-        let identity = Identity { cluster: settings.cluster, node, incarnation: own.incarnation, promised };
+        // A database without others may have been looked at again since it was declared.
+        let incarnation = own.incarnation.max(directory::incarnation(disk, about.dir)?);
+        let identity = Identity { cluster: settings.cluster, node, incarnation, promised };
         identity.write(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
     }
     // Recovery takes it again.

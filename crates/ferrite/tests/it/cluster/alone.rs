@@ -3,7 +3,9 @@
 use super::handing_over::admin;
 use super::{Cluster, TABLE, addresses};
 use crate::common::Server;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn leave_cluster(dir: &Path) -> (bool, String) {
     let dir = dir.to_str().expect("its path is text");
@@ -52,5 +54,49 @@ fn a_cluster_begins_with_a_database_and_what_is_left_of_it_is_one() {
     cluster.nodes[left].as_ref().expect("it runs").lines.wait("is kept by 2 nodes");
     cluster.kill(left);
     cluster.write(20);
+    cluster.check();
+}
+
+#[test]
+fn a_database_is_what_it_was_while_no_cluster_has_begun_with_it() {
+    let mut cluster = Cluster::new(3);
+    cluster.runs(1, Server::start(&cluster.dir(1), &["--partitions", "2"]));
+    cluster.statement(TABLE);
+    cluster.write(20);
+    cluster.nodes[1].take().expect("it runs").server.stop();
+    let (dir, list) = (cluster.dir(1), cluster.hosts.join(","));
+    let options = ["--cluster", &list, "--cluster-listen", &cluster.hosts[1]];
+    for (more, words) in [
+        (&["--join"][..], "has a database, and a node that joins gets the cluster's"),
+        (&["--kfactor", "1", "--partitions", "3"], "was created with 2 partitions and cannot be opened with 3"),
+    ] {
+        let said = Server::try_start(&dir, &[&options[..], more].concat()).err().expect("it is refused");
+        assert!(said.contains(words), "{more:?}: {said}");
+    }
+    let witness =
+        Command::new(env!("CARGO_BIN_EXE_ferrite")).arg("witness").args(options).arg("--dir").arg(&dir).output();
+    let said = String::from_utf8_lossy(&witness.expect("the program can be started").stderr).into_owned();
+    assert!(said.contains("has a database, and a witness keeps none"), "{said}");
+
+    // Twice, so that the second finds what the first has declared.
+    for arguments in [[&options[..], &["--kfactor", "1"]].concat(), Vec::new()] {
+        let mut early = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+            .args(["server", "--listen", "127.0.0.1:0", "--dir"])
+            .arg(&dir)
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program under test can be started");
+        let mut lines = BufReader::new(early.stderr.take().expect("stderr is a pipe")).lines();
+        let heard = lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("waiting for node 1")));
+        assert!(heard.is_some(), "it waits for the others");
+        let ended = Command::new("kill").args(["-TERM", &early.id().to_string()]).status();
+        assert!(ended.expect("kill is installed").success());
+        assert_eq!(early.wait().expect("it ends").code(), Some(1));
+    }
+    let (done, said) = leave_cluster(&dir);
+    assert!(!done && said.contains("remove the file 'founding'"), "{said}");
+    std::fs::remove_file(dir.join("founding")).expect("it is there");
+    cluster.runs(1, Server::start(&dir, &[]));
     cluster.check();
 }
