@@ -256,6 +256,12 @@ impl Cluster {
         self.command.root.join(format!("node-{}", place + 1))
     }
 
+    /// The number that the node at that place has now: one whose directory was lost gets another.
+    pub fn number(&self, place: usize) -> u32 {
+        let of_it = self.places.iter().rev().find(|(_, at)| **at == place);
+        *of_it.expect("a node that has been ready has a number").0
+    }
+
     fn messages(&self, place: usize) -> PathBuf {
         self.command.root.join(format!("node-{}.messages", place + 1))
     }

@@ -218,7 +218,8 @@ impl Run {
     fn transfer(&mut self, leader: usize, to: usize) -> BenchResult<()> {
         let address = self.cluster.clients()[leader].clone();
         let client = Client::connect(ClientOptions::new([address])).doing("connecting to the node that leads")?;
-        client.call_blocking("@TransferLead", (to as i64 + 1,)).doing("handing over")?;
+        let number = i64::from(self.cluster.number(to));
+        client.call_blocking("@TransferLead", (number,)).doing("handing over")?;
         client.close();
         self.cluster.await_keepers("the node leads that was asked to", |keepers| keepers.leader == to).map(drop)
     }
