@@ -220,6 +220,7 @@ impl<C: Completion> Log<C> {
             statistics: statistics.clone(),
             failure: failure.clone(),
             batch: Vec::new(),
+            written: None,
             unsynced_since: None,
             look_interval: options.look_interval.as_nanos().try_into().unwrap_or(u64::MAX),
             looked,
@@ -252,6 +253,13 @@ impl<C: Completion> Log<C> {
         self.by_caller(Worker::step)
     }
 
+    /// Half of [`Log::step`]: what waits is written, or what was written is made durable and told.
+    /// What others append in between waits for the next round, as it does while the log's thread is
+    /// in an fsync.
+    pub fn half_step(&self) -> bool {
+        self.by_caller(Worker::half_step)
+    }
+
     /// The same for what is done ahead of need: the next segment, and full ones that are to become
     /// durable.
     pub fn step_ahead(&self) -> bool {
@@ -265,9 +273,11 @@ impl<C: Completion> Log<C> {
         }
     }
 
-    /// Whether appends wait to be written.
+    /// Whether appends wait to be written or, behind half a step, to be made durable.
     pub fn has_work(&self) -> bool {
-        self.inbox.has_items()
+        let between =
+            |worker: &Mutex<Worker<C>>| worker.lock().unwrap_or_else(PoisonError::into_inner).written.is_some();
+        self.inbox.has_items() || matches!(&self.hands, Hands::Callers(worker) if between(worker))
     }
 
     pub fn statistics(&self) -> &Arc<LogStatistics> {
@@ -335,6 +345,8 @@ struct Worker<C: Completion> {
     failure: Arc<Latch>,
     /// What is being written; empty between two rounds.
     batch: Vec<Append<C>>,
+    /// Since when the batch is written, and not yet made durable.
+    written: Option<u64>,
     /// With `Interval`: when the oldest write that was not fsynced yet took place, in monotonic
     /// nanoseconds.
     unsynced_since: Option<u64>,
@@ -381,8 +393,23 @@ impl<C: Completion> Worker<C> {
         self.end();
     }
 
+    /// The first half of a round that does not wait, or the second one; whether there was anything
+    /// to do.
+    fn half_step(&mut self) -> bool {
+        if self.written.is_some() || !matches!(self.inbox.take(&mut self.batch, Some(Duration::ZERO)), Taken::Some) {
+            return self.step();
+        }
+        self.write_batch();
+        true
+    }
+
     /// One round of `run` that does not wait; whether there was anything to do.
     fn step(&mut self) -> bool {
+        if let Some(begin) = self.written.take() {
+            self.complete_batch(Ok(begin));
+            self.sync_if_due();
+            return true;
+        }
         let taken = matches!(self.inbox.take(&mut self.batch, Some(Duration::ZERO)), Taken::Some);
         if taken {
             self.commit_batch();
@@ -392,8 +419,30 @@ impl<C: Completion> Worker<C> {
     }
 
     fn commit_batch(&mut self) {
+        self.write_batch();
+        if let Some(begin) = self.written.take() {
+            self.complete_batch(Ok(begin));
+        }
+    }
+
+    /// Writes the batch. One that cannot be written is completed.
+    fn write_batch(&mut self) {
+        let begin = self.clock.monotonic_nanos();
+        let batch = std::mem::take(&mut self.batch);
+        let payloads = || batch.iter().map(|append| (append.payload.as_slice(), append.mark.as_ref()));
+        let is_empty = batch.iter().all(|append| append.payload.is_empty());
+        let written = self.guarded(|worker| if is_empty { Ok(()) } else { worker.writer.write(payloads()) });
+        self.batch = batch;
+        match written {
+            Ok(()) => self.written = Some(begin),
+            Err(failure) => self.complete_batch(Err(failure)),
+        }
+    }
+
+    /// Makes what was written durable, where that is asked, and tells whoever waits.
+    fn complete_batch(&mut self, written: Result<u64, LogFailed>) {
         let mut batch = std::mem::take(&mut self.batch);
-        let outcome = self.commit(&batch);
+        let outcome = written.and_then(|begin| self.make_durable(&batch, begin));
         self.finish(&mut batch, outcome);
         self.batch = batch;
     }
@@ -418,14 +467,12 @@ impl<C: Completion> Worker<C> {
         Some(interval.saturating_sub(Duration::from_nanos(waited)))
     }
 
-    /// Writes the batch and, where that is asked, makes it durable.
-    fn commit(&mut self, batch: &[Append<C>]) -> Result<(), LogFailed> {
+    /// Makes the batch durable where that is asked. It has been written, since `begin`.
+    fn make_durable(&mut self, batch: &[Append<C>], begin: u64) -> Result<(), LogFailed> {
         if batch.iter().all(|append| append.payload.is_empty()) {
             return self.guarded(|_| Ok(()));
         }
-        let begin = self.clock.monotonic_nanos();
         self.guarded(|worker| {
-            worker.writer.write(batch.iter().map(|append| (append.payload.as_slice(), append.mark.as_ref())))?;
             match worker.durability {
                 Durability::Sync => {
                     worker.writer.sync()?;

@@ -106,6 +106,11 @@ impl TestLog {
         self.receiver.recv().unwrap()
     }
 
+    /// The same, if it is there.
+    pub fn answered(&mut self) -> Option<(u64, Result<(), LogFailed>)> {
+        self.receiver.try_recv().ok()
+    }
+
     /// Appends and waits, so that the payload gets a block of its own.
     pub fn append(&mut self, payload: &[u8]) -> Result<(), LogFailed> {
         self.send(payload);

@@ -7,6 +7,7 @@ mod damage;
 mod end;
 mod failures;
 mod fuzz_recovery;
+mod halves;
 mod killed;
 mod missing;
 mod reopen;
