@@ -11,6 +11,7 @@ mod copying;
 mod counts;
 pub mod invariants;
 mod ledger;
+mod losses;
 mod machine;
 mod metadata;
 mod network;

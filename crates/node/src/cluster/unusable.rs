@@ -49,7 +49,7 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
 }
 
 /// What is wrong with the files, if that is it.
-fn damage(error: &StartError) -> Option<String> {
+pub fn damage(error: &StartError) -> Option<String> {
     match error {
         StartError::Rot(damage) | StartError::NothingLeft(damage) => Some(damage.place()),
         StartError::Checkpoint { snapshot } => {
@@ -67,7 +67,7 @@ fn damage(error: &StartError) -> Option<String> {
 
 /// Whether another node leads the group, and this one is no member. `known`: what this node knew
 /// last, by which it may have been one; what is older says nothing.
-fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
+pub fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
     let Some(group) = shown.groups().get(&FIRST_GROUP) else { return false };
     let is_newer = known.groups().get(&FIRST_GROUP).is_none_or(|known| known.burnt <= group.burnt);
     is_newer && group.phase == Phase::Active && group.configuration.members().iter().all(|member| member.node != node)

@@ -56,6 +56,12 @@ pub struct Counts {
     pub scenes: u64,
     pub replaced: u64,
     pub bereaved: u64,
+    /// Machines that lost what their nodes had acknowledged, and starts that could not read what
+    /// was left.
+    pub losses: u64,
+    pub unusable: u64,
+    /// Copies that were no members, and lost their power when they had a snapshot of their own.
+    pub cut_behind: u64,
 }
 
 impl Counts {
@@ -99,5 +105,8 @@ impl Counts {
         self.scenes += other.scenes;
         self.replaced += other.replaced;
         self.bereaved += other.bereaved;
+        self.losses += other.losses;
+        self.unusable += other.unusable;
+        self.cut_behind += other.cut_behind;
     }
 }

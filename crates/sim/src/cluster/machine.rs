@@ -4,7 +4,7 @@
 use crate::cluster::ledger::Ledger;
 use crate::cluster::network::Packet;
 use crate::cluster::plan::{Plan, TICK_NANOS};
-use crate::cluster::process::{Means, Process};
+use crate::cluster::process::{Means, Process, throw_away};
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
 use ferrite_base::{Incarnation, NodeId};
@@ -12,8 +12,9 @@ use ferrite_cluster::NotHandedOver;
 use ferrite_group::{CannotHandOver, Identity};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
-use ferrite_log::{DatabaseId, LogOptions};
+use ferrite_log::{DatabaseId, Durability, LogOptions};
 use ferrite_meta::State;
+use ferrite_node::damage;
 use ferrite_partition::recovery::StartError;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,6 +42,8 @@ pub struct Machine {
     partitions: u32,
     snapshots: bool,
     sync_micros: u64,
+    /// How often it was switched on.
+    boot: u64,
     random: SimulatedRandom,
     pub process: Option<Process>,
     /// When it starts again, by the true time.
@@ -61,6 +64,8 @@ pub struct Machine {
     pub next_snapshot: u64,
     /// It was seen to take another node's snapshot in.
     pub installs: bool,
+    /// It was seen to take a snapshot of its copy.
+    pub cuts: bool,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
 }
@@ -98,6 +103,8 @@ pub enum Started {
     Yes,
     /// The power went meanwhile.
     PowerLost,
+    /// What is there cannot be used, and nobody takes its word: fsyncs were not waited for.
+    Unusable,
 }
 
 impl Machine {
@@ -136,6 +143,7 @@ impl Machine {
             partitions: plan.database.partitions,
             snapshots: plan.snapshots,
             sync_micros: plan.sync_micros,
+            boot: 0,
             random: random.fork(),
             process: None,
             down_until: 0,
@@ -148,6 +156,7 @@ impl Machine {
             next_tick: 0,
             next_snapshot: 0,
             installs: false,
+            cuts: false,
             highest: BTreeMap::new(),
         }
     }
@@ -179,17 +188,34 @@ impl Machine {
         assert!(self.process.is_none(), "one process at a time");
         let random = self.random.fork();
         self.highest.clear();
-        let Machine { disk, clock, log, partitions, snapshots, sync_micros, place, known, .. } = self;
-        let (partitions, place) = (*partitions, *place);
-        let on = Means { disk, clock, log, partitions, place, snapshots: *snapshots, sync_micros: *sync_micros };
-        // Power is lost with durability `sync` only.
-        let start = || Process::start(&on, random, known, ledger);
+        let start = || Process::start(&self.means(), random, &self.known, ledger);
         match catch_unwind(AssertUnwindSafe(start)) {
+            Ok(Err(error)) if self.log.durability != Durability::Sync && damage(&error).is_some() => {
+                return Ok(Started::Unusable);
+            }
             Ok(process) => self.process = Some(process?),
             Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),
             Err(panic) => std::panic::resume_unwind(panic),
         }
         Ok(Started::Yes)
+    }
+
+    fn means(&self) -> Means<'_> {
+        Means {
+            disk: &self.disk,
+            clock: &self.clock,
+            log: &self.log,
+            partitions: self.partitions,
+            place: self.place,
+            snapshots: self.snapshots,
+            sync_micros: self.sync_micros,
+            boot: self.boot,
+        }
+    }
+
+    /// The next start throws away what is here.
+    pub fn throw_away(&self) {
+        throw_away(&self.means());
     }
 
     /// The process ends, or the whole machine.
@@ -200,8 +226,9 @@ impl Machine {
         }
         self.disk.restart(restart);
         self.disk.heal();
+        self.boot += u64::from(restart == Restart::Power);
         (self.ends, self.stopping) = (None, None);
-        self.installs = false;
+        (self.installs, self.cuts) = (false, false);
         self.still_until = 0;
         self.inbox.clear();
     }

@@ -160,6 +160,11 @@ impl Seat {
         self.metadata.keeper().is_some_and(Keeper::votes)
     }
 
+    /// Whether it leads the voters.
+    pub fn leads(&self) -> bool {
+        self.metadata.keeper().is_some_and(Keeper::leads)
+    }
+
     pub fn vote(&self) -> u32 {
         self.number
     }

@@ -179,6 +179,11 @@ impl Network {
         }
     }
 
+    /// Cuts one node off from some others.
+    pub fn cut_from(&mut self, one: NodeId, others: &[NodeId]) {
+        self.cut.extend(others.iter().flat_map(|other| [(one, *other), (*other, one)]));
+    }
+
     pub fn is_split(&self) -> bool {
         !self.cut.is_empty()
     }

@@ -14,11 +14,10 @@ pub struct Noting {
     pub here: Member,
     pub ledger: Ledger,
     pub causes: Sender<Cause>,
+    /// The copy is to read so many positions from its log, as where many wait already, one run of
+    /// them in so many.
+    pub from_log: (u64, u64),
 }
-
-/// The copy is to read so many positions from its log, as where many wait already, one run of them
-/// in so many.
-const FROM_LOG: (u64, u64) = (8, 4);
 
 impl GroupHost for Noting {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
@@ -32,7 +31,7 @@ impl GroupHost for Noting {
             }
         });
         match entries.last().map(|last| last.header.mark.position) {
-            Some(last) if (last.0 / FROM_LOG.0).is_multiple_of(FROM_LOG.1) => {
+            Some(last) if (last.0 / self.from_log.0).is_multiple_of(self.from_log.1) => {
                 // A node that has ended does nothing more.
                 let _ = self.causes.send(Cause::CommittedUpTo(group, last));
             }

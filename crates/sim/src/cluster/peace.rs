@@ -23,6 +23,7 @@ impl World {
             }
             machine.looks_until = 0;
         }
+        self.failing = None;
         for witness in self.witnesses.values_mut() {
             witness.disk.crash_at(None);
             witness.disk.heal();

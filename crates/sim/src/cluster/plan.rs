@@ -2,10 +2,13 @@
 
 use crate::plan::Plan as DatabasePlan;
 use ferrite_io::simulated::SimulatedRandom;
+use ferrite_log::Durability;
 use ferrite_meta::founding::Layout;
 use ferrite_replica::group::Timing;
 
 const MILLI: u64 = 1_000_000;
+/// Of a hundred clusters, so many more wait for no fsync than databases alone.
+const NOT_SYNCED: u64 = 15;
 
 /// Shorter than the server's, so that a history of seconds has all of it.
 pub const TIMING: Timing = Timing {
@@ -66,6 +69,8 @@ pub struct Faults {
     pub stops: u64,
     /// Of a machine, and not only of a process, of a hundred crashes.
     pub power: u64,
+    /// The same where fsyncs are not waited for: of crashes that may take what was acknowledged.
+    pub losses: u64,
     pub schema: bool,
 }
 
@@ -78,6 +83,9 @@ impl Plan {
         let mut database = DatabasePlan::new(random);
         database.partitions = 1 + random.below(3) as u32;
         database.homes = 2 + random.below(5) as i64;
+        if random.percent(NOT_SYNCED) {
+            (database.log.durability, database.power_loss) = (Durability::None, false);
+        }
         let window = 1 + random.below(12) as usize;
         // Each node has clients of its own.
         database.turns.window = 4 * window;
@@ -95,6 +103,7 @@ impl Plan {
                 pauses: if kind > 1 { random.below(6) } else { 0 },
                 stops: if kind > 1 { random.below(4) } else { 0 },
                 power: if database.power_loss { random.below(100) } else { 0 },
+                losses: if database.power_loss { 0 } else { random.below(100) },
                 schema: random.percent(70),
             },
         };

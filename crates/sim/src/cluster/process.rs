@@ -21,6 +21,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
+use ferrite_node::Unsynced;
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::contents::ContentCut;
@@ -43,6 +44,9 @@ use std::time::Duration;
 
 /// Nothing is interrupted: how long something takes in real time must not decide what happens.
 const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
+
+/// What a copy reads from its log: runs of positions, and how many there are to one of them.
+const FROM_LOG: [(u64, u64); 3] = [(8, 4), (8, 2), (3, 2)];
 
 /// What a process wants done outside, in order.
 pub enum Wish {
@@ -203,6 +207,8 @@ pub struct Means<'a> {
     pub snapshots: bool,
     /// Between two turns of the log, at most.
     pub sync_micros: u64,
+    /// How often the machine was switched on.
+    pub boot: u64,
 }
 
 pub struct Process {
@@ -228,6 +234,11 @@ pub struct Process {
     sync_micros: u64,
     /// The log's next turn is not before this.
     next_sync: u64,
+    /// Whether the log has all that this node has acknowledged, and what says so to the next start.
+    pub whole: bool,
+    unsynced: Arc<Unsynced>,
+    /// Its partitions run something long, by its clock.
+    busy_until: u64,
     pub held: Arc<Held>,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
@@ -248,13 +259,24 @@ enum Party {
     Read,
 }
 
+/// Whether the log has all that this node has acknowledged, as the files on its disk say.
+fn unsynced(on: &Means<'_>) -> (Unsynced, bool) {
+    let (disk, boot) = (Arc::new(on.disk.clone()), format!("boot {}", on.boot));
+    let unsynced = Unsynced::begin(disk, Path::new(DIRECTORY), boot, on.log.durability);
+    unsynced.unwrap_or_else(|error| panic!("a healthy disk says what was written: {error}"))
+}
+
+/// The next start throws away what the node has.
+pub fn throw_away(on: &Means<'_>) {
+    unsynced(on).0.throw_away().expect("a healthy disk takes a word");
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
-    /// Starts where the disk's files end. The log has everything that was acknowledged: power is
-    /// lost with durability `sync` only.
+    /// Starts where the disk's files end.
     pub fn start(
         on: &Means<'_>,
         mut random: SimulatedRandom,
@@ -270,7 +292,9 @@ impl Process {
         let here = Member { node: own.node, incarnation: next };
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
-        let host = Arc::new(Noting { host: Arc::clone(&inner), here, ledger: ledger.clone(), causes: causes.clone() });
+        let from_log = *random.pick(&FROM_LOG);
+        let (around, noted) = (Arc::clone(&inner), ledger.clone());
+        let host = Arc::new(Noting { host: around, here, ledger: noted, causes: causes.clone(), from_log });
         let options = Options {
             log: log.clone(),
             partitions: Some(partitions),
@@ -280,7 +304,8 @@ impl Process {
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };
-        let as_member = AsMember { host, timing: TIMING, intact: true, snapshots: on.snapshots };
+        let (unsynced, intact) = unsynced(on);
+        let as_member = AsMember { host, timing: TIMING, intact, snapshots: on.snapshots };
         let opened = recovery::open_member(
             Arc::new(disk.clone()),
             Arc::clone(&time),
@@ -291,6 +316,9 @@ impl Process {
         )?;
         let RecoveredMember { recovered, place, replication } = opened;
         assert_eq!(recovered.identity.incarnation, next, "each start is another incarnation");
+        let whole = intact && unsynced.is_whole().is_ok();
+        assert!(whole || !intact, "a healthy disk takes a word");
+        let unsynced = Arc::new(unsynced);
         ledger.with(|book| promises::note(book, &recovered.identity));
         let recovery::Recovered { stores, sequences, compiled, history, log, group, identity, snapshots, .. } =
             recovered;
@@ -298,7 +326,14 @@ impl Process {
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
         let latched = Arc::clone(&failure);
-        log.on_failure(move |reason| latched.set(reason.clone()));
+        let (failing, below) = (Arc::clone(&unsynced), disk.clone());
+        log.on_failure(move |reason| {
+            // The end of a process is no failure.
+            if !below.has_halted() {
+                failing.log_failed();
+            }
+            latched.set(reason.clone());
+        });
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
@@ -404,6 +439,9 @@ impl Process {
             random,
             sync_micros,
             next_sync: 0,
+            whole,
+            unsynced,
+            busy_until: 0,
             held,
             leads: None,
             failed: false,
@@ -412,10 +450,13 @@ impl Process {
 
     fn ready(&self) -> Vec<Party> {
         let mut ready = Vec::new();
-        let partitions = lock(&self.partitions).ready().len();
-        ready.extend(std::iter::repeat_n(Party::Partition, partitions));
-        if self.coordinator.can_step() {
-            ready.push(Party::Coordinator);
+        let now = self.doors.clock.monotonic_nanos();
+        if now >= self.busy_until {
+            let partitions = lock(&self.partitions).ready().len();
+            ready.extend(std::iter::repeat_n(Party::Partition, partitions));
+            if self.coordinator.can_step() {
+                ready.push(Party::Coordinator);
+            }
         }
         if self.applier.as_ref().is_some_and(Applier::can_step) {
             ready.push(Party::Applier);
@@ -429,7 +470,7 @@ impl Process {
         if self.copying.can_step() {
             ready.push(Party::Copying);
         }
-        if self.log.has_work() && self.doors.clock.monotonic_nanos() >= self.next_sync {
+        if self.log.has_work() && now >= self.next_sync {
             ready.push(Party::Log);
         }
         if !self.reads.is_empty() {
@@ -446,7 +487,8 @@ impl Process {
 
     /// Nothing is to be done, now or when time has passed.
     pub fn is_at_rest(&self) -> bool {
-        !self.can_step() && !self.log.has_work() && !self.node.waits() && self.copying.is_idle()
+        let is_busy = self.doors.clock.monotonic_nanos() < self.busy_until;
+        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && self.copying.is_idle()
     }
 
     pub fn can_step(&self) -> bool {
@@ -485,8 +527,10 @@ impl Process {
                 self.copying.step(&mut self.node, &mut |to, bytes| wishes.push_message(to, bytes));
             }
             Party::Log => {
-                self.next_sync = self.doors.clock.monotonic_nanos() + 1_000 * self.random.below(self.sync_micros);
-                self.log.step();
+                // Others append while an fsync runs.
+                let micros = self.random.below(1 + self.sync_micros / 2);
+                self.next_sync = self.doors.clock.monotonic_nanos() + 1_000 * micros;
+                self.log.half_step();
             }
             Party::LogAhead => {
                 self.log.step_ahead();
@@ -504,6 +548,24 @@ impl Process {
     pub fn delay_log(&mut self, nanos: u64) {
         if nanos > 0 {
             self.next_sync = self.next_sync.max(self.doors.clock.monotonic_nanos()) + nanos;
+        }
+    }
+
+    /// Its partitions do nothing else for so long: what they execute takes its time.
+    pub fn keep_busy(&mut self, nanos: u64) {
+        self.busy_until = self.doors.clock.monotonic_nanos() + nanos;
+    }
+
+    /// A log that may lack what was acknowledged has all again, as the server finds it
+    /// (`look_whether_whole`).
+    fn look_whether_whole(&mut self) {
+        if self.whole {
+            return;
+        }
+        let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
+        let configuration = &known.configuration;
+        if configuration.has(self.member) && self.replication.has_committed_start_of(configuration.epoch) {
+            self.whole = self.unsynced.is_whole().is_ok();
         }
     }
 
@@ -528,6 +590,7 @@ impl Process {
     pub fn tick(&mut self, now: u64) {
         self.node.tick(now);
         self.seat.tick();
+        self.look_whether_whole();
         if !self.log.has_work() {
             // With an interval, an fsync may be due.
             self.log.step();

@@ -9,6 +9,8 @@ use ferrite_base::NodeId;
 use ferrite_io::simulated::Restart;
 use ferrite_replica::group::Member;
 
+/// All members are there within that, or there is no scene.
+const WHOLE_MILLIS: u64 = 12_000;
 /// What was asked of a leader is answered within that, or it stays as it is.
 const QUIET_MILLIS: u64 = 1_500;
 /// Another leads within that, or the scene is over.
@@ -21,8 +23,9 @@ const READS: usize = 16;
 const READS_MILLIS: u64 = 400;
 /// The next fsync of a node is so much later at most.
 const SLOW_MILLIS: u64 = 300;
-/// Who must not help stays away for so long.
-const AWAY_MILLIS: u64 = 12_000;
+/// Who must not help stays away for so long: longer than the voters wait for members that have all
+/// started again.
+const AWAY_MILLIS: u64 = 18_000;
 
 impl World {
     /// One of them, where there are others than the leader.
@@ -33,13 +36,23 @@ impl World {
         let members = self.plan.kfactor as usize + 1;
         let is_whole =
             move |world: &World| world.leader().is_some() && world.configuration().members().len() == members;
-        if !self.step_until(AWAY_MILLIS, is_whole)? {
+        if !self.step_until(WHOLE_MILLIS, is_whole)? {
             return Ok(());
         }
         self.counts.scenes += 1;
-        match self.random.below(if self.plan.database.power_loss { 9 } else { 6 }) {
-            0..4 => self.an_earlier_leader_is_read(),
-            4..6 => self.a_leader_ends_behind_a_follower(),
+        // The voters decide nothing for a while when their leader ends.
+        let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
+        let ends = of_voters.is_none_or(|id| id != configuration.leader.node && configuration.has_node(id));
+        if of_voters.is_some_and(|id| !configuration.has_node(id)) && self.random.percent(40) {
+            return self.a_leader_keeps_only_its_members();
+        }
+        let drawn = self.random.below(10);
+        if !self.plan.database.power_loss && drawn >= 5 {
+            return self.a_member_loses_its_power_and_is_alone();
+        }
+        match drawn {
+            3..6 if !ends => self.a_leader_ends_behind_a_follower(),
+            0..6 => self.an_earlier_leader_is_read(),
             _ => self.followers_lose_power_with_their_leader(),
         }
     }
@@ -70,10 +83,13 @@ impl World {
         let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
         if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(old) {
             let kind = self.random.below(4);
-            let (stands_still, leaves) = (kind == 0, kind == 1);
+            // One that leaves stands still as soon as that is decided: it would say goodbye, and
+            // has its lease yet.
+            let leaves = kind == 1;
+            let stands_still = leaves || kind == 0;
             let mut writes = 1 + self.random.below(WRITES) as usize;
             if leaves {
-                // It holds no calls meanwhile, since it has no time for that.
+                // It holds no calls meanwhile.
                 writes = 1;
                 self.machines.get_mut(&old).expect("it leads").stopping = Some(Stopping::Leaving);
                 self.counts.stops += 1;
@@ -89,7 +105,7 @@ impl World {
                 machine.still_until = self.now + 2 * REPLACED_MILLIS * MILLI;
                 self.counts.pauses += 1;
             }
-            if !stands_still || self.random.percent(50) {
+            if leaves || !stands_still || self.random.percent(50) {
                 let side = self.minority_of(old);
                 self.network.cut_sides(&self.everybody(), &side);
                 self.counts.cut_off += 1;
@@ -170,29 +186,104 @@ impl World {
         let others: Vec<Member> =
             configuration.members().iter().copied().filter(|other| other.node != leader).collect();
         self.trace.line(&format!("{leader} is to end, behind {others:?}"));
+        // What waits for them would keep clients from calling again.
+        self.avoided = Some(leader);
+        let member = configuration.leader;
+        self.step_until(QUIET_MILLIS, |world| world.callers.waiting_for(member) == 0)?;
         for other in &others {
             if self.running().contains(&other.node) {
                 self.crash_for(other.node, Restart::Process, 50);
             }
         }
-        // Their new processes are known, and the earlier ones are members yet.
+        // The leader knows their new processes, and the earlier ones are members yet.
         let gone = others.clone();
         let are_gone = move |world: &World| {
-            let state = world.metadata();
+            let process = world.machines.get(&leader).and_then(|machine| machine.process.as_ref());
+            let Some(process) = process else { return true };
+            let state = process.node.state();
             let is_gone = |other: &Member| {
                 state.nodes().get(&other.node).is_none_or(|node| node.incarnation != other.incarnation)
             };
             gone.iter().all(is_gone)
         };
         let epoch = configuration.epoch;
-        if !self.step_until(REPLACED_MILLIS, are_gone)? || self.leader() != Some(leader) {
+        let are_known = self.step_until(REPLACED_MILLIS, are_gone)?;
+        self.avoided = None;
+        if !are_known || self.leader() != Some(leader) {
             return Ok(());
         }
+        // And nothing can be decided about that.
+        self.network.cut_off(&self.everybody(), leader);
+        self.counts.cut_off += 1;
         let before = self.callers.writes();
         let acknowledges = move |world: &World| world.callers.writes() > before || world.configuration().epoch != epoch;
         self.step_until(QUIET_MILLIS, acknowledges)?;
         if self.running().contains(&leader) {
             self.crash_for(leader, Restart::Process, AWAY_MILLIS);
+        }
+        // What it has said meanwhile is lost.
+        self.step_until(READS_MILLIS, |_| false)?;
+        self.network.heal();
+        Ok(())
+    }
+
+    /// Who leads the voters, where one says so.
+    fn leader_of_voters(&self) -> Option<NodeId> {
+        let leads = |id: &NodeId| {
+            let process = self.machines.get(id).and_then(|machine| machine.process.as_ref());
+            let witness = self.witnesses.get(id).and_then(|witness| witness.running.as_ref());
+            let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat));
+            seat.is_some_and(|seat| seat.leads())
+        };
+        let mut leading = self.everybody().into_iter().filter(leads);
+        let one = leading.next();
+        one.filter(|_| leading.next().is_none())
+    }
+
+    /// The voters that are no members, their leader among them, hear nothing more of the group's
+    /// leader, nor it of them; its members do. So another is chosen, while clients write to it.
+    fn a_leader_keeps_only_its_members(&mut self) -> Result<(), Violation> {
+        let Some(leader) = self.leader() else { return Ok(()) };
+        self.network.heal();
+        (self.still, self.isolation) = (None, None);
+        let configuration = self.configuration();
+        let others: Vec<NodeId> = self.everybody().into_iter().filter(|node| !configuration.has_node(*node)).collect();
+        self.trace.line(&format!("{leader} is heard by its members only"));
+        self.network.cut_from(leader, &others);
+        self.counts.cut_off += 1;
+        let epoch = configuration.epoch;
+        let next = move |world: &World| world.configuration().epoch != epoch;
+        if self.step_until(REPLACED_MILLIS, next)? {
+            self.counts.replaced += 1;
+            self.step_until(READS_MILLIS, |_| false)?;
+        }
+        self.network.heal();
+        Ok(())
+    }
+
+    /// A member loses what it has acknowledged, and all others end at that moment and stay away: it
+    /// is the only one that could lead, and must not.
+    fn a_member_loses_its_power_and_is_alone(&mut self) -> Result<(), Violation> {
+        let configuration = self.configuration();
+        let followers = configuration.members().iter().map(|member| member.node);
+        let followers: Vec<NodeId> =
+            followers.filter(|node| *node != configuration.leader.node && self.running().contains(node)).collect();
+        if followers.is_empty() {
+            return Ok(());
+        }
+        let chosen = *self.random.pick(&followers);
+        let before = self.callers.writes() + 1 + self.random.below(4) as usize;
+        self.step_until(QUIET_MILLIS, |world| world.callers.writes() >= before)?;
+        if !self.may_lose(chosen) || !self.running().contains(&chosen) {
+            return Ok(());
+        }
+        self.trace.line(&format!("{chosen} loses its power, and the other members end"));
+        self.counts.losses += 1;
+        self.crash_for(chosen, Restart::Power, 100);
+        for member in configuration.members() {
+            if member.node != chosen && self.running().contains(&member.node) {
+                self.crash_for(member.node, Restart::Process, AWAY_MILLIS);
+            }
         }
         Ok(())
     }

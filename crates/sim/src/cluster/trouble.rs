@@ -15,6 +15,8 @@ const STILL_MILLIS: u64 = 5_000;
 const STILL_LONG_MILLIS: u64 = 35_000;
 /// So long before it is cut off, clients of a node begin only to read.
 const LOOK_MILLIS: u64 = 300;
+/// A disk is slow for so long at most.
+const SLOW_MILLIS: u64 = 300;
 /// A leader that had acknowledged what others have lost stays away for so long at most.
 const AWAY_MILLIS: u64 = 25_000;
 
@@ -30,7 +32,7 @@ impl World {
         let mut next_split = if faults.splits { self.now + pause(&mut self.random) } else { u64::MAX };
         let hands_over = faults.pause_millis > 0 && self.random.percent(50);
         let mut next_hand_over = if hands_over { self.now + pause(&mut self.random) } else { u64::MAX };
-        let scene = self.random.percent(80).then(|| self.now + self.random.below(self.plan.millis / 2) * MILLI);
+        let scene = self.random.percent(90).then(|| self.now + self.random.below(self.plan.millis / 2) * MILLI);
         let mut next_scene = scene.unwrap_or(u64::MAX);
         let mut looked = false;
         while self.now < end {
@@ -72,7 +74,7 @@ impl World {
             }
             if self.now >= next_scene {
                 self.scene()?;
-                let again = self.random.percent(60).then(|| self.now + self.random.below(self.plan.millis / 3) * MILLI);
+                let again = self.random.percent(80).then(|| self.now + self.random.below(self.plan.millis / 3) * MILLI);
                 next_scene = again.unwrap_or(u64::MAX);
             }
             self.bereave();
@@ -220,17 +222,42 @@ impl World {
         }
     }
 
+    /// A node that is no member takes a snapshot of its copy: what it applies is committed without
+    /// it. Some have a slow disk meanwhile, and lose their power when the snapshot is there.
+    pub fn cuts(&mut self, id: NodeId, cuts: bool, has_one: bool) {
+        if self.network.calm || !self.plan.database.power_loss {
+            return;
+        }
+        let Some(machine) = self.machines.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut machine.cuts, cuts);
+        let begins = cuts && !before;
+        if !begins && !has_one || self.configuration().has_node(id) || !self.random.percent(60) {
+            return;
+        }
+        if has_one {
+            self.counts.cut_behind += 1;
+            self.crash(id, Restart::Power);
+        } else if let Some(process) = self.machines.get_mut(&id).and_then(|machine| machine.process.as_mut()) {
+            process.delay_log(self.random.below(SLOW_MILLIS) * MILLI);
+        }
+    }
+
     /// A write or an fsync of somebody fails, once or from then on.
     fn fail_disk(&mut self) {
-        let running = self.running();
+        let mut running = self.running();
+        if !self.plan.database.power_loss {
+            // Its next process says that its log lacks something.
+            running.retain(|node| self.failing.is_none() && self.may_lose(*node));
+        }
         if running.is_empty() {
             return;
         }
         let chosen = *self.random.pick(&running);
+        if !self.plan.database.power_loss {
+            self.failing = Some(chosen);
+        }
         let disk = &self.machines[&chosen].disk;
-        // In the other modes a failed fsync takes what was acknowledged: a node that starts again
-        // does not know that yet.
-        let sync = self.plan.database.power_loss && self.random.percent(50);
+        let sync = self.random.percent(50);
         let kind = if sync { FaultKind::Sync } else { FaultKind::Write };
         let times = if self.random.percent(50) { 1 } else { u64::MAX };
         let at = disk.count(kind) + 1 + self.random.below(20);
@@ -300,6 +327,8 @@ impl World {
             disk.crash_at(Some(CrashPoint { boundary, after }));
             return;
         }
-        self.crash(chosen, if power { Restart::Power } else { Restart::Process });
+        if power || !self.loses(chosen) {
+            self.crash(chosen, if power { Restart::Power } else { Restart::Process });
+        }
     }
 }

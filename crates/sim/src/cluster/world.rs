@@ -35,6 +35,8 @@ pub(super) const MILLI: u64 = 1_000_000;
 const DOWN_MILLIS: u64 = 4_000;
 /// And some for longer than anybody is waited for.
 const DOWN_LONG_MILLIS: u64 = 20_000;
+/// What a leader executes when it is deposed takes so long at most.
+const BUSY_MILLIS: u64 = 800;
 /// Between two questions of a node that joins.
 pub(super) const JOIN_EVERY_MILLIS: u64 = 500;
 
@@ -83,6 +85,8 @@ pub(super) struct World {
     pub still: Option<(u64, u64, NodeId)>,
     /// A node that is cut off from a time to another.
     pub isolation: Option<(u64, u64, NodeId)>,
+    /// A node whose disk may fail only while it does not lead.
+    pub failing: Option<NodeId>,
     /// What became of the last hand-over.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
     /// Nobody calls that node by chance.
@@ -150,6 +154,7 @@ impl World {
             succession: None,
             still: None,
             isolation: None,
+            failing: None,
             handed_over: None,
             avoided: None,
             looked_at: 0,
@@ -310,6 +315,7 @@ impl World {
             Turn::Submit => self.submit(),
             Turn::Time => self.pass(busy)?,
         }
+        self.spare_the_leader();
         self.noted()
     }
 
@@ -515,6 +521,9 @@ impl World {
                         None => {
                             process.copying.deposed();
                             self.counts.deposed += 1;
+                            if !self.network.calm && self.random.percent(50) {
+                                process.keep_busy(self.random.below(BUSY_MILLIS) * MILLI);
+                            }
                         }
                     }
                 }
@@ -543,6 +552,7 @@ impl World {
         self.counts.hashed += done.hashed;
         self.counts.installed += done.installed;
         self.counts.needed += done.needed;
+        let is_cutting = process.copying.is_cutting();
         match lived {
             Ok(line) => {
                 if let Some(line) = line {
@@ -561,6 +571,7 @@ impl World {
         if begins {
             self.installs(id);
         }
+        self.cuts(id, is_cutting, done.copied > 0);
         Ok(())
     }
 
@@ -573,6 +584,7 @@ impl World {
         self.counts.crashes += 1;
         self.counts.power_losses += u64::from(restart == Restart::Power);
         let down = self.down_nanos();
+        self.failing = self.failing.filter(|failing| *failing != id);
         let machine = self.machines.get_mut(&id).expect("machines are known");
         let member = machine.process.as_ref().map(|process| process.member);
         machine.crash(restart);
@@ -626,6 +638,10 @@ impl World {
             }
             Ok(Started::PowerLost) => {
                 self.crash(id, Restart::Power);
+                Ok(())
+            }
+            Ok(Started::Unusable) => {
+                self.finds_its_copy_unusable(id);
                 Ok(())
             }
             Err(error) => Err(Violation { invariant: "a healthy disk can be opened", detail: error.to_string() }),
