@@ -285,8 +285,11 @@ pub(crate) fn leave_others(
         return Err(StartError::NoDatabase(dir.to_path_buf()));
     };
     let FoundStream { applied, history, end, .. } = stream.into_found();
-    let highest = identity.promised.values().copied().fold(end.epoch, Epoch::max);
-    let place = GroupPlace { end, history, ..applied };
+    let before = applied.configuration.epoch.max(end.epoch);
+    let highest = identity.promised.values().copied().fold(before, Epoch::max);
+    // Whoever else was a member: it asks nobody.
+    let configuration = GroupConfiguration::alone(before, member(&identity));
+    let place = GroupPlace { end, history, configuration, ..applied };
     let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
     let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
     opened.resume(&group);

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const FOUNDING: &str = "founding";
-const UNSYNCED: &str = "unsynced";
+pub const FOUNDING: &str = "founding";
+pub const UNSYNCED: &str = "unsynced";
 /// The file says that an fsync has failed, or that what was here was thrown away.
 const LOST: &str = "lost";
 /// What is here is to be thrown away.
@@ -103,10 +103,9 @@ pub fn said(disk: &dyn Disk, dir: &Path) -> Result<Said, ServerError> {
     })
 }
 
-/// Forgets the cluster, but for which node this is.
-pub fn leave(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
-    let there = disk.list(dir).map_err(failed)?;
-    for name in [FOUNDING, UNSYNCED].into_iter().filter(|name| there.iter().any(|other| other == name)) {
+/// Removes one of these files, if it is there.
+pub fn forget(disk: &dyn Disk, dir: &Path, name: &str) -> Result<(), ServerError> {
+    if disk.list(dir).map_err(failed)?.iter().any(|other| other == name) {
         disk.remove(&dir.join(name)).map_err(failed)?;
     }
     disk.sync_dir(dir).map_err(failed)

@@ -105,7 +105,8 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         let dir = about.dir.display();
         return Err(ServerError::Cluster(format!(
             "{dir} belongs to a cluster, and its file 'founding', which says to which, is gone: restore it from where this \
-             directory came from. Without it the node cannot take part"
+             directory came from. Without it the node cannot take part. If `ferrite admin recover --leave-cluster` was ended \
+             in the middle here, give that command again"
         )));
     }
     let is_new = belongs_to.is_none() && written.as_ref().is_none_or(|written| written.founded.is_none());

@@ -12,6 +12,7 @@ use ferrite_io::{Clock, Disk};
 use ferrite_partition::ProgressListener;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::loss;
+use ferrite_partition::recovery::StartError;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,9 +61,23 @@ pub fn leave_cluster(
         Said::Incomplete => false,
         Said::Nothing => true,
     };
-    loss::leave_others(Arc::clone(&disk), clock, dir, report).map_err(ServerError::Start)?;
-    let _lock = DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()))?;
-    directory::leave(&*disk, dir)?;
+    let lock = || DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()));
+    // Without it the directory starts as no node of the cluster, whose stream it leaves now.
+    let declared = {
+        let _lock = lock()?;
+        let declared = directory::founding(&*disk, dir)?;
+        directory::forget(&*disk, dir, directory::FOUNDING)?;
+        declared
+    };
+    if let Err(error) = loss::leave_others(Arc::clone(&disk), clock, dir, report) {
+        // What was written to the log, or may have been, stays.
+        if let Some(declared) = declared.filter(|_| !matches!(error, StartError::LogFailed(_))) {
+            directory::write_founding(&*disk, dir, &declared)?;
+        }
+        return Err(ServerError::Start(error));
+    }
+    let _lock = lock()?;
+    directory::forget(&*disk, dir, directory::UNSYNCED)?;
     join::forget_vote(&*disk, dir).map_err(|error| failed(error.to_string()))?;
     // By this it is out of the cluster.
     let alone = Identity { cluster: [0; 16], promised: BTreeMap::new(), ..identity };

@@ -100,3 +100,39 @@ fn a_database_is_what_it_was_while_no_cluster_has_begun_with_it() {
     cluster.runs(1, Server::start(&dir, &[]));
     cluster.check();
 }
+
+#[test]
+fn each_of_two_copies_is_a_database_of_its_own_when_nothing_can_be_decided() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.statement(TABLE);
+    cluster.write(40);
+    let leader = cluster.leader();
+    cluster.nodes[leader].as_ref().expect("it runs").lines.wait("is kept by 2 nodes");
+    cluster.write(40);
+    for place in 0..3 {
+        cluster.kill(place);
+    }
+    let dirs: Vec<_> = (0..3).map(|place| cluster.dir(place)).collect();
+    let founding = |place: usize| dirs[place].join("founding");
+    // As it is where the command is ended in the middle.
+    std::fs::remove_file(founding(leader)).expect("it is there");
+    let said = Server::try_start(&dirs[leader], &[]).err().expect("it is no node of the cluster any more");
+    assert!(said.contains("give that command again"), "{said}");
+    let mut left = Vec::new();
+    for place in 0..3 {
+        let (done, said) = leave_cluster(&dirs[place]);
+        assert!(done || said.contains("no redo log") || said.contains("no database"), "{said}");
+        assert_eq!(founding(place).exists(), !done, "where nothing is done, it can still start");
+        left.push(done);
+    }
+    assert_eq!(left.iter().filter(|left| **left).count(), 2, "{left:?}");
+    // Those of the other hold for what both have: each was acknowledged by both.
+    let written = cluster.written.clone();
+    for place in (0..3).filter(|place| left[*place]) {
+        cluster.written = written.clone();
+        cluster.runs(place, Server::start(&dirs[place], &[]));
+        cluster.check();
+        cluster.write(20);
+        cluster.kill(place);
+    }
+}
