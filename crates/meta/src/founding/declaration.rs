@@ -31,7 +31,8 @@ pub struct Database {
     pub end: Mark,
 }
 
-/// Never changes once it is durable, unless its plan does.
+/// Never changes once it is durable, unless its operator says something else before there is a
+/// cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Declaration {
     pub plan: Plan,
@@ -49,6 +50,16 @@ pub struct Declaration {
 }
 
 impl Declaration {
+    /// Whether the operator has said the same for both: that counts in them, and not what is random
+    /// or follows from the machine.
+    pub(super) fn says_as(&self, other: &Declaration) -> bool {
+        let said = |declaration: &Declaration| match declaration.partitions {
+            Partitions::Said(count) => Some(count),
+            Partitions::Suggested(_) => None,
+        };
+        self.plan == other.plan && self.place == other.place && self.kind == other.kind && said(self) == said(other)
+    }
+
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         put_list(out, &self.plan.hosts, |out, host| put_text(out, host));
         put_u32(out, self.plan.kfactor);

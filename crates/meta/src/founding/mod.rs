@@ -57,6 +57,8 @@ pub struct Founding {
     phase: Phase,
     /// By place, of the same plan.
     declared: BTreeMap<u32, Declaration>,
+    /// By place, the key of who answers there, if it says that it is at another.
+    misplaced: BTreeMap<u32, [u8; 16]>,
     /// What was said last of whom it waits for.
     said: Option<BTreeSet<u32>>,
     /// Of others whose plan differs, what was said.
@@ -72,16 +74,24 @@ impl Founding {
             |written: WrittenDown| (written.clone(), Phase::Declaring, vec![Effect::Write(Box::new(written))]);
         let (written, phase, effects) = match written {
             Some(written) if written.founded.is_some() => (written, Phase::Waiting, Vec::new()),
-            // What was declared counts, as long as the plan is the same.
-            Some(written) if written.own.plan == wanted.plan && written.joins == joins => {
+            // What was declared counts, as long as its operator says the same.
+            Some(written) if written.own.says_as(&wanted) && written.joins == joins => {
                 let phase = if joins { Phase::Without } else { Phase::Waiting };
                 (written, phase, Vec::new())
             }
-            Some(written) if written.own.plan == wanted.plan => declare(WrittenDown { joins, ..written }),
+            Some(written) if written.own.says_as(&wanted) => declare(WrittenDown { joins, ..written }),
             _ => declare(WrittenDown { own: wanted, joins, founded: None, known: None }),
         };
         let declared = BTreeMap::from([(written.own.place, written.own.clone())]);
-        let mut founding = Founding { written, phase, declared, said: None, complained: BTreeMap::new(), effects };
+        let mut founding = Founding {
+            written,
+            phase,
+            declared,
+            misplaced: BTreeMap::new(),
+            said: None,
+            complained: BTreeMap::new(),
+            effects,
+        };
         if let Some(all) = founding.written.founded.clone() {
             // It was computed before it was written down.
             let state = found(&all).expect("what was founded once can be founded");
@@ -194,13 +204,38 @@ impl Founding {
     /// What the node at that place says, or says in return; None: it is not known who asks.
     pub fn received(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
         match Message::decode(bytes)? {
-            Message::Declares(declaration) if from.is_none_or(|from| from == declaration.place) => {
-                self.declared(declaration);
-            }
-            Message::Declares(_) => return Err(Malformed("a declaration is of another place")),
+            // Of another list, its places are others.
+            Message::Declares(declaration) => match from {
+                Some(from) if from != declaration.place && declaration.plan == self.written.own.plan => {
+                    self.answers_as_another(from, &declaration);
+                }
+                None if self.misplaced.values().any(|key| *key == declaration.key) => {}
+                _ => {
+                    from.map(|from| self.misplaced.remove(&from));
+                    self.declared(declaration);
+                }
+            },
             Message::Founded(all) => self.told(all),
         }
         Ok(())
+    }
+
+    /// Whoever is at that place takes itself for another. What it says of itself is given up, or a
+    /// cluster would be founded with a node that is never there.
+    fn answers_as_another(&mut self, from: u32, declaration: &Declaration) {
+        self.misplaced.insert(from, declaration.key);
+        let place = declaration.place;
+        let is_that = self.declared.get(&place).is_some_and(|declared| declared.key == declaration.key);
+        if is_that && place != self.written.own.place && matches!(self.phase, Phase::Waiting) {
+            self.declared.remove(&place);
+        }
+        let host = &self.written.own.plan.hosts[from as usize - 1];
+        self.effects.push(Effect::Say(format!(
+            "what answers at {host} says that it is {}: it was started as that node, or with a copy of its directory. Start it \
+             as node {from}, with an empty directory",
+            name(declaration)
+        )));
+        self.look();
     }
 
     fn declared(&mut self, declaration: Declaration) {

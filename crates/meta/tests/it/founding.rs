@@ -293,8 +293,61 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
     let written = WrittenDown { own: one.own().clone(), joins: false, founded: None, known: None };
     let again = Founding::new(Some(written.clone()), declaration(&plan(2, 0), 1, [9; 16]), false);
     assert_eq!(again.own().key, [1; 16]);
-    let mended = Founding::new(Some(written), declaration(&plan(2, 1), 1, [9; 16]), false);
+    let mended = Founding::new(Some(written.clone()), declaration(&plan(2, 1), 1, [9; 16]), false);
     assert_eq!(mended.own().key, [9; 16]);
+    // So with the number of partitions, if an operator says another.
+    let said = |count| Declaration { partitions: Partitions::Said(count), ..declaration(&plan(2, 0), 1, [9; 16]) };
+    let mended = Founding::new(Some(written), said(3), false);
+    assert_eq!((mended.own().key, mended.own().partitions), ([9; 16], Partitions::Said(3)));
+    let written = WrittenDown { own: said(3), joins: false, founded: None, known: None };
+    let again = |count| Founding::new(Some(written.clone()), Declaration { key: [8; 16], ..said(count) }, false);
+    assert_eq!([again(3).own().key, again(2).own().key], [[9; 16], [8; 16]]);
+}
+
+#[test]
+fn no_cluster_has_a_node_that_was_started_as_another() {
+    let all = plan(3, 1);
+    let new = |place, key: u8| {
+        let mut node = Founding::new(None, declaration(&all, place, [key; 16]), false);
+        node.written();
+        node
+    };
+    let (mut third, wrong) = (new(3, 3), new(1, 9));
+    let told = wrong.answer().unwrap();
+    third.received(None, &told).unwrap();
+    third.received(Some(2), &told).unwrap();
+    third.received(None, &told).unwrap();
+    // Its directory is emptied, and it is started as what it is.
+    third.received(Some(2), &new(2, 2).answer().unwrap()).unwrap();
+    let mut effects = Vec::new();
+    third.move_effects(&mut effects);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
+    let is_said = |effect: &Effect| matches!(effect, Effect::Say(line) if line.contains("at host2:3021 says that it is node 1 (host1:3021)"));
+    assert!(effects.iter().any(is_said));
+    // Where the first is, even with that directory, it is heard.
+    third.received(Some(1), &told).unwrap();
+    third.move_effects(&mut effects);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
+}
+
+#[test]
+fn a_list_in_another_order_is_said_as_such_to_both() {
+    let turned = Plan { hosts: plan(2, 0).hosts.into_iter().rev().collect(), kfactor: 0 };
+    let mut one = Founding::new(None, declaration(&plan(2, 0), 1, [1; 16]), false);
+    one.written();
+    let mut other = Founding::new(None, declaration(&turned, 1, [2; 16]), false);
+    other.written();
+    // Either takes the other for node 2.
+    let answers = (one.answer().unwrap(), other.answer().unwrap());
+    one.received(Some(2), &answers.1).unwrap();
+    other.received(Some(2), &answers.0).unwrap();
+    for mut node in [one, other] {
+        let mut effects = Vec::new();
+        node.move_effects(&mut effects);
+        let is_said =
+            |effect: &Effect| matches!(effect, Effect::Say(line) if line.contains("was started with --cluster"));
+        assert!(effects.iter().any(is_said));
+    }
 }
 
 fn three() -> Vec<Declaration> {

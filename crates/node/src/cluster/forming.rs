@@ -197,7 +197,11 @@ impl Founders {
     }
 
     fn inquire_of(&self, host: &str, message: &[u8], say: &dyn Fn(&str)) -> Option<Vec<u8>> {
-        for address in place::addresses(host) {
+        let addresses = place::addresses(host);
+        if addresses.is_empty() {
+            say(&format!("no address is known of {host}: this machine does not know the name, or not yet"));
+        }
+        for address in addresses {
             match inquire(address, message, ANSWER_TIME_MAX) {
                 Ok(answer) => return Some(answer),
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
@@ -341,7 +345,8 @@ fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<St
     if own.database.is_some() {
         return Some(format!(
             "this directory has a database, and the cluster of {} has one too: a node that joins gets the cluster's. Start it \
-             with an empty directory; what `ferrite dump` writes of this database can be loaded into the cluster",
+             with an empty directory; what `ferrite dump` writes of this database can be loaded into the cluster. If a new \
+             cluster is to begin with this database, stop the nodes of the other one and give them empty directories",
             theirs.hosts.join(",")
         ));
     }

@@ -217,6 +217,13 @@ fn declaration(
     begun: Option<BegunAlone>,
 ) -> Result<Declaration, ServerError> {
     let said = place::hosts(&options.hosts).map_err(ServerError::Cluster)?;
+    if written.is_some_and(|written| written.own.kind != about.kind) {
+        let is = if about.kind == Kind::Data { "a witness's, without data" } else { "that of a node with data" };
+        return Err(ServerError::Cluster(format!(
+            "{} is {is}: start it with the command that it was made with, or take an empty directory",
+            about.dir.display()
+        )));
+    }
     let (plan, place) = match written {
         Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
         Some(WrittenDown { own, founded: Some(_), .. }) => {
@@ -233,6 +240,18 @@ fn declaration(
         _ => {
             let (place, _) =
                 place::find(&said, options.listen, options.place.as_deref()).map_err(ServerError::Cluster)?;
+            if let Some(own) =
+                written.map(|written| &written.own).filter(|own| own.plan.hosts == said && own.place != place)
+            {
+                return Err(ServerError::Cluster(format!(
+                    "{} has declared itself as node {} ({}) before: start it so again. To make it node {place} ({}), stop all \
+                     nodes that wait, remove the file 'founding' from this directory, and start them again",
+                    about.dir.display(),
+                    own.place,
+                    own.plan.hosts[own.place as usize - 1],
+                    said[place as usize - 1]
+                )));
+            }
             (Plan { hosts: said, kfactor: options.kfactor }, place)
         }
     };
@@ -240,15 +259,14 @@ fn declaration(
     let kinds: Vec<Kind> =
         (1..=plan.hosts.len() as u32).map(|other| if other == place { about.kind } else { Kind::Data }).collect();
     let joins = options.joins || written.is_some_and(|written| written.joins);
+    if joins && plan.hosts.len() == 1 {
+        return Err(ServerError::Cluster(format!(
+            "--join: --cluster {} names this node only: name one or more that are in the cluster besides",
+            plan.hosts[0]
+        )));
+    }
     if !joins {
         Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| ServerError::Cluster(impossible.to_string()))?;
-    }
-    if written.is_some_and(|written| written.own.kind != about.kind) {
-        let is = if about.kind == Kind::Data { "a witness's, without data" } else { "that of a node with data" };
-        return Err(ServerError::Cluster(format!(
-            "{} is {is}: start it with the command that it was made with, or take an empty directory",
-            about.dir.display()
-        )));
     }
     let mut declaration = Declaration {
         plan,
@@ -257,7 +275,12 @@ fn declaration(
         incarnation: begun.map_or(Incarnation(1), |begun| begun.incarnation),
         kind: about.kind,
         database: begun.map(|begun| begun.database),
-        partitions: begun.map_or(about.partitions, |begun| Partitions::Said(begun.partitions)),
+        partitions: match (begun, written) {
+            (Some(begun), _) => Partitions::Said(begun.partitions),
+            // A start with the directory only says nothing else.
+            (None, Some(written)) if options.hosts.is_empty() => written.own.partitions,
+            (None, _) => about.partitions,
+        },
         release: env!("CARGO_PKG_VERSION").to_owned(),
         addresses: Vec::new(),
     };

@@ -106,10 +106,11 @@ fn find_among(
             hosts.join(",")
         )),
         ([], None) => Err(format!(
-            "none of --cluster {} is an address of this machine: name every node as the others reach it, this one too. Where \
+            "none of --cluster {} is an address of this machine{}: name every node as the others reach it, this one too. Where \
              addresses are translated, say which of them this node is with --cluster-as, and where it listens with \
              --cluster-listen",
-            hosts.join(",")
+            hosts.join(","),
+            unknown(hosts, found)
         )),
         (several, _) => {
             let names: Vec<&str> = several.iter().map(|(place, _)| hosts[*place].as_str()).collect();
@@ -119,6 +120,13 @@ fn find_among(
             ))
         }
     }
+}
+
+/// Those of which no address is known, for the operator.
+fn unknown(hosts: &[String], found: &[Vec<SocketAddr>]) -> String {
+    let unknown: Vec<&str> =
+        hosts.iter().zip(found).filter(|(_, found)| found.is_empty()).map(|(host, _)| host.as_str()).collect();
+    if unknown.is_empty() { String::new() } else { format!(" (no address is known of {})", unknown.join(" and ")) }
 }
 
 /// Many machines know themselves by a loopback address, at which no other reaches them.
@@ -173,7 +181,7 @@ mod tests {
         assert_eq!(find(Some("0.0.0.0:1"), &["10.0.0.1"]), Ok((1, at("0.0.0.0:1"))));
         let refused = |said: Option<&str>, own: &[&str]| find(said, own).expect_err("no place");
         assert!(refused(Some("10.0.0.1:9"), &["10.0.0.1"]).contains("is none of --cluster a:1,b:2,c:3"));
-        assert!(refused(None, &[]).contains("is an address of this machine"));
+        assert!(refused(None, &[]).contains("is an address of this machine (no address is known of c:3): name"));
         assert!(refused(None, &["10.0.0.1", "10.0.0.2"]).contains("a:1 and b:2 of --cluster are all this machine"));
     }
 
