@@ -76,6 +76,10 @@ pub trait Around: Send {
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog);
     /// The node follows and gets a snapshot of what this leader has. Said again while it is so.
     fn needs_snapshot(&mut self, group: GroupId, node: NodeId);
+    /// The node is not needed any more: what it was sent of a snapshot is of no use.
+    fn needs_no_snapshot(&mut self, group: GroupId, node: NodeId);
+    /// How long it takes to send everything to a node that has nothing.
+    fn transfer_nanos(&self, group: GroupId) -> u64;
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
     /// Calls that come wait from here on, and nothing is begun by itself; or all goes on.

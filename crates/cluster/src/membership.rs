@@ -5,6 +5,7 @@ use crate::GroupHandle;
 use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_replica::group::Member;
+use std::collections::BTreeSet;
 
 /// A node that has begun to catch up and is no member after so long does not keep others from
 /// trying: its disk may be full, say. Where it only takes its time, a second one is nobody's harm.
@@ -20,9 +21,35 @@ pub(crate) struct Offers {
     last: Option<(NodeId, u64)>,
     /// The configuration that lacks one, and when that was first seen.
     lacks: Option<(Epoch, u64)>,
+    /// The members since none was lacking last. One that comes back lacks little of the data.
+    had: BTreeSet<NodeId>,
 }
 
 impl Offers {
+    /// To be called for each word of the metadata, whoever leads.
+    pub fn seen(&mut self, kept: &Group, state: &State) {
+        self.see(kept.configuration.members().iter().map(|member| member.node), wanted(state));
+    }
+
+    fn see(&mut self, members: impl ExactSizeIterator<Item = NodeId>, wanted: usize) {
+        if members.len() >= wanted {
+            self.had.clear();
+        }
+        self.had.extend(members);
+    }
+
+    /// Those that come back, and the others.
+    fn split(&self, members: Vec<Member>) -> (Vec<Member>, Vec<Member>) {
+        members.into_iter().partition(|member| self.had.contains(&member.node))
+    }
+
+    /// Whether others wait for one that may come back: for as long as it would take to send them
+    /// everything, so that no more time is lost by waiting than by not having waited.
+    fn await_return(&self, away: bool, transfer_nanos: u64, now: u64) -> bool {
+        let since = self.lacks.map_or(now, |(_, since)| since);
+        away && now.saturating_sub(since) < transfer_nanos.min(ALONE_NANOS)
+    }
+
     /// How many may catch up beside as many as are lacking.
     fn besides(&mut self, epoch: Epoch, lacking: usize, now: u64) -> usize {
         self.lacks = match self.lacks {
@@ -45,7 +72,7 @@ fn wanted(state: &State) -> usize {
     state.settings().map_or(1, |settings| settings.kfactor as usize + 1)
 }
 
-fn process(id: NodeId, node: &Node) -> Member {
+pub(crate) fn process(id: NodeId, node: &Node) -> Member {
     Member { node: id, incarnation: node.incarnation }
 }
 
@@ -85,26 +112,52 @@ fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
     (wanted(state).saturating_sub(there), state.nodes().iter().filter_map(may_join).collect())
 }
 
+/// Whether a node that was a member is none, or its process is gone, and it may come back.
+fn is_away(kept: &Group, state: &State, node: NodeId) -> bool {
+    let members = kept.configuration.members();
+    let is_there = members.iter().any(|member| member.node == node && !is_gone(state, member));
+    !is_there && state.nodes().get(&node).is_some_and(|node| node.presence != Presence::Retired)
+}
+
 /// To be called for each word of the metadata, before the group is told its configuration: who
-/// follows and is not needed any more must not be proposed once others have become members.
-pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
+/// follows and is not needed any more must not be proposed once others have become members. Returns
+/// whom the group follows no longer.
+pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) -> Vec<Member> {
     let (lacking, candidates) = openings(kept, state);
     let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
     let follow: Vec<Member> = candidates.into_iter().filter(|member| leader.follows(*member)).collect();
-    for member in needless(&follow, |member| leader.is_answered_by(member), lacking) {
-        leader.forget(member);
-    }
+    // Of each kind as many as are lacking: whoever gets there first.
+    let (returning, others) = offers.split(follow);
+    let of = |follow: &[Member]| needless(follow, |member| leader.is_answered_by(member), lacking);
+    let needless = [of(&returning), of(&others)].concat();
+    needless.iter().for_each(|member| leader.forget(*member));
+    needless
 }
 
 /// To be called for each word of the metadata; the group hears what it knows already without harm.
-pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
+/// `transfer_nanos`: how long it takes to send everything to a node that has nothing.
+pub(crate) fn tell(
+    leader: &GroupHandle,
+    kept: &Group,
+    state: &State,
+    offers: &mut Offers,
+    transfer_nanos: u64,
+    now: u64,
+) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
-    offer(leader, kept, state, offers, now);
+    offer(leader, kept, state, offers, transfer_nanos, now);
 }
 
 /// To be called in between, too.
-pub(crate) fn offer(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) {
+pub(crate) fn offer(
+    leader: &GroupHandle,
+    kept: &Group,
+    state: &State,
+    offers: &mut Offers,
+    transfer_nanos: u64,
+    now: u64,
+) {
     let (lacking, candidates) = openings(kept, state);
     let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
     if lacking == 0 {
@@ -112,7 +165,16 @@ pub(crate) fn offer(leader: &GroupHandle, kept: &Group, state: &State, offers: &
     }
     let waits = offers.waits(now);
     let counts = |member| leader.is_answered_by(member) || waits && leader.follows(member);
-    for learner in chosen(&candidates, counts, lacking, offers.last.map(|(node, _)| node)) {
+    let last = offers.last.map(|(node, _)| node);
+    let (returning, others) = offers.split(candidates);
+    // One that comes back is offered though another, which gets everything, follows already.
+    let mut learners = chosen(&returning, counts, lacking, last);
+    let away = offers.had.iter().any(|node| is_away(kept, state, *node));
+    if !offers.await_return(away, transfer_nanos, now) {
+        let returned = returning.iter().filter(|member| leader.is_answered_by(**member)).count();
+        learners.extend(chosen(&others, counts, lacking.saturating_sub(returned), last));
+    }
+    for learner in learners {
         offers.last = Some((learner.node, now));
         leader.learner(learner);
     }
@@ -159,6 +221,32 @@ mod tests {
         assert_eq!(besides(5, 1, 310), 0, "none was lacking meanwhile");
     }
 
+    #[test]
+    fn others_wait_for_one_that_may_come_back_as_long_as_a_transfer_takes() {
+        const SECOND: u64 = 1_000_000_000;
+        let mut offers = Offers::default();
+        assert_eq!(offers.besides(Epoch(4), 1, 100 * SECOND), 0);
+        let awaits = |away, transfer, seconds: u64| offers.await_return(away, transfer, seconds * SECOND);
+        assert!(awaits(true, 10 * SECOND, 109) && !awaits(true, 10 * SECOND, 110));
+        assert!(!awaits(false, 10 * SECOND, 101), "nobody is away");
+        assert!(!awaits(true, 0, 100), "there is nothing to send");
+        assert!(awaits(true, 7_200 * SECOND, 159) && !awaits(true, 7_200 * SECOND, 160), "a minute at most");
+    }
+
+    #[test]
+    fn who_was_a_member_since_nobody_was_lacking_comes_back() {
+        let mut offers = Offers::default();
+        let mut seen = |members: &[u32]| {
+            offers.see(members.iter().map(|node| NodeId(*node)), 2);
+            offers.had.iter().map(|node| node.0).collect::<Vec<u32>>()
+        };
+        assert_eq!(seen(&[1]), [1]);
+        assert_eq!(seen(&[1, 2]), [1, 2]);
+        assert_eq!(seen(&[1]), [1, 2], "2 may come back");
+        assert_eq!(seen(&[3]), [1, 2, 3]);
+        assert_eq!(seen(&[3, 4]), [3, 4], "the others lack more and more");
+    }
+
     fn numbers(members: Vec<Member>) -> Vec<u32> {
         members.into_iter().map(|member| member.node.0).collect()
     }
@@ -182,7 +270,7 @@ mod tests {
         assert_eq!(chosen(&[3], 2, 4), [2]);
         assert_eq!(chosen(&[2, 3], 1, 3), [], "one more than is lacking is nobody's harm");
         assert_eq!(chosen(&[], 0, 0), []);
-        let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), lacks: None };
+        let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), ..Offers::default() };
         assert!(offers.waits(6 * ANSWER_NANOS - 1) && !offers.waits(6 * ANSWER_NANOS));
         assert!(!Offers::default().waits(0));
     }

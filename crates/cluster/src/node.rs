@@ -290,7 +290,7 @@ impl Node {
                 let kept = self.kept.get_mut(&id).expect("a group that speaks is kept here");
                 kept.replacing(&mut *self.around);
             }
-            GroupEvent::NeedsSnapshot(node) => self.around.needs_snapshot(id, node),
+            GroupEvent::NeedsSnapshot(node) => self.needs_snapshot(id, node),
             GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
             GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
             GroupEvent::LogFailed(failure) => {
@@ -307,6 +307,14 @@ impl Node {
             self.around.notice(&format!("this node's log makes no progress: it gives up leading group {id}"));
         } else if self.stands_still.remove(&id) {
             self.around.notice("this node's log makes progress again");
+        }
+    }
+
+    /// One that is followed no longer gets none.
+    fn needs_snapshot(&mut self, id: GroupId, node: NodeId) {
+        let process = self.known.1.nodes().get(&node).map(|known| membership::process(node, known));
+        if process.is_some_and(|process| self.kept(id).group.follows(process)) {
+            self.around.needs_snapshot(id, node);
         }
     }
 
@@ -360,9 +368,12 @@ impl Node {
         let here = self.here();
         for (id, group) in state.groups() {
             let Some(kept) = self.kept.get_mut(id) else { continue };
+            kept.offers.seen(group, &state);
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {
-                membership::forget(&kept.group, group, &state, &mut kept.offers, self.now);
+                for member in membership::forget(&kept.group, group, &state, &mut kept.offers, self.now) {
+                    self.around.needs_no_snapshot(*id, member.node);
+                }
             }
             kept.group.configured(group.configuration.clone());
             let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
@@ -371,7 +382,8 @@ impl Node {
                 kept.group.seal(group.burnt);
             }
             if leads {
-                membership::tell(&kept.group, group, &state, &mut kept.offers, self.now);
+                let transfer = self.around.transfer_nanos(*id);
+                membership::tell(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
             }
         }
     }
@@ -387,7 +399,8 @@ impl Node {
                 && group.phase == Phase::Active
                 && group.configuration.leader == here
             {
-                membership::offer(&kept.group, group, &state, &mut kept.offers, self.now);
+                let transfer = self.around.transfer_nanos(*id);
+                membership::offer(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
             }
         }
     }

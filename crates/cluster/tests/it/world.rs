@@ -84,6 +84,12 @@ impl Around for Outside {
 
     fn needs_snapshot(&mut self, _: GroupId, _: NodeId) {}
 
+    fn needs_no_snapshot(&mut self, _: GroupId, _: NodeId) {}
+
+    fn transfer_nanos(&self, _: GroupId) -> u64 {
+        0
+    }
+
     fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
         panic!("nobody missed {wanted:?}");
     }

@@ -6,6 +6,7 @@ mod anew;
 mod damaged;
 mod handing_over;
 mod joining;
+mod returning;
 mod subscribers;
 
 use crate::common::{Db, Server};

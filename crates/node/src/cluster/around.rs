@@ -9,7 +9,7 @@ use crate::message::SnapshotJob;
 use crate::publish::Publisher;
 use crate::threads::spawn;
 use crossbeam_channel::Sender;
-use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId, memory};
 use ferrite_cluster::{Around, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
@@ -75,6 +75,8 @@ pub struct DataAround {
     pub appliers: Arc<Appliers>,
     pub copy: Arc<CopySide>,
     pub snapshots: Sender<SnapshotJob>,
+    /// Bytes a second at which another node is sent everything.
+    pub transfer_rate: u64,
     pub drain: Drain,
 }
 
@@ -129,6 +131,15 @@ impl Around for ServerAround {
 
     fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
         let _ = self.data().inboxes.transfer.send(TransferNotice::Wanted(node));
+    }
+
+    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
+        let _ = self.data().inboxes.transfer.send(TransferNotice::Unwanted(node));
+    }
+
+    fn transfer_nanos(&self, _: GroupId) -> u64 {
+        let nanos = memory::bytes_used() as u128 * 1_000_000_000 / u128::from(self.data().transfer_rate.max(1));
+        nanos.try_into().unwrap_or(u64::MAX)
     }
 
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>) {

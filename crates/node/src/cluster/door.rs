@@ -32,6 +32,8 @@ pub enum MetadataNotice {
 pub enum TransferNotice {
     /// The node follows, and needs a snapshot of what this leader has.
     Wanted(NodeId),
+    /// The node follows no longer: others have become members.
+    Unwanted(NodeId),
     /// This node leads no more.
     Deposed,
     /// The snapshot that was asked for is there, or why not.

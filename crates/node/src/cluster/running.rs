@@ -188,6 +188,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         appliers,
         copy: Arc::clone(&data.copy),
         snapshots: data.snapshots.clone(),
+        transfer_rate: data.transfer_rate,
         drain: data.drain,
     };
     let groups = Groups::new([Arc::clone(&replication)]);

@@ -115,6 +115,7 @@ impl TransferThread {
     fn take(&mut self, notice: TransferNotice) {
         match notice {
             TransferNotice::Wanted(node) => self.sending.want(node),
+            TransferNotice::Unwanted(node) => self.sending.forget(node),
             TransferNotice::Deposed => self.sending.stop(),
             TransferNotice::Taken(Ok(snapshot)) => {
                 if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {

@@ -24,7 +24,7 @@ use ferrite_snapshot::{Files, SnapshotError, own_name};
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes a second, and in a message: a few messages for each snapshot.
 const RATE: u64 = 4 << 20;
@@ -32,17 +32,30 @@ const CHUNK_BYTES: usize = 20_000;
 /// Messages of a transfer that are sent at once.
 const MESSAGES_AT_ONCE: usize = 4;
 
-/// Who needs a snapshot, as the group says. Clones are the same.
+/// Who needs a snapshot, or none any more, as the group says. Clones are the same.
 #[derive(Clone, Default)]
-pub struct Wanted(Arc<Mutex<Vec<NodeId>>>);
+pub struct Wanted(Arc<Mutex<Vec<Want>>>);
+
+enum Want {
+    Snapshot(NodeId),
+    Nothing(NodeId),
+}
 
 impl Wanted {
     pub fn push(&self, node: NodeId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(node);
+        self.all().push(Want::Snapshot(node));
     }
 
-    fn take(&self) -> Vec<NodeId> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    pub fn forget(&self, node: NodeId) {
+        self.all().push(Want::Nothing(node));
+    }
+
+    fn take(&self) -> Vec<Want> {
+        std::mem::take(&mut self.all())
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Want>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -223,7 +236,10 @@ impl Copying {
 
     /// What a leader does: takes snapshots, and sends them.
     pub fn lead(&mut self, node: &Node, now: u64, send: &mut impl FnMut(NodeId, Vec<u8>)) {
-        self.wanted.take().into_iter().for_each(|node| self.sending.want(node));
+        self.wanted.take().into_iter().for_each(|want| match want {
+            Want::Snapshot(node) => self.sending.want(node),
+            Want::Nothing(node) => self.sending.forget(node),
+        });
         if let Some(group) = node.state().groups().get(&FIRST_GROUP) {
             // Whoever has come there by itself needs none.
             group.configuration.members().iter().for_each(|member| self.sending.forget(member.node));

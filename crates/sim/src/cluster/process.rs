@@ -47,6 +47,8 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// What a copy reads from its log: runs of positions, and how many there are to one of them.
 const FROM_LOG: [(u64, u64); 3] = [(8, 4), (8, 2), (3, 2)];
+/// How long it takes to send everything to a node that has nothing, as a leader is told.
+const TRANSFER_NANOS: u64 = 300_000_000;
 
 /// What a process wants done outside, in order.
 pub enum Wish {
@@ -134,6 +136,14 @@ impl Around for Outside {
 
     fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
         self.wanted.push(node);
+    }
+
+    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
+        self.wanted.forget(node);
+    }
+
+    fn transfer_nanos(&self, _: GroupId) -> u64 {
+        TRANSFER_NANOS
     }
 
     fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {

@@ -65,6 +65,14 @@ impl Around for Outside {
         unreachable!("a witness has no group");
     }
 
+    fn needs_no_snapshot(&mut self, _: GroupId, _: NodeId) {
+        unreachable!("a witness has no group");
+    }
+
+    fn transfer_nanos(&self, _: GroupId) -> u64 {
+        unreachable!("a witness has no group");
+    }
+
     fn leads(&mut self, _: GroupId, _: Option<Epoch>) {
         unreachable!("a witness has no group");
     }

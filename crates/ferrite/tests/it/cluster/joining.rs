@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// What a node knows of its cluster.
-struct Status {
+pub(super) struct Status {
     /// By number: presence, role, vote.
     nodes: BTreeMap<i64, (String, String, String)>,
-    leader: i64,
+    pub(super) leader: i64,
     members: i64,
     voters: i64,
     voters_there: i64,
@@ -36,7 +36,7 @@ impl Status {
         })
     }
 
-    fn members(&self) -> BTreeSet<i64> {
+    pub(super) fn members(&self) -> BTreeSet<i64> {
         let has_role = |(_, (_, role, _)): &(&i64, &(String, String, String))| !role.is_empty();
         self.nodes.iter().filter(has_role).map(|(node, _)| *node).collect()
     }
@@ -73,7 +73,7 @@ impl Cluster {
     }
 
     /// So many copies, and three votes that count.
-    fn await_whole(&self, kfactor: u32) -> Status {
+    pub(super) fn await_whole(&self, kfactor: u32) -> Status {
         let copies = i64::from(kfactor) + 1;
         self.await_status("all copies and votes", |status| {
             status.leader != 0 && status.members == copies && (status.voters, status.voters_there) == (3, 3)
