@@ -119,8 +119,8 @@ fn each_of_two_copies_is_a_database_of_its_own_when_nothing_can_be_decided() {
     let said = Server::try_start(&dirs[leader], &[]).err().expect("it is no node of the cluster any more");
     assert!(said.contains("give that command again"), "{said}");
     let mut left = Vec::new();
-    for place in 0..3 {
-        let (done, said) = leave_cluster(&dirs[place]);
+    for (place, dir) in dirs.iter().enumerate() {
+        let (done, said) = leave_cluster(dir);
         assert!(done || said.contains("no redo log") || said.contains("no database"), "{said}");
         assert_eq!(founding(place).exists(), !done, "where nothing is done, it can still start");
         left.push(done);
