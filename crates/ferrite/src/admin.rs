@@ -244,7 +244,13 @@ fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet)
         ..ClientOptions::new([address.server.clone()])
     };
     let client = Client::connect(options).map_err(|error| format!("{}: {error}", address.server))?;
-    let response = client.call_blocking(procedure, parameters).map_err(|error| error.to_string())?;
+    let response = client.call_blocking(procedure, parameters).map_err(|error| match error.to_string() {
+        refused if refused.contains(FOR_ADMINISTRATORS) => format!(
+            "{refused} at {}: give --server the address of the administration port (--admin-listen of that node)",
+            address.server
+        ),
+        error => error,
+    })?;
     let failure = response.tables.first().and_then(|table| {
         let (result, why) = (table.column_index("RESULT")?, table.column_index("ERR_MSG")?);
         table.rows.iter().find_map(|row| match (&row[result], &row[why]) {
@@ -254,6 +260,9 @@ fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet)
     });
     failure.map_or(Ok(response), Err)
 }
+
+/// A server that has an administration port says so at the other one.
+const FOR_ADMINISTRATORS: &str = "is not available to this client";
 
 /// A line for each figure: how far it is, then what was found.
 fn recovery(address: &ServerAddress) -> Result<String, String> {

@@ -434,6 +434,10 @@ impl System {
             [Value::Integer(node)] => Some(NodeId(u32::try_from(*node).unwrap_or(0))),
             _ => return Err(UserError::parameters("@TransferLead takes the number of a node, or nothing")),
         };
+        let cluster = self.of_cluster("@TransferLead")?;
+        if let Some(reason) = to.and_then(|to| cluster.keeps_no_data(to)) {
+            return Err(UserError::parameters(reason));
+        }
         let tell = answers(reply);
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
             tell(outcome.map(|node| format!("node {node} leads")).map_err(|reason| reason.to_string()));

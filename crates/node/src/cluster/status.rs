@@ -29,6 +29,17 @@ impl Handle {
         let group = group(&seen.state, seen.in_step, reached);
         vec![nodes(&seen.state, reached), group, voters(&seen.state, reached)]
     }
+
+    /// Who could never lead.
+    pub fn keeps_no_data(&self, node: NodeId) -> Option<String> {
+        let state = &self.standing.seen().state;
+        let known = state.nodes().get(&node).filter(|known| known.presence != Presence::Retired);
+        match known.map(|known| known.kind) {
+            Some(Kind::Data) => None,
+            Some(Kind::Witness) => Some(format!("node {node} is a witness, and keeps no data")),
+            None => Some(format!("there is no node {node}: `ferrite admin status` shows those that there are")),
+        }
+    }
 }
 
 fn word(yes: bool) -> &'static str {

@@ -22,5 +22,4 @@ mod external;
 mod faults;
 mod installs;
 mod recovery;
-mod refused_answers;
 mod snapshots;

@@ -57,9 +57,7 @@ fn another_node_leads_and_no_call_fails() {
         said.map(|line| line.split_whitespace().next().and_then(|id| id.parse().ok()).expect("a number")).collect()
     };
     let (member, other) = (keepers[1], 5 - keepers[1]);
-    for (to, words) in
-        [(1, "node 1 leads already"), (other, "has no complete copy"), (9, "node 9 has no complete copy")]
-    {
+    for (to, words) in [(1, "node 1 leads already"), (other, "has no complete copy"), (9, "there is no node 9")] {
         let (done, said) = cluster.admin(other - 1, &["transfer", "--to", &to.to_string()]);
         assert!(!done && said.contains(words), "{said}");
     }
@@ -158,6 +156,10 @@ fn an_old_copy_leads_when_its_loss_is_accepted_and_not_before() {
         lines.wait("LOSS ACCEPTED by an operator: node 1");
         cluster.nodes[place] = Some(Node { server, lines });
     }
+    let (done, said) = cluster.admin(0, &["transfer"]);
+    assert!(!done && said.contains("give --server the address of the administration port"), "{said}");
+    let (done, said) = admin(&["transfer", "--to", "9", "--server", &ports[0]]);
+    assert!(!done && said.contains("there is no node 9"), "{said}");
     // What the old copy had is there, and it goes on.
     cluster.written = old;
     cluster.check();

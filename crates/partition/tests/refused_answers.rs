@@ -1,7 +1,9 @@
 //! What a large answer that the server has no memory for leaves behind: nothing but the error that
 //! was answered. Alone in its process, since the sums are the process's.
 
-use crate::common::Node;
+mod common;
+
+use common::Node;
 use crossbeam_channel::{Sender, unbounded};
 use ferrite_base::{PartitionId, limits, memory};
 use ferrite_io::{RealDisk, SystemClock};
