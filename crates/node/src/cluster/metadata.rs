@@ -16,8 +16,10 @@ use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two ticks of a node of a cluster.
+/// Between two ticks of a node of a cluster, at least.
 pub const TICK: Duration = Duration::from_millis(10);
+/// And at most.
+const TICK_MAX: Duration = Duration::from_secs(1);
 /// After a fault of the disk the vote is opened again.
 const VOTE_AGAIN: Duration = Duration::from_secs(2);
 /// Notices, and messages, that are taken before something is done about them.
@@ -45,9 +47,8 @@ pub struct MetadataThread {
 
 impl MetadataThread {
     pub fn run(mut self) {
-        let mut next_tick = self.clock.boottime_nanos();
         loop {
-            self.wait(Duration::from_nanos(next_tick.saturating_sub(self.clock.boottime_nanos())).min(TICK));
+            self.wait();
             for notice in self.inbox.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
                 let now = self.clock.boottime_nanos();
                 match notice {
@@ -65,16 +66,17 @@ impl MetadataThread {
                 self.metadata.ask(Ask::Join { key, node }, self.clock.boottime_nanos());
             }
             let now = self.clock.boottime_nanos();
-            if now >= next_tick {
-                self.metadata.tick(now);
-                self.look_for_vote(now);
-                next_tick = now + TICK.as_nanos() as u64;
-            }
+            self.metadata.tick(now);
+            self.look_for_vote(now);
             self.work();
         }
     }
 
-    fn wait(&self, time_max: Duration) {
+    /// Until something comes, or there is something to do whatever comes.
+    fn wait(&self) {
+        let now = self.clock.boottime_nanos();
+        let next = self.metadata.next_tick(now).unwrap_or(u64::MAX).min(self.vote_again.unwrap_or(u64::MAX));
+        let time_max = Duration::from_nanos(next.saturating_sub(now)).clamp(TICK, TICK_MAX);
         let mut select = Select::new();
         select.recv(&self.inbox);
         select.recv(&self.messages);
