@@ -525,8 +525,11 @@ impl Process {
         self.copying.received(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
+    /// Time has passed: whoever has something to do now says so, as its thread would be told.
     pub fn tick(&mut self, now: u64) {
-        self.node.tick(now);
+        if now >= self.node.next_tick(now) {
+            self.node.tick(now);
+        }
         self.seat.tick();
         if !self.log.has_work() {
             // With an interval, an fsync may be due.
