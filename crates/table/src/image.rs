@@ -270,7 +270,7 @@ impl TableData {
             arena.reset();
             let row = arena.alloc_slice_fill_copy(width, Value::Float(0.0));
             row[..values.len()].copy_from_slice(values);
-            let inserted = self.insert_row(row, None, None, &arena, &mut UndoLog::off());
+            let inserted = self.insert_row(row, None, None, &[], &arena, &mut UndoLog::off());
             inserted.map(drop).map_err(InsertError::into_user).map_err(ImageError::Refused)
         })?;
         Ok(loaded)

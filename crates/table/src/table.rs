@@ -4,6 +4,7 @@
 use crate::constraint;
 use crate::contents::Contents;
 use crate::evaluation::{Rows as RowContext, note_row};
+use crate::hash_table::NO_TAG;
 use crate::index::{EncodedKey, HashedKey, IndexData};
 use crate::layout::RowLayout;
 use crate::look_up::Rows;
@@ -252,19 +253,22 @@ impl TableData {
     }
 
     /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it
-    /// writes anything; the index at `known_new` was already seen not to have the key.
+    /// writes anything; the index at `known_new` was already seen not to have the key. `tags`:
+    /// those of its keys that are known, by index.
     #[inline]
     pub(crate) fn insert_row(
         &mut self,
         row: &[Value<'_>],
         place: Option<RowId>,
         known_new: Option<usize>,
+        tags: &[u32],
         arena: &Bump,
         undo: &mut UndoLog,
     ) -> Result<RowId, InsertError> {
         self.keys.clear();
         for (position, index) in self.contents.indexes.iter().enumerate() {
-            let key = index.key_of_row(SourceRow::Given(row), arena)?;
+            let tag = tags.get(position).copied().unwrap_or(NO_TAG);
+            let key = index.key_of_tagged_row(tag, SourceRow::Given(row), arena)?;
             if index.is_unique()
                 && known_new != Some(position)
                 && index.conflict(&key, SourceRow::Given(row), None, &self.contents.rows).is_some()

@@ -40,6 +40,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) leaving: Option<(usize, RowId)>,
     /// The tables' rows are not those that the view counts yet.
     pub(crate) filling: bool,
+    /// The tag of the row's group in the index by which groups are found, where it is known.
+    pub(crate) tag: u32,
 }
 
 impl<'a> Surroundings<'a> {
@@ -227,7 +229,7 @@ impl<'a> Surroundings<'a> {
     ) -> UserResult<()> {
         let plan = self.plan;
         let view_id = view.id();
-        let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, &value);
+        let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, self.tag, &value);
         let RowStore { layout, pages, longs } = &mut view.contents.rows;
         if let Some(row) = found {
             undo.unsettle();
@@ -302,7 +304,9 @@ impl<'a> Surroundings<'a> {
             }
         }
         view.check_row(row)?;
-        view.insert_row(row, None, self.plan.group_index, self.arena, undo).map(|_| ()).map_err(InsertError::into_user)
+        view.insert_row(row, None, self.plan.group_index, &[], self.arena, undo)
+            .map(|_| ())
+            .map_err(InsertError::into_user)
     }
 
     /// The one row that a view without groups has from the beginning.
