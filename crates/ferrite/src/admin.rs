@@ -138,9 +138,9 @@ pub struct RecoverOptions {
     /// kept beside it, in accepted-loss-..., which may be deleted by hand.
     #[arg(long, required = true)]
     accept_loss: bool,
-    /// Take the directory out of its cluster, whose other nodes are lost: what it has is a database
-    /// without others then, or the begin of a new cluster. What only the others had is lost, and
-    /// they must not run again.
+    /// Take the directory out of its cluster, whose other nodes are lost: it becomes a single-node
+    /// database, from which a new cluster can be started. What only the other nodes had is lost;
+    /// do not start them with their old directories again.
     #[arg(long, requires = "dir", conflicts_with = "node")]
     leave_cluster: bool,
 }

@@ -37,7 +37,10 @@ pub fn look(
     dir: &Path,
     options: Options<'_>,
 ) -> Result<BegunAlone, ServerError> {
-    ferrite_io::errln!("ferrite: {} has a database, with which the cluster is to begin: reading it", dir.display());
+    ferrite_io::errln!(
+        "ferrite: {} has a database, from which the cluster will start: reading it first",
+        dir.display()
+    );
     let opened = recovery::open_with(disk, clock, &mut SystemRandom, dir, options).map_err(ServerError::Start)?;
     let Recovered { genesis, log, group, identity, .. } = opened;
     let database = Database { id: log.index().database().0, end: group.end() };

@@ -84,9 +84,9 @@ pub fn leave_cluster(
     alone.write(&*disk, dir).map_err(|error| failed(error.to_string()))?;
     let doubt = if is_complete { "" } else { INCOMPLETE };
     Ok(format!(
-        "{doubt}What node {0} had in {1} is a database without others now. What the other nodes of its cluster have does not count any \
-         more: do not start them again with their directories.\n`ferrite server --dir {1}` serves it; with --cluster and empty \
-         directories for the others a new cluster begins with it.",
+        "{doubt}The copy of node {0} in {1} is a single-node database now. Do not start the other nodes of its old cluster with their \
+         old directories again.\nTo serve it: `ferrite server --dir {1}`. To start a new cluster from it, add --cluster, and give the \
+         other nodes empty directories.",
         identity.node,
         dir.display()
     ))

@@ -39,7 +39,7 @@ fn a_cluster_begins_with_a_database_and_what_is_left_of_it_is_one() {
     }
     let dir = cluster.dir(left);
     let (done, said) = leave_cluster(&dir);
-    assert!(done && said.contains("is a database without others now"), "{said}");
+    assert!(done && said.contains("is a single-node database now"), "{said}");
     let (done, said) = leave_cluster(&dir);
     assert!(!done && said.contains("is not the directory of a cluster's node"), "{said}");
     cluster.runs(left, Server::start(&dir, &[]));
