@@ -135,21 +135,13 @@ pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: 
 }
 
 /// To be called for each word of the metadata; the group hears what it knows already without harm.
-/// `transfer_nanos`: how long it takes to send everything to a node that has nothing.
-pub(crate) fn tell(
-    leader: &GroupHandle,
-    kept: &Group,
-    state: &State,
-    offers: &mut Offers,
-    transfer_nanos: u64,
-    now: u64,
-) {
+pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
-    offer(leader, kept, state, offers, transfer_nanos, now);
 }
 
-/// To be called in between, too.
+/// To be called behind that, and in between. `transfer_nanos`: how long it takes to send everything
+/// to a node that has nothing.
 pub(crate) fn offer(
     leader: &GroupHandle,
     kept: &Group,

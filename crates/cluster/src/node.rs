@@ -382,8 +382,9 @@ impl Node {
                 kept.group.seal(group.burnt);
             }
             if leads {
+                membership::tell(&kept.group, group, &state);
                 let transfer = self.around.transfer_nanos(*id);
-                membership::tell(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
+                membership::offer(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
             }
         }
     }

@@ -58,20 +58,24 @@ impl Starting {
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        let mut threads = std::mem::take(&mut self.0);
-        if threads.0.is_empty() {
-            return;
-        }
-        let (tell, ended) = bounded::<()>(1);
-        let end = spawn("stop", move || {
-            threads.end();
-            let _ = tell.send(());
-        });
         let time_max = Duration::from_secs(limits::STOP_SECONDS_MAX) + limits::STOP_GRACE;
-        if end.is_ok() && ended.recv_timeout(time_max).is_err() {
+        if !end_within(std::mem::take(&mut self.0), time_max) {
             ferrite_io::errln!("ferrite: some threads of the start do not end, and are left behind");
         }
     }
+}
+
+/// Whether they have ended by then. Those that have not are left behind.
+fn end_within(mut threads: Threads, time_max: Duration) -> bool {
+    if threads.0.is_empty() {
+        return true;
+    }
+    let (tell, ended) = bounded::<()>(1);
+    let end = spawn("stop", move || {
+        threads.end();
+        let _ = tell.send(());
+    });
+    end.is_ok() && ended.recv_timeout(time_max).is_ok()
 }
 
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
@@ -155,6 +159,21 @@ mod tests {
         three(&mut threads, &log);
         threads.end();
         check(&said);
+    }
+
+    #[test]
+    fn a_thread_that_does_not_end_is_left_behind() {
+        let (log, said) = unbounded();
+        let mut threads = Threads::default();
+        three(&mut threads, &log);
+        assert!(end_within(threads, Duration::from_secs(60)));
+        check(&said);
+        let (hold, held) = unbounded::<()>();
+        let mut threads = Threads::default();
+        threads.ended_by(|| {});
+        threads.spawn("stubborn", move || assert!(held.recv().is_err())).expect("there is room for a thread");
+        assert!(!end_within(threads, Duration::ZERO));
+        drop(hold);
     }
 
     #[test]

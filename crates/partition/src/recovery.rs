@@ -272,7 +272,7 @@ pub(crate) fn look(
 
 /// Makes what a node of a cluster has a database without others: every entry counts from here on,
 /// also those of which only the other members know whether they do. Which node this is, and that it
-/// is in no cluster, is left to the caller. Once more, it does the same once more.
+/// is in no cluster, is left to the caller. Done again, it only begins one more epoch.
 pub(crate) fn leave_others(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,

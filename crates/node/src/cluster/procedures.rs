@@ -49,15 +49,16 @@ impl Procedures {
 
     /// `leads`: others do not know better than who asks.
     pub fn answer(&self, leads: bool, links: &Links) {
-        let asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
+        let mut asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
+        let compiled = self.publisher.compiled.load();
+        let version = compiled.catalog.version.0;
+        asked.retain(|_, known| *known != Some(version));
         if !leads || asked.is_empty() {
             return;
         }
-        let compiled = self.publisher.compiled.load();
-        let version = compiled.catalog.version.0;
         let mut answer = version.to_le_bytes().to_vec();
         system_catalog::write_procedures_push(&mut answer, handles::PROCEDURES_PUSH, &compiled);
-        for (node, _) in asked.into_iter().filter(|(_, known)| *known != Some(version)) {
+        for node in asked.into_keys() {
             links.send_on(node, Lane::Calls, Letter::Procedures, answer.clone());
         }
     }
