@@ -13,7 +13,7 @@ use crate::snapshot_image::SnapshotImage;
 use crate::snapshots::{self, Kept, Snapshots};
 pub use crate::start_error::StartError;
 use crate::thread::FIRST_EPOCH;
-use ferrite_base::{Epoch, Incarnation, Sequence, limits};
+use ferrite_base::{Epoch, Incarnation, NodeId, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::{
     Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
@@ -29,6 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+/// Ids begin with 1.
+const NOBODY: NodeId = NodeId(0);
 
 /// Everything that a node runs on.
 pub struct Recovered {
@@ -345,7 +348,13 @@ impl Opened {
         let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
         let accept_loss = options.log.accept_loss.is_some();
         let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
-        let here = known.as_ref().map_or(ferrite_group::FIRST_NODE, |identity| identity.node);
+        let here = match &known {
+            // Its log may be from an earlier cluster, whose ids were other nodes'. What it kept
+            // alone counts when it leads again.
+            Some(identity) if identity.cluster != [0; 16] => NOBODY,
+            Some(identity) => identity.node,
+            None => ferrite_group::FIRST_NODE,
+        };
         let mut replay = Replay { threads: options.threads, here, accept_loss, ..Replay::default() };
         let mut damaged = Vec::new();
         let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;

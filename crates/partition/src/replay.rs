@@ -43,7 +43,7 @@ enum Stores {
 #[derive(Default)]
 pub(crate) struct Replay {
     pub state: Option<State>,
-    /// This node.
+    /// Of what this node keeps alone, all that is in the log is committed.
     pub here: NodeId,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
     pub begins_with: Option<u64>,
