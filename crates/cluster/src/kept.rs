@@ -204,6 +204,16 @@ impl Kept {
         matches!(self.role, Role::Copy(_) | Role::Replacing)
     }
 
+    /// Whether a fault that an applier has told of is of what is here: not of what another node's
+    /// snapshot takes the place of, whose log is removed under an applier that has yet to end.
+    pub fn has_failed(&self) -> bool {
+        match &self.role {
+            Role::Copy(intake) => intake.has_ended(),
+            Role::Rising(_) => true,
+            Role::Replacing | Role::Leader | Role::Falling(..) | Role::Broken => false,
+        }
+    }
+
     /// What is here is of no use. False: that is known.
     pub fn broken(&mut self) -> bool {
         let before = std::mem::replace(&mut self.role, Role::Broken);

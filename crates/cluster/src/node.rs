@@ -231,6 +231,7 @@ impl Node {
             Cause::Committed(id, entries) => self.kept(id).committed(&entries),
             Cause::CommittedUpTo(id, position) => self.kept(id).committed_up_to(position),
             Cause::Event(id, event) => self.event(id, event),
+            Cause::Fault(id, _) if !self.kept(id).has_failed() => {}
             Cause::Fault(id, fault) => {
                 if let ReplayError::Contents { .. } = fault.reason {
                     self.kept(id).group.differs(fault.entry);

@@ -2,13 +2,13 @@
 //! what, and that its roles follow each other whatever the group says meanwhile.
 
 use crate::world::{MILLI, Wish, World, founded, member, registration};
-use ferrite_base::{Epoch, NodeId, PartitionId, Sequence};
+use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
 use ferrite_io::Clock;
 use ferrite_meta::{Ask, Command, Node as Registration};
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{Compiled, Event};
+use ferrite_partition::{Compiled, CopyFault, Event, ReplayError};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::GroupConfiguration;
 use std::sync::Arc;
@@ -139,6 +139,31 @@ fn a_copy_of_no_use_applies_nothing_more() {
     world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::Diverged(NodeId(1)))).unwrap();
     world.settle();
     assert!(!world.outside.applies(), "its thread would not end");
+}
+
+/// Its log is removed while it reads there, perhaps: it ends with the others, a moment later.
+#[test]
+fn an_applier_that_a_snapshot_has_replaced_does_not_condemn_the_snapshot() {
+    let mut world = World::new(1);
+    world.settle();
+    let fault = |world: &mut World| {
+        let reason = ReplayError::Log("the log was removed".to_owned());
+        world.causes.send(Cause::Fault(FIRST_GROUP, CopyFault { entry: Position(7), reason })).unwrap();
+        world.settle();
+        world.outside.take().len()
+    };
+    world.causes.send(Cause::Event(FIRST_GROUP, GroupEvent::Replaced)).unwrap();
+    world.settle();
+    assert_eq!(fault(&mut world), 0);
+    // The next one has begun.
+    world.outside.end_applier();
+    let start = world.start.take().unwrap();
+    world.node.replaced(FIRST_GROUP, start);
+    world.settle();
+    assert_eq!((fault(&mut world), world.outside.applies()), (0, true));
+    // And fails itself.
+    world.outside.end_applier();
+    assert_eq!(fault(&mut world), 2, "a line, and that the copy is to be made anew");
 }
 
 #[test]

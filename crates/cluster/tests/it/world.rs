@@ -12,7 +12,7 @@ use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
-use ferrite_partition::{Compiled, Event, OwnLog, RecoveryProgress};
+use ferrite_partition::{Compiled, Delivery, Event, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
 use std::collections::BTreeMap;
@@ -54,6 +54,14 @@ impl Outside {
     pub fn applies(&self) -> bool {
         self.applier.lock().unwrap().as_ref().is_some_and(|applier| !applier.intake().has_ended())
     }
+
+    /// As where its copy cannot be used.
+    pub fn end_applier(&self) {
+        let mut applier = self.applier.lock().unwrap();
+        let applier = applier.as_mut().expect("there is one");
+        applier.intake().send(Delivery::Stop);
+        while applier.step() {}
+    }
 }
 
 impl Post for Outside {
@@ -75,7 +83,7 @@ impl Around for Outside {
     }
 
     fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
-        Box::new(|_| panic!("nobody changes the schema"))
+        Box::new(|_| {})
     }
 
     fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
@@ -133,6 +141,8 @@ pub struct World {
     pub jobs: Receiver<Job>,
     pub lease: Lease,
     pub clock: SimulatedClock,
+    /// Where its copy stood at the start.
+    pub start: Option<CopyStart>,
 }
 
 pub fn registration(incarnation: u64) -> Registration {
@@ -205,17 +215,24 @@ impl World {
         let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
         let parties = Parties { partitions: vec![to_partition], coordinator, log: own_log };
         assert_eq!(identity.incarnation, Incarnation(incarnation), "a start is another incarnation");
-        let copy = CopyStart { here: NodeId(1), place, sequences, compiled, history };
+        let copy = || CopyStart {
+            here: NodeId(1),
+            place: place.clone(),
+            sequences: sequences.clone(),
+            compiled: Arc::clone(&compiled),
+            history: history.clone(),
+        };
         let groups = Groups::new([replication]);
         let start = Start {
             identity,
             registration: registration(incarnation),
-            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
+            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy()))]),
             groups: groups.clone(),
             lease: lease.clone(),
         };
         let node = Node::new(start, &causes, inbox_of_node, Box::new(outside.clone()));
-        World { node, groups, log, outside, causes, inbox, jobs, lease, clock: time }
+        let start = Some(copy());
+        World { node, groups, log, outside, causes, inbox, jobs, lease, clock: time, start }
     }
 
     pub fn told(&mut self, index: u64, state: &State) {
