@@ -14,6 +14,9 @@ const PARTIAL: &str = ".partial";
 /// No manifest is longer: the texts of all schema changes since the last base.
 pub(crate) const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
+/// No snapshot has a higher number, so that there is always a next one: others name them, too.
+pub(crate) const NUMBER_MAX: u64 = u64::MAX / 2;
+
 /// The name that the database's own snapshots have.
 pub fn own_name(snapshot: u64) -> String {
     format!("snapshot-{snapshot:010}")
@@ -22,7 +25,7 @@ pub fn own_name(snapshot: u64) -> String {
 fn own_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("snapshot-")?;
     let plain = digits.len() >= 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten().filter(|number| *number > 0)
+    plain.then(|| digits.parse().ok()).flatten().filter(|number| (1..=NUMBER_MAX).contains(number))
 }
 
 /// What stands in the directory.
@@ -201,8 +204,11 @@ mod tests {
 
     #[test]
     fn names_and_numbers_agree() {
-        for number in [1, 42, 9_999_999_999, 10_000_000_000] {
+        for number in [1, 42, 9_999_999_999, 10_000_000_000, NUMBER_MAX] {
             assert_eq!(own_number(&own_name(number)), Some(number));
+        }
+        for number in [NUMBER_MAX + 1, u64::MAX] {
+            assert_eq!(own_number(&own_name(number)), None, "there would be no next one");
         }
         for name in ["snapshot-0000000000", "snapshot-1", "snapshot-+000000001", "backup"] {
             assert_eq!(own_number(name), None, "{name}");

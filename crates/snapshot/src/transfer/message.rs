@@ -2,6 +2,7 @@
 //!
 //! Decoding returns errors, never panics, and allocates no more than what came.
 
+use crate::files::NUMBER_MAX;
 use crate::format::Bytes;
 use ferrite_base::NodeId;
 use ferrite_base::checksum::crc32c_of;
@@ -162,6 +163,9 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
         snapshot: rest.u64().ok_or(early)?,
         manifest: rest.u32().ok_or(early)?,
     };
+    if id.snapshot > NUMBER_MAX {
+        return Err(malformed);
+    }
     let message = match kind {
         INSTALL => {
             let format = rest.u32().ok_or(early)?;
@@ -201,7 +205,7 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
                 4 => Refusal::NoRoom(second),
                 5 => Refusal::Sizes,
                 6 => Refusal::Damaged(first),
-                7 => Refusal::Number(second),
+                7 if second <= NUMBER_MAX => Refusal::Number(second),
                 _ => return Err(malformed),
             })
         }
@@ -283,6 +287,18 @@ mod tests {
             }
             assert!(decode(&[&bytes[..], &[0]].concat()).is_err(), "{message:?}");
         }
+    }
+
+    #[test]
+    fn a_number_behind_which_there_is_none_is_refused() {
+        let decodes = |snapshot, message: &TransferMessage<'_>| {
+            let mut out = Vec::new();
+            encode(&mut out, &TransferId { snapshot, ..ID }, message);
+            decode(&out).is_ok()
+        };
+        let above = |number| TransferMessage::Refused(Refusal::Number(number));
+        assert!(decodes(NUMBER_MAX, &TransferMessage::Loaded) && !decodes(NUMBER_MAX + 1, &TransferMessage::Loaded));
+        assert!(decodes(1, &above(NUMBER_MAX)) && !decodes(1, &above(NUMBER_MAX + 1)) && !decodes(1, &above(u64::MAX)));
     }
 
     #[test]
