@@ -31,7 +31,7 @@ mod standing;
 mod status;
 mod supply;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod transfer;
 mod unusable;
 mod witness;

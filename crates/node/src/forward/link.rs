@@ -34,6 +34,8 @@ pub enum Leadership {
     Here,
     /// This node leads, and another is about to: what comes waits.
     HandingOver,
+    /// This node is the one that leads, and does not take calls yet: what comes waits.
+    Coming,
     At(Destination),
     Unknown,
 }

@@ -8,6 +8,7 @@ use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_cluster::Letter;
 use ferrite_group::FIRST_GROUP;
 use ferrite_peer::{Lane, Outgoing};
+use ferrite_replica::group::Member;
 
 impl Link for Links {
     fn waiting(&self, to: NodeId) -> Option<usize> {
@@ -41,8 +42,7 @@ impl Calls for Forward {
     }
 }
 
-/// Who leads, by what is known at `here`, and in which epoch. A node that is about to lead does not
-/// yet.
+/// Who leads, by what is known at `here`, and in which epoch.
 pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
     let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
     let leadership = match seen.leading() {
@@ -51,7 +51,42 @@ pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
         Some(leader) if leader.node != here => {
             Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation })
         }
+        Some(leader) if seen.registered && is_process(seen, leader) => Leadership::Coming,
+        // An earlier process of this node does not.
         _ => Leadership::Unknown,
     };
     (leadership, epoch)
+}
+
+/// Whether it is the one that the metadata knows.
+fn is_process(seen: &Seen, member: Member) -> bool {
+    seen.state.nodes().get(&member.node).is_some_and(|node| node.incarnation == member.incarnation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::testing;
+    use ferrite_meta::{Command, Node};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_node_that_is_chosen_is_about_to_lead_until_it_does() {
+        let mut state = testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]);
+        let leads = |seen: &Seen, here| leadership(seen, NodeId(here)).0;
+        let mut seen = Seen { state: Arc::new(state.clone()), ..Seen::default() };
+        assert_eq!(leads(&seen, 1), Leadership::Unknown, "it may be an earlier process");
+        seen.registered = true;
+        assert_eq!(leads(&seen, 1), Leadership::Coming);
+        let destination = Destination { node: NodeId(1), incarnation: Incarnation(1) };
+        assert_eq!(leads(&seen, 2), Leadership::At(destination));
+        seen.leads = Some(Epoch(1));
+        assert_eq!(leads(&seen, 1), Leadership::Here);
+        seen.holds = true;
+        assert_eq!(leads(&seen, 1), Leadership::HandingOver);
+        let node = Node { incarnation: Incarnation(2), start: [9; 16], ..testing::node(1) };
+        state.apply(&Command::Register { id: NodeId(1), expected: Incarnation(1), node }).expect("it follows");
+        let seen = Seen { state: Arc::new(state), registered: true, ..Seen::default() };
+        assert_eq!(leads(&seen, 1), Leadership::Unknown, "the group is about to be sealed");
+    }
 }

@@ -6,11 +6,13 @@
 
 use crate::forward::batch::{self, CallItem, Header, Malformed};
 use crate::forward::link::{Kind, Link};
+use crate::forward::window::unreachable;
 use crate::work::Outstanding;
 use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES};
 use ferrite_base::{Epoch, Incarnation, NodeId, memory};
 use ferrite_partition::AnswerBatch;
 use ferrite_partition::cancel::Cancel;
+use ferrite_wire::{Invocation, response};
 use std::collections::{HashMap, VecDeque};
 
 /// What executes calls here. Each gets one answer, under its connection's number.
@@ -88,6 +90,17 @@ impl Origin {
         batch::put_returned(self.message(body.len()), epoch, connection, trusted, body);
         memory::answers_changed(body.len() as isize);
     }
+
+    #[cold]
+    fn refuse_call(&mut self, connection: u64, body: &[u8]) {
+        let handle = match Invocation::parse(body) {
+            Ok(invocation) => invocation.handle,
+            Err(error) => error.handle.unwrap_or_default(),
+        };
+        let mut frame = Vec::new();
+        response::write_error(&mut frame, handle, &unreachable());
+        self.answer(connection, &frame);
+    }
 }
 
 /// What answers take in a message, as it was counted: all but its frames is little.
@@ -123,6 +136,8 @@ pub enum Taking {
     /// They go back as they came, for the node that leads in this epoch or a later one: no call
     /// goes further than to one other node.
     GiveBack(Epoch),
+    /// This node leads, or is about to, and has taken nothing for as long as calls wait.
+    Refuse,
 }
 
 impl Received {
@@ -188,9 +203,16 @@ impl Received {
         execute: &mut dyn Execute,
     ) -> Result<(), Malformed> {
         let origin = self.origins.get_mut(&node).expect("its message is read");
-        if let Taking::GiveBack(epoch) = taking {
-            origin.give_back(epoch, connection, body);
-            return Ok(());
+        match taking {
+            Taking::Execute => {}
+            Taking::GiveBack(epoch) => {
+                origin.give_back(epoch, connection, body);
+                return Ok(());
+            }
+            Taking::Refuse => {
+                origin.refuse_call(connection.0, body);
+                return Ok(());
+            }
         }
         let known = origin.connections.get(&connection).copied();
         let number = match known {

@@ -128,18 +128,10 @@ impl ForwardThread {
             Notice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
             Notice::Close => {
                 self.executor.send_batches();
-                self.closed = Some(self.next_epoch());
+                self.closed = Some(next_epoch(self.leadership, self.epoch));
                 self.lead(Leadership::Unknown, self.epoch);
             }
             Notice::Stop => {}
-        }
-    }
-
-    /// Of the leadership that calls are for which come to this node and are not executed here.
-    fn next_epoch(&self) -> Epoch {
-        match self.leadership {
-            Leadership::At(_) => self.epoch,
-            Leadership::Here | Leadership::HandingOver | Leadership::Unknown => Epoch(self.epoch.0 + 1),
         }
     }
 
@@ -159,11 +151,7 @@ impl ForwardThread {
 
     /// Reads calls of another node, and executes them if this one leads.
     fn read(&mut self, message: &Message) {
-        let taking = match (self.closed, self.leadership) {
-            (Some(epoch), _) => Taking::GiveBack(epoch),
-            (None, Leadership::Here) => Taking::Execute,
-            (None, _) => Taking::GiveBack(self.next_epoch()),
-        };
+        let taking = taking(self.closed, self.leadership, self.epoch);
         let from = (message.node, message.incarnation);
         if let Err(error) = self.received.calls(from, &message.bytes, taking, &mut self.executor) {
             self.notices.say(&format!("node {}: {error}", message.node));
@@ -176,7 +164,7 @@ impl ForwardThread {
         self.read_early();
         let destination = match leadership {
             Leadership::At(destination) => Some(destination),
-            Leadership::Here | Leadership::HandingOver | Leadership::Unknown => None,
+            Leadership::Here | Leadership::HandingOver | Leadership::Coming | Leadership::Unknown => None,
         };
         self.window.lead(destination, epoch, Instant::now());
     }
@@ -192,5 +180,42 @@ impl ForwardThread {
 
     fn done_with(&self, bytes: usize) {
         self.inbox.done_with(bytes).into_iter().for_each(|node| self.link.resume(node));
+    }
+}
+
+/// Of the leadership that calls are for which come to this node and are not executed here.
+fn next_epoch(leadership: Leadership, epoch: Epoch) -> Epoch {
+    match leadership {
+        Leadership::At(_) => epoch,
+        _ => Epoch(epoch.0 + 1),
+    }
+}
+
+/// What becomes of calls of another node that wait no longer. A node that may lead in this epoch
+/// yet sends nobody to the next one, which may be far away.
+fn taking(closed: Option<Epoch>, leadership: Leadership, epoch: Epoch) -> Taking {
+    match (closed, leadership) {
+        (Some(epoch), _) => Taking::GiveBack(epoch),
+        (None, Leadership::Here) => Taking::Execute,
+        (None, Leadership::HandingOver | Leadership::Coming) => Taking::Refuse,
+        (None, Leadership::At(_) | Leadership::Unknown) => Taking::GiveBack(next_epoch(leadership, epoch)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forward::link::Destination;
+    use ferrite_base::{Incarnation, NodeId};
+
+    #[test]
+    fn calls_go_back_for_a_leadership_that_comes() {
+        let elsewhere = Leadership::At(Destination { node: NodeId(2), incarnation: Incarnation(1) });
+        let taken = |leadership| taking(None, leadership, Epoch(4));
+        assert_eq!(taken(Leadership::Here), Taking::Execute);
+        assert_eq!(taken(elsewhere), Taking::GiveBack(Epoch(4)));
+        assert_eq!(taken(Leadership::Unknown), Taking::GiveBack(Epoch(5)));
+        assert_eq!([taken(Leadership::Coming), taken(Leadership::HandingOver)], [Taking::Refuse; 2]);
+        assert_eq!(taking(Some(Epoch(5)), Leadership::Unknown, Epoch(6)), Taking::GiveBack(Epoch(5)));
     }
 }

@@ -78,7 +78,7 @@ fn unknown(reason: &str) -> UserError {
 }
 
 #[cold]
-fn unreachable() -> UserError {
+pub(super) fn unreachable() -> UserError {
     let text = "no node that leads can be reached: the call was not executed";
     UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint("try again")
 }
@@ -255,11 +255,9 @@ impl Window {
     /// that were not sent.
     #[cold]
     fn take_returned(&mut self, connection: u64, trusted: bool, body: &[u8], now: Instant) -> Result<(), Malformed> {
-        let handle = match Invocation::parse(body) {
-            Ok(invocation) => Some(invocation.handle),
-            Err(error) => error.handle,
-        };
-        let handle = handle.ok_or(Malformed("a call that came back has no handle"))?;
+        // It may be executed here next, and is not what was sent where it cannot be read.
+        let invocation = Invocation::parse(body).map_err(|_| Malformed("a call that came back cannot be read"))?;
+        let handle = invocation.handle;
         let Some((mailbox, sent_micros)) = self.answered(connection, handle) else { return Ok(()) };
         let mailbox = self.mailboxes[mailbox].clone();
         let end = body.len() as u32;

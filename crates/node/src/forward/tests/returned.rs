@@ -1,6 +1,7 @@
 //! Calls that come back from a node that does not lead any more.
 
 use super::*;
+use ferrite_wire::Invocation;
 
 #[test]
 fn what_comes_back_goes_to_the_next_node_before_all_that_was_not_sent() {
@@ -60,4 +61,34 @@ fn what_comes_back_waits_until_a_later_leadership_is_known() {
     here.now += FORWARD_WAIT;
     here.send();
     assert_eq!(here.answers.take(), [(7, 2, UNAVAILABLE)]);
+}
+
+#[test]
+fn what_waits_too_long_for_a_leader_that_comes_is_refused_and_goes_there_when_called_again() {
+    let (mut here, mut there) = (Here::new(), Leader::default());
+    here.call(&[(7, 1), (8, 2)]);
+    let (_, message) = here.link.next(NodeId(2)).unwrap();
+    there.received.calls((HERE, START), &message, Taking::Refuse, &mut there.execute).expect("well-formed");
+    here.carry_back(2, &mut there);
+    assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE), (8, 2, UNAVAILABLE)]);
+    // It leads in the same epoch.
+    here.call(&[(7, 3)]);
+    here.carry(2, &mut there);
+    assert_eq!(there.answer(), Some((7, 3)));
+}
+
+#[test]
+fn what_comes_back_otherwise_than_it_was_sent_ends_the_session() {
+    let mut here = Here::new();
+    here.call(&[(7, 1)]);
+    here.link.next(NodeId(2)).unwrap();
+    let mut other = body(1, 0);
+    other.truncate(other.len() - 1);
+    assert_eq!(Invocation::parse(&other).err().and_then(|error| error.handle), Some(1), "it has a handle");
+    let mut message = Vec::new();
+    batch::begin(&mut message, Header { session: 0, number: 0 });
+    batch::put_returned(&mut message, Epoch(2), 7, false, &other);
+    // This node would execute it, if it led next.
+    assert!(here.window.answers(NodeId(2), &message, here.now).is_err());
+    assert_eq!((here.answers.take(), here.window.held()), (vec![(7, 1, UNKNOWN)], 0));
 }
