@@ -88,7 +88,39 @@ impl Shown {
             return Err(Malformed("an answer to a node that joins is of a kind that this release does not know"));
         }
         let founded = all(rest.list(NODES_MAX, Declaration::take)?)?;
-        let index = rest.u64()?;
-        Ok(Shown { founded, index, state: State::restore(rest.0)? })
+        let (index, state) = (rest.u64()?, State::restore(rest.0)?);
+        if state.settings().is_none() {
+            return Err(Malformed("a node that knows no cluster shows one"));
+        }
+        Ok(Shown { founded, index, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use crate::founding::{Partitions, Plan, found};
+    use ferrite_base::Incarnation;
+
+    #[test]
+    fn what_is_shown_is_a_cluster() {
+        let founded = vec![Declaration {
+            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0 },
+            place: 1,
+            key: [2; 16],
+            incarnation: Incarnation(1),
+            kind: Kind::Data,
+            database: None,
+            partitions: Partitions::Said(1),
+            release: "test".to_owned(),
+            addresses: vec!["here:1".to_owned()],
+        }];
+        let state = found(&founded).unwrap();
+        let shown = Shown { founded, index: 1, state };
+        assert_eq!(Shown::decode(&shown.encode()), Ok(shown.clone()));
+        // Whoever joins asks it for its settings.
+        let none = Shown { state: State::default(), ..shown };
+        assert!(Shown::decode(&none.encode()).is_err());
     }
 }
