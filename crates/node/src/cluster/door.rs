@@ -142,11 +142,11 @@ impl Door {
         self.founders.show(seen.index, &seen.state)
     }
 
-    /// A node of the cluster that starts looks what has become of it.
+    /// A node of the cluster that starts looks what has become of it: it may throw its copy away
+    /// for that.
     fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
         let seen = self.inside.get()?.standing.seen();
-        let same = seen.state.settings()?.cluster == looks.cluster;
-        if same { self.founders.show(seen.index, &seen.state) } else { None }
+        if seen.tells_of(looks.cluster) { self.founders.show(seen.index, &seen.state) } else { None }
     }
 
     fn taken(&self, inside: &Inside, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {

@@ -55,6 +55,12 @@ impl Seen {
         addresses.get(1).or(addresses.first()).map(String::as_str)
     }
 
+    /// Whether what this process knows of that cluster is newer than its start, and so tells
+    /// another node what has become of it: what it knew before, from its disk, may be long past.
+    pub fn tells_of(&self, cluster: [u8; 16]) -> bool {
+        self.registered && self.state.settings().is_some_and(|settings| settings.cluster == cluster)
+    }
+
     fn hint(&self, here: NodeId) -> String {
         match self.leader().filter(|leader| *leader != here) {
             Some(leader) => {
@@ -124,5 +130,20 @@ impl Standing {
             }
             changes = self.changed.wait_timeout(changes, left).expect("no panic with what is seen").0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::testing;
+
+    #[test]
+    fn what_a_process_knew_before_it_took_part_tells_nobody_anything() {
+        let state = Arc::new(testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]));
+        let mut seen = Seen { state, ..Seen::default() };
+        assert!(!seen.tells_of([1; 16]), "others may have gone on meanwhile");
+        seen.registered = true;
+        assert!(seen.tells_of([1; 16]) && !seen.tells_of([2; 16]) && !Seen::default().tells_of([0; 16]));
     }
 }
