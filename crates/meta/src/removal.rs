@@ -50,7 +50,11 @@ impl fmt::Display for CannotRemove {
                 "group {group} has no leader, and node {node} may have what no other node has: start it, or accept the \
                  loss first (ferrite admin recover --accept-loss)"
             ),
-            CannotRemove::LastCopy { node, group } => write!(f, "node {node} has the last copy of group {group}"),
+            CannotRemove::LastCopy { node, group } => write!(
+                f,
+                "node {node} has the last complete copy of group {group}. If it is lost for good, go on with an older copy first \
+                 (ferrite admin recover --accept-loss)"
+            ),
             CannotRemove::Vote(node) => write!(
                 f,
                 "node {node} votes, and no other node that runs can vote in its place: start one first, or let another \

@@ -82,8 +82,8 @@ fn write(disk: &dyn Disk, dir: &Path, name: &str, bytes: &[u8]) -> DiskResult<()
 
 /// The log lacks something that this node has acknowledged: durable when this returns.
 pub fn is_incomplete(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
-    let is_given_up = read(disk, dir, UNSYNCED)?.is_some_and(|said| said.trim_ascii() == ANEW.as_bytes());
-    if is_given_up { Ok(()) } else { write(disk, dir, UNSYNCED, LOST.as_bytes()) }
+    let given_up = read(disk, dir, UNSYNCED)?.is_some_and(|said| is_given_up(&said));
+    if given_up { Ok(()) } else { write(disk, dir, UNSYNCED, LOST.as_bytes()) }
 }
 
 /// What the directory says of its log while nobody runs it.
@@ -97,10 +97,19 @@ pub enum Said {
 
 pub fn said(disk: &dyn Disk, dir: &Path) -> Result<Said, ServerError> {
     Ok(match read(disk, dir, UNSYNCED).map_err(failed)? {
-        Some(said) if said.trim_ascii() == ANEW.as_bytes() => Said::GivenUp,
-        Some(said) if said != boot().as_bytes() => Said::Incomplete,
-        _ => Said::Nothing,
+        Some(said) if is_given_up(&said) => Said::GivenUp,
+        said if is_intact(said.as_deref(), &boot()) => Said::Nothing,
+        _ => Said::Incomplete,
     })
+}
+
+fn is_given_up(said: &[u8]) -> bool {
+    said.trim_ascii() == ANEW.as_bytes()
+}
+
+/// Whether a log of which that is said has all that was acknowledged, under this boot.
+fn is_intact(said: Option<&[u8]>, boot: &str) -> bool {
+    said.is_none_or(|said| !boot.is_empty() && said == boot.as_bytes())
 }
 
 /// Removes one of these files, if it is there.
@@ -134,13 +143,13 @@ impl Unsynced {
         durability: Durability,
     ) -> Result<(Unsynced, bool), ServerError> {
         let mut said = read(&*disk, dir, UNSYNCED).map_err(failed)?;
-        if said.as_ref().is_some_and(|said| said.trim_ascii() == ANEW.as_bytes()) {
+        if said.as_deref().is_some_and(is_given_up) {
             let known = Identity::read(&*disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
             set_aside(&*disk, dir, known.map_or(0, |known| known.incarnation.0)).map_err(failed)?;
             write(&*disk, dir, UNSYNCED, LOST.as_bytes()).map_err(failed)?;
             said = Some(LOST.as_bytes().to_vec());
         }
-        let intact = said.as_ref().is_none_or(|said| !boot.is_empty() && *said == boot.as_bytes());
+        let intact = is_intact(said.as_deref(), &boot);
         let given_up = AtomicBool::new(false);
         let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up };
         if intact && durability != Durability::Sync {

@@ -9,6 +9,7 @@ use crate::cluster::join;
 use crate::options::ServerError;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk};
+use ferrite_meta::Kind;
 use ferrite_partition::ProgressListener;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::loss;
@@ -50,6 +51,12 @@ pub fn leave_cluster(
         };
         return Err(failed(format!("{} {what}", dir.display())));
     };
+    if directory::founding(&*disk, dir)?.is_some_and(|declared| declared.own.kind == Kind::Witness) {
+        return Err(failed(format!(
+            "{} is a witness's, and keeps no data: take another node's directory",
+            dir.display()
+        )));
+    }
     let is_complete = match directory::said(&*disk, dir)? {
         Said::GivenUp => {
             return Err(failed(format!(
@@ -98,3 +105,38 @@ const INCOMPLETE: &str =
 const OF_CLUSTER: &str = "This copy is not complete any more. When the node is started, it gets everything from the leader. \
                           Where nobody leads, since all complete copies are lost for good, it leads by the word of an \
                           operator: ferrite admin recover --accept-loss --node N.\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_base::{Incarnation, NodeId};
+    use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
+    use ferrite_meta::founding::{Declaration, Partitions, Plan, WrittenDown};
+
+    #[test]
+    fn a_witness_has_nothing_to_take_out_and_stays_as_it_is() {
+        let (clock, dir) = (SimulatedClock::default(), Path::new("/witness"));
+        let disk = SimulatedDisk::new(1, clock.clone());
+        disk.create_dir(dir).expect("a healthy disk");
+        let (node, incarnation) = (NodeId(3), Incarnation(4));
+        let identity = Identity { cluster: [1; 16], node, incarnation, promised: BTreeMap::new() };
+        identity.write(&disk, dir).expect("a healthy disk");
+        let own = Declaration {
+            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0 },
+            place: 1,
+            key: [2; 16],
+            incarnation,
+            kind: Kind::Witness,
+            database: None,
+            partitions: Partitions::Suggested(1),
+            release: "test".to_owned(),
+            addresses: Vec::new(),
+        };
+        let written = WrittenDown { own, joins: false, founded: None, known: None };
+        directory::write_founding(&disk, dir, &written).expect("a healthy disk");
+        let before = disk.list(dir).expect("a healthy disk");
+        let refused = leave_cluster(Arc::new(disk.clone()), Arc::new(clock), dir, &|_: &str| {}).expect_err("no data");
+        assert!(refused.to_string().contains("keeps no data"), "{refused}");
+        assert_eq!(disk.list(dir).expect("a healthy disk"), before);
+    }
+}

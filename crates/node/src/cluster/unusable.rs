@@ -9,6 +9,7 @@ use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_partition::recovery::StartError;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,17 +36,28 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
             };
         }
         if Instant::now() >= until {
-            let dir = joined.dir.display();
+            let without = if_all_are_lost(&error, &joined.dir);
             return ServerError::Cluster(format!(
                 "{damage}. Nothing was changed. No other node that could be reached leads the group without this one. When one \
                  does (ferrite admin status), start this node again: it puts the copy aside and gets everything from the leader. \
-                 Where all complete copies are lost for good, go on with what can be read here: ferrite admin recover --dir {dir} \
-                 --accept-loss"
+                 Where all complete copies are lost for good, {without}"
             ));
         }
         std::thread::sleep(AGAIN);
     }
     ServerError::Ended
+}
+
+/// What is left to an operator then.
+fn if_all_are_lost(error: &StartError, dir: &Path) -> String {
+    match error {
+        StartError::Rot(_) => format!(
+            "go on with what can be read here: ferrite admin recover --dir {} --accept-loss",
+            dir.display()
+        ),
+        _ => "nothing here can be used: go on with another node's older copy, by ferrite admin recover --accept-loss --node N"
+            .to_owned(),
+    }
 }
 
 /// What is wrong with the files, if that is it.
@@ -79,6 +91,7 @@ mod tests {
     use crate::cluster::testing;
     use ferrite_base::Epoch;
     use ferrite_meta::Command;
+    use ferrite_partition::loss::LogDamage;
     use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 
     #[test]
@@ -105,5 +118,26 @@ mod tests {
         sealing.apply(&seal).expect("it is led");
         assert!(!leads_without(NodeId(2), &sealing, &with), "nobody leads");
         assert!(!leads_without(NodeId(2), &State::default(), &with));
+    }
+
+    #[test]
+    fn only_what_can_be_cut_is_offered_to_be_cut() {
+        let damage = || {
+            let path = Path::new("/node/redo-0000000001.log").to_path_buf();
+            let (stake, reached) = (Vec::new(), Vec::new());
+            let detail = "a checksum differs".to_owned();
+            Box::new(LogDamage { path, position: 4_096, missing: None, certain: true, detail, stake, reached })
+        };
+        let said = |error: StartError| if_all_are_lost(&error, Path::new("/node"));
+        assert!(said(StartError::Rot(damage())).contains("recover --dir /node --accept-loss"));
+        let of_no_use = [
+            StartError::NothingLeft(damage()),
+            StartError::Checkpoint { snapshot: 1 },
+            StartError::Behind { snapshot: 1 },
+            StartError::Installed { snapshot: 1 },
+        ];
+        for error in of_no_use {
+            assert!(super::damage(&error).is_some() && !said(error).contains("--dir"));
+        }
     }
 }
