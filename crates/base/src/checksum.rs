@@ -16,6 +16,16 @@ pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
+/// CRC-32C of `parts` as if they stood behind the bytes whose CRC-32C is `before`.
+pub fn crc32c_behind(before: u32, parts: &[&[u8]]) -> u32 {
+    // What has been added so far, as the algorithm keeps it: inverted.
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!before));
+    for part in parts {
+        digest.update(part);
+    }
+    digest.finalize() as u32
+}
+
 /// CRC-32C of bytes that come piece by piece.
 pub struct Crc32c(Digest);
 
@@ -43,6 +53,9 @@ mod tests {
     fn matches_the_published_check_value() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c_of(&[b"1234", b"", b"56789"]), 0xe306_9283);
+        assert_eq!(crc32c_behind(0, &[b"1234", b"56789"]), 0xe306_9283);
+        assert_eq!(crc32c_behind(crc32c(b"1234"), &[b"56", b"", b"789"]), 0xe306_9283);
+        assert_eq!(crc32c_behind(crc32c(b"123456789"), &[]), 0xe306_9283);
         let mut pieces = Crc32c::default();
         [&b"1"[..], b"2345678", b"", b"9"].into_iter().for_each(|piece| pieces.add(piece));
         assert_eq!(pieces.end(), 0xe306_9283);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::sync::OnceLock;
 
 pub trait Random: Send {
     fn fill(&mut self, bytes: &mut [u8]);
@@ -20,9 +21,11 @@ impl Random for SystemRandom {
     /// # Panics
     /// If the operating system has no random device: nothing that needs one could go on safely.
     fn fill(&mut self, bytes: &mut [u8]) {
-        File::open("/dev/urandom")
-            .and_then(|mut device| device.read_exact(bytes))
-            .expect("the operating system's random device /dev/urandom can be read");
+        // It stays open: a process that has no descriptors left goes on.
+        static DEVICE: OnceLock<File> = OnceLock::new();
+        let reason = "the operating system's random device /dev/urandom can be read";
+        let mut device = DEVICE.get_or_init(|| File::open("/dev/urandom").expect(reason));
+        device.read_exact(bytes).expect(reason);
     }
 }
 

@@ -1,7 +1,11 @@
 //! Frames: what a connection carries after the handshake. A message is one frame or several, the
 //! last of which is marked.
+//!
+//! The checksum of a frame is over everything that its sender has said on the connection, so that
+//! frames of another connection, or in another order, are noticed, and over what the connection
+//! began with. What was said is a number: the checksum of the frame before.
 
-use ferrite_base::checksum::crc32c_of;
+use ferrite_base::checksum::crc32c_behind;
 use std::fmt;
 
 /// Magic, lane, flags, two zeros, length of the body, checksum.
@@ -50,11 +54,11 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Appends a message as frames.
-pub fn write_message(out: &mut Vec<u8>, lane: Lane, message: &[u8]) {
+/// Appends a message as frames, behind what was said on the connection.
+pub fn write_message(out: &mut Vec<u8>, said: &mut u32, lane: Lane, message: &[u8]) {
     let mut sent = 0;
     loop {
-        sent += write_frame(out, lane, &[], &message[sent..]);
+        sent += write_frame(out, said, lane, &[], &message[sent..]);
         // An empty message is one empty frame.
         if sent == message.len() {
             return;
@@ -64,7 +68,7 @@ pub fn write_message(out: &mut Vec<u8>, lane: Lane, message: &[u8]) {
 
 /// Appends the first frame of what is left of a message: how many bytes of `rest` are in it. In
 /// front of them stands `head`, which is short.
-pub(crate) fn write_frame(out: &mut Vec<u8>, lane: Lane, head: &[u8], rest: &[u8]) -> usize {
+pub(crate) fn write_frame(out: &mut Vec<u8>, said: &mut u32, lane: Lane, head: &[u8], rest: &[u8]) -> usize {
     let piece = &rest[..rest.len().min(FRAME_BODY_BYTES_MAX - head.len())];
     let mut header = [0; FRAME_HEADER_BYTES];
     header[..4].copy_from_slice(&MAGIC);
@@ -72,8 +76,8 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, lane: Lane, head: &[u8], rest: &[u8
     header[5] = if piece.len() == rest.len() { LAST } else { 0 };
     let length = u32::try_from(head.len() + piece.len()).expect("a frame's body is bounded");
     header[8..12].copy_from_slice(&length.to_le_bytes());
-    let checksum = crc32c_of(&[&header[..12], head, piece]);
-    header[12..].copy_from_slice(&checksum.to_le_bytes());
+    *said = crc32c_behind(*said, &[&header[..12], head, piece]);
+    header[12..].copy_from_slice(&said.to_le_bytes());
     out.extend_from_slice(&header);
     out.extend_from_slice(head);
     out.extend_from_slice(piece);
@@ -85,6 +89,7 @@ pub(crate) fn write_frame(out: &mut Vec<u8>, lane: Lane, head: &[u8], rest: &[u8
 pub struct Frames {
     lane: Lane,
     message_bytes_max: usize,
+    said: u32,
     /// Not looked at yet, or a frame that is not whole.
     bytes: Vec<u8>,
     /// The message so far.
@@ -92,8 +97,9 @@ pub struct Frames {
 }
 
 impl Frames {
-    pub fn new(lane: Lane, message_bytes_max: usize) -> Frames {
-        Frames { lane, message_bytes_max, bytes: Vec::new(), message: Vec::new() }
+    /// `said`: what the connection began with on the sender's side; 0 where that is nothing.
+    pub fn new(lane: Lane, message_bytes_max: usize, said: u32) -> Frames {
+        Frames { lane, message_bytes_max, said, bytes: Vec::new(), message: Vec::new() }
     }
 
     /// Takes what came, and gives out the messages that are whole now.
@@ -101,13 +107,14 @@ impl Frames {
         self.bytes.extend_from_slice(came);
         let mut rest = &self.bytes[..];
         let result = loop {
-            match next(rest, self.lane) {
+            match next(rest, self.lane, self.said) {
                 Ok(None) => break Ok(()),
                 Ok(Some((frame, behind))) => {
                     if self.message.len() + frame.body.len() > self.message_bytes_max {
                         break Err(FrameError::TooLarge { bytes_max: self.message_bytes_max });
                     }
                     self.message.extend_from_slice(frame.body);
+                    self.said = frame.said;
                     rest = behind;
                     if frame.last {
                         message(std::mem::take(&mut self.message));
@@ -130,10 +137,12 @@ impl Frames {
 struct Frame<'a> {
     last: bool,
     body: &'a [u8],
+    /// By its sender, up to here.
+    said: u32,
 }
 
 /// The first frame and what stands behind it; None where it is not whole.
-fn next(bytes: &[u8], lane: Lane) -> Result<Option<(Frame<'_>, &[u8])>, FrameError> {
+fn next(bytes: &[u8], lane: Lane, said: u32) -> Result<Option<(Frame<'_>, &[u8])>, FrameError> {
     let Some((header, behind)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>() else {
         // What can be judged is judged: garbage is not waited for.
         let known = bytes.len().min(MAGIC.len());
@@ -154,10 +163,11 @@ fn next(bytes: &[u8], lane: Lane) -> Result<Option<(Frame<'_>, &[u8])>, FrameErr
         return Err(FrameError::Malformed("a frame says nothing, and is not the last one"));
     }
     let Some((body, behind)) = behind.split_at_checked(length) else { return Ok(None) };
-    if crc32c_of(&[&header[..12], body]).to_le_bytes() != header[12..] {
+    let said = crc32c_behind(said, &[&header[..12], body]);
+    if said.to_le_bytes() != header[12..] {
         return Err(FrameError::Malformed("the checksum of a frame is wrong"));
     }
-    Ok(Some((Frame { last, body }, behind)))
+    Ok(Some((Frame { last, body, said }, behind)))
 }
 
 #[cfg(test)]
@@ -174,10 +184,10 @@ mod tests {
     fn messages_come_back_however_their_bytes_are_cut() {
         let large = vec![7; FRAME_BODY_BYTES_MAX + 5];
         let messages = [&b""[..], b"one", &large, b"two"];
-        let mut bytes = Vec::new();
-        messages.iter().for_each(|message| write_message(&mut bytes, Lane::Entries, message));
+        let (mut bytes, mut said) = (Vec::new(), 7);
+        messages.iter().for_each(|message| write_message(&mut bytes, &mut said, Lane::Entries, message));
         for step in [1_000_000_000, 65_537, 1_009] {
-            let mut frames = Frames::new(Lane::Entries, 1 << 24);
+            let mut frames = Frames::new(Lane::Entries, 1 << 24, 7);
             let mut got = Vec::new();
             for piece in bytes.chunks(step) {
                 got.extend(taken(&mut frames, piece).unwrap());
@@ -185,7 +195,7 @@ mod tests {
             assert_eq!(got, messages);
             assert_eq!(frames.buffered_bytes(), 0);
         }
-        let mut frames = Frames::new(Lane::Entries, 1 << 24);
+        let mut frames = Frames::new(Lane::Entries, 1 << 24, 7);
         let small: Vec<u8> = bytes[..40].to_vec();
         let got: Vec<_> = small.iter().flat_map(|byte| taken(&mut frames, &[*byte]).unwrap()).collect();
         assert_eq!(got, messages[..2]);
@@ -195,36 +205,74 @@ mod tests {
     fn a_message_at_the_limit_fits_and_one_byte_more_does_not() {
         for (length, fits) in [(100, true), (101, false)] {
             let mut bytes = Vec::new();
-            write_message(&mut bytes, Lane::Control, &vec![1; length]);
-            assert_eq!(taken(&mut Frames::new(Lane::Control, 100), &bytes).is_ok(), fits);
+            write_message(&mut bytes, &mut 0, Lane::Control, &vec![1; length]);
+            assert_eq!(taken(&mut Frames::new(Lane::Control, 100, 0), &bytes).is_ok(), fits);
         }
         // In pieces, too.
         let mut bytes = Vec::new();
-        write_message(&mut bytes, Lane::Control, &vec![1; FRAME_BODY_BYTES_MAX + 1]);
-        let mut frames = Frames::new(Lane::Control, FRAME_BODY_BYTES_MAX);
+        write_message(&mut bytes, &mut 0, Lane::Control, &vec![1; FRAME_BODY_BYTES_MAX + 1]);
+        let mut frames = Frames::new(Lane::Control, FRAME_BODY_BYTES_MAX, 0);
         assert_eq!(taken(&mut frames, &bytes), Err(FrameError::TooLarge { bytes_max: FRAME_BODY_BYTES_MAX }));
     }
 
     #[test]
     fn every_changed_byte_is_noticed() {
         let mut bytes = Vec::new();
-        write_message(&mut bytes, Lane::Calls, b"a message");
+        write_message(&mut bytes, &mut 0, Lane::Calls, b"a message");
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 16;
             // A length that became larger waits for more, and is then wrong.
             changed.extend([0; 64]);
-            let outcome = taken(&mut Frames::new(Lane::Calls, 1 << 20), &changed);
+            let outcome = taken(&mut Frames::new(Lane::Calls, 1 << 20, 0), &changed);
             assert!(!matches!(&outcome, Ok(messages) if !messages.is_empty()), "byte {at}: {outcome:?}");
         }
+    }
+
+    /// Each of the messages `a`, `b` and `c`, as one side says them.
+    fn said_in_turn(mut said: u32) -> [Vec<u8>; 3] {
+        [b"a", b"b", b"c"].map(|message| {
+            let mut bytes = Vec::new();
+            write_message(&mut bytes, &mut said, Lane::Calls, message);
+            bytes
+        })
+    }
+
+    #[test]
+    fn frames_of_another_connection_or_out_of_turn_are_noticed() {
+        let heard = |begin: u32, frames: &[&Vec<u8>]| {
+            let mut there = Frames::new(Lane::Calls, 1 << 20, begin);
+            let mut messages = Vec::new();
+            let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.iter().copied()).collect();
+            let taken = there.take(&bytes, |message| messages.push(message));
+            (messages, taken.is_ok())
+        };
+        let [a, b, c] = said_in_turn(8);
+        let messages = |said: &str| said.bytes().map(|byte| vec![byte]).collect::<Vec<_>>();
+        assert_eq!(heard(8, &[&a, &b, &c]), (messages("abc"), true));
+        assert_eq!(heard(9, &[&a, &b, &c]), (messages(""), false), "another connection");
+        assert_eq!(heard(8, &[&a, &a]), (messages("a"), false), "again");
+        assert_eq!(heard(8, &[&a, &c]), (messages("a"), false), "one is missing");
+        assert_eq!(heard(8, &[&b, &a]), (messages(""), false), "in another order");
+        assert_eq!(heard(8, &[&a, &said_in_turn(9)[1]]), (messages("a"), false), "from another connection");
+    }
+
+    #[test]
+    fn the_bytes_of_frames_are_these() {
+        let mut bytes = Vec::new();
+        write_message(&mut bytes, &mut 0x1234_5678, Lane::Calls, b"ab");
+        let header = b"FFRM\x02\x01\0\0\x02\0\0\0";
+        let checksum = crc32c_behind(0x1234_5678, &[header, b"ab"]);
+        assert_eq!(bytes, [&header[..], &checksum.to_le_bytes(), b"ab"].concat());
+        assert_ne!(checksum, crc32c_behind(0, &[header, b"ab"]));
     }
 
     #[test]
     fn hostile_bytes_neither_panic_nor_take_memory() {
         bolero::check!().with_iterations(20_000).with_type::<Vec<u8>>().for_each(|bytes| {
-            let mut frames = Frames::new(Lane::Control, 1 << 16);
+            let mut frames = Frames::new(Lane::Control, 1 << 16, 0);
             let mut prefixed = Vec::new();
-            write_message(&mut prefixed, Lane::Control, b"x");
+            write_message(&mut prefixed, &mut 0, Lane::Control, b"x");
             prefixed.truncate(bytes.first().map_or(0, |byte| *byte as usize % 18));
             prefixed.extend_from_slice(bytes);
             let _ = frames.take(&prefixed, drop);

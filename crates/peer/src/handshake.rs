@@ -1,16 +1,22 @@
 //! The first bytes of a connection: who calls, for which lane, and whether that is taken.
 //!
-//! Both messages have a fixed size, so nothing is allocated for whoever is not known yet.
+//! All messages have a fixed size, so nothing is allocated for whoever is not known yet.
+//!
+//! Each side draws a nonce for each connection, and hears it from the other before it believes
+//! anything. So bytes that were recorded on one connection fit no other, whichever side is fed with
+//! them. This proves no identity: whoever is there at the moment can answer to a nonce.
 
 use crate::frame::Lane;
-use ferrite_base::checksum::crc32c;
+use ferrite_base::checksum::{crc32c, crc32c_of};
 use ferrite_base::{Incarnation, NodeId};
 use std::fmt;
 
 /// Of the cluster's protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
+/// Of all versions, so that each can refuse the other by name; the nonces follow.
 pub const HELLO_BYTES: usize = 56;
 pub const ANSWER_BYTES: usize = 56;
+pub const NONCE_BYTES: usize = 16;
 /// Of a node that is in no cluster yet.
 pub const NO_CLUSTER: [u8; 16] = [0; 16];
 const MAGIC: [u8; 8] = *b"FERRPEER";
@@ -88,6 +94,41 @@ pub struct Answer {
     pub outcome: Result<u16, Refusal>,
     /// Who answers.
     pub from: Hello,
+}
+
+/// What one side has drawn for one connection.
+pub type Nonce = [u8; NONCE_BYTES];
+
+/// What both sides have drawn for a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nonces {
+    pub dialer: Nonce,
+    pub acceptor: Nonce,
+}
+
+impl Nonces {
+    /// What follows an answer that welcomes.
+    pub fn encode(&self) -> [u8; 2 * NONCE_BYTES] {
+        let mut out = [0; 2 * NONCE_BYTES];
+        out[..NONCE_BYTES].copy_from_slice(&self.acceptor);
+        out[NONCE_BYTES..].copy_from_slice(&self.dialer);
+        out
+    }
+
+    pub fn decode(bytes: &[u8; 2 * NONCE_BYTES]) -> Nonces {
+        let (acceptor, dialer) = bytes.split_first_chunk().expect("there are two");
+        Nonces { dialer: dialer.try_into().expect("there are two"), acceptor: *acceptor }
+    }
+
+    /// With what the checksums of the dialer's frames begin.
+    pub fn dialer_begins(&self) -> u32 {
+        crc32c_of(&[&[1], &self.dialer, &self.acceptor])
+    }
+
+    /// And those of the acceptor's.
+    pub fn acceptor_begins(&self) -> u32 {
+        crc32c_of(&[&[2], &self.dialer, &self.acceptor])
+    }
 }
 
 impl Hello {
@@ -182,6 +223,32 @@ mod tests {
         }
         let welcome = Answer { outcome: Ok(2), from: Hello { versions: (2, 2), ..hello() } };
         assert_eq!(Answer::decode(&welcome.encode()), Some(welcome));
+    }
+
+    #[test]
+    fn the_bytes_are_these() {
+        let mut expected = b"FERRPEER\x01\0\x03\0\x02\x02\0\0".to_vec();
+        expected.extend([9; 16]);
+        expected.extend(b"\x02\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0");
+        expected.extend(crc32c(&expected).to_le_bytes());
+        assert_eq!(hello().encode()[..], expected);
+        let nonces = Nonces { dialer: [0xd; 16], acceptor: [0xa; 16] };
+        assert_eq!(nonces.encode()[..], [[0xa; 16], [0xd; 16]].concat());
+        assert_eq!(Nonces::decode(&nonces.encode()), nonces);
+    }
+
+    #[test]
+    fn frames_begin_with_both_nonces_and_with_who_speaks() {
+        let nonces = |dialer, acceptor| Nonces { dialer: [dialer; 16], acceptor: [acceptor; 16] };
+        let begins: Vec<u32> = [(1, 2), (2, 1), (1, 1), (2, 2)]
+            .into_iter()
+            .flat_map(|(dialer, acceptor)| {
+                let nonces = nonces(dialer, acceptor);
+                [nonces.dialer_begins(), nonces.acceptor_begins()]
+            })
+            .collect();
+        assert_eq!(begins.iter().collect::<std::collections::BTreeSet<_>>().len(), begins.len());
+        assert_eq!(nonces(1, 2).dialer_begins(), crc32c(&[[1; 17].as_slice(), &[2; 16]].concat()));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use crate::frame::{Frames, Lane, write_message};
 use crate::handshake::HELLO_BYTES;
-use crate::handshake::VERSION;
 use ferrite_base::checksum::crc32c;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a question, and of an answer.
 pub const INQUIRY_BYTES_MAX: usize = 1 << 20;
+/// Of what is asked and answered, whatever nodes of a cluster speak.
+const VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"FERRASKS";
 
 /// As long as a hello, so that both can be told apart when they are here.
@@ -24,7 +25,7 @@ pub(crate) fn greeting() -> [u8; HELLO_BYTES] {
 
 /// Collects the question behind a greeting.
 pub(crate) fn frames() -> Frames {
-    Frames::new(Lane::Control, INQUIRY_BYTES_MAX)
+    Frames::new(Lane::Control, INQUIRY_BYTES_MAX, 0)
 }
 
 /// Asks who listens there; waits for the answer, at most `time_max`.
@@ -46,7 +47,7 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
         return Err(ErrorKind::ConnectionRefused.into());
     }
     let mut out = greeting().to_vec();
-    write_message(&mut out, Lane::Control, question);
+    write_message(&mut out, &mut 0, Lane::Control, question);
     stream.set_write_timeout(Some(left()?))?;
     stream.write_all(&out)?;
     let (mut frames, mut buffer, mut answer) = (frames(), vec![0; 64 * 1024], None);

@@ -20,7 +20,9 @@ mod silence;
 
 pub use frame::{FRAME_BODY_BYTES_MAX, FRAME_HEADER_BYTES, FrameError, Frames, Lane, write_message};
 pub use handler::{Handler, Limits, Room};
-pub use handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NO_CLUSTER, Refusal, VERSION};
+pub use handshake::{
+    ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NO_CLUSTER, NONCE_BYTES, Nonce, Nonces, Refusal, VERSION,
+};
 pub use inquiry::{INQUIRY_BYTES_MAX, inquire};
 pub use network::{Peers, start};
 pub use outbox::{NotSent, Outgoing};

@@ -3,16 +3,17 @@
 //! Of two nodes the one with the higher id dials, so that there is one connection for each lane. A
 //! newer connection of a lane takes the place of the older one.
 
+mod greet;
+
 use crate::frame::{Frames, Lane, write_message};
 use crate::handler::{Handler, Limits, Room};
-use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, Refusal};
-use crate::inquiry;
+use crate::handshake::{ANSWER_BYTES, HELLO_BYTES, Hello, Nonce, Nonces};
 use crate::outbox::{NotSent, Outbox, Outgoing, Sending};
 use crate::roster::{HEARD_EVERY, Roster};
 use crate::silence;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Incarnation, NodeId};
-use ferrite_io::AbortOnPanic;
+use ferrite_io::{AbortOnPanic, Random};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,6 +43,7 @@ struct Shared {
     roster: Mutex<Roster>,
     addresses: Mutex<BTreeMap<NodeId, Vec<SocketAddr>>>,
     limits: Limits,
+    random: Mutex<Box<dyn Random>>,
     handler: Arc<dyn Handler>,
     /// The control lane's, and the others'.
     threads: [ThreadShared; 2],
@@ -57,8 +59,8 @@ struct ThreadShared {
 }
 
 enum Command {
-    /// A connection that was admitted and belongs to the other thread.
-    Adopt(TcpStream, Hello, u16),
+    /// A connection that may be taken and belongs to the other thread.
+    Adopt(TcpStream, Hello, u16, Nonce),
     Resume(NodeId, Lane),
     /// The node has started again: what is open to an earlier start of it leads nowhere.
     Started(NodeId, Incarnation),
@@ -73,7 +75,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Listens, and connects to the nodes that [`Peers::expect`] names.
-pub fn start(here: Hello, listener: TcpListener, limits: Limits, handler: Arc<dyn Handler>) -> io::Result<Peers> {
+pub fn start(
+    here: Hello,
+    listener: TcpListener,
+    limits: Limits,
+    random: Box<dyn Random>,
+    handler: Arc<dyn Handler>,
+) -> io::Result<Peers> {
     let (polls, commands): (Vec<Poll>, Vec<_>) = (vec![Poll::new()?, Poll::new()?], vec![unbounded(), unbounded()]);
     let thread = |number: usize| -> io::Result<ThreadShared> {
         let waker = Waker::new(polls[number].registry(), WAKER)?;
@@ -83,6 +91,7 @@ pub fn start(here: Hello, listener: TcpListener, limits: Limits, handler: Arc<dy
         roster: Mutex::new(Roster::new(here)),
         addresses: Mutex::default(),
         limits,
+        random: Mutex::new(random),
         handler,
         threads: [thread(0)?, thread(1)?],
         stop: AtomicBool::new(false),
@@ -181,9 +190,15 @@ enum State {
     Dialing {
         node: NodeId,
         lane: Lane,
+        nonce: Nonce,
     },
     /// They dialed, and have not said who they are.
     Stranger,
+    /// They have said who they are, and not yet what was drawn for this connection.
+    Welcomed {
+        hello: Hello,
+        nonces: Nonces,
+    },
     /// They ask something, and are of no cluster perhaps.
     Inquiring(Frames),
     /// Refused or answered: closed when that is out.
@@ -203,6 +218,8 @@ struct Connection {
     state: State,
     /// Of the handshake: what came, and what is to be sent.
     greeting: Vec<u8>,
+    /// So many bytes of it are read before they are looked at.
+    wanted: usize,
     to_send: Vec<u8>,
     since: Instant,
     /// The handler has no room.
@@ -311,16 +328,17 @@ impl Connections {
         let _ = stream.set_nodelay(true);
         let _ = silence::notice(&stream);
         let (greeting, since) = (Vec::new(), Instant::now());
-        self.open.insert(number, Connection { stream, address, state, greeting, to_send, since, waits: false });
+        let wanted = if matches!(state, State::Dialing { .. }) { ANSWER_BYTES } else { HELLO_BYTES };
+        self.open.insert(number, Connection { stream, address, state, greeting, wanted, to_send, since, waits: false });
         Some(number)
     }
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Adopt(stream, hello, version) => {
+            Command::Adopt(stream, hello, version, nonce) => {
                 let Ok(address) = stream.peer_addr() else { return };
                 if let Some(number) = self.add(stream, address, State::Stranger, Vec::new()) {
-                    self.welcome(number, &hello, version);
+                    self.welcome(number, &hello, version, nonce);
                 }
             }
             Command::Resume(node, lane) => {
@@ -372,7 +390,7 @@ impl Connections {
 
     fn dial(&mut self, to: NodeId, addresses: &[SocketAddr], on: Lane, here: Hello, now: Instant) {
         let is_under_way = self.open.values().any(|connection| match &connection.state {
-            State::Dialing { node, lane } | State::Open { node, lane, .. } => *node == to && *lane == on,
+            State::Dialing { node, lane, .. } | State::Open { node, lane, .. } => *node == to && *lane == on,
             _ => false,
         });
         let (least, most) = self.shared.limits.redial;
@@ -388,8 +406,9 @@ impl Connections {
         let address = addresses[dial.failed % addresses.len()];
         match TcpStream::connect(address) {
             Ok(stream) => {
-                let hello = Hello { lane: on, ..here }.encode().to_vec();
-                self.add(stream, address, State::Dialing { node: to, lane: on }, hello);
+                let nonce = self.draw();
+                let hello = [&Hello { lane: on, ..here }.encode()[..], &nonce].concat();
+                self.add(stream, address, State::Dialing { node: to, lane: on, nonce }, hello);
             }
             Err(_) => dial.failed += 1,
         }
@@ -405,8 +424,9 @@ impl Connections {
             let mut buffer = std::mem::take(&mut self.buffer);
             // A greeting is read alone: what comes behind it is for whoever takes the connection.
             let most = match connection.state {
-                State::Stranger => HELLO_BYTES - connection.greeting.len(),
-                State::Dialing { .. } => ANSWER_BYTES - connection.greeting.len(),
+                State::Stranger | State::Dialing { .. } | State::Welcomed { .. } => {
+                    connection.wanted - connection.greeting.len()
+                }
                 _ => buffer.len(),
             };
             let read = connection.stream.read(&mut buffer[..most]);
@@ -462,10 +482,10 @@ impl Connections {
                     self.close(number);
                 }
             }
-            State::Stranger | State::Dialing { .. } => {
+            State::Stranger | State::Dialing { .. } | State::Welcomed { .. } => {
                 connection.greeting.extend_from_slice(bytes);
-                if let Ok(greeting) = connection.greeting[..].try_into() {
-                    self.greeted(number, &greeting);
+                if connection.greeting.len() == connection.wanted {
+                    self.greeted(number);
                 }
             }
             State::Inquiring(frames) => {
@@ -490,7 +510,7 @@ impl Connections {
         let connection = self.open.get_mut(&number).expect("it was read from");
         match self.shared.handler.inquired(question) {
             Some(answer) => {
-                write_message(&mut connection.to_send, Lane::Control, &answer);
+                write_message(&mut connection.to_send, &mut 0, Lane::Control, &answer);
                 connection.state = State::Ending;
                 self.flush(number);
             }
@@ -498,104 +518,8 @@ impl Connections {
         }
     }
 
-    /// The other side has said who it is.
-    fn greeted(&mut self, number: usize, greeting: &[u8; HELLO_BYTES]) {
-        let connection = self.open.get_mut(&number).expect("it was read from");
-        let ip = connection.address.ip();
-        match connection.state {
-            State::Dialing { node, lane } => {
-                let refused =
-                    |reason: String| format!("node {node} ({}) does not connect: {reason}", connection.address);
-                match Answer::decode(greeting) {
-                    Some(Answer { outcome: Ok(version), from }) => {
-                        // It answers for itself, but is it who we wanted?
-                        let admitted = if from.node == node {
-                            locked(&self.shared.roster).admit(&from, Instant::now())
-                        } else {
-                            Err(Refusal::Unknown)
-                        };
-                        match admitted {
-                            Ok(common) if common >= version => self.opened(number, node, from.incarnation, lane),
-                            Ok(_) => self.close(number),
-                            Err(refusal) => {
-                                self.shared.handler.notice(&refused(refusal.to_string()));
-                                self.close(number);
-                            }
-                        }
-                    }
-                    // It will be in one, or says itself what it waits for: it is tried again.
-                    Some(Answer { outcome: Err(Refusal::NoCluster), .. }) => self.close(number),
-                    Some(Answer { outcome: Err(refusal), .. }) => {
-                        self.shared.handler.notice(&refused(format!("it says of this node: {refusal}")));
-                        self.close(number);
-                    }
-                    None => {
-                        self.shared.handler.notice(&refused("what answers there is no node".to_owned()));
-                        self.close(number);
-                    }
-                }
-            }
-            _ if *greeting == inquiry::greeting() => connection.state = State::Inquiring(inquiry::frames()),
-            _ => match Hello::decode(greeting) {
-                None => {
-                    self.shared.handler.notice(&format!("a connection from {ip} is from no node, and was closed"));
-                    self.close(number);
-                }
-                Some(hello) => {
-                    let admitted = {
-                        let mut roster = locked(&self.shared.roster);
-                        // Of two nodes the one with the higher id dials.
-                        let admitted = roster.admit(&hello, Instant::now());
-                        admitted.and_then(|version| {
-                            if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Unknown) }
-                        })
-                    };
-                    match admitted {
-                        Ok(version) => self.admitted(number, &hello, version),
-                        Err(refusal) => {
-                            self.shared
-                                .handler
-                                .notice(&format!("node {} from {ip} was refused: {refusal}", hello.node));
-                            self.answer(number, &hello, Err(refusal));
-                        }
-                    }
-                }
-            },
-        }
-    }
-
-    /// The connection goes to the thread of its lane.
-    fn admitted(&mut self, number: usize, hello: &Hello, version: u16) {
-        let thread = thread_of(hello.lane);
-        if thread == self.number {
-            return self.welcome(number, hello, version);
-        }
-        let mut connection = self.open.remove(&number).expect("it was read from");
-        if self.poll.registry().deregister(&mut connection.stream).is_ok() {
-            let to = &self.shared.threads[thread];
-            let _ = to.commands.send(Command::Adopt(connection.stream, *hello, version));
-            to.waker.wake().expect("a thread that is there can be woken");
-        }
-    }
-
-    fn welcome(&mut self, number: usize, hello: &Hello, version: u16) {
-        self.answer(number, hello, Ok(version));
-        if self.open.contains_key(&number) {
-            self.opened(number, hello.node, hello.incarnation, hello.lane);
-        }
-    }
-
-    fn answer(&mut self, number: usize, hello: &Hello, outcome: Result<u16, Refusal>) {
-        let from = Hello { lane: hello.lane, ..*locked(&self.shared.roster).here() };
-        let connection = self.open.get_mut(&number).expect("it was read from");
-        connection.to_send.extend(Answer { outcome, from }.encode());
-        if outcome.is_err() {
-            connection.state = State::Ending;
-        }
-        self.flush(number);
-    }
-
-    fn opened(&mut self, number: usize, node: NodeId, incarnation: Incarnation, lane: Lane) {
+    /// `begins`: with what the checksums of frames begin, of those that come and of those that go.
+    fn opened(&mut self, number: usize, (node, incarnation, lane): (NodeId, Incarnation, Lane), begins: (u32, u32)) {
         if let Some(older) = self.number_of(node, lane) {
             self.close(older);
         }
@@ -604,9 +528,9 @@ impl Connections {
         let _ = other.commands.send(Command::Started(node, incarnation));
         other.waker.wake().expect("a thread that is there can be woken");
         let limits = &self.shared.limits;
-        let frames = Frames::new(lane, limits.message_bytes_max[lane as usize]);
+        let frames = Frames::new(lane, limits.message_bytes_max[lane as usize], begins.0);
         let connection = self.open.get_mut(&number).expect("it is open");
-        connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane) };
+        connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane, begins.1) };
         // Its first word is heard of at once.
         connection.since = connection.since.checked_sub(HEARD_EVERY).unwrap_or(connection.since);
         let outbox = Outbox::new(limits.outbox_bytes_max[lane as usize]);
@@ -688,7 +612,7 @@ impl Connections {
                 locked(&self.shared.roster).closed(node, incarnation);
                 self.shared.handler.lost(node, lane);
             }
-            State::Dialing { node, lane } => {
+            State::Dialing { node, lane, .. } => {
                 if let Some(dial) = self.dials.get_mut(&(node, lane)) {
                     dial.failed += 1;
                 }

@@ -88,6 +88,8 @@ impl Outbox {
 #[derive(Debug)]
 pub(crate) struct Sending {
     lane: Lane,
+    /// On this connection, so far.
+    said: u32,
     taken: VecDeque<Outgoing>,
     /// Of the first of them: bytes of its rest that are in frames already.
     cut: usize,
@@ -101,8 +103,9 @@ pub(crate) struct Sending {
 const FRAMES_BYTES: usize = 256 * 1024;
 
 impl Sending {
-    pub fn new(lane: Lane) -> Sending {
-        Sending { lane, taken: VecDeque::new(), cut: 0, frames: Vec::new(), sent: 0, bytes: 0 }
+    /// `said`: what the connection began with on this side.
+    pub fn new(lane: Lane, said: u32) -> Sending {
+        Sending { lane, said, taken: VecDeque::new(), cut: 0, frames: Vec::new(), sent: 0, bytes: 0 }
     }
 
     /// Whether nothing of what was taken is left.
@@ -134,7 +137,7 @@ impl Sending {
             {
                 let head = message.first.as_slice();
                 let head = if self.cut == 0 { head } else { &[] };
-                self.cut += write_frame(&mut self.frames, self.lane, head, &message.rest[self.cut..]);
+                self.cut += write_frame(&mut self.frames, &mut self.said, self.lane, head, &message.rest[self.cut..]);
                 if self.cut == message.rest.len() {
                     self.bytes += message.len().max(1);
                     self.taken.pop_front();
@@ -174,10 +177,10 @@ mod tests {
 
     #[test]
     fn messages_leave_in_their_order_and_no_more_wait_than_may() {
-        let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Calls));
+        let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Calls, 1));
         assert_eq!(outbox.put(message(5_000)), Ok(()), "alone it fits");
         assert_eq!(outbox.put(message(1)), Err(NotSent::Full));
-        let (mut frames, mut got) = (Frames::new(Lane::Calls, 10_000), Vec::new());
+        let (mut frames, mut got) = (Frames::new(Lane::Calls, 10_000, 1), Vec::new());
         let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message.len())).unwrap();
         while send(&mut outbox, &mut sending, 999, &mut to) > 0 {}
         assert_eq!(outbox.waiting(), 0);
@@ -197,9 +200,9 @@ mod tests {
     #[test]
     fn a_first_byte_stands_in_front_and_a_large_message_is_cut_piece_by_piece() {
         for length in [0, 1, FRAME_BODY_BYTES_MAX - 1, FRAME_BODY_BYTES_MAX, 3 * FRAME_BODY_BYTES_MAX + 5] {
-            let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Entries));
+            let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Entries, 1));
             outbox.put(Outgoing::new(9, vec![7; length])).unwrap();
-            let (mut frames, mut got) = (Frames::new(Lane::Entries, 1 << 24), Vec::new());
+            let (mut frames, mut got) = (Frames::new(Lane::Entries, 1 << 24, 1), Vec::new());
             let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message)).unwrap();
             while send(&mut outbox, &mut sending, usize::MAX, &mut to) > 0 {
                 assert!(sending.frames.len() < FRAMES_BYTES + FRAME_BODY_BYTES_MAX + 64, "{}", sending.frames.len());

@@ -72,8 +72,8 @@ impl Roster {
         }
     }
 
-    /// Whether whoever says this is a node of the cluster; if so, the version that is spoken.
-    pub fn admit(&mut self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
+    /// Whether whoever says this may be a node of the cluster; if so, the version that is spoken.
+    pub fn judge(&self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
         let version = self.here.common_version(hello).ok_or(Refusal::Version)?;
         if self.here.cluster == NO_CLUSTER {
             return Err(Refusal::NoCluster);
@@ -84,7 +84,7 @@ impl Roster {
         if hello.node == self.here.node {
             return Err(Refusal::Copied);
         }
-        let place = self.nodes.get_mut(&hello.node).ok_or(Refusal::Unknown)?;
+        let place = self.nodes.get(&hello.node).ok_or(Refusal::Unknown)?;
         if let Some(known) = place {
             if hello.incarnation < known.incarnation {
                 return Err(Refusal::Incarnation);
@@ -97,7 +97,16 @@ impl Roster {
                 return Err(Refusal::Runs);
             }
         }
-        *place = Some(Started { incarnation: hello.incarnation, start: hello.start, heard: None });
+        Ok(version)
+    }
+
+    /// The same for whoever is there at the moment, by its answer: a later start is known now.
+    pub fn admit(&mut self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
+        let version = self.judge(hello, now)?;
+        let place = self.nodes.get_mut(&hello.node).expect("it was judged");
+        if place.is_none_or(|known| known.incarnation < hello.incarnation) {
+            *place = Some(Started { incarnation: hello.incarnation, start: hello.start, heard: None });
+        }
         Ok(version)
     }
 }
@@ -143,6 +152,7 @@ mod tests {
         let admit = |roster: &mut Roster, hello: &Hello| roster.admit(hello, Instant::now());
         assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Err(Refusal::Unknown));
         roster.expect([NodeId(1), NodeId(2), NodeId(3)]);
+        assert_eq!(roster.judge(&hello(2, 8, 80), Instant::now()), Ok(1), "who only says so is not remembered");
         assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Ok(1));
         assert_eq!(admit(&mut roster, &hello(2, 3, 30)), Ok(1), "another lane of the same start");
         assert_eq!(admit(&mut roster, &hello(2, 3, 31)), Err(Refusal::Copied));

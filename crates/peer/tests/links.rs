@@ -1,9 +1,10 @@
 //! Two nodes and strangers, on real sockets.
 
 use ferrite_base::{Incarnation, NodeId};
+use ferrite_io::SystemRandom;
 use ferrite_peer::{
-    ANSWER_BYTES, Answer, Handler, Hello, INQUIRY_BYTES_MAX, Lane, Limits, NO_CLUSTER, NotSent, Peers, Refusal, Room,
-    inquire, start, write_message,
+    ANSWER_BYTES, Answer, HELLO_BYTES, Handler, Hello, INQUIRY_BYTES_MAX, Lane, Limits, NO_CLUSTER, NONCE_BYTES,
+    Nonces, NotSent, Peers, Refusal, Room, VERSION, inquire, start, write_message,
 };
 use mio::net::TcpListener;
 use std::io::{Read, Write};
@@ -83,7 +84,7 @@ impl Handler for Ears {
 
 fn hello(node: u32, incarnation: u64) -> Hello {
     Hello {
-        versions: (1, 1),
+        versions: (VERSION, VERSION),
         lane: Lane::Control,
         cluster: [5; 16],
         node: NodeId(node),
@@ -102,7 +103,7 @@ fn node_with(hello: Hello, limits: Limits) -> Node {
     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let ears = Arc::new(Ears::default());
-    let peers = start(hello, listener, limits, Arc::clone(&ears) as Arc<dyn Handler>).unwrap();
+    let peers = start(hello, listener, limits, Box::new(SystemRandom), Arc::clone(&ears) as Arc<dyn Handler>).unwrap();
     Node { peers, ears, address }
 }
 
@@ -191,14 +192,27 @@ fn a_lane_without_room_holds_its_sender_and_no_other_lane() {
     two.peers.stop();
 }
 
-/// Says hello as that, and what is answered.
-fn greet(address: SocketAddr, hello: &Hello) -> Option<Answer> {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.write_all(&hello.encode()).unwrap();
+/// Says hello as that: the connection, and what is answered.
+fn dial(address: SocketAddr, hello: &Hello) -> std::io::Result<(TcpStream, Answer)> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let nonce = [9; NONCE_BYTES];
+    stream.write_all(&[&hello.encode()[..], &nonce].concat())?;
     let mut answer = [0; ANSWER_BYTES];
-    stream.read_exact(&mut answer).ok()?;
-    Answer::decode(&answer)
+    stream.read_exact(&mut answer)?;
+    let answer = Answer::decode(&answer).expect("it is an answer");
+    if answer.outcome.is_ok() {
+        let mut nonces = [0; 2 * NONCE_BYTES];
+        stream.read_exact(&mut nonces)?;
+        let nonces = Nonces::decode(&nonces);
+        assert_eq!(nonces.dialer, nonce);
+        stream.write_all(&nonces.acceptor)?;
+    }
+    Ok((stream, answer))
+}
+
+fn greet(address: SocketAddr, hello: &Hello) -> Option<Answer> {
+    dial(address, hello).ok().map(|(_, answer)| answer)
 }
 
 #[test]
@@ -211,6 +225,7 @@ fn whoever_is_not_of_the_cluster_hears_why_and_so_does_the_operator() {
     assert_eq!(refused(&hello(3, 1)), Refusal::Unknown);
     assert_eq!(refused(&hello(1, 1)), Refusal::Copied);
     assert!(greet(one.address, &hello(2, 4)).expect("an answer").outcome.is_ok());
+    one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), Incarnation(4), _)));
     assert_eq!(refused(&hello(2, 3)), Refusal::Incarnation);
     assert_eq!(refused(&Hello { start: 1, ..hello(2, 4) }), Refusal::Copied);
     for part in ["another cluster", "another version", "not a node of this cluster", "was copied", "an old one"] {
@@ -235,8 +250,7 @@ fn a_flood_of_strangers_and_garbage_holds_nobody_up() {
     let is_told = |heard: &Heard| matches!(heard, Heard::Notice(line) if line.contains("makes no sense"));
     while !one.ears.heard.lock().unwrap().iter().any(is_told) {
         assert!(Instant::now() < deadline, "garbage is noticed");
-        let mut stream = TcpStream::connect(one.address).unwrap();
-        let _ = stream.write_all(&Hello { lane: Lane::Transfer, ..hello(2, 1) }.encode());
+        let Ok((mut stream, _)) = dial(one.address, &Hello { lane: Lane::Transfer, ..hello(2, 1) }) else { continue };
         let _ = stream.write_all(&[0xee; 4_000]);
         // Until it is closed.
         while matches!(stream.read(&mut [0; 64]), Ok(count) if count > 0) {}
@@ -329,13 +343,13 @@ fn a_question_that_does_not_end_is_closed_and_one_too_long_too() {
     greeting[52..].copy_from_slice(&checksum.to_le_bytes());
     stream.write_all(&greeting).unwrap();
     let mut frame = Vec::new();
-    write_message(&mut frame, Lane::Control, b"the beginning of a question");
+    write_message(&mut frame, &mut 0, Lane::Control, b"the beginning of a question");
     stream.write_all(&frame[..20]).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(matches!(stream.read(&mut [0; 8]), Ok(0) | Err(_)));
     let mut stream = TcpStream::connect(one.address).unwrap();
     let mut long = Vec::new();
-    write_message(&mut long, Lane::Control, &vec![7; INQUIRY_BYTES_MAX + 1]);
+    write_message(&mut long, &mut 0, Lane::Control, &vec![7; INQUIRY_BYTES_MAX + 1]);
     let _ = stream.write_all(&greeting);
     let _ = stream.write_all(&long);
     one.ears.wait("a notice", |heard| matches!(heard, Heard::Notice(line) if line.contains("more than 1048576 bytes")));
@@ -386,15 +400,14 @@ fn what_is_open_to_an_earlier_start_of_a_node_is_closed() {
     let one = node(1);
     one.peers.expect(&[(NodeId(2), vec!["127.0.0.1:1".parse().unwrap()])]);
     let open = |incarnation, lane| {
-        let mut stream = TcpStream::connect(one.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(&Hello { lane, ..hello(2, incarnation) }.encode()).unwrap();
-        let mut answer = [0; ANSWER_BYTES];
-        stream.read_exact(&mut answer).unwrap();
-        assert!(Answer::decode(&answer).unwrap().outcome.is_ok());
+        let (stream, answer) = dial(one.address, &Hello { lane, ..hello(2, incarnation) }).unwrap();
+        assert!(answer.outcome.is_ok());
         stream
     };
     let mut earlier = [Lane::Control, Lane::Calls, Lane::Transfer].map(|lane| open(1, lane));
+    for lane in [Lane::Control, Lane::Calls, Lane::Transfer] {
+        one.ears.wait("a lane", |heard| *heard == Heard::Connected(NodeId(2), Incarnation(1), lane));
+    }
     // On one lane only: the others are as dead, and say nothing.
     let mut later = open(2, Lane::Entries);
     for stream in &mut earlier {
@@ -480,5 +493,174 @@ fn a_flood_holds_up_no_heartbeat_and_takes_no_descriptors() {
     let count: usize = attackers.into_iter().map(|attacker| attacker.join().unwrap()).sum();
     assert!(count > 100, "{count} connections");
     one.peers.stop();
+    two.peers.stop();
+}
+
+/// Between two nodes: what either says on each connection is written down.
+struct Recorder {
+    address: SocketAddr,
+    /// By connection: what whoever dialed said, and what was answered.
+    connections: Arc<Mutex<Vec<[Vec<u8>; 2]>>>,
+}
+
+impl Recorder {
+    fn before(to: SocketAddr) -> Recorder {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let recorded: Arc<Mutex<Vec<[Vec<u8>; 2]>>> = Arc::clone(&connections);
+        std::thread::spawn(move || {
+            for (number, dialed) in listener.incoming().enumerate() {
+                let (dialed, taken) = (dialed.unwrap(), TcpStream::connect(to).unwrap());
+                recorded.lock().unwrap().push([Vec::new(), Vec::new()]);
+                for (side, mut from, mut into) in
+                    [(0, dialed.try_clone().unwrap(), taken.try_clone().unwrap()), (1, taken, dialed)]
+                {
+                    let recorded = Arc::clone(&recorded);
+                    std::thread::spawn(move || {
+                        let mut buffer = [0; 4_096];
+                        while let Ok(count @ 1..) = from.read(&mut buffer) {
+                            recorded.lock().unwrap()[number][side].extend_from_slice(&buffer[..count]);
+                            if into.write_all(&buffer[..count]).is_err() {
+                                break;
+                            }
+                        }
+                        let _ = into.shutdown(std::net::Shutdown::Both);
+                    });
+                }
+            }
+        });
+        Recorder { address, connections }
+    }
+}
+
+#[test]
+fn a_recording_of_whoever_dialed_executes_nothing_again_and_displaces_nobody() {
+    let (one, two) = (node(1), node(2));
+    let recorder = Recorder::before(one.address);
+    one.peers.expect(&[(NodeId(2), Vec::new())]);
+    two.peers.expect(&[(NodeId(1), vec![recorder.address])]);
+    for lane in Lane::ALL {
+        two.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(1), _, on) if *on == lane));
+        one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), _, on) if *on == lane));
+    }
+    two.peers.send(NodeId(1), Lane::Calls, b"take 100 from the account".to_vec().into()).unwrap();
+    one.ears.wait("a call", |heard| matches!(heard, Heard::Received(_, Lane::Calls, _)));
+    let recordings = recorder.connections.lock().unwrap().clone();
+    assert_eq!(recordings.len(), Lane::ALL.len());
+    for [said, _] in recordings {
+        let mut stream = TcpStream::connect(one.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&said).unwrap();
+        // Until it is closed.
+        while matches!(stream.read(&mut [0; 64]), Ok(count) if count > 0) {}
+    }
+    one.ears.wait_for("a line for each", |heard| {
+        let is_refused = |heard: &&Heard| matches!(heard, Heard::Notice(line) if line.contains("was recorded"));
+        heard.iter().filter(is_refused).count() == Lane::ALL.len()
+    });
+    // All lanes are as they were.
+    two.peers.send(NodeId(1), Lane::Calls, b"another".to_vec().into()).unwrap();
+    one.ears.wait("a call", |heard| *heard == Heard::Received(NodeId(2), Lane::Calls, b"another".to_vec()));
+    assert_eq!(one.ears.received(), [b"take 100 from the account".to_vec(), b"another".to_vec()]);
+    let heard = one.ears.heard.lock().unwrap();
+    assert!(!heard.iter().any(|heard| matches!(heard, Heard::Lost(..))), "{heard:?}");
+    drop(heard);
+    one.peers.stop();
+    two.peers.stop();
+}
+
+#[test]
+fn a_recording_of_whoever_was_dialed_is_not_believed() {
+    let (one, two) = (node(1), node(2));
+    let recorder = Recorder::before(one.address);
+    one.peers.expect(&[(NodeId(2), Vec::new())]);
+    two.peers.expect(&[(NodeId(1), vec![recorder.address])]);
+    two.ears.wait("a lane", |heard| *heard == Heard::Connected(NodeId(1), Incarnation(1), Lane::Calls));
+    one.ears.wait("a lane", |heard| *heard == Heard::Connected(NodeId(2), Incarnation(1), Lane::Calls));
+    one.peers.send(NodeId(2), Lane::Calls, b"it was taken".to_vec().into()).unwrap();
+    two.ears.wait("an answer", |heard| matches!(heard, Heard::Received(_, Lane::Calls, _)));
+    one.peers.stop();
+    two.peers.stop();
+    let connections = recorder.connections.lock().unwrap().clone();
+    let is_calls = |said: &[u8]| said.get(12) == Some(&(Lane::Calls as u8));
+    let recorded = connections.into_iter().find(|[said, _]| is_calls(said)).expect("the lane was recorded")[1].clone();
+    // Whoever recorded it listens where the node did, and says the same to whatever it is told.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut hello = [0; HELLO_BYTES];
+            if stream.read_exact(&mut hello).is_ok() && is_calls(&hello) {
+                stream.write_all(&recorded).unwrap();
+                open.push(stream);
+            }
+        }
+    });
+    let again = node(2);
+    again.peers.expect(&[(NodeId(1), vec![address])]);
+    again.ears.wait("a line", |heard| {
+        matches!(heard, Heard::Notice(line) if line.contains("what answers there was recorded on another connection"))
+    });
+    let heard = again.ears.heard.lock().unwrap();
+    assert!(heard.iter().all(|heard| matches!(heard, Heard::Notice(_))), "{heard:?}");
+    drop(heard);
+    again.peers.stop();
+}
+
+/// A hello alone, which anybody may have recorded before the node's latest start.
+#[test]
+fn a_hello_alone_closes_nothing_and_is_not_remembered() {
+    let (one, two) = (node(1), node(2));
+    join(&one, &two);
+    one.peers.expect(&[(NodeId(2), vec![two.address]), (NodeId(3), Vec::new())]);
+    let alone = |hello: &Hello| {
+        let mut stream = TcpStream::connect(one.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(&[&hello.encode()[..], &[9; NONCE_BYTES]].concat()).unwrap();
+        let mut answer = [0; ANSWER_BYTES + 2 * NONCE_BYTES];
+        stream.read_exact(&mut answer).unwrap();
+        stream
+    };
+    let held = [alone(&hello(2, 1)), alone(&Hello { lane: Lane::Calls, ..hello(2, 1) }), alone(&hello(3, 9))];
+    assert!(greet(one.address, &hello(3, 4)).expect("an answer").outcome.is_ok(), "start 9 has not shown itself");
+    one.ears.wait("a lane", |heard| *heard == Heard::Connected(NodeId(3), Incarnation(4), Lane::Control));
+    two.peers.send(NodeId(1), Lane::Control, vec![1].into()).unwrap();
+    one.ears.wait("a message", |heard| *heard == Heard::Received(NodeId(2), Lane::Control, vec![1]));
+    assert!(!one.ears.heard.lock().unwrap().iter().any(|heard| matches!(heard, Heard::Lost(NodeId(2), _))));
+    drop(held);
+    one.peers.stop();
+    two.peers.stop();
+}
+
+/// Version 1 says 56 bytes each way, and knows no nonces.
+#[test]
+fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
+    let before = |node| Hello { versions: (1, 1), ..hello(node, 1) };
+    let one = node(1);
+    one.peers.expect(&[(NodeId(2), Vec::new())]);
+    let mut stream = TcpStream::connect(one.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&before(2).encode()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = Answer::decode(answer[..].try_into().expect("as long as ever")).expect("an answer");
+    assert_eq!((answer.outcome, answer.from.versions), (Err(Refusal::Version), (VERSION, VERSION)));
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("node 2 from 127.0.0.1 was refused: it speaks another version")));
+    one.peers.stop();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // It closes without having read what follows.
+            let _ = stream.read_exact(&mut [0; HELLO_BYTES]);
+            let _ = stream.write_all(&Answer { outcome: Err(Refusal::Version), from: before(1) }.encode());
+        }
+    });
+    let two = node(2);
+    two.peers.expect(&[(NodeId(1), vec![address])]);
+    two.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("it says of this node: it speaks another version")));
     two.peers.stop();
 }

@@ -137,7 +137,8 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         start: u64::from_le_bytes(start[..8].try_into().expect("8 bytes")),
     };
     let handler = Arc::clone(&door) as Arc<dyn ferrite_peer::Handler>;
-    let peers = ferrite_peer::start(hello, listener, limits, handler).map_err(ServerError::Threads)?;
+    let peers =
+        ferrite_peer::start(hello, listener, limits, Box::new(SystemRandom), handler).map_err(ServerError::Threads)?;
     let leaving = Leaving(Some(peers.clone()));
     let links = Links::new(peers, &limits);
     let formed = founders.form(disk, about.dir, &newcomer, &options.ends)?;
