@@ -14,9 +14,8 @@ pub enum Letter {
     /// Calls of clients that are connected elsewhere, and what became of them.
     Calls = 4,
     Answers = 5,
-    /// A node that keeps a copy has no room for more rows. Nothing follows; it is said again while
-    /// it is so.
-    NoRoom = 6,
+    /// Every second from each node to all others: that it runs, and how it is. A byte follows.
+    Health = 6,
     /// A node without a copy asks the one that leads which procedures there are. The version of the
     /// catalog that it knows of follows, or nothing.
     ProceduresAsked = 7,
@@ -53,7 +52,7 @@ impl Letter {
         Letter::Transfer,
         Letter::Calls,
         Letter::Answers,
-        Letter::NoRoom,
+        Letter::Health,
         Letter::ProceduresAsked,
         Letter::Procedures,
     ];

@@ -120,6 +120,17 @@ impl Metadata {
         }
     }
 
+    /// Writes this node's vote as it is. A disk that takes nothing more is noticed before the vote
+    /// is needed.
+    pub fn probe(&mut self) {
+        if let Some(keeper) = &mut self.keeper
+            && let Err(error) = keeper.probe()
+        {
+            self.keeper = None;
+            self.errands.push(Errand::VoteLost(error));
+        }
+    }
+
     /// Does what follows from all that came.
     pub fn work(&mut self, now: u64, errands: &mut Vec<Errand>) {
         loop {

@@ -129,6 +129,11 @@ impl Keeper {
         self.voter.votes()
     }
 
+    /// Writes the vote as it is. An error: as of [`Keeper::work`].
+    pub fn probe(&mut self) -> Result<(), VoterError> {
+        self.voter.probe()
+    }
+
     /// Which of its node's votes it is.
     pub fn number(&self) -> u32 {
         self.voter.number()

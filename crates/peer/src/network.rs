@@ -159,6 +159,12 @@ impl Peers {
         Ok(())
     }
 
+    /// When something came from the node's latest start, on whatever lane, to a quarter of a
+    /// second.
+    pub fn heard(&self, node: NodeId) -> Option<Instant> {
+        locked(&self.0.roster).heard_last(node)
+    }
+
     /// Bytes that wait to be sent; None where the lane is not open.
     pub fn waiting(&self, to: NodeId, lane: Lane) -> Option<usize> {
         locked(&self.0.threads[thread_of(lane)].outboxes).get(&(to, lane)).map(Outbox::waiting)

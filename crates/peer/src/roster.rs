@@ -25,6 +25,8 @@ struct Started {
     start: u64,
     /// When something came on one of its connections. None: nothing has, or they are closed.
     heard: Option<Instant>,
+    /// The same, whether or not they are closed.
+    heard_last: Option<Instant>,
 }
 
 impl Roster {
@@ -59,8 +61,13 @@ impl Roster {
         if let Some(Some(known)) = self.nodes.get_mut(&node)
             && known.incarnation == incarnation
         {
-            known.heard = Some(now);
+            (known.heard, known.heard_last) = (Some(now), Some(now));
         }
+    }
+
+    /// When something came from the node's latest start, to a quarter of a second.
+    pub fn heard_last(&self, node: NodeId) -> Option<Instant> {
+        self.nodes.get(&node).copied().flatten()?.heard_last
     }
 
     /// Its connections are closed, as where the process has ended.
@@ -105,7 +112,8 @@ impl Roster {
         let version = self.judge(hello, now)?;
         let place = self.nodes.get_mut(&hello.node).expect("it was judged");
         if place.is_none_or(|known| known.incarnation < hello.incarnation) {
-            *place = Some(Started { incarnation: hello.incarnation, start: hello.start, heard: None });
+            *place =
+                Some(Started { incarnation: hello.incarnation, start: hello.start, heard: None, heard_last: None });
         }
         Ok(version)
     }
@@ -143,6 +151,7 @@ mod tests {
         roster.closed(NodeId(2), Incarnation(3));
         assert_eq!(roster.admit(&hello(2, 5, 50), begin + SILENT), Err(Refusal::Runs), "another was closed");
         roster.closed(NodeId(2), Incarnation(4));
+        assert_eq!(roster.heard_last(NodeId(2)), Some(begin + SILENT), "that is so, closed or not");
         assert_eq!(roster.admit(&hello(2, 5, 50), begin + SILENT), Ok(1));
     }
 

@@ -7,6 +7,7 @@ mod damaged;
 mod handing_over;
 mod joining;
 mod returning;
+mod status;
 mod subscribers;
 
 use crate::common::{Db, Server};

@@ -8,7 +8,7 @@ use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientError, ClientOptions, Prepared};
 use ferrite_value::OwnedValue;
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,16 +19,28 @@ const TABLE: &str = "CREATE TABLE filler (id BIGINT NOT NULL, content VARBINARY(
 const NOTICE_SECONDS_MAX: u64 = 120;
 
 /// A file system of its own for the length of a test.
-struct SmallDisk(tempfile::TempDir);
+pub struct SmallDisk {
+    path: PathBuf,
+    /// Removed when it is a file system no more.
+    dir: Option<tempfile::TempDir>,
+}
 
 impl SmallDisk {
     /// None where mounting is not allowed.
     fn new(megabytes: u32) -> Option<SmallDisk> {
         let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut disk = SmallDisk::at(dir.path(), megabytes)?;
+        disk.dir = Some(dir);
+        Some(disk)
+    }
+
+    /// The same in a directory that is made if it is not there.
+    pub fn at(path: &Path, megabytes: u32) -> Option<SmallDisk> {
+        std::fs::create_dir_all(path).expect("a directory");
         let size = format!("size={megabytes}m");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir.path()).output();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(path).output();
         match mounted {
-            Ok(output) if output.status.success() => Some(SmallDisk(dir)),
+            Ok(output) if output.status.success() => Some(SmallDisk { path: path.to_path_buf(), dir: None }),
             Ok(output) => {
                 println!("skipped: a tmpfs cannot be mounted: {}", String::from_utf8_lossy(&output.stderr).trim());
                 None
@@ -41,14 +53,34 @@ impl SmallDisk {
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        &self.path
     }
 
     fn resize(&self, megabytes: u32) {
-        let size = format!("remount,size={megabytes}m");
+        self.remount(&format!("size={megabytes}m"));
+    }
+
+    pub fn remount(&self, option: &str) {
+        let options = format!("remount,{option}");
         let status =
-            Command::new("mount").args(["-o", &size]).arg(self.path()).status().expect("mount was there before");
-        assert!(status.success(), "the tmpfs cannot be resized");
+            Command::new("mount").args(["-o", &options]).arg(self.path()).status().expect("mount was there before");
+        assert!(status.success(), "the tmpfs cannot be mounted again with {option}");
+    }
+
+    /// Takes all room that is left.
+    pub fn fill(&self) {
+        let mut file = std::fs::File::create(self.filler()).expect("a file more");
+        let error = std::io::copy(&mut std::io::repeat(7), &mut file).expect_err("the room ends");
+        assert_eq!(error.kind(), std::io::ErrorKind::StorageFull, "{error}");
+    }
+
+    /// Gives back what was taken.
+    pub fn free(&self) {
+        std::fs::remove_file(self.filler()).expect("it was filled");
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.path.join("filler")
     }
 }
 

@@ -144,6 +144,17 @@ impl Voter {
         self.raw.store().voters.contains(&self.raw.raft.id)
     }
 
+    /// Writes what is kept, as it is.
+    ///
+    /// # Errors
+    /// As of [`Voter::work`].
+    pub fn probe(&mut self) -> Result<(), VoterError> {
+        if self.lost {
+            return Err(VoterError::Lost);
+        }
+        self.files.write(&*self.disk, self.raw.store()).inspect_err(|_| self.lost = true)
+    }
+
     fn begin(
         here: NodeId,
         disk: Arc<dyn Disk>,

@@ -6,9 +6,9 @@
 //! broken line, or is not read until there is.
 
 use crate::cluster::forming::Founders;
+use crate::cluster::health::{Health, Healths};
 use crate::cluster::notices::Notices;
 use crate::cluster::procedures::Procedures;
-use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
@@ -80,7 +80,7 @@ pub struct Inside {
     pub causes: Sender<Cause>,
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
-    pub rooms: Arc<Rooms>,
+    pub healths: Arc<Healths>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
     /// What nodes without an id ask the voters.
@@ -164,7 +164,10 @@ impl Door {
                     drop(data.transfer_messages.try_send((from.node, body.to_vec())));
                 }
             }
-            Letter::NoRoom => inside.rooms.is_full(from.node, Instant::now()),
+            Letter::Health => {
+                let health = Health::decode(body).ok_or("it says nothing of how it is")?;
+                inside.healths.said(from.node, health, Instant::now());
+            }
             Letter::ProceduresAsked => {
                 inside.procedures.iter().for_each(|procedures| procedures.asked(from.node, body));
             }
@@ -185,7 +188,7 @@ impl Door {
 fn belongs_on(letter: Letter, lane: Lane) -> bool {
     match letter {
         Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
-        Letter::Metadata | Letter::NoRoom | Letter::ProceduresAsked => lane == Lane::Control,
+        Letter::Metadata | Letter::Health | Letter::ProceduresAsked => lane == Lane::Control,
         Letter::Transfer => lane == Lane::Transfer,
         Letter::Calls | Letter::Answers | Letter::Procedures => lane == Lane::Calls,
     }

@@ -4,6 +4,7 @@
 //! A vote is fsynced on this thread, where no heartbeat of a group waits for it.
 
 use crate::cluster::door::{Message, MetadataNotice};
+use crate::cluster::health::OwnVote;
 use crate::cluster::links::Links;
 use crate::cluster::notices::Notices;
 use crossbeam_channel::{Receiver, Select, Sender};
@@ -20,6 +21,8 @@ use std::time::Duration;
 pub const TICK: Duration = Duration::from_millis(10);
 /// After a fault of the disk the vote is opened again.
 const VOTE_AGAIN: Duration = Duration::from_secs(2);
+/// So often it is tried whether the vote can be written, where nothing else writes it.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// Notices, and messages, that are taken before something is done about them.
 const TAKEN_PER_TURN: usize = 256;
 
@@ -41,6 +44,10 @@ pub struct MetadataThread {
     pub open_vote: Box<dyn FnMut() -> Result<Option<Keeper>, VoterError> + Send>,
     /// When that is tried, in boot-time nanoseconds.
     pub vote_again: Option<u64>,
+    /// How it is with the vote, for others to see.
+    pub vote: Arc<OwnVote>,
+    /// When it is written next, whether or not it has changed.
+    pub next_probe: u64,
 }
 
 impl MetadataThread {
@@ -48,6 +55,7 @@ impl MetadataThread {
         let mut next_tick = self.clock.boottime_nanos();
         loop {
             self.wait(Duration::from_nanos(next_tick.saturating_sub(self.clock.boottime_nanos())).min(TICK));
+            self.vote.works(self.clock.boottime_nanos());
             for notice in self.inbox.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
                 let now = self.clock.boottime_nanos();
                 match notice {
@@ -68,9 +76,14 @@ impl MetadataThread {
             if now >= next_tick {
                 self.metadata.tick(now);
                 self.look_for_vote(now);
+                if now >= self.next_probe {
+                    self.next_probe = now + PROBE_EVERY.as_nanos() as u64;
+                    self.metadata.probe();
+                }
                 next_tick = now + TICK.as_nanos() as u64;
             }
             self.work();
+            self.vote.rests(self.metadata.keeper().is_some_and(Keeper::votes));
         }
     }
 

@@ -5,6 +5,7 @@
 use crate::cluster::around::{Appliers, AskedToHandOver, HandOver};
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::MetadataNotice;
+use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
 use crate::cluster::loss::{AcceptLoss, Losses};
@@ -12,7 +13,6 @@ use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::{Removals, RemoveNode};
-use crate::cluster::rooms::{Rooms, SAID_EVERY};
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Select, Sender};
 use ferrite_base::{GroupId, memory};
@@ -75,7 +75,8 @@ pub struct NodeThread {
     pub whole: Arc<AtomicBool>,
     pub clock: Arc<dyn Clock>,
     pub links: Links,
-    pub rooms: Arc<Rooms>,
+    pub healths: Arc<Healths>,
+    pub vote: Arc<OwnVote>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
     pub notices: Notices,
@@ -104,7 +105,7 @@ impl NodeThread {
                 self.look_whether_whole();
                 if now >= self.next_look {
                     self.next_look = now + SAID_EVERY.as_nanos() as u64;
-                    self.look_for_room();
+                    self.look_at_health(now);
                     if let Some(procedures) = &self.procedures {
                         procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
                     }
@@ -153,20 +154,23 @@ impl NodeThread {
         self.appliers.end();
     }
 
-    /// A copy that has no room for more rows says so, here and to the leader; a leader refuses rows
-    /// while one of its members has none.
-    fn look_for_room(&self) {
-        let (state, here) = (self.node.state(), self.node.here());
-        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
-        let (configuration, leads) = (&group.configuration, self.standing.seen().leads.is_some());
-        let members = configuration.members().iter().map(|member| member.node);
-        memory::refuse_rows_for(if leads { self.rooms.full(members, Instant::now()).map(|node| node.0) } else { None });
-        if leads || !self.node.is_data() || memory::has_room_for_rows() {
-            return;
+    /// Says to all others how this node is. A copy that has no room for more rows says so here,
+    /// too; a leader refuses rows while one of its members has none.
+    fn look_at_health(&self, now: u64) {
+        let (state, here) = (self.node.state(), self.node.here().node);
+        let leads = self.standing.seen().leads.is_some();
+        let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
+        let health = Health { lacks_memory, votes: self.vote.can_be_given(now) };
+        self.healths.said(here, health, Instant::now());
+        for node in state.nodes().keys().filter(|node| **node != here) {
+            self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
         }
-        let leader = configuration.leader.node;
-        if leader != here.node {
-            self.links.send_on(leader, Lane::Control, Letter::NoRoom, Vec::new());
+        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
+        let others = group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
+        let full = if leads { self.healths.lacks_memory(others, Instant::now()) } else { None };
+        memory::refuse_rows_for(full.map(|node| node.0));
+        if !lacks_memory {
+            return;
         }
         self.notices.say(
             "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until there \

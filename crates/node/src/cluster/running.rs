@@ -6,6 +6,7 @@ use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, Inside, Message, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
+use crate::cluster::health::{Healths, OwnVote};
 use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
@@ -16,7 +17,6 @@ use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::Removals;
-use crate::cluster::rooms::Rooms;
 use crate::cluster::standing::{Seen, Standing};
 use crate::cluster::status::Handle;
 use crate::cluster::supply::SupplierThread;
@@ -94,13 +94,14 @@ pub struct Running {
     whole: Arc<AtomicBool>,
     orders: Sender<Order>,
     links: Links,
+    healths: Arc<Healths>,
 }
 
 impl Running {
     /// What calls about the cluster use.
     pub fn handle(&self) -> Handle {
         let (orders, links) = (self.orders.clone(), self.links.clone());
-        Handle { orders, standing: Arc::clone(&self.standing), links }
+        Handle { orders, standing: Arc::clone(&self.standing), links, healths: Arc::clone(&self.healths) }
     }
 
     /// The way to the node's thread.
@@ -333,6 +334,7 @@ fn start_with(
         let voter = join::open_voter(here, &disk, &dir)?;
         Ok(voter.map(|voter| Keeper::new(here, voter)))
     });
+    let vote = Arc::<OwnVote>::default();
     let thread = MetadataThread {
         metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
         inbox: metadata_inbox,
@@ -347,6 +349,8 @@ fn start_with(
         open_vote,
         // A fault of the disk may have been in the way of it.
         vote_again: (!votes).then_some(0),
+        vote: Arc::clone(&vote),
+        next_probe: 0,
     };
     let stop = metadata.clone();
     threads.ended_by(move || drop(stop.send(MetadataNotice::Stop)));
@@ -354,9 +358,9 @@ fn start_with(
     between(threads, &orders)?;
     let unsynced = Arc::clone(&joined.unsynced);
     let whole = Arc::new(AtomicBool::new(joined.intact));
-    let rooms = Arc::new(Rooms::default());
+    let healths = Arc::<Healths>::default();
     let inside = Inside {
-        rooms: Arc::clone(&rooms),
+        healths: Arc::clone(&healths),
         procedures: procedures.clone(),
         groups: groups.clone(),
         causes: causes.clone(),
@@ -399,7 +403,8 @@ fn start_with(
         whole: Arc::clone(&whole),
         clock: uses.clock,
         links: joined.links.clone(),
-        rooms,
+        healths: Arc::clone(&healths),
+        vote,
         procedures,
         notices: Notices::default(),
         next_look: 0,
@@ -408,7 +413,7 @@ fn start_with(
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
-    Ok(Running { standing: uses.standing, unsynced, whole, orders, links: joined.links })
+    Ok(Running { standing: uses.standing, unsynced, whole, orders, links: joined.links, healths })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

@@ -1,5 +1,6 @@
 //! The cluster as a node knows it, for its operator (`ferrite admin status`).
 
+use crate::cluster::health::{Health, Healths};
 use crate::cluster::links::Links;
 use crate::cluster::loss;
 use crate::cluster::node::Order;
@@ -9,25 +10,79 @@ use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Kind, Phase, Presence, State, has_lost_its_vote};
 use ferrite_peer::Lane;
-use ferrite_replica::group::GroupConfiguration;
+use ferrite_replica::group::{GroupConfiguration, Timing};
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What calls about the cluster use of it.
 pub struct Handle {
     pub orders: Sender<Order>,
     pub standing: Arc<Standing>,
     pub links: Links,
+    pub healths: Arc<Healths>,
+}
+
+/// How a node is, as this one knows.
+#[derive(Clone, Copy, Default)]
+struct Found {
+    /// Since something came from it. None: nothing has.
+    silent: Option<Duration>,
+    /// It is connected, and is not silent for longer than a leader waits.
+    reached: bool,
+    /// What it said of itself, lately.
+    health: Option<Health>,
+}
+
+/// All nodes.
+struct Around(BTreeMap<NodeId, Found>);
+
+impl Around {
+    fn is_reached(&self, node: NodeId) -> bool {
+        self.0.get(&node).is_some_and(|found| found.reached)
+    }
+
+    /// Why a voter's vote is not there.
+    fn missing(&self, state: &State, voter: NodeId) -> Option<String> {
+        let found = self.0.get(&voter).copied().unwrap_or_default();
+        if has_lost_its_vote(state, voter) {
+            Some(format!("node {voter} has lost its vote"))
+        } else if !found.reached {
+            Some(match found.silent {
+                Some(silent) => {
+                    format!("node {voter} is not reached (nothing came from it for {} s)", silent.as_secs())
+                }
+                None => format!("node {voter} is not reached"),
+            })
+        } else if !found.health.is_some_and(|health| health.votes) {
+            Some(format!("node {voter} cannot vote at the moment: its terminal says why"))
+        } else {
+            None
+        }
+    }
 }
 
 impl Handle {
     /// The nodes, the group of the partitions, and who votes.
     pub fn status(&self) -> Vec<SystemTable> {
-        let (seen, here) = (self.standing.seen(), self.standing.here());
-        let reached = |node: NodeId| node == here || self.links.peers().waiting(node, Lane::Control).is_some();
-        let group = group(&seen.state, seen.in_step, reached);
-        vec![nodes(&seen.state, reached), group, voters(&seen.state, reached)]
+        let seen = self.standing.seen();
+        let around = Around(seen.state.nodes().keys().map(|node| (*node, self.found(*node))).collect());
+        let group = group(&seen.state, seen.in_step, &around);
+        vec![nodes(&seen.state, &around), group, voters(&seen.state, &around)]
+    }
+
+    fn found(&self, node: NodeId) -> Found {
+        let (peers, now) = (self.links.peers(), Instant::now());
+        let health = self.healths.of(node, now);
+        if node == self.standing.here() {
+            return Found { silent: Some(Duration::ZERO), reached: true, health };
+        }
+        let silent = peers.heard(node).map(|heard| now.saturating_duration_since(heard));
+        // A machine without power closes no connection.
+        let speaks = silent.is_some_and(|silent| silent < Duration::from_nanos(Timing::DEFAULT.failure));
+        Found { silent, reached: speaks && peers.waiting(node, Lane::Control).is_some(), health }
     }
 
     /// Who could never lead.
@@ -54,7 +109,7 @@ fn vote(state: &State, node: NodeId) -> &'static str {
     }
 }
 
-fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+fn nodes(state: &State, around: &Around) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("NODE", SqlType::Integer),
         ("KIND", SqlType::Varchar),
@@ -64,6 +119,7 @@ fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
         ("VOTES", SqlType::Varchar),
         ("ADDRESS", SqlType::Varchar),
         ("CLIENTS", SqlType::Varchar),
+        ("SILENT_MS", SqlType::Bigint),
     ]);
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
@@ -83,18 +139,19 @@ fn nodes(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
             i64::from(id.0),
             kind,
             presence,
-            word(reached(*id)),
+            word(around.is_reached(*id)),
             role,
             vote(state, *id),
             address(0),
-            address(1)
+            address(1),
+            around.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64)
         ]);
     }
     table
 }
 
 /// `in_step`: all members have what is committed.
-fn group(state: &State, in_step: bool, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+fn group(state: &State, in_step: bool, around: &Around) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
@@ -109,7 +166,8 @@ fn group(state: &State, in_step: bool, reached: impl Fn(NodeId) -> bool) -> Syst
     for (id, group) in state.groups() {
         let active = group.phase == Phase::Active;
         let leader = if active { i64::from(group.configuration.leader.node.0) } else { 0 };
-        let (data, service) = losses(state, active.then(|| keepers(&group.configuration, in_step)), &reached);
+        let keepers = active.then(|| keepers(&group.configuration, in_step, around));
+        let (data, service) = losses(state, keepers, around);
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
@@ -124,7 +182,7 @@ fn group(state: &State, in_step: bool, reached: impl Fn(NodeId) -> bool) -> Syst
     table
 }
 
-fn voters(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
+fn voters(state: &State, around: &Around) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("VOTERS", SqlType::Integer),
         ("VOTERS_THERE", SqlType::Integer),
@@ -133,27 +191,21 @@ fn voters(state: &State, reached: impl Fn(NodeId) -> bool) -> SystemTable {
         ("MISSING", SqlType::Varchar),
     ]);
     let voters = state.voters();
-    let missing = voters.iter().filter_map(|node| {
-        if has_lost_its_vote(state, *node) {
-            Some(format!("node {node} has lost its vote"))
-        } else {
-            (!reached(*node)).then(|| format!("node {node} is not reached"))
-        }
-    });
-    let missing: Vec<String> = missing.collect();
+    let missing: Vec<String> = voters.iter().filter_map(|node| around.missing(state, *node)).collect();
     table.row(cells![
         voters.len() as i64,
         (voters.len() - missing.len()) as i64,
         majority(state) as i64,
-        spare_voters(state, reached) as i64,
+        spare_voters(state, around) as i64,
         missing.join(", ")
     ]);
     table
 }
 
-/// How many members could each lead alone.
-fn keepers(configuration: &GroupConfiguration, in_step: bool) -> usize {
-    configuration.members().len() - if in_step { 0 } else { configuration.added().len() }
+/// How many members that are there could each lead alone.
+fn keepers(configuration: &GroupConfiguration, in_step: bool, around: &Around) -> usize {
+    let could = |node: &NodeId| around.is_reached(*node) && (in_step || !configuration.added().contains(node));
+    configuration.members().iter().filter(|member| could(&member.node)).count()
 }
 
 fn majority(state: &State) -> usize {
@@ -161,16 +213,16 @@ fn majority(state: &State) -> usize {
 }
 
 /// How many voters more may be lost with a majority left of all.
-fn spare_voters(state: &State, reached: impl Fn(NodeId) -> bool) -> usize {
-    let counts = |voter: &&NodeId| reached(**voter) && !has_lost_its_vote(state, **voter);
+fn spare_voters(state: &State, around: &Around) -> usize {
+    let counts = |voter: &&NodeId| around.missing(state, **voter).is_none();
     state.voters().iter().filter(counts).count().saturating_sub(majority(state))
 }
 
 /// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
 /// service going on. `members`: of a group that somebody leads, those that have everything.
-fn losses(state: &State, members: Option<usize>, reached: impl Fn(NodeId) -> bool) -> (usize, usize) {
-    let data = members.unwrap_or(1) - 1;
-    (data, if members.is_some() { data.min(spare_voters(state, reached)) } else { 0 })
+fn losses(state: &State, members: Option<usize>, around: &Around) -> (usize, usize) {
+    let data = members.unwrap_or(1).saturating_sub(1);
+    (data, if members.is_some() { data.min(spare_voters(state, around)) } else { 0 })
 }
 
 #[cfg(test)]
@@ -186,29 +238,67 @@ mod tests {
         founded(nodes, &[1, 2], &[1, 2, 4])
     }
 
+    const WELL: Found = Found {
+        silent: Some(Duration::ZERO),
+        reached: true,
+        health: Some(Health { lacks_memory: false, votes: true }),
+    };
+
+    /// Of nodes 1 to 4, one is so.
+    fn with(node: u32, found: Found) -> Around {
+        let of = |id| (NodeId(id), if id == node { found } else { WELL });
+        Around((1..=4).map(of).collect())
+    }
+
     #[test]
     fn losses_that_it_stands_follow_from_members_and_voters() {
-        let state = state();
-        let with = |gone: &[u32]| losses(&state, Some(2), |node: NodeId| !gone.contains(&node.0));
-        assert_eq!(with(&[]), (1, 1));
-        assert_eq!(with(&[3]), (1, 1), "it does not vote");
-        assert_eq!(with(&[4]), (1, 0));
+        let (state, all) = (state(), with(0, WELL));
+        let losses_without = |gone| losses(&state, Some(2), &with(gone, Found::default()));
+        assert_eq!(losses_without(0), (1, 1));
+        assert_eq!(losses_without(3), (1, 1), "it does not vote");
+        assert_eq!(losses_without(4), (1, 0));
         let mut lost = state.clone();
         let node =
             Node { incarnation: Incarnation(2), vote: None, start: [2; 16], ..state.nodes()[&NodeId(2)].clone() };
         let again = Command::Register { id: NodeId(2), expected: Incarnation(1), node };
         lost.apply(&again).expect("a later process");
-        assert_eq!(losses(&lost, Some(2), |_| true), (1, 0), "a vote that is lost is not there");
+        assert_eq!(losses(&lost, Some(2), &all), (1, 0), "a vote that is lost is not there");
         assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, NodeId(id))), ["yes", "lost", "no", "yes"]);
-        assert_eq!(losses(&state, Some(1), |_| true), (0, 0));
-        let pair = vec![Member::new(1, 1), Member::new(2, 1)];
-        let added = GroupConfiguration::new(Epoch(2), pair[0], pair, vec![NodeId(2)]);
-        assert_eq!([true, false].map(|in_step| keepers(&added, in_step)), [2, 1]);
-        assert_eq!(losses(&state, None, |_| true), (0, 0));
+        assert_eq!(losses(&state, Some(1), &all), (0, 0));
+        assert_eq!((losses(&state, Some(0), &all), losses(&state, None, &all)), ((0, 0), (0, 0)));
         let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);
         assert_eq!(sealed(&state), None);
         let mut state = state;
         state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
         assert_eq!(sealed(&state).as_deref(), Some("node 1 or node 2, members of its last configuration (epoch 1)"));
+    }
+
+    #[test]
+    fn a_member_that_was_just_added_or_is_not_there_keeps_nothing_alone() {
+        let pair = vec![Member::new(1, 1), Member::new(2, 1)];
+        let added = GroupConfiguration::new(Epoch(2), pair[0], pair, vec![NodeId(2)]);
+        let keepers = |in_step, around: &Around| keepers(&added, in_step, around);
+        assert_eq!([true, false].map(|in_step| keepers(in_step, &with(0, WELL))), [2, 1]);
+        assert_eq!([true, false].map(|in_step| keepers(in_step, &with(2, Found::default()))), [1, 1]);
+        assert_eq!([true, false].map(|in_step| keepers(in_step, &with(1, Found::default()))), [1, 0]);
+    }
+
+    /// A node whose disk takes nothing more runs, is reached, and its vote is gone.
+    #[test]
+    fn a_vote_that_cannot_be_given_is_not_there() {
+        let state = state();
+        let silent = Found { silent: Some(Duration::from_secs(14)), reached: false, ..WELL };
+        let without_vote = Found { health: Some(Health::default()), ..WELL };
+        for (found, why) in [
+            (without_vote, "node 4 cannot vote at the moment: its terminal says why"),
+            (Found { health: None, ..WELL }, "node 4 cannot vote at the moment: its terminal says why"),
+            (silent, "node 4 is not reached (nothing came from it for 14 s)"),
+            (Found::default(), "node 4 is not reached"),
+        ] {
+            let around = with(4, found);
+            assert_eq!(around.missing(&state, NodeId(4)).as_deref(), Some(why));
+            assert_eq!((spare_voters(&state, &around), losses(&state, Some(2), &around)), (0, (1, 0)), "{why}");
+        }
+        assert_eq!(with(4, WELL).missing(&state, NodeId(4)), None);
     }
 }

@@ -1,0 +1,133 @@
+//! How the nodes are, as each says to all others every second: whether it has room, and whether its
+//! vote can be given. Who says nothing for some seconds is not well in anything.
+//!
+//! A copy applies what is committed whatever its memory limit says, so who leads refuses rows while
+//! one has no room (docs/decisions/0050-copies.md).
+
+use ferrite_base::NodeId;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::{Duration, Instant};
+
+/// How often a node says it.
+pub const SAID_EVERY: Duration = Duration::from_secs(1);
+/// So long its word counts.
+const COUNTS: Duration = Duration::from_secs(4);
+/// What is written for a vote is written within this, or the vote cannot be given at the moment.
+const VOTE_WRITTEN: u64 = 2_000_000_000;
+
+/// Of one node.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Health {
+    /// It keeps data, and has no room for more rows in memory.
+    pub lacks_memory: bool,
+    /// Its vote is one of the voters' and can be given.
+    pub votes: bool,
+}
+
+const LACKS_MEMORY: u8 = 1;
+const VOTES: u8 = 2;
+
+impl Health {
+    pub fn encode(self) -> Vec<u8> {
+        let flag = |set: bool, flag: u8| if set { flag } else { 0 };
+        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES)]
+    }
+
+    /// What a later release says besides is passed over. None: it says nothing.
+    pub fn decode(bytes: &[u8]) -> Option<Health> {
+        let flags = *bytes.first()?;
+        Some(Health { lacks_memory: flags & LACKS_MEMORY != 0, votes: flags & VOTES != 0 })
+    }
+}
+
+/// What all have said last, this node too.
+#[derive(Default)]
+pub struct Healths(Mutex<BTreeMap<NodeId, (Instant, Health)>>);
+
+impl Healths {
+    pub fn said(&self, node: NodeId, health: Health, now: Instant) {
+        self.0.lock().expect("no panic with what was said").insert(node, (now, health));
+    }
+
+    /// None: it has said nothing lately.
+    pub fn of(&self, node: NodeId, now: Instant) -> Option<Health> {
+        let said = self.0.lock().expect("no panic with what was said");
+        said.get(&node).filter(|(at, _)| now.saturating_duration_since(*at) < COUNTS).map(|(_, health)| *health)
+    }
+
+    /// One of these nodes that has no room for more rows.
+    pub fn lacks_memory(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
+        among.find(|node| self.of(*node, now).is_some_and(|health| health.lacks_memory))
+    }
+}
+
+/// What the thread that votes shows of itself to others, which it keeps waiting for nothing.
+#[derive(Default)]
+pub struct OwnVote {
+    votes: AtomicBool,
+    /// Since when it has been at work, in boot-time nanoseconds; 0: it rests.
+    works_since: AtomicU64,
+}
+
+impl OwnVote {
+    pub fn works(&self, now: u64) {
+        self.works_since.store(now.max(1), Release);
+    }
+
+    pub fn rests(&self, votes: bool) {
+        self.votes.store(votes, Release);
+        self.works_since.store(0, Release);
+    }
+
+    pub fn can_be_given(&self, now: u64) -> bool {
+        let since = self.works_since.load(Acquire);
+        self.votes.load(Acquire) && (since == 0 || now.saturating_sub(since) < VOTE_WRITTEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_counts_for_some_seconds_and_only_of_those_who_are_asked_for() {
+        let (healths, now) = (Healths::default(), Instant::now());
+        let full = Health { lacks_memory: true, votes: true };
+        healths.said(NodeId(2), full, now);
+        healths.said(NodeId(3), Health::default(), now);
+        let lacks = |among: &[u32], at| healths.lacks_memory(among.iter().map(|node| NodeId(*node)), at);
+        assert_eq!(lacks(&[1, 2], now + COUNTS / 2), Some(NodeId(2)));
+        assert_eq!(lacks(&[1, 3], now), None, "it is not a member");
+        assert_eq!(lacks(&[2], now + COUNTS), None);
+        assert_eq!(healths.of(NodeId(2), now + COUNTS / 2), Some(full));
+        assert_eq!((healths.of(NodeId(2), now + COUNTS), healths.of(NodeId(1), now)), (None, None));
+        assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
+    }
+
+    #[test]
+    fn how_a_node_is_reads_back() {
+        for (lacks_memory, votes) in [(false, false), (true, false), (false, true), (true, true)] {
+            let health = Health { lacks_memory, votes };
+            assert_eq!(Health::decode(&health.encode()), Some(health));
+        }
+        assert_eq!(Health::decode(&[0x82, 7]), Some(Health { lacks_memory: false, votes: true }), "a later release");
+        assert_eq!(Health::decode(&[]), None);
+    }
+
+    #[test]
+    fn a_vote_that_takes_too_long_to_be_written_cannot_be_given() {
+        let vote = OwnVote::default();
+        assert!(!vote.can_be_given(5));
+        vote.rests(true);
+        assert!(vote.can_be_given(5));
+        vote.works(10);
+        assert!(vote.can_be_given(9 + VOTE_WRITTEN) && !vote.can_be_given(10 + VOTE_WRITTEN));
+        vote.rests(true);
+        assert!(vote.can_be_given(10 + VOTE_WRITTEN));
+        vote.rests(false);
+        assert!(!vote.can_be_given(11));
+    }
+}
