@@ -17,6 +17,7 @@ mod hosts;
 mod join;
 mod keepers;
 mod links;
+mod little_room;
 mod loss;
 mod metadata;
 mod node;

@@ -106,6 +106,11 @@ impl Mode {
         self.free.load(Relaxed)
     }
 
+    /// The disk has less than twice its reserve: soon writes are refused.
+    pub fn is_disk_nearly_low(&self) -> bool {
+        self.free.load(Relaxed) < self.reserve.load(Relaxed).saturating_mul(2)
+    }
+
     pub fn is_disk_low(&self) -> bool {
         self.state.load(Relaxed) & DISK_LOW != 0
     }
@@ -189,6 +194,8 @@ mod tests {
         is(None, None);
         assert!(!mode.disk_has(100, 100), "at the mark there is room");
         assert_eq!(mode.reserve_is_half_gone(), None);
+        assert!(!mode.disk_has(200, 100) && !mode.is_disk_nearly_low());
+        assert!(!mode.disk_has(199, 100) && mode.is_disk_nearly_low());
         assert!(mode.disk_has(99, 100) && !mode.disk_has(98, 100));
         is(None, Some("53100"));
         assert!(mode.is_running() && mode.is_disk_low());

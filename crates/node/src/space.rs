@@ -79,13 +79,19 @@ impl SpaceWatch {
             return;
         }
         let reserve = self.reserve;
-        if self.mode.is_disk_low() {
+        if self.mode.is_disk_low() && !self.mode.leads() {
+            ferrite_io::errln!(
+                "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node writes \
+                 on as a copy, and leaves its group when its log cannot be written. Free disk space"
+            );
+        } else if self.mode.is_disk_low() {
             ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): writes are \
                  refused until there is more"
             );
         } else {
-            ferrite_io::errln!("ferrite: the disk has {free} bytes free again: writes are taken");
+            let taken = if self.mode.leads() { ": writes are taken" } else { "" };
+            ferrite_io::errln!("ferrite: the disk has {free} bytes free again{taken}");
         }
     }
 }

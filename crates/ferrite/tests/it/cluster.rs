@@ -6,6 +6,7 @@ mod anew;
 mod damaged;
 mod handing_over;
 mod joining;
+mod little_room;
 mod returning;
 mod status;
 mod subscribers;

@@ -67,6 +67,13 @@ impl SmallDisk {
         assert!(status.success(), "the tmpfs cannot be mounted again with {option}");
     }
 
+    /// Takes so much room, which is there.
+    pub fn take(&self, megabytes: u64) {
+        let mut file = std::fs::File::create(self.filler()).expect("a file more");
+        let bytes = std::io::Read::take(std::io::repeat(7), megabytes << 20);
+        std::io::copy(&mut { bytes }, &mut file).expect("there is room");
+    }
+
     /// Takes all room that is left.
     pub fn fill(&self) {
         let mut file = std::fs::File::create(self.filler()).expect("a file more");

@@ -23,23 +23,27 @@ const VOTE_WRITTEN: u64 = 2_000_000_000;
 pub struct Health {
     /// It keeps data, and has no room for more rows in memory.
     pub lacks_memory: bool,
+    /// Its disk has less than twice its reserve.
+    pub lacks_disk: bool,
     /// Its vote is one of the voters' and can be given.
     pub votes: bool,
 }
 
 const LACKS_MEMORY: u8 = 1;
 const VOTES: u8 = 2;
+const LACKS_DISK: u8 = 4;
 
 impl Health {
     pub fn encode(self) -> Vec<u8> {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES)]
+        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | flag(self.lacks_disk, LACKS_DISK)]
     }
 
     /// What a later release says besides is passed over. None: it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<Health> {
         let flags = *bytes.first()?;
-        Some(Health { lacks_memory: flags & LACKS_MEMORY != 0, votes: flags & VOTES != 0 })
+        let has = |flag| flags & flag != 0;
+        Some(Health { lacks_memory: has(LACKS_MEMORY), lacks_disk: has(LACKS_DISK), votes: has(VOTES) })
     }
 }
 
@@ -61,6 +65,12 @@ impl Healths {
     /// One of these nodes that has no room for more rows.
     pub fn lacks_memory(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
         among.find(|node| self.of(*node, now).is_some_and(|health| health.lacks_memory))
+    }
+
+    /// One of these nodes that has room for more, in memory and on its disk.
+    pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
+        let has_room = |health: Health| !health.lacks_memory && !health.lacks_disk;
+        among.find(|node| self.of(*node, now).is_some_and(has_room))
     }
 }
 
@@ -95,7 +105,7 @@ mod tests {
     #[test]
     fn a_word_counts_for_some_seconds_and_only_of_those_who_are_asked_for() {
         let (healths, now) = (Healths::default(), Instant::now());
-        let full = Health { lacks_memory: true, votes: true };
+        let full = Health { lacks_memory: true, lacks_disk: false, votes: true };
         healths.said(NodeId(2), full, now);
         healths.said(NodeId(3), Health::default(), now);
         let lacks = |among: &[u32], at| healths.lacks_memory(among.iter().map(|node| NodeId(*node)), at);
@@ -104,16 +114,25 @@ mod tests {
         assert_eq!(lacks(&[2], now + COUNTS), None);
         assert_eq!(healths.of(NodeId(2), now + COUNTS / 2), Some(full));
         assert_eq!((healths.of(NodeId(2), now + COUNTS), healths.of(NodeId(1), now)), (None, None));
+        let room = |among: &[u32], at| healths.has_room(among.iter().map(|node| NodeId(*node)), at);
+        assert_eq!(
+            (room(&[1, 2, 3], now), room(&[1, 2], now), room(&[3], now + COUNTS)),
+            (Some(NodeId(3)), None, None)
+        );
+        healths.said(NodeId(3), Health { lacks_disk: true, ..Health::default() }, now);
+        assert_eq!(room(&[3], now), None);
         assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
     }
 
     #[test]
     fn how_a_node_is_reads_back() {
-        for (lacks_memory, votes) in [(false, false), (true, false), (false, true), (true, true)] {
-            let health = Health { lacks_memory, votes };
+        for flags in 0..8 {
+            let has = |flag| flags & flag != 0;
+            let health = Health { lacks_memory: has(1), lacks_disk: has(2), votes: has(4) };
             assert_eq!(Health::decode(&health.encode()), Some(health));
         }
-        assert_eq!(Health::decode(&[0x82, 7]), Some(Health { lacks_memory: false, votes: true }), "a later release");
+        let votes = Health { votes: true, ..Health::default() };
+        assert_eq!(Health::decode(&[0x82, 7]), Some(votes), "a later release");
         assert_eq!(Health::decode(&[]), None);
     }
 

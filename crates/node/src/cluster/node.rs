@@ -8,6 +8,7 @@ use crate::cluster::door::MetadataNotice;
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
+use crate::cluster::little_room::LittleRoom;
 use crate::cluster::loss::{AcceptLoss, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
@@ -77,6 +78,7 @@ pub struct NodeThread {
     pub links: Links,
     pub healths: Arc<Healths>,
     pub vote: Arc<OwnVote>,
+    pub little_room: LittleRoom,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
     pub notices: Notices,
@@ -156,26 +158,37 @@ impl NodeThread {
 
     /// Says to all others how this node is. A copy that has no room for more rows says so here,
     /// too; a leader refuses rows while one of its members has none.
-    fn look_at_health(&self, now: u64) {
-        let (state, here) = (self.node.state(), self.node.here().node);
+    fn look_at_health(&mut self, now: u64) {
+        let (state, here) = (Arc::clone(self.node.state()), self.node.here().node);
         let leads = self.standing.seen().leads.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
-        let health = Health { lacks_memory, votes: self.vote.can_be_given(now) };
+        let lacks_disk = self.node.is_data() && self.standing.lacks_disk();
+        let health = Health { lacks_memory, lacks_disk, votes: self.vote.can_be_given(now) };
         self.healths.said(here, health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
         }
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
-        let others = group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
-        let full = if leads { self.healths.lacks_memory(others, Instant::now()) } else { None };
+        let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
+        let full = if leads { self.healths.lacks_memory(members(), Instant::now()) } else { None };
         memory::refuse_rows_for(full.map(|node| node.0));
-        if !lacks_memory {
-            return;
+        if self.little_room.look(leads, lacks_disk, now)
+            && let Some(node) = self.healths.has_room(members(), Instant::now())
+        {
+            self.little_room.asks(now);
+            ferrite_io::errln!(
+                "ferrite: the disk of this node has little room left, and node {node} has more: it is to lead. Free disk \
+                 space here: a copy whose log cannot be written any more leaves the group"
+            );
+            // What comes of it is said.
+            self.hand_over(HandOver { to: Some(node), by_call: false, patience: None, told: Box::new(|_| {}) });
         }
-        self.notices.say(
-            "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until there \
-             is room. Start this node with a higher --memory-limit or more memory, or delete rows",
-        );
+        if lacks_memory {
+            self.notices.say(
+                "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until \
+                 there is room. Start this node with a higher --memory-limit or more memory, or delete rows",
+            );
+        }
     }
 
     fn wait(&self, time_max: Duration) {

@@ -10,6 +10,7 @@ use crate::cluster::health::{Healths, OwnVote};
 use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
+use crate::cluster::little_room::LittleRoom;
 use crate::cluster::loss::{self, Losses};
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::{NodeThread, Order};
@@ -405,6 +406,7 @@ fn start_with(
         links: joined.links.clone(),
         healths: Arc::clone(&healths),
         vote,
+        little_room: LittleRoom::default(),
         procedures,
         notices: Notices::default(),
         next_look: 0,

@@ -101,6 +101,11 @@ impl Standing {
         self.seen.load_full()
     }
 
+    /// This node's disk has less than twice its reserve.
+    pub fn lacks_disk(&self) -> bool {
+        self.mode.is_disk_nearly_low()
+    }
+
     pub fn change(&self, change: impl FnOnce(&mut Seen)) {
         let changing = self.changes.lock().expect("no panic with what is seen");
         let mut seen = Seen::clone(&self.seen.load());

@@ -241,7 +241,7 @@ mod tests {
     const WELL: Found = Found {
         silent: Some(Duration::ZERO),
         reached: true,
-        health: Some(Health { lacks_memory: false, votes: true }),
+        health: Some(Health { lacks_memory: false, lacks_disk: false, votes: true }),
     };
 
     /// Of nodes 1 to 4, one is so.
