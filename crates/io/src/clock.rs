@@ -14,6 +14,9 @@ pub trait Clock: Send + Sync {
 
     /// Microseconds since 1970-01-01 UTC; may jump.
     fn wall_micros(&self) -> i64;
+
+    /// Somebody has shown this time, such as the node that led before this one.
+    fn wall_was(&self, _micros: i64) {}
 }
 
 #[derive(Clone, Copy, Default, Debug)]

@@ -22,6 +22,7 @@ mod real_disk;
 pub mod simulated;
 pub mod small_file;
 pub mod stdio;
+mod steady_clock;
 mod volatile_disk;
 
 pub use clock::{Clock, SystemClock, coarse_monotonic};
@@ -37,4 +38,5 @@ pub use patient_disk::PatientDisk;
 pub use priority::{Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;
+pub use steady_clock::SteadyClock;
 pub use volatile_disk::VolatileDisk;

@@ -32,7 +32,7 @@ use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, Sequence, limits, memory};
-use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock, Yielding, lower_priority};
+use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
 use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
 use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::long_read::{self, Home};
@@ -53,7 +53,7 @@ const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_S
 impl Server {
     /// Recovers the database, runs the schema file if it is new, and takes connections.
     pub fn start(options: ServerOptions) -> Result<Server, ServerError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let clock: Arc<dyn Clock> = Arc::new(SteadyClock::new(SystemClock));
         // The port first: a second server on the same port should not wait for recovery to hear of
         // it.
         let mut doors = open_doors(&options)?;

@@ -26,6 +26,9 @@ use std::time::Duration;
 
 /// Between two looks at the calendar: the wall clock may be set meanwhile.
 const CALENDAR_LOOK: Duration = Duration::from_secs(30);
+/// A wall clock that was set back by so much was wrong before: the calendar goes by what it says
+/// now. By less, and nothing is called twice, as cron has it.
+const SET_BACK_MICROS: i64 = 3 * 3_600 * 1_000_000;
 
 /// What the thread uses of its node.
 pub struct Handles {
@@ -64,8 +67,8 @@ struct Run {
 enum Due {
     /// Nanoseconds of the monotonic clock.
     Monotonic(u64),
-    /// Microseconds since 1970.
-    Wall(i64),
+    /// Microseconds since 1970; and when that was looked up.
+    Wall(i64, i64),
 }
 
 /// Takes the answers of calls; the connection of each is its run.
@@ -184,7 +187,7 @@ impl Tasks {
         let (now, wall) = (self.node.clock.monotonic_nanos(), self.node.clock.wall_micros());
         let wait = |due: &Due| match due {
             Due::Monotonic(at) => Duration::from_nanos(at.saturating_sub(now)),
-            Due::Wall(at) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
+            Due::Wall(at, _) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
         };
         let runs = self.runs.values().filter(|run| run.sent.is_none()).filter_map(|run| run.due.as_ref().map(wait));
         runs.chain(self.complaints.nearest().map(|at| Duration::from_nanos(at.saturating_sub(now)))).min()
@@ -195,9 +198,10 @@ impl Tasks {
         let takes_calls = self.node.mode.is_running() && !self.node.mode.is_disk_low();
         let mut changed = false;
         for (number, run) in &mut self.runs {
+            run.follow(&*self.node.clock);
             let late = match run.due {
                 Some(Due::Monotonic(at)) => now.checked_sub(at),
-                Some(Due::Wall(at)) => u64::try_from(wall - at).ok().map(|micros| micros * 1_000),
+                Some(Due::Wall(at, _)) => u64::try_from(wall - at).ok().map(|micros| micros * 1_000),
                 None => None,
             };
             let Some(late) = late.filter(|_| run.sent.is_none()) else { continue };
@@ -254,7 +258,7 @@ impl Tasks {
         }
         let passed = match run.due {
             Some(Due::Monotonic(at)) => at <= now,
-            Some(Due::Wall(at)) => at <= self.node.clock.wall_micros(),
+            Some(Due::Wall(at, _)) => at <= self.node.clock.wall_micros(),
             None => matches!(run.task.schedule, Schedule::Delay(_)),
         };
         if passed && task.enabled && !run.figures.has_failed() {
@@ -265,6 +269,13 @@ impl Tasks {
 }
 
 impl Run {
+    /// Looks at the calendar again where the wall clock was set back by hours.
+    fn follow(&mut self, clock: &dyn Clock) {
+        if matches!(self.due, Some(Due::Wall(_, asked)) if asked - clock.wall_micros() >= SET_BACK_MICROS) {
+            self.schedule(clock, None);
+        }
+    }
+
     /// When it is due next. `began`: when the last call did.
     fn schedule(&mut self, clock: &dyn Clock, began: Option<u64>) {
         let asked = clock.monotonic_nanos();
@@ -281,7 +292,10 @@ impl Run {
                 let steps = asked.saturating_sub(base) / step + 1;
                 Some(Due::Monotonic(base.saturating_add(step.saturating_mul(steps))))
             }
-            Schedule::Cron(cron, _) => cron.next_after(clock.wall_micros()).map(Due::Wall),
+            Schedule::Cron(cron, _) => {
+                let wall = clock.wall_micros();
+                cron.next_after(wall).map(|at| Due::Wall(at, wall))
+            }
         };
         self.figures.scheduled(clock.monotonic_nanos() - asked);
     }
@@ -302,4 +316,43 @@ fn request(task: &Task, partition: Option<u32>) -> Option<Vec<u8>> {
     }
     request.finish().ok()?;
     frame::split(&out).ok().flatten().map(|(_, body)| body.to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_catalog::cron::Cron;
+    use ferrite_io::simulated::SimulatedClock;
+
+    #[test]
+    fn a_task_by_the_calendar_follows_a_clock_that_was_hours_ahead() {
+        const MINUTE: i64 = 60_000_000;
+        let text = "0 * * * * *";
+        let task = Task {
+            name: "t".to_owned(),
+            schedule: Schedule::Cron(Cron::parse(text).expect("six fields"), text.to_owned()),
+            procedure: "p".to_owned(),
+            parameters: Vec::new(),
+            on_error: OnError::Log,
+            run_on: RunOn::Database,
+            enabled: true,
+        };
+        let figures = RunFigures::new(&task, None);
+        let mut run = Run { task: Arc::new(task), partition: None, due: None, sent: None, of_before: false, figures };
+        let clock = SimulatedClock::default();
+        let due_in = |run: &Run| match run.due {
+            Some(Due::Wall(at, _)) => at - clock.wall_micros(),
+            _ => panic!("it goes by the calendar"),
+        };
+        clock.jump(SET_BACK_MICROS);
+        run.schedule(&clock, None);
+        assert_eq!(due_in(&run), MINUTE);
+        // By less, and what was called is not called again.
+        clock.jump(-10 * MINUTE);
+        run.follow(&clock);
+        assert_eq!(due_in(&run), 11 * MINUTE);
+        clock.jump(10 * MINUTE - SET_BACK_MICROS);
+        run.follow(&clock);
+        assert_eq!(due_in(&run), MINUTE);
+    }
 }

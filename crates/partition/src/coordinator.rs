@@ -114,6 +114,7 @@ impl Coordinator {
     ) -> Coordinator {
         let mut executor = long_reads.executor(limits);
         executor.unique_ids_above(log.place().time);
+        clock.wall_was(log.place().time);
         Coordinator {
             inbox,
             role: Role::Leader,

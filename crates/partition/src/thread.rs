@@ -107,6 +107,7 @@ impl Partition {
         assert!(start.store.is_committed(), "recovery leaves nothing open");
         let mut executor = start.long_reads.executor(start.limits).of_partition(start.id);
         executor.unique_ids_above(log.place().time);
+        clock.wall_was(log.place().time);
         Partition {
             id: start.id,
             role: Role::Leader,

@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::{ErrorKind, PartitionId, Position, UserError, UserResult, limits};
 use ferrite_catalog::base64;
 use ferrite_group::{Entry, EntryBuffer, FIRST_GROUP};
+use ferrite_io::SteadyClock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedRandom};
 use ferrite_partition::record::BatchWriter;
 use ferrite_partition::{CopyFault, Delivery, Event, ReplayError};
@@ -367,6 +368,63 @@ fn unique_ids_go_on_above_those_in_the_entries() {
     assert!(above(numbers(&mut copy)), "the copy's clock is seven hours behind");
     let mut again = Database::leader_with(&dir, 2, 1, at(5));
     assert!(above(numbers(&mut again)), "the clock was set back by four hours");
+}
+
+/// Times of transactions do not go back either, where clocks differ by seconds: by a copy that
+/// leads, and by the same node after a restart.
+#[test]
+fn now_goes_on_from_what_is_in_the_entries() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let at = |seconds: u64| {
+        let clock = SimulatedClock::default();
+        clock.advance(Duration::from_secs(seconds));
+        Outside { clock: Arc::new(SteadyClock::new(clock)), ..Outside::default() }
+    };
+    let times = "CREATE TABLE times (id BIGINT NOT NULL, at TIMESTAMP DEFAULT NOW);
+        CREATE TABLE shared_times (id BIGINT NOT NULL, at TIMESTAMP DEFAULT NOW); PARTITION TABLE times ON COLUMN id";
+    // One partition, and all.
+    let tables = ["times", "shared_times"];
+    let insert = |database: &mut Database, id: u32| {
+        for table in tables {
+            let (status, text) = database.call(&format!("INSERT INTO {table} (id) VALUES ({id})"));
+            assert_eq!(status, Status::Success.code(), "{text}");
+        }
+        database.settle();
+    };
+    let went_on = |database: &Database| {
+        tables.map(|name| {
+            database.with_stores(|stores| {
+                let data = stores.iter().flat_map(|store| store.tables());
+                let mut times: Vec<(i64, i64)> = data
+                    .filter(|table| table.definition().name.eq_ignore_ascii_case(name))
+                    .flat_map(|table| table.scan().map(|id| (table.row(id).column(0), table.row(id).column(1))))
+                    .map(|row| match row {
+                        (Value::Integer(id), Value::Timestamp(at)) => (id, at),
+                        other => panic!("{other:?}"),
+                    })
+                    .collect();
+                times.sort_unstable();
+                times.len() >= 2 && times.is_sorted_by_key(|(_, at)| *at)
+            })
+        })
+    };
+    let mut leader = Database::leader_with(&home.path().join("leader"), 2, 1, at(100));
+    let (status, text) = leader.change_schema(&format!("{SCHEMA}; {times}"));
+    assert_eq!(status, Status::Success.code(), "{text}");
+    leader.settle();
+    crate::stepped::copy_files(&leader.dir, &home.path().join("copy"));
+    insert(&mut leader, 1);
+    let said = entries(&leader.dir);
+    let dir = leader.close();
+    let mut copy = Database::copy_with(&home.path().join("copy"), 2, 1, at(70));
+    let begin = copy.applied();
+    copy.feed(&said.into_iter().filter(|(position, _)| *position > begin).collect::<Vec<_>>());
+    copy.promote();
+    insert(&mut copy, 2);
+    assert_eq!(went_on(&copy), [true; 2], "the copy's clock is half a minute behind");
+    let mut again = Database::leader_with(&dir, 2, 1, at(60));
+    insert(&mut again, 2);
+    assert_eq!(went_on(&again), [true; 2], "the clock was set back");
 }
 
 #[test]
