@@ -1,21 +1,26 @@
-//! `ferrite demo`: a server of its own on a temporary directory, Voter on it, and a scoreboard.
+//! `ferrite demo`: a server of its own on a temporary directory, or a cluster of some, Voter on it,
+//! and a scoreboard.
+
+mod nodes;
 
 use crate::error::{BenchError, BenchResult};
 use crate::generator::Shape;
 use crate::load::{LoadPlan, LoadResult, Progress, run_load};
 use crate::measurement::{Latency, SecondSummary};
 use crate::options::{DemoOptions, TargetOptions, VoteProcedure};
+use crate::progress::with_progress;
 use crate::random::seed_or_random;
 use crate::report::{duration_text, grouped, ratio};
-use crate::scoreboard::{Scoreboard, Scores};
+use crate::scoreboard::{Scoreboard, Scores, Wish};
 use crate::session::{Environment, Session};
-use crate::voter::{VoteCounts, prepare};
+use crate::voter::{VoteCounts, compare, prepare};
 use crate::voter_load::{Tally, VoterLoad};
 use ferrite_value::OwnedValue;
+use nodes::Nodes;
 use std::io::IsTerminal;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,38 +28,106 @@ const CONTESTANTS: u16 = 6;
 const VOTES_MAX: i32 = 2;
 /// How often the scoreboard is drawn and the votes are asked for.
 const REFRESH: Duration = Duration::from_millis(250);
+/// Of what has happened to the nodes, so much is shown.
+const EVENTS_SHOWN: usize = 3;
 
-/// Runs the demo to its end. The server, its data and the screen are cleaned up whatever happens.
+/// Runs the demo to its end. Servers, their data and the screen are cleaned up whatever happens.
 pub fn run_demo(environment: &Environment, options: &DemoOptions) -> BenchResult<()> {
-    println!("starting a server on a temporary directory ...");
-    let target = TargetOptions { durability: options.durability.clone(), ..TargetOptions::default() };
-    let session = Session::open(environment, &target)?;
+    let (mut nodes, session) = match options.nodes {
+        Some(count) => {
+            println!("starting {count} servers on temporary directories ...");
+            let nodes = Nodes::start(environment, options, count)?;
+            let session = nodes.session()?;
+            (Some(nodes), session)
+        }
+        None => {
+            println!("starting a server on a temporary directory ...");
+            let target = TargetOptions { durability: options.durability.clone(), ..TargetOptions::default() };
+            (None, Session::open(environment, &target)?)
+        }
+    };
     prepare(&session, CONTESTANTS, false)?;
-    let result = run_with_display(environment, &session, options)?;
+    let before = VoteCounts::read(&session)?;
+    let result = run_with_display(environment, &session, options, nodes.as_mut())?;
     let votes = VoteCounts::read(&session)?;
     let contestants = contestants(&session)?;
     let summary = summary(&result, &contestants, votes.rows);
     session.close()?;
+    let is_cluster = nodes.is_some();
+    if let Some(nodes) = nodes {
+        with_progress("stopping the cluster", || nodes.stop())?;
+    }
     println!("{summary}");
-    let accepted = Tally::of(&result.workloads).accepted_total();
-    if votes.rows != accepted as i64 || votes.by_phone_view != votes.rows {
-        let found = format!("{accepted} votes were accepted, {} are there", votes.rows);
-        return Err(BenchError::Wrong(vec![found]));
+    let findings = compare(&before, &votes, &Tally::of(&result.workloads));
+    if !findings.is_empty() {
+        return Err(BenchError::Wrong(findings));
     }
     println!();
-    // As the caller can type it: the program is rarely in the path yet.
-    let program = std::env::args_os().next().unwrap_or_else(|| "ferrite".into());
-    println!("That server and its data are gone. For one that stays:  {} server --dir mydata", program.display());
-    println!("Clients connect to its port 21212: any VoltDB client, such as Python's voltdbclient or the JDBC driver");
-    println!("(jdbc:voltdb://localhost:21212), or the crate ferrite-client.");
+    println!("{}", farewell(is_cluster));
     Ok(())
 }
 
-/// The load runs in a thread of its own; this one shows what comes of it.
+fn farewell(is_cluster: bool) -> String {
+    if is_cluster {
+        return "That cluster and its data are gone. For one that stays, on one machine or on three: docs/cluster.md"
+            .to_string();
+    }
+    // As the caller can type it: the program is rarely in the path yet.
+    let program = std::env::args_os().next().unwrap_or_else(|| "ferrite".into());
+    format!(
+        "That server and its data are gone. For one that stays:  {} server --dir mydata\n\
+         Clients connect to its port 21212: any VoltDB client, such as Python's voltdbclient or the JDBC driver\n\
+         (jdbc:voltdb://localhost:21212), or the crate ferrite-client.",
+        program.display()
+    )
+}
+
+/// What is shown beside the load's own figures, by the threads that find it out.
+struct Shown(Mutex<Showing>);
+
+#[derive(Default)]
+struct Showing {
+    /// Name, number and votes, the leader first.
+    contestants: Vec<(String, i64, u64)>,
+    servers: String,
+    /// What has happened, and how much of it has been shown in lines.
+    events: Vec<String>,
+    told: usize,
+}
+
+impl Shown {
+    fn new(servers: String) -> Shown {
+        Shown(Mutex::new(Showing { servers, ..Showing::default() }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Showing> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell(&self, event: String) {
+        self.lock().events.push(event);
+    }
+
+    fn describe(&self, servers: String) {
+        self.lock().servers = servers;
+    }
+
+    /// The events that were not shown in lines.
+    fn news(&self) -> Vec<String> {
+        let mut showing = self.lock();
+        let news = showing.events[showing.told..].to_vec();
+        showing.told = showing.events.len();
+        news
+    }
+}
+
+/// The load, the questions for the votes and what happens to nodes have threads of their own; this
+/// one shows what comes of them.
 fn run_with_display(
     environment: &Environment,
     session: &Session,
     options: &DemoOptions,
+    nodes: Option<&mut Nodes>,
 ) -> BenchResult<LoadResult<VoterLoad>> {
     let plan = LoadPlan {
         address: session.address().to_string(),
@@ -69,7 +142,14 @@ fn run_with_display(
         },
         stop: Arc::clone(&environment.stop),
     };
+    let servers = match &nodes {
+        Some(nodes) => nodes.description(),
+        None => session.process().map(|process| process.ready_line().to_string()).unwrap_or_default(),
+    };
     let (sender, receiver) = channel();
+    let (kill, kills) = channel();
+    let kill = nodes.is_some().then_some(kill);
+    let (shown, ended) = (Shown::new(servers), AtomicBool::new(false));
     let seed = seed_or_random(None);
     thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -82,16 +162,32 @@ fn run_with_display(
                 }
             })
         });
-        let display = Display { environment, session, options, started: Instant::now() };
-        let shown = if std::io::stdout().is_terminal() && !options.plain {
+        let asking = scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                let found = contestants(session)?;
+                shown.lock().contestants = found;
+                thread::sleep(REFRESH);
+            }
+            Ok(())
+        });
+        let shown = &shown;
+        let losing = nodes.map(|nodes| scope.spawn(move || nodes.lose_leaders(session, options, &kills, shown)));
+        let display = Display { environment, session, options, shown, kill, started: Instant::now() };
+        let displayed = if std::io::stdout().is_terminal() && !options.plain {
             display.scoreboard(&receiver)
         } else {
             display.lines(&receiver)
         };
+        drop(display);
+        ended.store(true, Ordering::Relaxed);
         // Without a display the load would run on for nobody.
         environment.stop.store(true, Ordering::Relaxed);
         let result = load.join().map_err(|_| BenchError::Load("the load thread panicked".to_string()))?;
-        shown.and(result)
+        let asked = asking.join().map_err(|_| BenchError::Load("the asking thread panicked".to_string()))?;
+        let lost = losing.map_or(Ok(Ok(())), |losing| losing.join());
+        let lost = lost.map_err(|_| BenchError::Load("the thread that kills leaders panicked".to_string()))?;
+        shown.news().iter().for_each(|event| println!("       {event}"));
+        displayed.and(asked).and(lost).and(result)
     })
 }
 
@@ -99,23 +195,23 @@ struct Display<'d> {
     environment: &'d Environment,
     session: &'d Session,
     options: &'d DemoOptions,
+    shown: &'d Shown,
+    /// Kills the leader of a cluster. When it is gone, none is killed any more.
+    kill: Option<Sender<()>>,
     started: Instant,
 }
 
 impl Display<'_> {
     fn hint(&self) -> String {
-        format!("clients can connect to {} while this runs", self.session.address())
-    }
-
-    fn server(&self) -> String {
-        self.session.process().map(|process| process.ready_line().to_string()).unwrap_or_default()
+        format!("clients can connect to {} while this runs", self.session.address().replace(',', ", "))
     }
 
     /// One line a second.
     fn lines(&self, receiver: &Receiver<SecondSummary>) -> BenchResult<()> {
-        println!("{}\n{}", self.server(), self.hint());
+        println!("{}\n{}", self.shown.lock().servers, self.hint());
         while let Ok(second) = receiver.recv() {
-            let contestants = contestants(self.session)?;
+            self.shown.news().iter().for_each(|event| println!("       {event}"));
+            let contestants = self.shown.lock().contestants.clone();
             let total: u64 = contestants.iter().map(|(_, _, votes)| votes).sum();
             let leader = contestants.first().map(|(name, _, votes)| format!("{name} leads with {}", grouped(*votes)));
             println!(
@@ -134,7 +230,8 @@ impl Display<'_> {
     /// The live board, until the load ends or the user wants no more.
     fn scoreboard(&self, receiver: &Receiver<SecondSummary>) -> BenchResult<()> {
         let duration = (!self.options.duration.is_zero()).then_some(self.options.duration);
-        let mut scores = Scores { server: self.server(), hint: self.hint(), duration, ..Scores::default() };
+        let keys = if self.kill.is_some() { "; k kills the leader" } else { "" };
+        let mut scores = Scores { hint: self.hint(), keys: keys.to_string(), duration, ..Scores::default() };
         let mut board = Scoreboard::open()?;
         loop {
             loop {
@@ -148,10 +245,16 @@ impl Display<'_> {
                 }
             }
             scores.elapsed = self.started.elapsed();
-            scores.contestants = contestants(self.session)?;
+            {
+                let showing = self.shown.lock();
+                (scores.contestants, scores.server) = (showing.contestants.clone(), showing.servers.clone());
+                scores.events = showing.events[showing.events.len().saturating_sub(EVENTS_SHOWN)..].to_vec();
+            }
             board.draw(&scores)?;
-            if board.wants_to_end(REFRESH)? {
-                self.environment.stop.store(true, Ordering::Relaxed);
+            match board.wish(REFRESH)? {
+                Some(Wish::End) => self.environment.stop.store(true, Ordering::Relaxed),
+                Some(Wish::Kill) => drop(self.kill.as_ref().map(|kill| kill.send(()))),
+                None => {}
             }
         }
     }
@@ -159,7 +262,7 @@ impl Display<'_> {
 
 /// Name, number and votes, the leader first. Contestants without votes are not among them.
 fn contestants(session: &Session) -> BenchResult<Vec<(String, i64, u64)>> {
-    let tables = session.call("Results", ())?;
+    let tables = session.read("Results", ())?;
     let rows = tables.first().map(|table| table.rows.as_slice()).unwrap_or_default();
     let contestants = rows.iter().filter_map(|row| match row.as_slice() {
         [OwnedValue::Text(name), OwnedValue::Integer(number), OwnedValue::Integer(votes)] => {
@@ -173,9 +276,19 @@ fn contestants(session: &Session) -> BenchResult<Vec<(String, i64, u64)>> {
 fn summary(result: &LoadResult<VoterLoad>, contestants: &[(String, i64, u64)], rows: i64) -> String {
     let Latency { average, p50, p99, max, .. } = result.total.latency();
     let per_second = ratio(result.total.succeeded as f64, result.measured.as_secs_f64());
+    let tally = Tally::of(&result.workloads);
+    let unknown = match tally.unknown.iter().sum() {
+        0 => "as many rows".to_string(),
+        unknown => format!(
+            "{} more by {} calls without an answer: {} rows",
+            grouped((rows as u64).saturating_sub(tally.accepted_total())),
+            grouped(unknown),
+            grouped(rows as u64)
+        ),
+    };
     let mut text = format!(
         "{} transactions in {:.1} s: {} per second\nlatency average {}, p50 {}, p99 {}, max {}\n\
-         {} votes accepted, and as many rows counted in the table and its views\n",
+         {} votes accepted, {unknown} counted in the table and its views\n",
         grouped(result.total.succeeded),
         result.measured.as_secs_f64(),
         grouped(per_second.round() as u64),
@@ -183,7 +296,7 @@ fn summary(result: &LoadResult<VoterLoad>, contestants: &[(String, i64, u64)], r
         duration_text(p50 as f64),
         duration_text(p99 as f64),
         duration_text(max as f64),
-        grouped(rows as u64),
+        grouped(tally.accepted_total()),
     );
     for (place, (name, _, votes)) in contestants.iter().enumerate() {
         text.push_str(&format!("\n{:>3}. {name:<20} {:>14}", place + 1, grouped(*votes)));

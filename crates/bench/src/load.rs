@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 /// How much load, from where.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
+    /// Of a server, or of a cluster's nodes, separated by commas.
     pub address: String,
+    /// To each of them.
     pub connections: usize,
     pub threads: usize,
     /// All threads together.
@@ -152,7 +154,7 @@ fn collect(
 /// A driver whose connections are all up.
 fn connect<C>(address: &str, connections: usize, precise_timer: bool) -> BenchResult<Driver<C>> {
     let options = DriverOptions {
-        addresses: vec![address.to_string()],
+        addresses: address.split(',').map(str::to_string).collect(),
         connections_per_address: connections,
         credentials: Credentials::default(),
         connection_timeout: Duration::from_secs(120),

@@ -27,6 +27,10 @@ pub struct Scores {
     pub server: String,
     /// How clients connect.
     pub hint: String,
+    /// What the user may press beside the keys that end it.
+    pub keys: String,
+    /// What has happened to the servers.
+    pub events: Vec<String>,
     /// Name, number and votes of each contestant, the leader first.
     pub contestants: Vec<(String, i64, u64)>,
     /// Transactions of each second so far.
@@ -50,6 +54,14 @@ pub struct Scoreboard {
     terminal: DefaultTerminal,
 }
 
+/// What the user wants, by a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wish {
+    End,
+    /// That the leading server be killed.
+    Kill,
+}
+
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Puts the terminal back as it was, if it was taken over.
@@ -70,17 +82,23 @@ impl Scoreboard {
         draw_on(&mut self.terminal, scores).doing("drawing the scoreboard")
     }
 
-    /// Waits so long for a key. True when the user wants to end.
-    pub fn wants_to_end(&self, wait: Duration) -> BenchResult<bool> {
+    /// Waits so long for a key.
+    pub fn wish(&self, wait: Duration) -> BenchResult<Option<Wish>> {
         if !event::poll(wait).doing("waiting for a key")? {
-            return Ok(false);
+            return Ok(None);
         }
         let Event::Key(key) = event::read().doing("reading a key")? else {
-            return Ok(false);
+            return Ok(None);
         };
+        if key.kind != KeyEventKind::Press {
+            return Ok(None);
+        }
         let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-        let ends = control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc);
-        Ok(key.kind == KeyEventKind::Press && ends)
+        Ok(match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => Some(Wish::End),
+            KeyCode::Char('k') => Some(Wish::Kill),
+            _ => control_c.then_some(Wish::End),
+        })
     }
 }
 
@@ -97,7 +115,7 @@ fn draw_on<B: Backend>(terminal: &mut Terminal<B>, scores: &Scores) -> Result<()
 fn draw(frame: &mut Frame<'_>, scores: &Scores) {
     let contestants = scores.contestants.len() as u16;
     let [head, board, speed, foot] = Layout::vertical([
-        Constraint::Length(2),
+        Constraint::Length(2 + scores.events.len() as u16),
         Constraint::Length(contestants * 2 + 2),
         Constraint::Min(5),
         Constraint::Length(2),
@@ -106,7 +124,7 @@ fn draw(frame: &mut Frame<'_>, scores: &Scores) {
     draw_head(frame, head, scores);
     draw_board(frame, board, scores);
     draw_speed(frame, speed, scores);
-    let keys = Line::from("q, Esc or Ctrl-C ends it").dim();
+    let keys = Line::from(format!("q, Esc or Ctrl-C ends it{}", scores.keys)).dim();
     frame.render_widget(Paragraph::new(vec![Line::from(scores.hint.as_str()).dim(), keys]), foot);
 }
 
@@ -119,7 +137,9 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, scores: &Scores) {
         Span::from(" FerriteDB ").bold().reversed(),
         Span::from(format!("  {} votes, {time}", grouped(scores.total()))).bold(),
     ]);
-    frame.render_widget(Paragraph::new(vec![title, Line::from(scores.server.as_str()).dim()]), area);
+    let mut lines = vec![title, Line::from(scores.server.as_str()).dim()];
+    lines.extend(scores.events.iter().map(|event| Line::from(event.as_str()).light_yellow()));
+    frame.render_widget(Paragraph::new(lines), area);
 }
 
 fn draw_board(frame: &mut Frame<'_>, area: Rect, scores: &Scores) {
@@ -190,6 +210,8 @@ mod tests {
         let scores = Scores {
             server: "ferrite ready on here:1".to_string(),
             hint: "connect to here:1".to_string(),
+            keys: "; k kills".to_string(),
+            events: vec!["node 1 was killed".to_string()],
             contestants: vec![("Ada".to_string(), 1, 1_234_567), ("Bruno".to_string(), 2, 1)],
             transactions: vec![5, 900_000],
             p50: 1_500,
@@ -202,9 +224,17 @@ mod tests {
             draw_on(&mut terminal, &scores).unwrap();
             let text: String = terminal.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
             if width == 100 {
-                for expected in
-                    ["1,234,568 votes", "2 of 20 s", "Ada", "1,234,567", "900,000 trans", "p99 2.50 ms", "here:1"]
-                {
+                for expected in [
+                    "1,234,568 votes",
+                    "2 of 20 s",
+                    "Ada",
+                    "1,234,567",
+                    "900,000 trans",
+                    "p99 2.50 ms",
+                    "here:1",
+                    "node 1 was",
+                    "ends it; k kills",
+                ] {
                     assert!(text.contains(expected), "{expected} is not in {text}");
                 }
             }

@@ -228,6 +228,11 @@ impl Session {
         Ok(self.execute(procedure, parameters, false).doing(format_args!("calling {procedure}"))?.tables)
     }
 
+    /// The same with a procedure that only reads. On a cluster it may be executed twice.
+    pub fn read(&self, procedure: &str, parameters: impl ParameterSet) -> BenchResult<Vec<OwnedTable>> {
+        Ok(self.execute(procedure, parameters, true).doing(format_args!("calling {procedure}"))?.tables)
+    }
+
     fn execute(
         &self,
         procedure: &str,
