@@ -152,6 +152,15 @@ impl Replayed {
         Ok(())
     }
 
+    /// The log says that this entry was the last before here. Where that is what is loaded, what
+    /// led there was given up.
+    pub fn comes_to(&mut self, mark: Mark) {
+        if self.awaits_base && mark == self.base {
+            self.awaits_base = false;
+            self.aside.clear();
+        }
+    }
+
     /// The log has not come to what is loaded.
     pub fn awaits_base(&self) -> bool {
         self.awaits_base

@@ -210,7 +210,7 @@ impl Judge {
 
     /// A checkpoint says where everything stood.
     pub fn checkpoint(
-        &self,
+        &mut self,
         version: u64,
         places: &[(Epoch, Sequence)],
         groups: &[(GroupId, Mark)],
@@ -221,6 +221,9 @@ impl Judge {
         let reached = places.iter().map(|(_, sequence)| sequence).eq(&self.sequences);
         if shows_all && (!reached || version != self.catalog.version.0) {
             return Err(ReplayError::malformed("a checkpoint says that the log has come to another point than it has"));
+        }
+        if let (Some(stream), [(FIRST_GROUP, mark)]) = (&mut self.stream, groups) {
+            stream.comes_to(*mark);
         }
         self.streams_have_come_to(groups)
     }

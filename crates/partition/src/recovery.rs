@@ -162,15 +162,7 @@ pub fn open_with(
     if created {
         opened.make(&group, random, &options)?;
     }
-    // The snapshot is all there is: what was cut began with its checkpoint, which the log must
-    // begin with all the same.
-    if let (Some(snapshot), Some(state)) = (opened.replay.begins_with, &opened.replay.state) {
-        let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
-        let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
-        let mut payload = Vec::new();
-        record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);
-        commit::wait(&opened.log, |completion| group.append_own(payload, completion))?;
-    }
+    opened.begin_with_snapshot(&group, begun)?;
     // Which node this is stands before the first entry that names it.
     identity.write(&*opened.disk, dir).map_err(StartError::Identity)?;
     // Where a part of the log was given up, its positions are another epoch's from here on: an
@@ -253,7 +245,7 @@ pub fn open_member(
     Ok(RecoveredMember { recovered, place, replication })
 }
 
-/// Reads what a node of a cluster has, and adds nothing to it: only the others know what of it is
+/// Reads what a node of a cluster has, and adds no entry to it: only the others know what of it is
 /// committed. With [`LogOptions::accept_loss`] what cannot be read is cut.
 pub(crate) fn look(
     disk: Arc<dyn Disk>,
@@ -262,6 +254,13 @@ pub(crate) fn look(
     options: &Options<'_>,
 ) -> Result<Summary, StartError> {
     let mut opened = Opened::read(disk, clock, dir, options)?;
+    if opened.replay.begins_with.is_some()
+        && let Some(stream) = opened.take_stream()
+    {
+        let here = opened.known.as_ref().ok_or(StartError::NoIdentity)?;
+        let group = opened.appender(stream, member(here));
+        opened.begin_with_snapshot(&group, true)?;
+    }
     let summary = match opened.replay.state.take() {
         Some(mut state) => {
             let stores = state.take_stores()?;
@@ -287,14 +286,8 @@ pub(crate) fn leave_others(
     let (Some(stream), Some(identity)) = (stream, known) else {
         return Err(StartError::NoDatabase(dir.to_path_buf()));
     };
-    let FoundStream { applied, history, end, .. } = stream.into_found();
-    let before = applied.configuration.epoch.max(end.epoch);
-    let highest = identity.promised.values().copied().fold(before, Epoch::max);
-    // Whoever else was a member: it asks nobody.
-    let configuration = GroupConfiguration::alone(before, member(&identity));
-    let place = GroupPlace { end, history, configuration, ..applied };
-    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
-    let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
+    let group = opened.appender(stream, member(&identity));
+    let highest = identity.promised.values().copied().fold(group.place().configuration.epoch, Epoch::max);
     opened.resume(&group);
     let configuration = GroupConfiguration::alone(Epoch(highest.0 + 1), member(&identity));
     commit::wait(&opened.log, |completion| group.start_epoch(configuration, completion))?;
@@ -429,6 +422,26 @@ impl Opened {
             let (tell, _) = crossbeam_channel::bounded(1);
             group.append_own(payload, Completion { parties: commit::Parties::Asking(tell), buffers: None });
         }
+    }
+
+    /// The snapshot is all there is: what was cut has the log's way to it, which must come to what
+    /// the snapshot shows all the same. `begun`: the group's stream has.
+    fn begin_with_snapshot(&self, group: &GroupAppender<Completion>, begun: bool) -> Result<(), StartError> {
+        let (Some(snapshot), Some(state)) = (self.replay.begins_with, &self.replay.state) else { return Ok(()) };
+        let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
+        let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
+        let mut payload = Vec::new();
+        record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);
+        Ok(commit::wait(&self.log, |completion| group.append_own(payload, completion))?)
+    }
+
+    /// Adds to what is here as a node without others does, for which all that is here counts.
+    fn appender(&self, stream: Replayed, here: Member) -> GroupAppender<Completion> {
+        let FoundStream { applied, history, end, .. } = stream.into_found();
+        // Whoever else was a member: it asks nobody.
+        let configuration = GroupConfiguration::alone(applied.configuration.epoch.max(end.epoch), here);
+        let place = GroupPlace { end, history, configuration, ..applied };
+        GroupAppender::alone(FIRST_GROUP, here, place, self.log.appender(), Arc::clone(&self.clock))
     }
 
     fn take_stream(&mut self) -> Option<Replayed> {

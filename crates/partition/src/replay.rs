@@ -46,6 +46,7 @@ pub(crate) struct Replay {
     /// Of what this node keeps alone, all that is in the log is committed.
     pub here: NodeId,
     /// The snapshot that the state was loaded from: the log must begin with its checkpoint record.
+    /// At the end: it has not come to what that shows, and loss is accepted.
     pub begins_with: Option<u64>,
     /// The number of that snapshot.
     pub loaded: u64,
@@ -88,8 +89,11 @@ impl Visitor<StartError> for Replay {
             return Err(StartError::Checkpoint { snapshot });
         }
         let Some(state) = &mut self.state else { return Ok(()) };
-        if !self.accept_loss && !state.judge.reaches_base() {
-            return Err(StartError::Behind { snapshot: self.loaded });
+        if !state.judge.reaches_base() {
+            if !self.accept_loss {
+                return Err(StartError::Behind { snapshot: self.loaded });
+            }
+            self.begins_with = Some(self.loaded);
         }
         state.settle()
     }

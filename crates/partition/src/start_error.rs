@@ -66,6 +66,9 @@ impl From<NotCommitted> for StartError {
     }
 }
 
+const ANEW: &str = "Where other nodes of its cluster have everything, write the word anew into the file unsynced in the node's \
+                    directory and start the node again: it puts its data aside and gets everything from the leader";
+
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -101,15 +104,13 @@ impl fmt::Display for StartError {
             ),
             StartError::Behind { snapshot } => write!(
                 f,
-                "the redo log ends before the last entry that snapshot {snapshot} shows: the files do not belong together. Write \
-                 the word anew into the file unsynced in the node's directory and start the node again: it puts its data aside and \
-                 gets everything from the leader"
+                "the redo log ends before the last entry that snapshot {snapshot} shows: the files do not belong together. Restore \
+                 both from the same copy. {ANEW}"
             ),
             StartError::Installed { snapshot } => write!(
                 f,
                 "snapshot {snapshot}, with which this node's data begins, cannot be read, and what stands before it is another \
-                 history. Write the word anew into the file unsynced in the node's directory and start the node again: it puts its \
-                 data aside and gets everything from the leader"
+                 history. {ANEW}"
             ),
             StartError::Identity(error) => error.fmt(f),
             StartError::NoIdentity => f.write_str(

@@ -4,17 +4,20 @@
 pub mod crashing_disk;
 
 use crossbeam_channel::bounded;
-use ferrite_base::{Epoch, PartitionId, RowId, Sequence, TableId};
-use ferrite_group::{Checkpointed, EntryBuffer, NotCommitted};
-use ferrite_io::{Clock, Disk, SystemClock, SystemRandom};
+use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, RowId, Sequence, TableId};
+use ferrite_group::{Checkpointed, EntryBuffer, GroupEvent, GroupHost, NotCommitted, SharedEntry, Urgency};
+use ferrite_io::{Clock, Disk, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, LogOptions};
+use ferrite_partition::RecoveryProgress;
 use ferrite_partition::commit::{self, Completion, Parties};
 use ferrite_partition::compiled::Compiled;
 use ferrite_partition::coordinator::Taken;
 use ferrite_partition::record::{self, BatchWriter};
-use ferrite_partition::recovery::{self, Recovered, StartError};
+use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::schema;
 use ferrite_partition::snapshots::{SaveError, Saved};
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_replica::group::Timing;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use std::path::Path;
@@ -29,6 +32,33 @@ pub fn log_options() -> LogOptions {
         own_threads: false,
         prepare_ahead: false,
         ..LogOptions::default()
+    }
+}
+
+/// What is there of a cluster's node, as far as it is known to be committed, while no other node is
+/// there.
+pub fn open_member(dir: &Path, partitions: u32) -> Result<RecoveredMember, StartError> {
+    let options = Options {
+        log: log_options(),
+        partitions: Some(partitions),
+        partitions_default: 1,
+        threads: 0,
+        report: &|_: &str| {},
+        progress: &RecoveryProgress::default(),
+        runtime: &RuntimeHandle::default(),
+    };
+    let as_member = AsMember { host: Arc::new(NoOthers), timing: Timing::DEFAULT, intact: true, snapshots: true };
+    recovery::open_member(Arc::new(RealDisk), Arc::new(SystemClock), &mut SystemRandom, dir, options, as_member)
+}
+
+struct NoOthers;
+
+impl GroupHost for NoOthers {
+    fn send(&self, _: NodeId, _: Urgency, _: Vec<u8>) {}
+    fn committed(&self, _: GroupId, _: Vec<SharedEntry>) {}
+    fn event(&self, _: GroupId, _: GroupEvent) {}
+    fn has_lease(&self) -> bool {
+        false
     }
 }
 

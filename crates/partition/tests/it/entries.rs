@@ -1,20 +1,17 @@
 //! A database's log as a group's stream: what recovery makes of entries, and of logs from before
 //! there were any.
 
-use crate::common::Node;
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId, Position, Sequence};
+use crate::common::{Node, open_member};
+use ferrite_base::{Epoch, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_group::{
-    Entry, EntryBuffer, FIRST_GROUP, FIRST_NODE, GroupAppender, GroupEvent, GroupHost, GroupPlace, Identity,
-    KIND_EPOCH_START, SharedEntry, Urgency,
+    Entry, EntryBuffer, FIRST_GROUP, FIRST_NODE, GroupAppender, GroupPlace, Identity, KIND_EPOCH_START,
 };
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, LogOptions};
-use ferrite_partition::RecoveryProgress;
 use ferrite_partition::commit::{self, DatabaseLog};
 use ferrite_partition::record::{self, BatchWriter, Genesis};
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
-use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{GroupConfiguration, Header, Mark, Member, Timing};
+use ferrite_partition::recovery::{self, Recovered, RecoveredMember, StartError};
+use ferrite_replica::group::{GroupConfiguration, Header, Mark, Member};
 use ferrite_value::Value;
 use std::convert::Infallible;
 use std::path::Path;
@@ -172,18 +169,6 @@ fn what_only_other_members_can_confirm_is_not_applied() {
     assert_eq!(Identity::read(&RealDisk, dir.path()).expect("a healthy disk"), Some(identity));
 }
 
-/// Nobody else is there.
-struct NoOthers;
-
-impl GroupHost for NoOthers {
-    fn send(&self, _: NodeId, _: Urgency, _: Vec<u8>) {}
-    fn committed(&self, _: GroupId, _: Vec<SharedEntry>) {}
-    fn event(&self, _: GroupId, _: GroupEvent) {}
-    fn has_lease(&self) -> bool {
-        false
-    }
-}
-
 /// As a learner of an earlier cluster has it, from which this one was founded: its leader of then,
 /// alone in the group, had the id that this node has now, and lost entries that it had sent.
 #[test]
@@ -197,19 +182,7 @@ fn what_another_clusters_node_of_that_id_kept_alone_is_not_taken_for_committed()
     let (last, alone) = start(fourth, 3, &[2]);
     write(dir.path(), &[genesis(), started, kept, lost, again, other, alone]);
     Identity { cluster: [1; 16], ..Identity::alone() }.write(&RealDisk, dir.path()).expect("a healthy disk");
-    let options = Options {
-        log: LogOptions::default(),
-        partitions: Some(1),
-        partitions_default: 1,
-        threads: 0,
-        report: &|_: &str| {},
-        progress: &RecoveryProgress::default(),
-        runtime: &RuntimeHandle::default(),
-    };
-    let as_member = AsMember { host: Arc::new(NoOthers), timing: Timing::DEFAULT, intact: true, snapshots: true };
-    let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
-    let opened = recovery::open_member(disk, clock, &mut SystemRandom, dir.path(), options, as_member);
-    let RecoveredMember { recovered, place, replication } = opened.expect("it opens");
+    let RecoveredMember { recovered, place, replication } = open_member(dir.path(), 1).expect("it opens");
     assert_eq!((place.end, recovered.sequences[0], replication.end()), (second, Sequence(1), last));
 }
 

@@ -521,7 +521,7 @@ fn a_damaged_snapshot_of_another_node_is_not_passed_over() {
     disk.rot(&path, 6_000, 3);
     let error = world.learner.try_start().expect_err("its data begins with that");
     let expected = "snapshot 1, with which this node's data begins, cannot be read, and what stands before it is another history. \
-                    Write the word anew into the file unsynced in the node's directory and start the node again: it puts \
-                    its data aside and gets everything from the leader";
+                    Where other nodes of its cluster have everything, write the word anew into the file unsynced in the \
+                    node's directory and start the node again: it puts its data aside and gets everything from the leader";
     assert_eq!(error.to_string(), expected);
 }

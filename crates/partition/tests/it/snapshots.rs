@@ -2,16 +2,20 @@
 //! or damaged.
 
 use crate::common::crashing_disk::CrashingDisk;
-use crate::common::{Node, SCHEMA, fill, fill_watched, log_options};
+use crate::common::{Node, SCHEMA, fill, fill_watched, log_options, open_member};
+use crossbeam_channel::bounded;
 use ferrite_base::Position;
-use ferrite_group::{CatchUp, CatchUpError, FIRST_GROUP, Missed, Wanted};
+use ferrite_group::{CatchUp, CatchUpError, Checkpointed, FIRST_GROUP, Identity, Missed, Wanted};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
+use ferrite_partition::commit::{Completion, Parties};
+use ferrite_partition::coordinator::Taken;
 use ferrite_partition::loss;
+use ferrite_partition::record;
 use ferrite_partition::recovery::{self, Options, StartError};
 use ferrite_value::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 fn open(dir: &Path, partitions: u32) -> Node {
     Node::open(Arc::new(RealDisk), dir, partitions).unwrap_or_else(|error| panic!("{error}"))
@@ -414,6 +418,94 @@ fn where_the_checkpoint_itself_cannot_be_read_the_snapshot_is_what_is_left() {
     let before = node.contents();
     node.close();
     assert_eq!(open(dir, 2).contents(), before);
+}
+
+/// The same of a cluster's node, to which only the others add anything.
+#[test]
+fn a_member_without_its_log_has_what_its_snapshot_shows() {
+    for all in [false, true] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let dir = home.path();
+        let mut node = open(dir, 2);
+        node.ddl(SCHEMA);
+        fill(&mut node, 0, 30);
+        node.save().expect("a healthy disk");
+        let (end, sequences) = (node.0.group.end(), node.0.sequences.clone());
+        fill(&mut node, 30, 33);
+        node.close();
+        Identity { cluster: [1; 16], ..Identity::alone() }.write(&RealDisk, dir).expect("a healthy disk");
+        let snapshots = ferrite_snapshot::Files::new(Arc::new(RealDisk), &dir.join("snapshots"));
+        let place = snapshots.manifest(&ferrite_snapshot::own_name(1)).expect("it is whole").log;
+        let segment = dir.join(format!("redo-{:010}.log", place.segment));
+        if all {
+            files(dir, ".log").iter().for_each(|path| fs::remove_file(path).expect("it is there"));
+        } else {
+            let mut bytes = fs::read(&segment).expect("it is there");
+            bytes[place.position as usize + 60] ^= 1;
+            fs::write(&segment, &bytes).expect("it is ours");
+        }
+        assert!(matches!(open_member(dir, 2), Err(StartError::Rot { .. })));
+        let accept = || loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, Some(&|| Ok(())), &|_| {});
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_some());
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_none(), "nothing more is lost");
+        for _ in 0..2 {
+            let member = open_member(dir, 2).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((member.place.end, &member.recovered.sequences), (end, &sequences));
+        }
+    }
+}
+
+/// A copy's snapshot shows more than the log has where it begins: the way from there to what it
+/// shows is lost.
+#[test]
+fn a_copys_snapshot_is_what_is_left_where_the_log_does_not_come_to_it() {
+    for in_cluster in [false, true] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let dir = home.path();
+        let mut node = open(dir, 2);
+        node.ddl(SCHEMA);
+        fill(&mut node, 0, 5);
+        let (number, noted) = (node.0.snapshots.next_number(), node.0.group.end());
+        let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
+        let completion = Completion { parties: Parties::Asking(tell), buffers: None };
+        let write = |_: &Checkpointed| {
+            let mut payload = Vec::new();
+            record::write_copy_checkpoint(&mut payload, number, &[(FIRST_GROUP, noted)]);
+            payload
+        };
+        node.0.group.append_checkpoint(write, Arc::clone(&mark), completion);
+        fill(&mut node, 5, 9);
+        let (end, contents) = (node.0.group.end(), node.contents());
+        let groups = vec![Checkpointed { group: FIRST_GROUP, place: node.0.group.place() }];
+        let taken = Taken { snapshot: number, groups, mark: Arc::clone(&mark), logged, ..node.take() };
+        node.0.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk");
+        fill(&mut node, 9, 12);
+        node.close();
+        let place = mark.get().expect("it is written");
+        let segment = dir.join(format!("redo-{:010}.log", place.segment));
+        let mut bytes = fs::read(&segment).expect("it is there");
+        bytes[place.position as usize + 4_096 + 60] ^= 1;
+        fs::write(&segment, &bytes).expect("it is ours");
+        let mark_incomplete = || Ok(());
+        let of_cluster: Option<&dyn Fn() -> _> = if in_cluster { Some(&mark_incomplete) } else { None };
+        let accept = || loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, of_cluster, &|_| {});
+        if in_cluster {
+            Identity { cluster: [1; 16], ..Identity::alone() }.write(&RealDisk, dir).expect("a healthy disk");
+        }
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_some());
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_none(), "nothing more is lost");
+        if in_cluster {
+            let member = open_member(dir, 2).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(member.place.end, end);
+        } else {
+            let mut node = open(dir, 2);
+            assert_eq!(node.contents(), contents);
+            fill(&mut node, 20, 25);
+            let contents = node.contents();
+            node.close();
+            assert_eq!(open(dir, 2).contents(), contents);
+        }
+    }
 }
 
 #[test]
