@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use ferrite_base::NodeId;
 use ferrite_cluster::NotHandedOver;
 use ferrite_log::LogFailed;
+use ferrite_partition::bell::Ringing;
 use ferrite_partition::commit::DatabaseLog;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -72,6 +73,9 @@ const QUIET: Duration = Duration::from_millis(100);
 /// For so long a node that has handed over passes on what comes still.
 const LINGER: Duration = Duration::from_secs(1);
 
+/// Between two questions whether a hand-over that is under way is over.
+const ASK_AGAIN: Duration = Duration::from_millis(10);
+
 /// Another node is to lead before this one ends, if one can: calls that come wait for it and are
 /// passed on, so that none fails. Clients that follow the leader are gone when this ends. Where
 /// nobody could lead yet, calls go on here meanwhile, for half the time that there is.
@@ -80,20 +84,9 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
     if cluster.standing().seen().leads.is_none() {
         return;
     }
-    let (tell, heard) = bounded(1);
-    let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
-        // Nobody waits for it any longer, perhaps.
-        let _ = tell.send(outcome.is_ok());
-    });
-    let patience = Some(time_max / 2);
-    let _ = cluster.orders().send(Order::HandOver(HandOver { to: None, by_call: false, patience, told }));
-    let mut waits = true;
-    let mut done = false;
-    select! {
-        recv(heard) -> outcome => done = outcome == Ok(true),
-        recv(insisted) -> _ => waits = false,
-        default(time_max) => {}
-    }
+    let leads = || cluster.standing().seen().leads.is_some();
+    let done = ask_to_hand_over(cluster.orders(), leads, time_max, insisted);
+    let (mut waits, done) = (done.is_some(), done == Some(true));
     let (mut passed, mut since) = (forward.passed_in_all(), Instant::now());
     let most = (began.elapsed() + LINGER).min(time_max);
     while done && waits && since.elapsed() < QUIET && began.elapsed() < most {
@@ -106,6 +99,39 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
     if !waits {
         // Whoever waits next hears it, too.
         let _ = again.send(());
+    }
+}
+
+/// Whether another node leads from here on; None: nobody waits for that any more. A hand-over that
+/// is under way may come to nothing, so this is asked for again when it is over.
+fn ask_to_hand_over(
+    orders: &Ringing<Order>,
+    leads: impl Fn() -> bool,
+    time_max: Duration,
+    insisted: &Receiver<()>,
+) -> Option<bool> {
+    let (until, mut is_another) = (Instant::now() + time_max, false);
+    loop {
+        let (tell, heard) = bounded(1);
+        let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
+            // Nobody waits for it any longer, perhaps.
+            let _ = tell.send(outcome);
+        });
+        let patience = Some(time_max / 2);
+        let _ = orders.send(Order::HandOver(HandOver { to: None, by_call: false, patience, told }));
+        let outcome = select! {
+            recv(heard) -> outcome => outcome.ok(),
+            recv(insisted) -> _ => return None,
+            default(until.saturating_duration_since(Instant::now())) => None,
+        };
+        match outcome {
+            Some(Err(NotHandedOver::UnderWay)) if Instant::now() < until => is_another = true,
+            Some(outcome) => return Some(outcome.is_ok() || is_another && !leads()),
+            None => return Some(false),
+        }
+        if insisted.recv_timeout(ASK_AGAIN) != Err(RecvTimeoutError::Timeout) {
+            return None;
+        }
     }
 }
 
@@ -145,4 +171,37 @@ pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> 
         }
     }
     log.close().map(|()| stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_group::CannotHandOver;
+    use ferrite_partition::bell::ringing;
+
+    #[test]
+    fn a_node_that_ends_while_it_hands_over_waits_for_what_comes_of_that() {
+        let not_leading = Err(NotHandedOver::Cannot(CannotHandOver::NotLeading));
+        for (last, leads, done) in
+            [(Ok(NodeId(2)), false, true), (not_leading, false, true), (Err(NotHandedOver::Undecided), true, false)]
+        {
+            let (orders, inbox) = ringing();
+            let node = std::thread::spawn(move || {
+                for outcome in [Err(NotHandedOver::UnderWay), Err(NotHandedOver::UnderWay), last] {
+                    let Ok(Order::HandOver(asks)) = inbox.recv() else { panic!("it asks again") };
+                    (asks.told)(outcome);
+                }
+            });
+            let Insistence(_say, insisted) = &Insistence::default();
+            assert_eq!(ask_to_hand_over(&orders, || leads, Duration::from_secs(60), insisted), Some(done));
+            node.join().expect("it was asked");
+        }
+        // One that is insisted on waits for nobody, and nobody answers whose thread has ended.
+        let (orders, inbox) = ringing();
+        let Insistence(say, insisted) = &Insistence::default();
+        say.send(()).expect("it is heard");
+        assert_eq!(ask_to_hand_over(&orders, || false, Duration::from_secs(60), insisted), None);
+        drop(inbox);
+        assert_eq!(ask_to_hand_over(&orders, || false, Duration::from_secs(60), insisted), Some(false));
+    }
 }
