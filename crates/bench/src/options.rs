@@ -278,8 +278,8 @@ pub struct DemoOptions {
     /// Durability of the server: sync, interval=MS or none [default: the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
-    /// A cluster of so many server processes on this machine, with one copy of everything; its
-    /// leader is killed at half time, and whenever you press k [default: one server]
+    /// Server processes on this machine, which form a cluster and keep a copy of everything; the
+    /// one that leads is killed at half time, and whenever you press k [default: one server]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=5))]
     pub nodes: Option<u32>,
     /// One line per second instead of the scoreboard, also in a terminal

@@ -114,8 +114,8 @@ impl Node {
         self.known.0
     }
 
-    /// Does what is next, if there is anything; whether there was. `now`: of the boot-time clock, in
-    /// nanoseconds.
+    /// Does what is next, if there is anything; whether there was. `now`: of the boot-time clock,
+    /// in nanoseconds.
     pub fn step(&mut self, now: u64) -> bool {
         self.now = now;
         let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();

@@ -4,6 +4,7 @@ use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
+use crate::cluster::orders::HandOver;
 use crate::cluster::standing::Standing;
 use crate::message::SnapshotJob;
 use crate::publish::Publisher;
@@ -21,7 +22,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// The appliers that run, or have run.
 #[derive(Default)]
@@ -78,16 +78,6 @@ pub struct DataAround {
     /// Bytes a second at which another node is sent everything.
     pub transfer_rate: u64,
     pub drain: Drain,
-}
-
-/// Who wants this node to hand over, and hears what came of it.
-pub struct HandOver {
-    pub to: Option<NodeId>,
-    /// A call asks, which is answered then: it is not waited for.
-    pub by_call: bool,
-    /// The node ends, and waits so long for somebody who could lead.
-    pub patience: Option<Duration>,
-    pub told: Box<dyn FnOnce(Result<NodeId, NotHandedOver>) + Send>,
 }
 
 /// The one that is under way.

@@ -7,8 +7,8 @@
 
 use crate::cluster::forming::Founders;
 use crate::cluster::health::{Health, Healths};
-use crate::cluster::node::Order;
 use crate::cluster::notices::Notices;
+use crate::cluster::orders::Order;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;

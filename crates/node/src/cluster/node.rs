@@ -2,26 +2,26 @@
 //!
 //! The steps are `ferrite_cluster::Node`.
 
-use crate::cluster::around::{Appliers, AskedToHandOver, HandOver};
+use crate::cluster::around::{Appliers, AskedToHandOver};
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::MetadataNotice;
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
 use crate::cluster::little_room::LittleRoom;
-use crate::cluster::loss::{AcceptLoss, Losses};
+use crate::cluster::loss::Losses;
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
+use crate::cluster::orders::{CopyNow, HandOver, Order};
 use crate::cluster::procedures::Procedures;
-use crate::cluster::remove::{Removals, RemoveNode};
+use crate::cluster::remove::Removals;
 use crate::cluster::standing::Standing;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::{GroupId, memory};
+use ferrite_base::memory;
 use ferrite_cluster::{Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_meta::State;
-use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_partition::bell::Bell;
 use ferrite_peer::Lane;
 use std::sync::Arc;
@@ -33,33 +33,6 @@ const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Between two looks at a party that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-
-/// What the node's thread is asked for by other threads.
-pub enum Order {
-    Intake(GroupId, Sender<CopyNow>),
-    /// Another node's snapshot has taken the place of what was here.
-    Replaced(GroupId, Box<CopyStart>),
-    /// Another node is to lead.
-    HandOver(HandOver),
-    /// An operator accepts that a node leads with what it has.
-    AcceptLoss(AcceptLoss),
-    /// An operator says that a node is lost for good.
-    RemoveNode(RemoveNode),
-    /// Other nodes have asked for the procedures.
-    AnswerProcedures,
-    /// The node does nothing more for its groups; then the thread ends.
-    Goodbye,
-}
-
-/// What this node's copy of a group is at the moment.
-pub struct CopyNow {
-    /// The way to its applier, if it has one.
-    pub intake: Option<Intake>,
-    /// Whether this is one, though its applier may have ended for another node's snapshot.
-    pub is_copy: bool,
-    /// How many appliers have begun.
-    pub appliers: u64,
-}
 
 pub struct NodeThread {
     pub node: Node,

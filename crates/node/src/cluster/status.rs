@@ -3,7 +3,7 @@
 use crate::cluster::health::{Health, Healths};
 use crate::cluster::links::Links;
 use crate::cluster::loss;
-use crate::cluster::node::Order;
+use crate::cluster::orders::Order;
 use crate::cluster::standing::Standing;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;

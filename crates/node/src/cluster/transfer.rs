@@ -7,8 +7,8 @@
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::door::{Installed, Message, TransferNotice};
 use crate::cluster::links::Links;
-use crate::cluster::node::{CopyNow, Order};
 use crate::cluster::notices::Notices;
+use crate::cluster::orders::{CopyNow, Order};
 use crate::message::SnapshotJob;
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
 use ferrite_base::NodeId;
