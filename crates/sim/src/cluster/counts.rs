@@ -62,6 +62,14 @@ pub struct Counts {
     pub unusable: u64,
     /// Copies that were no members, and lost their power when they had a snapshot of their own.
     pub cut_behind: u64,
+    /// Leaders that were read when they had left and another had acknowledged something, and those
+    /// whose other members had started again without their knowing how to go on.
+    pub left: u64,
+    pub behind: u64,
+    /// Losses that an operator accepted; logs that one cut before; copies that were made anew.
+    pub accepted: u64,
+    pub logs_cut: u64,
+    pub made_anew: u64,
 }
 
 impl Counts {
@@ -108,5 +116,10 @@ impl Counts {
         self.losses += other.losses;
         self.unusable += other.unusable;
         self.cut_behind += other.cut_behind;
+        self.left += other.left;
+        self.behind += other.behind;
+        self.accepted += other.accepted;
+        self.logs_cut += other.logs_cut;
+        self.made_anew += other.made_anew;
     }
 }

@@ -91,6 +91,8 @@ pub struct Seat {
     again: Option<u64>,
     led: bool,
     ledger: Ledger,
+    /// What the node proposes of its group reaches no voter.
+    pub loses_proposals: bool,
 }
 
 fn dir() -> PathBuf {
@@ -130,6 +132,7 @@ impl Seat {
             again: None,
             led: false,
             ledger: ledger.clone(),
+            loses_proposals: false,
         })
     }
 
@@ -185,7 +188,9 @@ impl Seat {
             }
         }
         for ask in self.asks.take() {
-            self.metadata.ask(ask, now);
+            if !(self.loses_proposals && matches!(ask, Ask::Propose { .. })) {
+                self.metadata.ask(ask, now);
+            }
         }
         let mut errands = Vec::new();
         self.metadata.work(now, &mut errands);

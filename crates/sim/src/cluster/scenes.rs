@@ -19,6 +19,8 @@ const REPLACED_MILLIS: u64 = 9_000;
 const WRITES: u64 = 4;
 /// Reads of an earlier leader.
 const READS: usize = 16;
+/// Of them, those that come while it stands still.
+const CALLS_THAT_WAIT: usize = 4;
 /// They have that long.
 const READS_MILLIS: u64 = 400;
 /// The next fsync of a node is so much later at most.
@@ -42,17 +44,18 @@ impl World {
         self.counts.scenes += 1;
         // The voters decide nothing for a while when their leader ends.
         let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
-        let ends = of_voters.is_none_or(|id| id != configuration.leader.node && configuration.has_node(id));
-        if of_voters.is_some_and(|id| !configuration.has_node(id)) && self.random.percent(40) {
+        let is_outside = of_voters.is_some_and(|id| !configuration.has_node(id));
+        if is_outside && self.random.percent(25) {
             return self.a_leader_keeps_only_its_members();
         }
-        let drawn = self.random.below(10);
-        if !self.plan.database.power_loss && drawn >= 5 {
+        let drawn = self.random.below(12);
+        if !self.plan.database.power_loss && drawn >= 7 {
             return self.a_member_loses_its_power_and_is_alone();
         }
         match drawn {
-            3..6 if !ends => self.a_leader_ends_behind_a_follower(),
-            0..6 => self.an_earlier_leader_is_read(),
+            0..4 if is_outside => self.a_leader_ends_behind_a_follower(),
+            4..7 => self.a_leader_that_leaves_is_read(),
+            0..8 => self.an_earlier_leader_is_read(),
             _ => self.followers_lose_power_with_their_leader(),
         }
     }
@@ -69,62 +72,100 @@ impl World {
         Ok(true)
     }
 
-    /// A leader without unanswered calls is cut off, alone or with another member, or stands still,
-    /// or is cut off once it is decided that it hands over. Another one leads and acknowledges
-    /// writes. Then the earlier one is read from, with what has come to it meanwhile or without.
+    /// A leader without unanswered calls is cut off, alone or with another member, or stands still.
+    /// Another one leads and acknowledges writes. Then the earlier one is read from, with what has
+    /// come to it meanwhile or without.
     fn an_earlier_leader_is_read(&mut self) -> Result<(), Violation> {
-        let Some(old) = self.leader() else { return Ok(()) };
-        let Some(member) = self.machines[&old].process.as_ref().map(|process| process.member) else { return Ok(()) };
-        self.network.heal();
-        (self.still, self.isolation) = (None, None);
+        let Some(old) = self.quiet_leader()? else { return Ok(()) };
         self.trace.line(&format!("{old} is to be replaced, and read"));
-        // A write that is not committed would hold up all reads behind it.
-        self.avoided = Some(old);
-        let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
-        if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(old) {
-            let kind = self.random.below(4);
-            // One that leaves stands still as soon as that is decided: it would say goodbye, and
-            // has its lease yet.
-            let leaves = kind == 1;
-            let stands_still = leaves || kind == 0;
-            let mut writes = 1 + self.random.below(WRITES) as usize;
-            if leaves {
-                // It holds no calls meanwhile.
-                writes = 1;
-                self.machines.get_mut(&old).expect("it leads").stopping = Some(Stopping::Leaving);
-                self.counts.stops += 1;
-                self.step_machine(old, |process| {
-                    process.node.leave();
-                    Some("leaves".to_owned())
-                })?;
-                let next = move |world: &World| world.configuration().leader.node != old;
-                self.step_until(QUIET_MILLIS, next)?;
-            }
-            if stands_still {
-                let machine = self.machines.get_mut(&old).expect("it leads");
-                machine.still_until = self.now + 2 * REPLACED_MILLIS * MILLI;
-                self.counts.pauses += 1;
-            }
-            if leaves || !stands_still || self.random.percent(50) {
-                let side = self.minority_of(old);
-                self.network.cut_sides(&self.everybody(), &side);
-                self.counts.cut_off += 1;
-            }
-            let before = self.callers.writes();
-            let is_replaced = move |world: &World| {
-                world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + writes
-            };
-            if self.step_until(REPLACED_MILLIS, is_replaced)? {
-                self.counts.replaced += 1;
+        let stands_still = self.random.percent(33);
+        if stands_still {
+            self.stands_still(old);
+        }
+        if !stands_still || self.random.percent(50) {
+            let side = self.minority_of(old);
+            self.network.cut_sides(&self.everybody(), &side);
+            self.counts.cut_off += 1;
+        }
+        let writes = 1 + self.random.below(WRITES) as usize;
+        if self.is_replaced(old, writes)? {
+            self.read_from(old)?;
+        }
+        self.end_of_scene(old);
+        Ok(())
+    }
+
+    /// A leader leaves, and stands still and is cut off as soon as it is decided who leads then: it
+    /// has its lease yet, and would say goodbye half a second later. It is read from when the next
+    /// one has acknowledged something: it finds those calls first of all when it goes on.
+    fn a_leader_that_leaves_is_read(&mut self) -> Result<(), Violation> {
+        let Some(old) = self.quiet_leader()? else { return Ok(()) };
+        self.trace.line(&format!("{old} is to leave, and to be read"));
+        self.machines.get_mut(&old).expect("it leads").stopping = Some(Stopping::Leaving);
+        self.counts.stops += 1;
+        self.step_machine(old, |process| {
+            // It holds no calls meanwhile.
+            process.node.leave();
+            Some("leaves".to_owned())
+        })?;
+        let next = move |world: &World| world.configuration().leader.node != old;
+        if self.step_until(QUIET_MILLIS, next)? && self.running().contains(&old) {
+            self.stands_still(old);
+            self.network.cut_off(&self.everybody(), old);
+            self.counts.cut_off += 1;
+            if self.is_replaced(old, 1)? {
+                self.counts.left += 1;
+                for _ in 0..CALLS_THAT_WAIT {
+                    if self.running().contains(&old) {
+                        self.call(old, true);
+                    }
+                }
                 self.read_from(old)?;
             }
         }
+        self.end_of_scene(old);
+        Ok(())
+    }
+
+    /// The leader, if it has answered all its calls soon: a write that is not committed would hold
+    /// up all reads behind it. Nobody calls it by chance until the end of the scene.
+    fn quiet_leader(&mut self) -> Result<Option<NodeId>, Violation> {
+        let Some(leader) = self.leader() else { return Ok(None) };
+        self.network.heal();
+        (self.still, self.isolation) = (None, None);
+        let member = self.process(leader).member;
+        self.avoided = Some(leader);
+        let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
+        if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(leader) {
+            return Ok(Some(leader));
+        }
+        self.avoided = None;
+        Ok(None)
+    }
+
+    fn stands_still(&mut self, node: NodeId) {
+        let until = self.now + 2 * REPLACED_MILLIS * MILLI;
+        self.machines.get_mut(&node).expect("it runs").still_until = until;
+        self.counts.pauses += 1;
+    }
+
+    /// Whether another leads soon, and acknowledges so many writes.
+    fn is_replaced(&mut self, old: NodeId, writes: usize) -> Result<bool, Violation> {
+        let before = self.callers.writes();
+        let is_replaced = move |world: &World| {
+            world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + writes
+        };
+        let replaced = self.step_until(REPLACED_MILLIS, is_replaced)?;
+        self.counts.replaced += u64::from(replaced);
+        Ok(replaced)
+    }
+
+    fn end_of_scene(&mut self, old: NodeId) {
         self.avoided = None;
         if let Some(machine) = self.machines.get_mut(&old) {
             machine.still_until = 0;
         }
         self.network.heal();
-        Ok(())
     }
 
     fn read_from(&mut self, old: NodeId) -> Result<(), Violation> {
@@ -175,27 +216,24 @@ impl World {
         Ok(())
     }
 
-    /// All other members end and start again. Of what the leader says before they are members
-    /// again, or none any more, they have nothing: when it ends, nothing of that may be
-    /// acknowledged.
+    /// All other members end and start again, and what the leader proposes about that is lost: they
+    /// are members in its configuration, and their processes are gone. Of what it says from then
+    /// on they have nothing: when it ends, nothing of that may be acknowledged.
     fn a_leader_ends_behind_a_follower(&mut self) -> Result<(), Violation> {
-        let Some(leader) = self.leader() else { return Ok(()) };
-        self.network.heal();
-        (self.still, self.isolation) = (None, None);
+        let Some(leader) = self.quiet_leader()? else { return Ok(()) };
         let configuration = self.configuration();
         let others: Vec<Member> =
             configuration.members().iter().copied().filter(|other| other.node != leader).collect();
         self.trace.line(&format!("{leader} is to end, behind {others:?}"));
-        // What waits for them would keep clients from calling again.
-        self.avoided = Some(leader);
-        let member = configuration.leader;
-        self.step_until(QUIET_MILLIS, |world| world.callers.waiting_for(member) == 0)?;
+        self.step_machine(leader, |process| {
+            process.seat.loses_proposals = true;
+            None
+        })?;
         for other in &others {
             if self.running().contains(&other.node) {
                 self.crash_for(other.node, Restart::Process, 50);
             }
         }
-        // The leader knows their new processes, and the earlier ones are members yet.
         let gone = others.clone();
         let are_gone = move |world: &World| {
             let process = world.machines.get(&leader).and_then(|machine| machine.process.as_ref());
@@ -209,20 +247,21 @@ impl World {
         let epoch = configuration.epoch;
         let are_known = self.step_until(REPLACED_MILLIS, are_gone)?;
         self.avoided = None;
-        if !are_known || self.leader() != Some(leader) {
-            return Ok(());
+        if are_known && self.leader() == Some(leader) && self.configuration().epoch == epoch {
+            self.counts.behind += 1;
+            self.network.cut_off(&self.everybody(), leader);
+            self.counts.cut_off += 1;
+            let before = self.callers.writes();
+            self.step_until(QUIET_MILLIS, |world| world.callers.writes() > before)?;
+            if self.running().contains(&leader) {
+                self.crash_for(leader, Restart::Process, AWAY_MILLIS);
+            }
+            // What it has said meanwhile is lost.
+            self.step_until(READS_MILLIS, |_| false)?;
         }
-        // And nothing can be decided about that.
-        self.network.cut_off(&self.everybody(), leader);
-        self.counts.cut_off += 1;
-        let before = self.callers.writes();
-        let acknowledges = move |world: &World| world.callers.writes() > before || world.configuration().epoch != epoch;
-        self.step_until(QUIET_MILLIS, acknowledges)?;
-        if self.running().contains(&leader) {
-            self.crash_for(leader, Restart::Process, AWAY_MILLIS);
+        if let Some(process) = self.machines.get_mut(&leader).and_then(|machine| machine.process.as_mut()) {
+            process.seat.loses_proposals = false;
         }
-        // What it has said meanwhile is lost.
-        self.step_until(READS_MILLIS, |_| false)?;
         self.network.heal();
         Ok(())
     }
