@@ -5,6 +5,7 @@
 //! metadata with its voters, witnesses and leases, the messages between nodes. What is made up:
 //! disks, clocks, network, clients, the order of turns.
 
+mod accepting;
 mod callers;
 mod contents;
 mod copying;

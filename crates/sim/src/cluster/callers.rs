@@ -3,14 +3,18 @@
 
 use crate::clients::Clients;
 use crate::cluster::process::Process;
-use crate::history::Outstanding;
+use crate::history::{Operation, Outstanding, SchemaHistory};
+use crate::invariants::schema as schema_rule;
 use crate::operation::{Action, Answer, Told};
-use crate::schema;
+use crate::schema::{self, Variant};
+use crate::state::State;
 use ferrite_base::SqlLimits;
+use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// By home, the last step that was acknowledged.
 pub type Steps = BTreeMap<i64, i64>;
@@ -22,12 +26,20 @@ pub struct Callers {
     acknowledged: Steps,
     /// For each read: what was acknowledged when it was sent.
     pub known: BTreeMap<usize, Steps>,
+    /// All schemas that were there, by version.
+    schemas: BTreeMap<u64, (Variant, Arc<Catalog>)>,
 }
 
 impl Callers {
     pub fn new(mut clients: Clients) -> Callers {
         clients.reads_are_confirmed = true;
-        Callers { clients, sent: BTreeMap::new(), acknowledged: Steps::new(), known: BTreeMap::new() }
+        Callers {
+            clients,
+            sent: BTreeMap::new(),
+            acknowledged: Steps::new(),
+            known: BTreeMap::new(),
+            schemas: BTreeMap::new(),
+        }
     }
 
     pub fn can_submit(&self) -> bool {
@@ -81,6 +93,7 @@ impl Callers {
         self.clients.history.failed = process.failed;
         self.clients.read_letters(&process.doors.letterbox);
         self.clients.history.failed = false;
+        self.note_schema();
         process.failed = process.log_has_failed();
         let operations = &self.clients.history.operations;
         let answered: Vec<usize> =
@@ -122,6 +135,48 @@ impl Callers {
             _ => false,
         };
         operations.iter().filter(|operation| wanted(&operation.told)).count()
+    }
+
+    /// To be called whenever it may be another one.
+    pub fn note_schema(&mut self) {
+        let schema = &self.clients.history.schema;
+        let version = schema.catalog.version.0;
+        self.schemas.entry(version).or_insert_with(|| (schema.variant.clone(), Arc::clone(&schema.catalog)));
+    }
+
+    /// Nothing is left, the schema neither.
+    pub fn begin_again(&mut self) {
+        self.clients.history.schema = SchemaHistory::default();
+        self.schemas.clear();
+    }
+
+    /// Where the end of the history is lost: its schema is the one that is there, if there was one.
+    pub fn go_back_to(&mut self, state: &State) -> Result<(), String> {
+        let version = state.version;
+        let (variant, catalog) =
+            self.schemas.get(&version).cloned().ok_or(format!("there was no version {version}"))?;
+        self.schemas.retain(|known, _| *known <= version);
+        self.clients.history.schema = SchemaHistory { seen: version, catalog, variant, outstanding: None };
+        schema_rule::check(&self.clients.history, state)
+    }
+
+    /// What was replaced before the loss is at the end of what is left: nobody knew of it, and it was
+    /// not there at an earlier check.
+    pub fn may_come_back(&mut self) {
+        let unknown = |operation: &&mut Operation| operation.told == Told::Unknown;
+        self.clients.history.operations.iter_mut().filter(unknown).for_each(|operation| operation.absent = false);
+    }
+
+    /// What is not there any more was not acknowledged, as far as later rules are concerned; nor
+    /// was anything read of it.
+    pub fn forget_what_is_lost(&mut self) {
+        (self.acknowledged, self.known) = (Steps::new(), BTreeMap::new());
+        for operation in &mut self.clients.history.operations {
+            let is_read = matches!(operation.action, Action::Look { .. } | Action::Cut);
+            if matches!(operation.told, Told::Done(_)) && (is_read || operation.absent) {
+                operation.told = Told::Unknown;
+            }
+        }
     }
 
     /// No schema changes until the next check.

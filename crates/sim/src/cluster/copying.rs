@@ -158,11 +158,6 @@ impl Copying {
         self.install.is_some()
     }
 
-    /// A copy's tables are about to be a snapshot, for which the log may lack something.
-    pub fn is_cutting(&self) -> bool {
-        self.cut.as_ref().is_some_and(|cut| !cut.waits_for_commit())
-    }
-
     /// What it does, for a report.
     pub fn work(&self) -> String {
         let Copying { asked, taken, install, cut, sink, .. } = self;

@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Book {
     /// What any node has called committed.
     pub committed: BTreeMap<Position, Mark>,
+    /// Where the stream goes on since a loss was accepted, and in which epoch.
+    pub lost: Option<(Position, Epoch)>,
     /// Who has opened in each epoch.
     pub opened: BTreeMap<Epoch, Member>,
     /// What each node has made durable of itself.

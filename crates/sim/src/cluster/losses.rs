@@ -3,12 +3,17 @@
 //! another one has everything, and nobody decides otherwise at the same time.
 
 use crate::cluster::world::{MILLI, World};
+use crate::node::DIRECTORY;
 use ferrite_base::NodeId;
+use ferrite_io::Disk;
 use ferrite_io::simulated::Restart;
 use ferrite_node::leads_without;
+use std::path::Path;
 
 /// A copy that cannot be read is looked at again after so long, as an operator would start it.
 const AGAIN_MILLIS: u64 = 500;
+/// Of a hundred disks whose machine has lost its power, a bit rots on so many.
+const ROTS: u64 = 40;
 
 impl World {
     /// Whether a node may lose what it has acknowledged: the leader has everything, and a lease.
@@ -30,8 +35,30 @@ impl World {
         if loses {
             self.counts.losses += 1;
             self.crash(id, Restart::Power);
+            self.rots(id);
         }
         loses
+    }
+
+    /// Of some that lose their power, what the log has on the disk does not stay whole either.
+    pub fn rots(&mut self, id: NodeId) {
+        if !self.random.percent(ROTS) {
+            return;
+        }
+        let disk = &self.machines[&id].disk;
+        let dir = Path::new(DIRECTORY);
+        let names = disk.list(dir).expect("a healthy disk");
+        let logs: Vec<_> =
+            names.into_iter().filter(|name| name.starts_with("redo-") && name.ends_with(".log")).collect();
+        let Some(path) = (!logs.is_empty()).then(|| dir.join(self.random.pick(&logs))) else { return };
+        let bytes = disk.bytes_of(&path).unwrap_or_default();
+        // Where there is something.
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        if used > 0 {
+            let (position, bit) = (self.random.below(used), self.random.below(8) as u8);
+            self.trace.line(&format!("bit {bit} of byte {position} of {} rots on {id}", path.display()));
+            disk.rot(&path, position, bit);
+        }
     }
 
     /// Who is to lead has a healthy disk from then on: its log would be all that is left.
@@ -57,7 +84,8 @@ impl World {
         if is_given_up {
             machine.throw_away();
         }
-        let down_until = self.now + if is_given_up { 0 } else { AGAIN_MILLIS * MILLI };
+        let is_cut = !is_given_up && self.cuts_the_log(id) == Some(true);
+        let down_until = self.now + if is_given_up || is_cut { 0 } else { AGAIN_MILLIS * MILLI };
         self.machines.get_mut(&id).expect("machines are known").down_until = down_until;
     }
 }

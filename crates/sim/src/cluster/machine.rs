@@ -14,7 +14,7 @@ use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, S
 use ferrite_io::{Clock, Disk};
 use ferrite_log::{DatabaseId, Durability, LogOptions};
 use ferrite_meta::State;
-use ferrite_node::damage;
+use ferrite_node::{ServerError, accept_loss, damage};
 use ferrite_partition::recovery::StartError;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -64,8 +64,6 @@ pub struct Machine {
     pub next_snapshot: u64,
     /// It was seen to take another node's snapshot in.
     pub installs: bool,
-    /// It was seen to take a snapshot of its copy.
-    pub cuts: bool,
     /// Of the processes of other nodes, by what reached this one.
     pub highest: BTreeMap<NodeId, Incarnation>,
 }
@@ -156,7 +154,6 @@ impl Machine {
             next_tick: 0,
             next_snapshot: 0,
             installs: false,
-            cuts: false,
             highest: BTreeMap::new(),
         }
     }
@@ -218,6 +215,18 @@ impl Machine {
         throw_away(&self.means());
     }
 
+    /// Cuts the log where it cannot be read, as `ferrite admin recover --dir` does; false: nothing
+    /// of it can be read.
+    pub fn accept_loss(&self) -> bool {
+        let (disk, clock) = (Arc::new(self.disk.clone()), Arc::new(self.clock.clone()));
+        let outcome = accept_loss(disk, clock, Path::new(DIRECTORY), &|_| {});
+        match outcome {
+            Ok(_) => true,
+            Err(ServerError::Start(StartError::NothingLeft(_))) => false,
+            Err(error) => panic!("a loss can be accepted: {error}"),
+        }
+    }
+
     /// The process ends, or the whole machine.
     pub fn crash(&mut self, restart: Restart) {
         self.disk.halt();
@@ -228,7 +237,7 @@ impl Machine {
         self.disk.heal();
         self.boot += u64::from(restart == Restart::Power);
         (self.ends, self.stopping) = (None, None);
-        (self.installs, self.cuts) = (false, false);
+        self.installs = false;
         self.still_until = 0;
         self.inbox.clear();
     }

@@ -2,6 +2,7 @@
 //! is well again and everything was compared.
 
 use crate::clients::Clients;
+use crate::cluster::accepting::Operator;
 use crate::cluster::callers::Callers;
 use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
@@ -85,6 +86,8 @@ pub(super) struct World {
     pub still: Option<(u64, u64, NodeId)>,
     /// A node that is cut off from a time to another.
     pub isolation: Option<(u64, u64, NodeId)>,
+    /// A node whose disk is slow from a time on.
+    pub slowed: Option<(u64, NodeId)>,
     /// A node whose disk may fail only while it does not lead.
     pub failing: Option<NodeId>,
     /// What became of the last hand-over.
@@ -97,6 +100,8 @@ pub(super) struct World {
     pub last_epoch: Epoch,
     /// A node has been wiped, or has lost its vote, and all is not well again.
     pub wiped: bool,
+    /// An operator who is to accept a loss.
+    pub operator: Option<Operator>,
     /// Machines whose node has no id yet.
     pub newcomers: Vec<Newcomer>,
     pub network: Network,
@@ -154,12 +159,14 @@ impl World {
             succession: None,
             still: None,
             isolation: None,
+            slowed: None,
             failing: None,
             handed_over: None,
             avoided: None,
             looked_at: 0,
             last_epoch: Epoch(1),
             wiped: false,
+            operator: None,
             newcomers: Vec::new(),
             trace,
             counts: Counts::default(),
@@ -196,6 +203,9 @@ impl World {
         for chapter in 1..=self.plan.chapters {
             self.wiped = false;
             self.trace.line(&format!("chapter {chapter}"));
+            if !self.plan.database.power_loss && self.random.percent(50) && !self.lose_all()? {
+                return Ok(());
+            }
             if !self.plan.faults.schema {
                 self.callers.keep_the_schema();
             }
@@ -243,6 +253,19 @@ impl World {
         let chain: Vec<GroupConfiguration> = self.ledger.with(|book| book.configurations.values().cloned().collect());
         chain::check(&chain).map_err(violated("configurations form a chain"))?;
         let leader = self.leader().expect("at rest there is one");
+        self.compare_copies()?;
+        let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
+        self.trace.line(&format!("checked {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
+        let history = &mut self.callers.clients.history;
+        invariants::check(history, &state)?;
+        fresh::check(history, &self.callers.known).map_err(violated("no read is older than what was acknowledged"))?;
+        invariants::adopt(history, &state);
+        self.callers.note_schema();
+        self.noted()
+    }
+
+    /// What the nodes have, when all is at rest.
+    pub fn compare_copies(&mut self) -> Result<(), Violation> {
         let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
         let configuration = self.configuration();
         for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
@@ -257,18 +280,11 @@ impl World {
             let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
             snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
         }
-        copies::check(&all).map_err(violated("copies at one position are equal"))?;
-        let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
-        self.trace.line(&format!("checked {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
-        let history = &mut self.callers.clients.history;
-        invariants::check(history, &state)?;
-        fresh::check(history, &self.callers.known).map_err(violated("no read is older than what was acknowledged"))?;
-        invariants::adopt(history, &state);
-        self.noted()
+        copies::check(&all).map_err(violated("copies at one position are equal"))
     }
 
     /// What was noted while it happened.
-    fn noted(&self) -> Result<(), Violation> {
+    pub fn noted(&self) -> Result<(), Violation> {
         if let Some((invariant, detail)) = &self.callers.clients.history.violation {
             return Err(Violation { invariant, detail: detail.clone() });
         }
@@ -400,7 +416,9 @@ impl World {
             {
                 process.copying.due = true;
                 machine.next_snapshot = self.now + self.random.below(every) * MILLI;
+                self.is_to_cut(id);
             }
+            let machine = self.machines.get_mut(&id).expect("machines are known");
             if machine.process.is_none() && self.now >= machine.down_until {
                 self.start(id)?;
             } else if machine.still_until <= self.now
@@ -499,7 +517,7 @@ impl World {
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
         process.held.waiting.store(self.callers.waiting_for(member), Relaxed);
-        let mut problem = None;
+        let (mut problem, mut anew) = (None, false);
         for wish in wishes {
             match wish {
                 Wish::Send(to, lane, bytes) => {
@@ -537,6 +555,8 @@ impl World {
                     self.handed_over = Some(outcome);
                 }
                 Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),
+                // It has more than what an operator goes on with.
+                Wish::MakeAnew(_) if self.operator.is_some() => anew = true,
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => problem = Some(("no process ends for nothing", reason)),
                 Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),
@@ -552,7 +572,6 @@ impl World {
         self.counts.hashed += done.hashed;
         self.counts.installed += done.installed;
         self.counts.needed += done.needed;
-        let is_cutting = process.copying.is_cutting();
         match lived {
             Ok(line) => {
                 if let Some(line) = line {
@@ -568,10 +587,18 @@ impl World {
         if let Some((invariant, detail)) = problem {
             return Err(Violation { invariant, detail: format!("node {id}: {detail}") });
         }
+        if anew {
+            self.counts.made_anew += 1;
+            self.crash(id, Restart::Process);
+            self.machines[&id].throw_away();
+            return Ok(());
+        }
         if begins {
             self.installs(id);
         }
-        self.cuts(id, is_cutting, done.copied > 0);
+        if done.copied > 0 {
+            self.has_cut(id);
+        }
         Ok(())
     }
 

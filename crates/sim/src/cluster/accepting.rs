@@ -1,0 +1,162 @@
+//! Where fsyncs are not waited for, all members lose their power together: nobody is known to have
+//! what was acknowledged, and nobody leads until an operator accepts that, as by `ferrite admin
+//! recover --accept-loss`. What is there then is a beginning of the stream.
+
+use crate::cluster::invariants::committed;
+use crate::cluster::process::Process;
+use crate::cluster::world::{MILLI, World};
+use crate::invariants::{self, Violation};
+use crate::state::State;
+use ferrite_base::{Epoch, NodeId, Position};
+use ferrite_group::FIRST_GROUP;
+use ferrite_io::simulated::Restart;
+use ferrite_meta::{Ask, Phase, Presence};
+use ferrite_replica::group::Member;
+
+/// Clients call for so long at most before the power goes.
+const LOAD_MILLIS: u64 = 3_000;
+/// Machines come back within that.
+const DARK_MILLIS: u64 = 2_000;
+/// Between two attempts of the operator.
+const ASK_MILLIS: u64 = 500;
+/// Somebody leads within that: after a loss of power the voters wait ten seconds for all members.
+const ACCEPTED_MILLIS: u64 = 60_000;
+
+/// What an operator does about a loss.
+#[derive(Clone, Copy)]
+pub struct Operator {
+    /// The node with whose data the cluster is to go on.
+    pub chosen: NodeId,
+    /// In this epoch all was well.
+    epoch: Epoch,
+    next: u64,
+}
+
+impl World {
+    /// From rest to rest. Whether anything is left.
+    pub fn lose_all(&mut self) -> Result<bool, Violation> {
+        self.trace.line("all are to lose their power");
+        self.callers.keep_the_schema();
+        self.callers.clients.quiet = false;
+        let end = self.now + (1 + self.random.below(LOAD_MILLIS)) * MILLI;
+        while self.now < end {
+            self.step()?;
+        }
+        let configuration = self.configuration();
+        let members: Vec<NodeId> = configuration.members().iter().map(|member| member.node).collect();
+        for node in self.running() {
+            if members.contains(&node) || self.random.percent(70) {
+                self.counts.losses += 1;
+                self.crash(node, Restart::Power);
+                self.rots(node);
+                let down = self.random.below(DARK_MILLIS) * MILLI;
+                self.machines.get_mut(&node).expect("it ran").down_until = self.now + down;
+            }
+        }
+        self.callers.clients.quiet = true;
+        let chosen = *self.random.pick(&members);
+        self.operator = Some(Operator { chosen, epoch: configuration.epoch, next: self.now });
+        let end = self.now + ACCEPTED_MILLIS * MILLI;
+        loop {
+            let known = self.metadata();
+            let group = &known.groups()[&FIRST_GROUP];
+            let epoch = group.configuration.epoch;
+            if group.phase == Phase::Active && epoch > configuration.epoch {
+                let lost = group.loss.filter(|(when, _)| *when > configuration.epoch);
+                self.trace.line(&format!("{epoch} begins, with a loss: {lost:?}"));
+                self.counts.accepted += u64::from(lost.is_some());
+                let (parent, lost) = (group.parent, lost.is_some());
+                if lost && self.ledger.with(|book| committed::lost(book, parent, epoch)) {
+                    self.callers.may_come_back();
+                }
+                self.rest()?;
+                self.operator = None;
+                if lost {
+                    self.check_what_is_left()?;
+                }
+                return Ok(true);
+            }
+            if self.has_nothing_left(&members) {
+                self.trace.line("nothing is left");
+                return Ok(false);
+            }
+            if self.now > end {
+                let detail = format!("{:?} since {configuration:?}", group.phase);
+                return Err(Violation { invariant: "somebody leads when a loss is accepted", detail });
+            }
+            self.accept();
+            self.step()?;
+        }
+    }
+
+    /// No member has an entry: who leads by an accepted loss has some.
+    fn has_nothing_left(&self, members: &[NodeId]) -> bool {
+        let is_empty = |process: &Process| process.replication.end().position == Position(0);
+        members.iter().all(|node| self.machines[node].process.as_ref().is_some_and(is_empty))
+    }
+
+    /// What an operator asks of any node that runs.
+    fn accept(&mut self) {
+        let Some(Operator { chosen, epoch, next }) = self.operator else { return };
+        if self.now < next {
+            return;
+        }
+        self.operator = Some(Operator { chosen, epoch, next: self.now + ASK_MILLIS * MILLI });
+        let (known, running) = (self.metadata(), self.running());
+        let runs = known.nodes().get(&chosen).filter(|node| node.presence == Presence::Running);
+        let Some(node) = runs.filter(|_| running.contains(&chosen)) else { return };
+        if self.process(chosen).replication.end().position == Position(0) {
+            return self.chooses_another();
+        }
+        let member = Member { node: chosen, incarnation: node.incarnation };
+        let asked = *self.random.pick(&running);
+        let process = self.process(asked);
+        let ask = Ask::AcceptLoss { group: FIRST_GROUP, from: process.member, expected: epoch, member };
+        process.seat.asks().push(ask);
+        self.trace.line(&format!("{asked} is told to go on with {member:?}"));
+    }
+
+    /// The operator cuts the log of the chosen node where it cannot be read, or goes on with
+    /// another node's data where nothing of it can be read.
+    pub fn cuts_the_log(&mut self, id: NodeId) -> Option<bool> {
+        self.operator.filter(|operator| operator.chosen == id)?;
+        let cut = self.machines[&id].accept_loss();
+        self.trace.line(&format!("the log of {id} is cut: {cut}"));
+        if cut {
+            self.counts.logs_cut += 1;
+        } else {
+            self.chooses_another();
+        }
+        Some(cut)
+    }
+
+    fn chooses_another(&mut self) {
+        let members = self.configuration().members().to_vec();
+        let chosen = self.random.pick(&members).node;
+        self.operator = self.operator.map(|operator| Operator { chosen, ..operator });
+    }
+
+    /// The rules that hold where something may be missing at the end. From there on all hold for
+    /// what is there.
+    fn check_what_is_left(&mut self) -> Result<(), Violation> {
+        let leader = self.leader().expect("at rest there is one");
+        if self.process(leader).version() == 0 {
+            // Not even the schema is left.
+            self.callers.begin_again();
+            let process = self.machines[&leader].process.as_ref().expect("a leader runs");
+            self.callers.submit_first_schema(process);
+            self.rest()?;
+        }
+        self.compare_copies()?;
+        let leader = self.leader().expect("at rest there is one");
+        let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
+        self.trace.line(&format!("left {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
+        let invariant = "the schema that is left is one that was made";
+        self.callers.go_back_to(&state).map_err(|detail| Violation { invariant, detail })?;
+        let history = &mut self.callers.clients.history;
+        invariants::check_whole(history, &state)?;
+        invariants::adopt(history, &state);
+        self.callers.forget_what_is_lost();
+        self.noted()
+    }
+}
