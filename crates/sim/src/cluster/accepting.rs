@@ -4,10 +4,10 @@
 
 use crate::cluster::invariants::committed;
 use crate::cluster::process::Process;
-use crate::cluster::world::{MILLI, World};
+use crate::cluster::world::{MILLI, Operator, World};
 use crate::invariants::{self, Violation};
 use crate::state::State;
-use ferrite_base::{Epoch, NodeId, Position};
+use ferrite_base::{NodeId, Position};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use ferrite_meta::{Ask, Phase, Presence};
@@ -21,16 +21,6 @@ const DARK_MILLIS: u64 = 2_000;
 const ASK_MILLIS: u64 = 500;
 /// Somebody leads within that: after a loss of power the voters wait ten seconds for all members.
 const ACCEPTED_MILLIS: u64 = 60_000;
-
-/// What an operator does about a loss.
-#[derive(Clone, Copy)]
-pub struct Operator {
-    /// The node with whose data the cluster is to go on.
-    pub chosen: NodeId,
-    /// In this epoch all was well.
-    epoch: Epoch,
-    next: u64,
-}
 
 impl World {
     /// From rest to rest. Whether anything is left.

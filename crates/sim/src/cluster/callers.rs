@@ -160,8 +160,8 @@ impl Callers {
         schema_rule::check(&self.clients.history, state)
     }
 
-    /// What was replaced before the loss is at the end of what is left: nobody knew of it, and it was
-    /// not there at an earlier check.
+    /// What was replaced before the loss is at the end of what is left: nobody knew of it, and it
+    /// was not there at an earlier check.
     pub fn may_come_back(&mut self) {
         let unknown = |operation: &&mut Operation| operation.told == Told::Unknown;
         self.clients.history.operations.iter_mut().filter(unknown).for_each(|operation| operation.absent = false);

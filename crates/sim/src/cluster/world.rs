@@ -2,7 +2,6 @@
 //! is well again and everything was compared.
 
 use crate::clients::Clients;
-use crate::cluster::accepting::Operator;
 use crate::cluster::callers::Callers;
 use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
@@ -115,6 +114,17 @@ pub(super) struct World {
 
 fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
     move |detail| Violation { invariant, detail }
+}
+
+/// What an operator does about a loss.
+#[derive(Clone, Copy)]
+pub(super) struct Operator {
+    /// The node with whose data the cluster is to go on.
+    pub chosen: NodeId,
+    /// In this epoch all was well.
+    pub epoch: Epoch,
+    /// When it asks again.
+    pub next: u64,
 }
 
 /// A machine in the place of one that has lost everything.

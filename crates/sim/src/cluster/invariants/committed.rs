@@ -19,10 +19,10 @@ pub fn note(book: &mut Book, node: Member, mark: Mark) {
     }
 }
 
-/// An operator has accepted a loss: the stream goes on behind an entry of the node that leads, with
-/// that epoch. That is what was committed, as far as it goes; but at its end may be what a leader of
-/// an earlier epoch once sent, was never committed, and was replaced by what is lost now. Whether it
-/// is.
+/// An operator has accepted a loss: the stream goes on behind an entry of the node that leads,
+/// with that epoch. That is what was committed, as far as it goes; but at its end may be what a
+/// leader of an earlier epoch once sent, was never committed, and was replaced by what is lost now.
+/// Whether it is.
 pub fn lost(book: &mut Book, parent: Mark, epoch: Epoch) -> bool {
     let known = book.committed.get(&parent.position).copied().unwrap_or(parent);
     if known != parent && known.epoch <= parent.epoch {
