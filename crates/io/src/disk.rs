@@ -48,6 +48,10 @@ impl fmt::Display for DiskError {
             io::ErrorKind::PermissionDenied => {
                 f.write_str("; the user that runs this must be allowed to read and write there")
             }
+            io::ErrorKind::ReadOnlyFilesystem => f.write_str(
+                "; mount it for writing. A file system that has found an error makes itself read-only: the system's log says \
+                 so, and it must be checked first",
+            ),
             io::ErrorKind::NotADirectory => f.write_str("; a file is where a directory must be"),
             _ => Ok(()),
         }

@@ -7,6 +7,7 @@ mod damaged;
 mod handing_over;
 mod joining;
 mod little_room;
+mod read_only;
 mod returning;
 mod status;
 mod subscribers;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 impl Cluster {
     /// Asks a node until it says all of that; what it says.
-    fn await_words(&self, place: usize, words: &[&str]) -> String {
+    pub(super) fn await_words(&self, place: usize, words: &[&str]) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let (done, said) = self.admin(place, &["status"]);
