@@ -24,6 +24,8 @@ const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
 /// Time for connecting and logging in.
 const CONNECT_SECONDS_MAX: u64 = 10;
+/// For so long a node may be silent in whose place another leads.
+const DOUBT: Duration = Duration::from_secs(2);
 
 /// Whom to connect to and how to keep at it.
 #[derive(Clone, Debug)]
@@ -122,6 +124,8 @@ struct Link<C> {
     attempts: usize,
     last_received: Instant,
     ping_sent: bool,
+    /// Given up if nothing has come by then.
+    doubted: Option<Instant>,
 }
 
 /// All connections of a driver, as its handler sees them.
@@ -180,6 +184,20 @@ impl<C> Links<C> {
     pub fn host(&self, link: usize) -> Option<i32> {
         let link = &self.links[link];
         if link.state == State::Up { link.login.as_ref().map(|login| login.host_id) } else { None }
+    }
+
+    /// Another node leads in the place of this one, which may be dead or cut off: it is asked
+    /// whether it is there, and not waited for as long as others.
+    #[cold]
+    pub fn doubt(&mut self, host: i32, now: Instant) {
+        for link in &mut self.links {
+            let is_of_it = link.login.as_ref().is_some_and(|login| login.host_id == host);
+            if is_of_it && link.state == State::Up && link.doubted.is_none() {
+                link.connection.ping();
+                (link.ping_sent, link.doubted) = (true, Some(now + DOUBT));
+                self.changed = true;
+            }
+        }
     }
 
     /// The host that a link was connected to at its last login.
@@ -379,7 +397,7 @@ impl<C> Driver<C> {
                     // is another event.
                     link.readable = bytes == room_bytes || link.read_closed;
                     link.connection.mark_received(bytes);
-                    link.ping_sent = false;
+                    (link.ping_sent, link.doubted) = (false, None);
                     at = Instant::now();
                     link.last_received = at;
                     self.links.statistics.reads += 1;
@@ -492,6 +510,9 @@ impl<C> Driver<C> {
                 State::Up if now >= link.last_received + timeout => {
                     self.give_up(handler, index, lost("it answered nothing for too long"), now);
                 }
+                State::Up if link.doubted.is_some_and(|until| now >= until) => {
+                    self.give_up(handler, index, lost("it does not lead any more, and answers nothing"), now);
+                }
                 State::Up if now >= link.last_received + timeout / 3 && !link.ping_sent => {
                     link.connection.ping();
                     link.ping_sent = true;
@@ -548,7 +569,7 @@ impl<C> Driver<C> {
         link.connection = Connection::new(credentials.user(), credentials.digest());
         link.stream = Some(stream);
         (link.readable, link.read_closed, link.writable) = (false, false, false);
-        (link.last_received, link.ping_sent) = (now, false);
+        (link.last_received, link.ping_sent, link.doubted) = (now, false, None);
         Ok(())
     }
 
@@ -622,6 +643,7 @@ impl<C> Link<C> {
             attempts: 0,
             last_received: now,
             ping_sent: false,
+            doubted: None,
         }
     }
 
@@ -630,7 +652,10 @@ impl<C> Link<C> {
         match self.state {
             State::Down { retry_at } => Some(retry_at),
             State::Connecting { until } => Some(until),
-            State::Up if self.ping_sent => Some(self.last_received + timeout),
+            State::Up if self.ping_sent => {
+                let end = self.last_received + timeout;
+                Some(self.doubted.map_or(end, |until| until.min(end)))
+            }
             State::Up => Some(self.last_received + timeout / 3),
             State::Retired => None,
         }

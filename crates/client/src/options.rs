@@ -79,7 +79,7 @@ pub struct ClientOptions {
     /// Time for one call, from its making to its answer.
     pub call_timeout: Duration,
     /// A connection that answers nothing for so long is given up; after a third of it a ping is
-    /// sent.
+    /// sent. A node in whose place another leads is asked at once, and given up after two seconds.
     pub connection_timeout: Duration,
     /// Pause before the first attempt to connect again; doubles with each failure up to the
     /// maximum.

@@ -130,6 +130,9 @@ impl Router {
                 Topology::subscribe(connection);
             }
         }
+        for host in self.topology.take_deposed() {
+            links.doubt(host, now);
+        }
         if let Some(link) = self.named_hosts.take()
             && self.options.discover
             && self.topology.hosts().iter().any(|host| links.next_up_to(*host, 0).is_none())

@@ -27,6 +27,8 @@ pub struct Topology {
     coordinator: Option<i32>,
     /// All hosts that have a copy of something, ascending.
     hosts: Vec<i32>,
+    /// Those that led something, and lead nothing any more.
+    deposed: Vec<i32>,
     /// Single-partition procedures, and what decides their partition.
     procedures: HashMap<Box<str>, Partitioning>,
 }
@@ -89,6 +91,11 @@ impl Topology {
         &self.hosts
     }
 
+    /// Since it was asked for last: the hosts that led something, and lead nothing any more.
+    pub fn take_deposed(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.deposed)
+    }
+
     /// The host that leads this call's partition or, if it has none of its own, transactions over
     /// several. None: not known, any node will do.
     pub fn leader(&self, procedure: &str, parameters: &Parameters<'_>) -> Option<i32> {
@@ -136,6 +143,11 @@ impl Topology {
         };
         hosts.sort_unstable();
         hosts.dedup();
+        let led = self.leaders.values().copied().chain(self.coordinator);
+        let leads = |host: &i32| leaders.values().any(|leader| leader == host) || coordinator == Some(*host);
+        self.deposed.extend(led.filter(|host| !leads(host)));
+        self.deposed.sort_unstable();
+        self.deposed.dedup();
         (self.leaders, self.coordinator, self.hosts) = (leaders, coordinator, hosts);
         Ok(Learned::Leaders)
     }

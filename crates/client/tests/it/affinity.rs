@@ -11,6 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn options(addresses: &[String]) -> ClientOptions {
     ClientOptions {
         call_timeout: PATIENCE,
+        connection_timeout: 10 * PATIENCE,
         reconnect_pause: Duration::from_millis(1),
         reconnect_pause_max: Duration::from_millis(20),
         ..ClientOptions::new(addresses)
@@ -124,6 +125,25 @@ fn a_leader_that_dies_in_a_call_leaves_it_unknown_and_its_successor_gets_the_nex
     until("the lost node's calls", || reached(&client, &cluster, 1) == 1);
     let statistics = client.statistics();
     assert_eq!((statistics.calls_lost, statistics.calls_failed, statistics.disconnects), (10, 0, 1));
+}
+
+#[test]
+fn a_former_leader_that_is_silent_is_given_up_and_one_that_answers_is_not() {
+    let (client, cluster) = settled(3);
+    // Its machine has lost its power: nobody resets the connection.
+    cluster.is(1, Manner::Stuck);
+    cluster.is(2, Manner::Silent);
+    let call = client.call("One", (cluster.key_of(1),));
+    let slow = client.call("One", (cluster.key_of(2),));
+    cluster.believes(0, [0, 0, 0, 0], 0);
+    cluster.pushes_before_next_answer(0);
+    assert_eq!(reached(&client, &cluster, 0), 0);
+    let error = call.wait().unwrap_err();
+    assert!(error.is_outcome_unknown() && matches!(error, ClientError::ConnectionLost { .. }), "{error}");
+    assert_eq!(client.statistics().disconnects, 1, "both were asked whether they are there, and one was");
+    assert_eq!(all_reached(&client, &cluster), [0, 0, 0, 0]);
+    cluster.dies(2);
+    assert!(slow.wait().unwrap_err().is_outcome_unknown());
 }
 
 #[test]
