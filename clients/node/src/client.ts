@@ -559,7 +559,12 @@ export class Client extends EventEmitter<ClientEvents> {
   private learn(by: Connection, kind: 'topology' | 'procedures', response: Response): void {
     try {
       if (kind === 'procedures') return this.topology.learnProcedures(response.tables)
-      if (this.topology.learnTopology(response.tables)) this.tell('topology')
+      const led = this.topology.leading()
+      if (this.topology.learnTopology(response.tables)) {
+        const leading = this.topology.leading()
+        for (const host of led) if (!leading.has(host)) for (const connection of this.byHost.get(host) ?? []) connection.leadsNoMore()
+        this.tell('topology')
+      }
     } catch {
       // Of another shape: calls go where they went before. It is no reason to lose a connection.
       return

@@ -54,6 +54,11 @@ const TICK_MS = 50
 /** Received nothing for this long with calls outstanding: ask whether the server is there. */
 const PING_AFTER_MS = 10_000
 const SILENCE_MS = 30_000
+/**
+ * Ticks for which a server may be silent in whose place another leads. Those that a busy process
+ * misses do not count.
+ */
+const DOUBT_TICKS = 2_000 / TICK_MS
 
 interface Slot {
   call: Call | null
@@ -229,11 +234,26 @@ export class Connection {
         call.ended(new CallError(`no answer from ${this.address} within ${call.timeoutMs} ms; the transaction may have committed`, 'HYT00', Status.RESPONSE_TIMEOUT, 'unknown', call.procedure))
           }
     }
+    if (this.doubt > 0 && this.lastReceived > this.doubtedAt) this.doubt = 0
+    if (this.doubt > 0 && --this.doubt === 0) return this.end('it does not lead any more, and answers nothing')
     const silent = now - this.lastReceived
     if (silent > SILENCE_MS && waiting > 0) this.end(`the server has been silent for ${Math.round(silent / 1000)} s`)
     else if (silent > PING_AFTER_MS && !this.pinging) this.ping()
   }
 
+  /**
+   * Another server leads in the place of this one, which may be dead or cut off: it is asked
+   * whether it is there, and not waited for as long as others.
+   */
+  leadsNoMore(): void {
+    if (this.doubt > 0) return
+    this.doubt = DOUBT_TICKS
+    this.doubtedAt = performance.now()
+    if (!this.pinging) this.ping()
+  }
+
+  private doubt = 0
+  private doubtedAt = 0
   private pinging = false
   private ping(): void {
     this.pinging = true

@@ -55,6 +55,11 @@ export class Topology {
     return before.size !== leaders.size || [...leaders].some(([partition, host]) => before.get(partition) !== host)
   }
 
+  /** The hosts that lead something. */
+  leading(): Set<number> {
+    return new Set(this.leaders.values())
+  }
+
   /** Takes the table of @SystemCatalog PROCEDURES. */
   learnProcedures(tables: Table[]): void {
     const table = tables[0]

@@ -94,6 +94,23 @@ test('a new leader that was announced gets the next call', async (context) => {
   assert.equal(await setting.allReached(), '0,0,0,0')
 })
 
+test('a former leader that is silent is given up, and one that answers is not', async (context) => {
+  const setting = await settled(context, 3)
+  const { cluster, client } = setting
+  // Its machine has lost its power: nobody resets the connection.
+  cluster.is(1, 'stuck')
+  cluster.is(2, 'silent')
+  let slow = 'waits'
+  const call = client.call('One', [FakeCluster.keyOf(1)])
+  client.call('One', [FakeCluster.keyOf(2)]).catch(() => (slow = 'ended'))
+  cluster.believes(0, [0, 0, 0, 0], 0)
+  cluster.pushesBeforeNextAnswer(0)
+  assert.equal(await setting.reached(0), 0)
+  await assert.rejects(call, (error: CallError) => error.outcome === 'unknown' && error.status === -4)
+  assert.equal(slow, 'waits', 'it was asked whether it is there, and is')
+  assert.equal(await setting.allReached(), '0,0,0,0')
+})
+
 test('a leader that dies in a call leaves it unknown, and its successor gets the next', async (context) => {
   const setting = await settled(context, 3)
   const { cluster, client } = setting

@@ -12,7 +12,8 @@ const COORDINATOR = 16383
  * What a node does with the calls of applications: answers with its host id, answers that it does
  * not lead, or takes them and says nothing.
  */
-export type Manner = 'serves' | 'refuses' | 'silent'
+/** 'silent' answers no call, 'stuck' nothing at all. */
+export type Manner = 'serves' | 'refuses' | 'silent' | 'stuck'
 
 interface Node {
   id: number
@@ -154,6 +155,7 @@ export class FakeCluster {
     const procedure = frame.toString('utf8', 5, 5 + length)
     const handle = frame.readBigInt64BE(5 + length)
     this.got.push({ host: node.id, procedure })
+    if (node.manner === 'stuck') return Buffer.alloc(0)
     switch (procedure) {
       case '@Subscribe':
       case '@Ping':

@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
@@ -485,8 +486,13 @@ public final class Client implements AutoCloseable {
                 topology.learnProcedures(tables);
                 return;
             }
+            Set<Integer> deposed = topology.leading();
             boolean changed = topology.learnLeaders(tables);
             if (changed) {
+                deposed.removeAll(topology.leading());
+                for (Connection connection : live) {
+                    if (deposed.contains(connection.login.hostId())) connection.doubt(System.nanoTime());
+                }
                 for (var listener : options.listeners) listener.topologyChanged();
             }
             if (options.discover && !byHost.keySet().containsAll(topology.hosts())) ask(by, "@SystemInformation", this::discover, "OVERVIEW");

@@ -37,6 +37,8 @@ final class Connection {
     private static final long PUSHED_TOPOLOGY = Long.MAX_VALUE - 1;
     private static final long PUSHED_PROCEDURES = Long.MAX_VALUE - 2;
     private static final long GENERATIONS = 1 << 30;
+    /** For so long a server may be silent in whose place another leads. */
+    private static final long DOUBT = 2_000_000_000L;
 
     final ClientOptions.Address address;
     final Decoder.Login login;
@@ -59,6 +61,8 @@ final class Connection {
 
     private volatile int outstanding;
     private volatile boolean pinging;
+    private volatile boolean doubted;
+    private volatile long doubtedAt;
     private volatile long lastReceived = System.nanoTime();
 
     /** Connects and logs in. */
@@ -294,14 +298,25 @@ final class Connection {
                 call.ended(CallException.unknown("no answer from " + address + " in time; the transaction may have committed", call.procedure, "HYT00", Status.RESPONSE_TIMEOUT));
             }
         }
+        if (doubted && lastReceived - doubtedAt > 0) doubted = false;
+        if (doubted && now - doubtedAt > DOUBT) end("it does not lead any more, and answers nothing");
         if (waiting && now - lastReceived > silence) end("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
     }
 
     /** Nothing was received for long, and nobody has asked yet whether the server is there. */
     boolean wantsPing(long now, long after) {
-        if (pinging || now - lastReceived <= after) return false;
+        if (pinging || !doubted && now - lastReceived <= after) return false;
         pinging = true;
         return true;
+    }
+
+    /**
+     * Another node leads in the place of this one, which may be dead or cut off: it is asked
+     * whether it is there, and not waited for as long as others.
+     */
+    void doubt(long now) {
+        doubtedAt = now;
+        doubted = true;
     }
 
     void pinged() {

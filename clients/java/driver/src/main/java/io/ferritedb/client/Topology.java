@@ -63,6 +63,14 @@ final class Topology {
         return !hosts.equals(before.hosts()) || !java.util.Objects.equals(coordinator, before.coordinator());
     }
 
+    /** The hosts that lead something. */
+    Set<Integer> leading() {
+        Leaders now = leaders;
+        Set<Integer> leading = new TreeSet<>(now.hosts().values());
+        if (now.coordinator() != null) leading.add(now.coordinator());
+        return leading;
+    }
+
     /** The host of {@code host:site}; null if it is not that. */
     private static Integer host(String site) {
         if (site == null || site.indexOf(':') < 1) return null;

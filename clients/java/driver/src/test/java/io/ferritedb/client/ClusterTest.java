@@ -161,6 +161,24 @@ class ClusterTest {
     }
 
     @Test
+    void aFormerLeaderThatIsSilentIsGivenUpAndOneThatAnswersIsNot() throws Exception {
+        settled(3);
+        // Its machine has lost its power: nobody resets the connection.
+        cluster.is(1, FakeCluster.Manner.STUCK);
+        cluster.is(2, FakeCluster.Manner.SILENT);
+        var call = client.call("One", FakeCluster.keyOf(1));
+        var slow = client.call("One", FakeCluster.keyOf(2));
+        until("the calls to arrive", () -> cluster.asked(1, "One") == 1 && cluster.asked(2, "One") == 1);
+        cluster.believes(0, 0, 0, 0, 0, 0);
+        cluster.pushesBeforeNextAnswer(0);
+        assertEquals(0, reached(0));
+        CallException lost = (CallException) assertThrows(CompletionException.class, call::join).getCause();
+        assertEquals(Status.CONNECTION_LOST, lost.status());
+        assertFalse(slow.isDone(), "it was asked whether it is there, and is");
+        assertEquals(List.of(0, 0, 0, 0), allReached());
+    }
+
+    @Test
     void aNodeThatRefusesMakesTheClientAskAnotherAndFollow() throws Exception {
         settled(3);
         // It is cut off: the others have another leader, and it does not know.
