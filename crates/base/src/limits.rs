@@ -38,7 +38,7 @@ pub const PEER_STRANGERS_MAX: usize = 64;
 pub const PEER_HANDSHAKE_SECONDS_MAX: u64 = 3;
 /// Bytes of a group's last entries that are kept in memory for members that missed them: two to
 /// three seconds at full load.
-pub const RECENT_ENTRIES_BYTES_MAX: usize = 268_435_456;
+pub const RECENT_ENTRIES_BYTES_MAX: usize = 67_108_864;
 /// Bytes of a leader's entries that are not committed, beyond which nothing more is executed: a
 /// member that is slow makes the leader as slow.
 pub const UNCOMMITTED_BYTES_MAX: usize = 67_108_864;

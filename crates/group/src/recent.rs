@@ -4,6 +4,10 @@
 //! An entry is shared by reference count with whoever else holds it: log, outboxes. Promises that
 //! what it gives out is the end of the stream as it was pushed, without a gap, and that it keeps
 //! no more bytes than it may. Does not know members, nor what an entry holds.
+//!
+//! Memory of entries that leave is used for those that come: without that each entry would be
+//! written to memory that the system has to give first, at more than the price of everything else
+//! that is done with it.
 
 use ferrite_base::Position;
 use ferrite_replica::group::{Header, Mark};
@@ -13,6 +17,10 @@ use std::sync::Arc;
 
 /// What an entry takes beside its bytes: its place in the queue, the count, the allocation.
 const ENTRY_OVERHEAD: usize = 128;
+/// Of what it may keep, one part in this many may be buffers without an entry.
+const SPARE_PART: usize = 64;
+/// A buffer of this size is never too large for what is put into it.
+const SMALL_BYTES: usize = 1024;
 
 /// An entry and its bytes, whole, as they stand in the log.
 #[derive(Clone, Debug)]
@@ -43,6 +51,10 @@ pub struct Recent {
     entries: VecDeque<SharedEntry>,
     /// The entry before the first that is here.
     before: Mark,
+    /// Memory of entries that left; they are empty.
+    spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
+    /// Of entries and spare buffers.
     bytes: usize,
     bytes_max: usize,
 }
@@ -50,7 +62,7 @@ pub struct Recent {
 impl Recent {
     /// Behind an entry with that mark; of the entries before it none is here.
     pub fn new(end: Mark, bytes_max: usize) -> Recent {
-        Recent { entries: VecDeque::new(), before: end, bytes: 0, bytes_max }
+        Recent { entries: VecDeque::new(), before: end, spare: Vec::new(), spare_bytes: 0, bytes: 0, bytes_max }
     }
 
     /// Memory that it holds.
@@ -93,7 +105,7 @@ impl Recent {
             // Before all that is here, or where the stream has never been: it goes on there.
             _ => {
                 self.entries.clear();
-                self.bytes = 0;
+                self.bytes = self.spare_bytes;
                 self.before = last;
             }
         }
@@ -117,12 +129,60 @@ impl Recent {
     }
 
     fn evict(&mut self) {
-        while self.bytes > self.bytes_max
-            && let Some(first) = self.entries.pop_front()
-        {
+        while self.bytes > self.bytes_max {
+            if self.spare_bytes > self.bytes_max / SPARE_PART || self.entries.is_empty() {
+                self.take_spare();
+                continue;
+            }
+            let first = self.entries.pop_front().expect("there is one");
             self.bytes -= first.cost();
             self.before = first.header.mark;
+            // The log, or a copy, may not be done with it.
+            if let Ok(bytes) = Arc::try_unwrap(first.bytes) {
+                self.reuse(bytes);
+            }
         }
+    }
+
+    /// A buffer whose memory may be used for entries to come.
+    fn reuse(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        let more = self.spare_bytes + bytes.capacity();
+        if bytes.capacity() > 0 && more <= self.bytes_max / SPARE_PART {
+            self.spare_bytes = more;
+            self.bytes += bytes.capacity();
+            self.spare.push(bytes);
+        }
+    }
+
+    /// An empty buffer; without memory where there is none to spare.
+    pub fn take_spare(&mut self) -> Vec<u8> {
+        let spare = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= spare.capacity();
+        self.bytes -= spare.capacity();
+        spare
+    }
+
+    /// The bytes of an entry in a buffer of about their size: each entry counts with all of its
+    /// buffer as long as it is kept.
+    pub fn fitted(&mut self, bytes: Vec<u8>) -> Vec<u8> {
+        if bytes.capacity() <= SMALL_BYTES || bytes.capacity() / 4 <= bytes.len() {
+            return bytes;
+        }
+        let fitted = bytes.as_slice().to_vec();
+        self.reuse(bytes);
+        fitted
+    }
+
+    /// A copy of an entry's bytes, in spare memory if there is some of about that size. What is of
+    /// another goes, so that spare memory is of the size of what comes.
+    pub fn copy_of(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut copy = self.take_spare();
+        if copy.capacity() < bytes.len() || copy.capacity() > SMALL_BYTES.max(4 * bytes.len()) {
+            return bytes.to_vec();
+        }
+        copy.extend_from_slice(bytes);
+        copy
     }
 }
 
@@ -176,6 +236,48 @@ mod tests {
         assert_eq!((recent.bytes(), recent.end().position), (0, Position(5)));
     }
 
+    #[test]
+    fn memory_of_entries_that_leave_is_used_for_those_that_come() {
+        let mut recent = Recent::new(Mark::ORIGIN, 64 * 4_096);
+        let mut reused = 0;
+        for number in 0..300 {
+            let spare = recent.spare.last().map(|spare| spare.as_ptr().addr());
+            let bytes = recent.copy_of(&vec![number as u8; 2_000]);
+            assert!(bytes[..] == [number as u8; 2_000]);
+            if let Some(spare) = spare {
+                assert_eq!(bytes.as_ptr().addr(), spare);
+                reused += 1;
+            }
+            let entry = after(recent.end(), 1, 2_000);
+            recent.push(recent.end(), SharedEntry { bytes: Arc::new(bytes), ..entry });
+            assert!(recent.bytes() <= 64 * 4_096 && recent.spare_bytes <= 4_096);
+        }
+        // Most of those that come when there is no room for more.
+        assert!(reused > 100, "{reused}");
+        // An entry that somebody else still has is not.
+        let held: Vec<SharedEntry> = recent.entries.iter().cloned().collect();
+        recent.keep(0);
+        assert!(recent.spare.is_empty() && held.iter().all(|entry| entry.bytes.len() == 2_000));
+    }
+
+    #[test]
+    fn what_is_kept_lies_in_a_buffer_of_its_size() {
+        let mut recent = Recent::new(Mark::ORIGIN, 64 << 20);
+        let of = |length: usize, capacity: usize| {
+            let mut bytes = Vec::with_capacity(capacity);
+            bytes.resize(length, 3);
+            bytes
+        };
+        assert_eq!(recent.fitted(of(10, SMALL_BYTES)).capacity(), SMALL_BYTES);
+        assert_eq!((recent.fitted(of(1_000, 4_000)).capacity(), recent.spare_bytes), (4_000, 0));
+        let fitted = recent.fitted(of(1_000, 65_536));
+        assert!(fitted == [3; 1_000] && fitted.capacity() < 4_000);
+        assert_eq!((recent.bytes(), recent.spare_bytes), (65_536, 65_536));
+        // Nor is a small entry put into a large spare buffer, which goes.
+        assert!(recent.copy_of(&[1; 1_000]).capacity() < 4_000);
+        assert_eq!((recent.bytes(), recent.take_spare().capacity()), (0, 0));
+    }
+
     proptest! {
         /// Leaders come and go, memory gets short and is there again: what is given out is the end
         /// of the stream.
@@ -189,6 +291,7 @@ mod tests {
             for (kind, amount) in steps {
                 match kind {
                     0 => recent.keep(10 * amount),
+                    2 => drop(recent.copy_of(&vec![7; amount])),
                     1 => {
                         stream.truncate(stream.len().saturating_sub(amount % 7).max(1));
                         epoch += 1;
@@ -205,7 +308,9 @@ mod tests {
                 prop_assert!(recent.bytes() <= recent.bytes_max);
                 prop_assert_eq!(recent.end(), *stream.last().unwrap());
                 let kept: usize = recent.entries.iter().map(SharedEntry::cost).sum();
-                prop_assert_eq!(recent.bytes(), kept);
+                let spare: usize = recent.spare.iter().map(Vec::capacity).sum();
+                prop_assert!(spare == recent.spare_bytes && recent.spare.iter().all(Vec::is_empty));
+                prop_assert_eq!(recent.bytes(), kept + spare);
                 for position in 0..stream.len() + 2 {
                     match recent.behind(Position(position as u64)) {
                         Behind::Here { previous, entries } => {

@@ -324,7 +324,7 @@ impl<C: Party> Replication<C> {
         let payload = if self.solo {
             Payload::Own(bytes)
         } else {
-            let bytes = Arc::new(bytes);
+            let bytes = Arc::new(state.recent.fitted(bytes));
             // Nothing is executed before the leader has opened: a copy takes the epoch's start.
             let executed = state.machine.is_open();
             state.keep(SharedEntry { header, bytes: Arc::clone(&bytes) }, executed);
@@ -646,7 +646,7 @@ impl<C: Party> Replication<C> {
             if entry.header != *header {
                 continue;
             }
-            let bytes = Arc::new(whole[..whole.len() - rest.len()].to_vec());
+            let bytes = Arc::new(state.recent.copy_of(&whole[..whole.len() - rest.len()]));
             state.time = state.time.max(entry.time);
             if header.starts_epoch
                 && let Some((configuration, _)) = GroupConfiguration::decode(header.mark.epoch, entry.body)

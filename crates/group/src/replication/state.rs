@@ -136,10 +136,14 @@ impl<C> State<C> {
         }
     }
 
-    /// Parties up to there are told that it is committed.
+    /// Parties up to there are told that it is committed. What each has given is kept for other
+    /// nodes; it gets memory of an earlier entry in its place.
     pub(super) fn release(&mut self, commit: Position) {
         while self.waiting.front().is_some_and(|waiting| waiting.position <= commit) {
-            let Waiting { payload, party, .. } = self.waiting.pop_front().expect("seen just now");
+            let Waiting { mut payload, party, .. } = self.waiting.pop_front().expect("seen just now");
+            if payload.capacity() == 0 {
+                payload = self.recent.take_spare();
+            }
             self.told.push_back(Told::Party { party, payload, outcome: Ok(()) });
         }
     }
