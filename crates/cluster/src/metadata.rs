@@ -113,7 +113,7 @@ impl Metadata {
         self.link.lost(node);
     }
 
-    /// To be called every few milliseconds.
+    /// To be called when [`Metadata::next_tick`] says so, and when something came.
     pub fn tick(&mut self, now: u64) {
         if let Some(keeper) = &mut self.keeper {
             keeper.tick(now);
@@ -129,6 +129,12 @@ impl Metadata {
             self.keeper = None;
             self.errands.push(Errand::VoteLost(error));
         }
+    }
+
+    /// When [`Metadata::tick`] has something to do next, if nothing comes before: now, or at a
+    /// time. None: not until then.
+    pub fn next_tick(&self, now: u64) -> Option<u64> {
+        self.keeper.as_ref()?.next_tick(now)
     }
 
     /// Does what follows from all that came.

@@ -132,8 +132,37 @@ impl Node {
         self.kept.values().any(Kept::waits)
     }
 
-    /// What is done when time has passed: every few milliseconds. `now`: of the boot-time clock, in
-    /// nanoseconds.
+    /// When [`Node::tick`] has something to do next, if nothing comes before: now, or at a time, of
+    /// the boot-time clock. Whoever calls it leaves some milliseconds between two ticks.
+    pub fn next_tick(&self, now: u64) -> u64 {
+        let under_way = self.kept.values().any(|kept| kept.waits() || kept.is_handing_over());
+        if self.hands_over || under_way {
+            return now;
+        }
+        let groups = self.groups.iter().filter_map(|group| group.tick_within());
+        let group = groups.min().map_or(u64::MAX, |within| now.saturating_add(within));
+        let asks = match self.asked {
+            _ if self.ended || !self.asks() => u64::MAX,
+            Some(asked) => asked.saturating_add(self.pause()),
+            None => now,
+        };
+        group.min(asks).max(now)
+    }
+
+    /// Whether it asks the metadata again and again.
+    fn asks(&self) -> bool {
+        if self.leaves { self.is_running() } else { self.stands_still.is_empty() }
+    }
+
+    /// Between two of these questions.
+    fn pause(&self) -> u64 {
+        let awaits = self.kept.values().any(Kept::awaits_successor);
+        let soon = self.wants_news || self.leaves || !self.registered || awaits;
+        if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS }
+    }
+
+    /// What is done when time has passed: when [`Node::next_tick`] says so, or more often. `now`:
+    /// of the boot-time clock, in nanoseconds.
     pub fn tick(&mut self, now: u64) {
         if self.ended {
             return;
@@ -150,13 +179,8 @@ impl Node {
             self.hands_over = false;
             self.goodbye();
         }
-        if self.leaves && !self.is_running() || !self.leaves && !self.stands_still.is_empty() {
-            return;
-        }
-        let awaits = self.kept.values().any(Kept::awaits_successor);
-        let soon = self.wants_news || self.leaves || !self.registered || awaits;
-        let pause = if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS };
-        if self.asked.is_some_and(|asked| now.saturating_sub(asked) < pause) {
+        let pause = self.pause();
+        if !self.asks() || self.asked.is_some_and(|asked| now.saturating_sub(asked) < pause) {
             return;
         }
         self.asked = Some(now);

@@ -236,7 +236,8 @@ impl Keeper {
         }
     }
 
-    /// To be called every few milliseconds. `now`: of the boot-time clock, in nanoseconds.
+    /// To be called when [`Keeper::next_tick`] says so, and when something came. `now`: of the
+    /// boot-time clock, in nanoseconds.
     pub fn tick(&mut self, now: u64) {
         self.voter.tick(now);
         let state = self.voter.state().1;
@@ -252,6 +253,16 @@ impl Keeper {
         if let Some(to) = duties.moves_to(self.here, self.voter.state().1, now) {
             self.voter.hand_over(to);
         }
+    }
+
+    /// When [`Keeper::tick`] has something to do next, if nothing comes before: now, or at a time.
+    /// What else has its time, a voter that is to lead in this one's place, is looked at when the
+    /// voter ticks, ten times a second and more. None: never.
+    pub fn next_tick(&self, now: u64) -> Option<u64> {
+        let voter = self.voter.next_tick()?;
+        let state = self.voter.state().1;
+        let duties = self.duties.as_ref().and_then(|duties| duties.next_look(state, now));
+        Some(voter.min(duties.unwrap_or(u64::MAX)).max(now))
     }
 
     /// Does what follows from all that came.
@@ -412,6 +423,23 @@ impl Duties {
     fn is_silent(&self, node: NodeId, now: u64) -> bool {
         let heard = self.heard.get(&node).copied().unwrap_or_default();
         now.saturating_sub(heard.max(self.since)) > LEASE_ENDED_NANOS
+    }
+
+    /// When a node that runs will have been silent for too long; at once while anything is under
+    /// way.
+    fn next_look(&self, state: &State, now: u64) -> Option<u64> {
+        let is_sealing = |group: &Group| group.phase == Phase::Sealing;
+        let busy = !self.proposed.is_empty() || !self.seals.is_empty() || state.groups().values().any(is_sealing);
+        if busy {
+            return Some(now);
+        }
+        let running = state.nodes().iter().filter(|(_, node)| node.presence == Presence::Running);
+        let silent = running.map(|(id, _)| {
+            let heard = self.heard.get(id).copied().unwrap_or_default().max(self.since);
+            heard.saturating_add(LEASE_ENDED_NANOS + 1)
+        });
+        // Who has been silent for longer was looked at.
+        silent.filter(|at| *at > now).min()
     }
 
     /// Whether something was proposed, and is not applied yet, that counts on the node's having no

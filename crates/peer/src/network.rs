@@ -3,6 +3,7 @@
 //! Of two nodes the one with the higher id dials, so that there is one connection for each lane. A
 //! newer connection of a lane takes the place of the older one.
 
+mod dial;
 mod greet;
 
 use crate::frame::{Frames, Lane, write_message};
@@ -19,7 +20,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -27,8 +28,10 @@ use std::time::{Duration, Instant};
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FIRST: usize = 2;
-/// Between two looks at deadlines and at nodes to dial.
+/// Between two looks at deadlines and at nodes to dial, where something is to be looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// And where nothing is.
+const TICK_MAX: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 256 * 1024;
 /// Read from one connection, or written to it, before others have their turn.
 const BYTES_PER_TURN: usize = 1 << 20;
@@ -47,6 +50,8 @@ struct Shared {
     handler: Arc<dyn Handler>,
     /// The control lane's, and the others'.
     threads: [ThreadShared; 2],
+    /// How often it was said who the nodes are.
+    changes: AtomicU64,
     stop: AtomicBool,
     joins: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -94,6 +99,7 @@ pub fn start(
         random: Mutex::new(random),
         handler,
         threads: [thread(0)?, thread(1)?],
+        changes: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         joins: Mutex::default(),
     });
@@ -114,6 +120,8 @@ pub fn start(
             dials: BTreeMap::new(),
             again: VecDeque::new(),
             more_to_accept: false,
+            next_tick: Instant::now(),
+            changes: 0,
             buffer: vec![0; READ_BYTES],
         };
         let name = if number == 0 { "peer-control" } else { "peer" };
@@ -132,12 +140,17 @@ impl Peers {
     pub fn expect(&self, nodes: &[(NodeId, Vec<SocketAddr>)]) {
         locked(&self.0.roster).expect(nodes.iter().map(|(node, _)| *node));
         *locked(&self.0.addresses) = nodes.iter().cloned().collect();
-        self.wake_all();
+        self.look_soon();
     }
 
     /// This node is of a cluster now, or another start of it.
     pub fn introduce(&self, here: Hello) {
         locked(&self.0.roster).introduce(here);
+        self.look_soon();
+    }
+
+    fn look_soon(&self) {
+        self.0.changes.fetch_add(1, Ordering::Release);
         self.wake_all();
     }
 
@@ -253,16 +266,20 @@ struct Connections {
     again: VecDeque<usize>,
     /// There may be more connections to take.
     more_to_accept: bool,
+    /// When deadlines and nodes to dial are looked at next.
+    next_tick: Instant,
+    /// As of [`Shared::changes`] when it was looked at last.
+    changes: u64,
     buffer: Vec<u8>,
 }
 
 impl Connections {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
-        let mut ticked = Instant::now() - TICK;
         while !self.shared.stop.load(Ordering::Acquire) {
             let has_more = self.more_to_accept || !self.again.is_empty();
-            let timeout = if has_more { Duration::ZERO } else { TICK };
+            let timeout =
+                if has_more { Duration::ZERO } else { self.next_tick.saturating_duration_since(Instant::now()) };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => panic!("waiting for sockets: {error}"),
                 _ => {}
@@ -292,8 +309,7 @@ impl Connections {
             if self.more_to_accept {
                 self.accept();
             }
-            if ticked.elapsed() >= TICK {
-                ticked = Instant::now();
+            if self.shared.changes.load(Ordering::Acquire) != self.changes || Instant::now() >= self.next_tick {
                 self.tick();
             }
         }
@@ -306,10 +322,16 @@ impl Connections {
         let nodes: BTreeSet<IpAddr> =
             locked(&self.shared.addresses).values().flatten().map(|address| address.ip()).collect();
         for _ in 0..ACCEPTED_PER_TURN {
-            // No file descriptors: they come again with the next tick.
-            let Some(Ok((stream, address))) = self.listener.as_ref().map(TcpListener::accept) else {
-                self.more_to_accept = false;
-                return;
+            let (stream, address) = match self.listener.as_ref().map(TcpListener::accept) {
+                Some(Ok(accepted)) => accepted,
+                other => {
+                    self.more_to_accept = false;
+                    // No file descriptors: they come again with the next tick.
+                    if matches!(other, Some(Err(error)) if error.kind() != ErrorKind::WouldBlock) {
+                        self.tick_soon();
+                    }
+                    return;
+                }
             };
             let is_stranger = |open: &&Connection| !matches!(open.state, State::Open { .. } | State::Dialing { .. });
             if self.open.values().filter(is_stranger).count() >= self.shared.limits.strangers_max {
@@ -336,6 +358,7 @@ impl Connections {
         let (greeting, since) = (Vec::new(), Instant::now());
         let wanted = if matches!(state, State::Dialing { .. }) { ANSWER_BYTES } else { HELLO_BYTES };
         self.open.insert(number, Connection { stream, address, state, greeting, wanted, to_send, since, waits: false });
+        self.tick_soon();
         Some(number)
     }
 
@@ -371,53 +394,6 @@ impl Connections {
 
     fn lanes(&self) -> &'static [Lane] {
         if self.number == 0 { &Lane::ALL[..1] } else { &Lane::ALL[1..] }
-    }
-
-    fn tick(&mut self) {
-        self.more_to_accept = self.listener.is_some();
-        let now = Instant::now();
-        let time_max = self.shared.limits.handshake_time_max;
-        let expected = locked(&self.shared.addresses).clone();
-        let is_expected = |node: NodeId| expected.contains_key(&node);
-        let gone = |connection: &Connection| match &connection.state {
-            State::Open { node, .. } => !is_expected(*node),
-            _ => now.duration_since(connection.since) >= time_max,
-        };
-        let over: Vec<usize> = self.open.iter().filter(|(_, open)| gone(open)).map(|(number, _)| *number).collect();
-        over.into_iter().for_each(|number| self.close(number));
-        let here = *locked(&self.shared.roster).here();
-        self.dials.retain(|(node, _), _| is_expected(*node));
-        for (node, addresses) in expected.iter().filter(|(node, all)| **node < here.node && !all.is_empty()) {
-            for lane in self.lanes() {
-                self.dial(*node, addresses, *lane, here, now);
-            }
-        }
-    }
-
-    fn dial(&mut self, to: NodeId, addresses: &[SocketAddr], on: Lane, here: Hello, now: Instant) {
-        let is_under_way = self.open.values().any(|connection| match &connection.state {
-            State::Dialing { node, lane, .. } | State::Open { node, lane, .. } => *node == to && *lane == on,
-            _ => false,
-        });
-        let (least, most) = self.shared.limits.redial;
-        let dial = self.dials.entry((to, on)).or_insert(Dial { next: now, pause: least, failed: 0 });
-        if is_under_way || now < dial.next {
-            return;
-        }
-        dial.next = now + dial.pause;
-        // All of them are tried before it is waited longer.
-        if (dial.failed + 1).is_multiple_of(addresses.len()) {
-            dial.pause = (dial.pause * 2).min(most);
-        }
-        let address = addresses[dial.failed % addresses.len()];
-        match TcpStream::connect(address) {
-            Ok(stream) => {
-                let nonce = self.draw();
-                let hello = [&Hello { lane: on, ..here }.encode()[..], &nonce].concat();
-                self.add(stream, address, State::Dialing { node: to, lane: on, nonce }, hello);
-            }
-            Err(_) => dial.failed += 1,
-        }
     }
 
     fn read(&mut self, number: usize) {
@@ -610,6 +586,7 @@ impl Connections {
 
     fn close(&mut self, number: usize) {
         let Some(mut connection) = self.open.remove(&number) else { return };
+        self.tick_soon();
         let _ = self.poll.registry().deregister(&mut connection.stream);
         match connection.state {
             State::Open { node, incarnation, lane, .. } => {

@@ -264,3 +264,22 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     assert_eq!(state.groups()[&GROUP].accepted, None);
     state.apply(&accept(member(3))).unwrap_err();
 }
+
+#[test]
+fn it_sleeps_until_a_node_has_been_silent_for_too_long_and_not_while_anything_is_under_way() {
+    let (state, mut duties) = (state(), Duties::since(7));
+    let ended = LEASE_ENDED_NANOS + 1;
+    assert_eq!(duties.next_look(&state, 8), Some(7 + ended));
+    for (node, heard) in [(1, 500), (2, 300), (3, 400)] {
+        duties.heard.insert(NodeId(node), heard);
+    }
+    assert_eq!(duties.next_look(&state, 600), Some(300 + ended));
+    // Then the node is silent, and the next one is not yet.
+    let now = 300 + ended;
+    assert!(!duties.is_silent(NodeId(2), now - 1) && duties.is_silent(NodeId(2), now));
+    assert_eq!(duties.next_look(&state, now), Some(400 + ended));
+    assert_eq!(duties.next_look(&state, 500 + ended), None);
+    let group = &state.groups()[&GROUP];
+    duties.look(&state, GROUP, group, 500 + ended).expect("its leader is silent");
+    assert_eq!(duties.next_look(&state, 600 + ended), Some(600 + ended));
+}

@@ -238,6 +238,11 @@ impl Voter {
         self.raw.tick();
     }
 
+    /// When [`Voter::tick`] has something to do next. None: never.
+    pub fn next_tick(&self) -> Option<u64> {
+        (!self.lost).then(|| self.next_tick.unwrap_or(0))
+    }
+
     /// A message of another voter.
     pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
         let message = message::decode(bytes)?;

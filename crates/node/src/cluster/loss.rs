@@ -72,6 +72,11 @@ fn check(state: &State, node: NodeId) -> Result<Member, String> {
 }
 
 impl Losses {
+    /// Whether anything is to be looked at soon.
+    pub fn waits(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
     pub fn accept(&mut self, asks: AcceptLoss, state: &State, now: u64) {
         match check(state, asks.node) {
             Ok(member) => {

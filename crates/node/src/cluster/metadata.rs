@@ -17,8 +17,10 @@ use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two ticks of a node of a cluster.
+/// Between two ticks of a node of a cluster, at least.
 pub const TICK: Duration = Duration::from_millis(10);
+/// And at most.
+const TICK_MAX: Duration = Duration::from_secs(1);
 /// After a fault of the disk the vote is opened again.
 const VOTE_AGAIN: Duration = Duration::from_secs(2);
 /// So often it is tried whether the vote can be written, where nothing else writes it.
@@ -52,9 +54,8 @@ pub struct MetadataThread {
 
 impl MetadataThread {
     pub fn run(mut self) {
-        let mut next_tick = self.clock.boottime_nanos();
         loop {
-            self.wait(Duration::from_nanos(next_tick.saturating_sub(self.clock.boottime_nanos())).min(TICK));
+            self.wait();
             self.vote.works(self.clock.boottime_nanos());
             for notice in self.inbox.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
                 let now = self.clock.boottime_nanos();
@@ -73,21 +74,23 @@ impl MetadataThread {
                 self.metadata.ask(Ask::Join { key, node }, self.clock.boottime_nanos());
             }
             let now = self.clock.boottime_nanos();
-            if now >= next_tick {
-                self.metadata.tick(now);
-                self.look_for_vote(now);
-                if now >= self.next_probe {
-                    self.next_probe = now + PROBE_EVERY.as_nanos() as u64;
-                    self.metadata.probe();
-                }
-                next_tick = now + TICK.as_nanos() as u64;
+            self.metadata.tick(now);
+            self.look_for_vote(now);
+            if now >= self.next_probe {
+                self.next_probe = now + PROBE_EVERY.as_nanos() as u64;
+                self.metadata.probe();
             }
             self.work();
             self.vote.rests(self.metadata.keeper().is_some_and(Keeper::votes));
         }
     }
 
-    fn wait(&self, time_max: Duration) {
+    /// Until something comes, or there is something to do whatever comes.
+    fn wait(&self) {
+        let now = self.clock.boottime_nanos();
+        let next = self.metadata.next_tick(now).unwrap_or(u64::MAX);
+        let next = next.min(self.vote_again.unwrap_or(u64::MAX)).min(self.next_probe);
+        let time_max = Duration::from_nanos(next.saturating_sub(now)).clamp(TICK, TICK_MAX);
         let mut select = Select::new();
         select.recv(&self.inbox);
         select.recv(&self.messages);

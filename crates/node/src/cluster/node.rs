@@ -86,25 +86,26 @@ pub struct NodeThread {
 
 impl NodeThread {
     pub fn run(mut self) {
-        let tick = TICK.as_nanos() as u64;
-        let mut next_tick = self.clock.boottime_nanos();
+        let mut ticked = self.clock.boottime_nanos();
+        let mut next_tick = ticked;
         // When its end is not waited for any longer.
         let (mut ends, mut leaves) = (false, None);
         let mut seen: Option<Arc<State>> = None;
         loop {
             let now = self.clock.boottime_nanos();
             // Whoever is waited for does not say when it is done.
-            let most = if self.node.waits() { LOOK_AGAIN } else { TICK };
+            let most = if self.node.waits() { LOOK_AGAIN } else { SAID_EVERY };
             self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(most));
             // Whatever comes, the time is looked at in between.
-            while self.node.step() && self.clock.boottime_nanos() < next_tick {}
+            let until = now.saturating_add(nanos(TICK)).min(next_tick);
+            while self.node.step() && self.clock.boottime_nanos() < until {}
             let now = self.clock.boottime_nanos();
             if now >= next_tick {
                 self.node.tick(now);
-                next_tick = now + tick;
+                ticked = now;
                 self.look_whether_whole();
                 if now >= self.next_look {
-                    self.next_look = now + SAID_EVERY.as_nanos() as u64;
+                    self.next_look = now + nanos(SAID_EVERY);
                     self.look_at_health(now);
                     if let Some(procedures) = &self.procedures {
                         procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
@@ -122,13 +123,12 @@ impl NodeThread {
                 if let Order::Goodbye = order {
                     self.node.leave();
                     ends = true;
-                    next_tick = now;
                 } else {
                     self.obey(order);
                 }
             }
             if ends && self.node.says_goodbye() {
-                leaves.get_or_insert(now + GOODBYE_TIME_MAX.as_nanos() as u64);
+                leaves.get_or_insert(now + nanos(GOODBYE_TIME_MAX));
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
@@ -144,6 +144,7 @@ impl NodeThread {
             if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
                 break;
             }
+            next_tick = self.next_tick(ticked, now, ends);
         }
         for group in self.groups.iter() {
             // The partitions end behind this thread, whatever waits for the members.
@@ -152,6 +153,13 @@ impl NodeThread {
         memory::refuse_rows_for(None);
         drop(self.node);
         self.appliers.end();
+    }
+
+    /// When the time is to be looked at, behind a tick at `ticked`.
+    fn next_tick(&self, ticked: u64, now: u64, ends: bool) -> u64 {
+        let waits = ends || !self.whole.load(Ordering::Relaxed) || self.losses.waits() || self.removals.waits();
+        let due = if waits { now } else { self.node.next_tick(now).min(self.next_look) };
+        due.max(ticked + nanos(TICK))
     }
 
     /// Says to all others how this node is. A copy that has no room for more rows says so here,
@@ -245,4 +253,8 @@ impl NodeThread {
             }
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
 }

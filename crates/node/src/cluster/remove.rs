@@ -50,6 +50,11 @@ fn check(state: &State, here: NodeId, node: NodeId, reached: bool) -> Result<Mem
 }
 
 impl Removals {
+    /// Whether anything is to be looked at soon.
+    pub fn waits(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     pub fn begin(&mut self, asks: RemoveNode, state: &State, here: NodeId, reached: bool, now: u64) {
         match check(state, here, asks.node, reached) {
             Ok(lost) => self.0.push(UnderWay { asks, lost, until: now + nanos(TIME_MAX), next: now }),

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 const RETRY: Duration = Duration::from_millis(2);
 /// What waits for somebody to lead.
 const LOOK: Duration = Duration::from_millis(100);
+/// Where nobody has any call here.
+const REST: Duration = Duration::from_secs(1);
 /// Taken in one turn before batches leave.
 const NOTICES_PER_TURN: usize = 256;
 
@@ -80,7 +82,12 @@ impl ForwardThread {
             self.execute_own();
             self.executor.send_batches();
             let waits = self.received.send(&*self.link) || self.window.has_waiting();
-            timeout = if waits { RETRY } else { LOOK };
+            let rests = self.early.first().is_none() && self.window.held() == 0 && self.executor.outstanding() == 0;
+            timeout = match waits {
+                true => RETRY,
+                false if rests => REST,
+                false => LOOK,
+            };
         }
         self.window.end();
     }

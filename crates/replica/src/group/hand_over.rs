@@ -17,6 +17,11 @@ pub(super) struct Handing {
 }
 
 impl Handing {
+    /// Whether anything is left to be done.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.wish.is_some() || self.proposed
+    }
+
     /// What was proposed in the last epoch is refused from here on.
     pub(super) fn in_new_epoch(&mut self) {
         self.proposed = false;

@@ -477,6 +477,22 @@ impl Group {
         self.review(now);
     }
 
+    /// When [`Group::tick`] has something to do next, if nothing comes before: now, or at a time.
+    /// None: not before something comes.
+    pub fn next_tick(&self, now: u64) -> Option<u64> {
+        let Role::Leading(leading) = &self.role else { return None };
+        if leading.handing.is_under_way() {
+            return Some(now);
+        }
+        if leading.others.is_empty() {
+            return None;
+        }
+        let end = self.stream.end().position;
+        let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
+        let at_once = !leading.open || leading.wanted || behind;
+        Some(if at_once { now } else { leading.sent_last.saturating_add(self.timing.heartbeat).max(now) })
+    }
+
     /// Proposes to leave out who is silent or stands still, and to take in who has caught up.
     fn review(&mut self, now: u64) {
         let Role::Leading(leading) = &mut self.role else { return };

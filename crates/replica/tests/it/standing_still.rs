@@ -189,3 +189,23 @@ fn an_answer_to_a_question_that_was_not_asked_counts_for_nothing() {
     let confirmed = leader.take_effects().into_iter().any(|effect| matches!(effect, Effect::Confirmed(_)));
     assert!(!confirmed, "round {round} was not answered");
 }
+
+#[test]
+fn a_leader_sleeps_until_its_next_heartbeat_and_a_follower_for_ever() {
+    let (one, other) = members();
+    let follower = Group::new(GroupId(0), other, TIMING, Remembered::default());
+    assert_eq!(follower.next_tick(5), None);
+    let mut leader = Group::new(GroupId(0), one, TIMING, Remembered::default());
+    leader.configured(GroupConfiguration::new(Epoch(1), one, vec![one, other], Vec::new()), 0);
+    assert_eq!(leader.next_tick(5), Some(5), "the member is asked again until the epoch is open");
+    let mut leader = self::leader();
+    let now = TIMING.heartbeat;
+    leader.tick(now);
+    leader.take_effects();
+    assert_eq!(leader.next_tick(now + 1), Some(now + TIMING.heartbeat));
+    leader.tick(now + TIMING.heartbeat - 1);
+    assert!(leader.take_effects().is_empty(), "nothing is done before");
+    assert_eq!(leader.next_tick(now + 3 * TIMING.heartbeat), Some(now + 3 * TIMING.heartbeat), "late");
+    leader.append(7, 10).expect("it leads");
+    assert_eq!(leader.next_tick(now + 1), Some(now + 1), "an entry is to be sent");
+}

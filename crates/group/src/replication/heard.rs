@@ -1,0 +1,131 @@
+//! What other nodes, the metadata and the time say to a group.
+
+use super::Replication;
+use crate::host::Party;
+use ferrite_base::{Epoch, NodeId, Position};
+use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Message, Successor};
+use std::sync::Arc;
+
+impl<C: Party> Replication<C> {
+    /// A message of the group from another node, decoded with its entries.
+    pub fn received(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
+        let mut state = self.lock();
+        // What there is no room for comes again, and so does everything once the log has failed.
+        if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
+            return;
+        }
+        let (now, parts) = (self.now(), matches!(envelope.message, Message::Mismatch { .. }));
+        state.machine.received(envelope, now);
+        if parts {
+            // What is lacking goes at once.
+            state.machine.tick(now);
+        }
+        self.carry_out(&mut state, entries);
+        self.tell(state);
+    }
+
+    fn told(self: &Arc<Self>, tell: impl FnOnce(&mut Group, u64)) {
+        let mut state = self.lock();
+        let now = self.now();
+        tell(&mut state.machine, now);
+        self.carry_out(&mut state, &[]);
+        self.tell(state);
+    }
+
+    pub fn configured(self: &Arc<Self>, configuration: GroupConfiguration) {
+        self.told(|machine, now| {
+            let led = machine.is_leading();
+            machine.configured(configuration, now);
+            // A new leader asks its members at once where they stand. One that leads on waits for a
+            // tick: what comes to a member before the news would be lost.
+            if !led && machine.is_leading() {
+                machine.tick(now);
+            }
+        });
+    }
+
+    /// Another member is to lead, this one or any: as soon as everything here is committed and it
+    /// has all of that, until [`Replication::keep_lead`].
+    pub fn hand_over(self: &Arc<Self>, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+        let mut outcome = Ok(());
+        self.told(|machine, now| outcome = machine.hand_over(to, now));
+        outcome
+    }
+
+    /// Whether [`Replication::hand_over`] is possible.
+    pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+        self.lock().machine.may_hand_over(to)
+    }
+
+    /// Who could lead in this leader's place, that node or any.
+    pub fn successor(&self, to: Option<NodeId>) -> Successor {
+        let now = self.now();
+        self.lock().machine.successor(to, now)
+    }
+
+    /// This node is to lead on.
+    pub fn keep_lead(self: &Arc<Self>) {
+        self.told(|machine, now| machine.keep_lead(now));
+    }
+
+    pub fn seal(self: &Arc<Self>, epoch: Epoch) {
+        let mut state = self.lock();
+        if !state.installing {
+            state.machine.seal(epoch);
+            self.carry_out(&mut state, &[]);
+            self.tell(state);
+        }
+    }
+
+    /// This node's tables are not what the leader has said of that entry.
+    pub fn differs(self: &Arc<Self>, entry: Position) {
+        self.told(|machine, _| machine.differs(entry));
+    }
+
+    pub fn promised(self: &Arc<Self>, epoch: Epoch) {
+        self.told(|machine, _| machine.promised(epoch));
+    }
+
+    pub fn learner(self: &Arc<Self>, member: Member) {
+        self.told(|machine, now| machine.learner(member, now));
+    }
+
+    /// Whether this node leads, and the process follows, as a learner or a member.
+    pub fn follows(&self, member: Member) -> bool {
+        self.lock().machine.follows(member)
+    }
+
+    /// The same, and it has answered.
+    pub fn is_answered_by(&self, member: Member) -> bool {
+        let now = self.now();
+        self.lock().machine.is_answered_by(member, now)
+    }
+
+    pub fn forget(self: &Arc<Self>, member: Member) {
+        self.told(|machine, _| machine.forget(member));
+    }
+
+    pub fn gone(self: &Arc<Self>, member: Member) {
+        self.told(|machine, now| machine.gone(member, now));
+    }
+
+    pub fn disconnected(self: &Arc<Self>, node: NodeId) {
+        self.told(|machine, _| machine.disconnected(node));
+    }
+
+    pub(crate) fn needs_more_than_entries(self: &Arc<Self>, node: NodeId) {
+        self.told(|machine, now| machine.needs_more_than_entries(node, now));
+    }
+
+    /// To be called when [`Replication::tick_within`] says so, or more often.
+    pub fn tick(self: &Arc<Self>) {
+        self.told(|machine, now| machine.tick(now));
+    }
+
+    /// Nanoseconds until there is something to do for [`Replication::tick`], if nothing comes
+    /// before. None: not until then.
+    pub fn tick_within(&self) -> Option<u64> {
+        let now = self.now();
+        self.lock().machine.next_tick(now).map(|next| next.saturating_sub(now))
+    }
+}
