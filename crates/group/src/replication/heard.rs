@@ -3,7 +3,7 @@
 use super::Replication;
 use crate::host::Party;
 use ferrite_base::{Epoch, NodeId, Position};
-use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Message, Successor};
+use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Successor};
 use std::sync::Arc;
 
 impl<C: Party> Replication<C> {
@@ -14,10 +14,10 @@ impl<C: Party> Replication<C> {
         if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
             return;
         }
-        let (now, parts) = (self.now(), matches!(envelope.message, Message::Mismatch { .. }));
+        let now = self.now();
         state.machine.received(envelope, now);
-        if parts {
-            // What is lacking goes at once.
+        if state.machine.has_to_send() {
+            // What it says shows that it lacks something, or makes room for more on the way to it.
             state.machine.tick(now);
         }
         self.carry_out(&mut state, entries);

@@ -54,6 +54,11 @@ fn entries_leave_together_up_to_a_size_and_larger_ones_alone() {
 }
 
 #[test]
+fn who_says_where_it_stands_gets_what_it_lacks_without_another_tick() {
+    assert_eq!(Pair::messages_for_an_answer(&[10, 20]), 1);
+}
+
+#[test]
 fn the_same_seed_is_the_same_history() {
     let run = |seed| World::new(seed).run();
     for seed in 1..3 {

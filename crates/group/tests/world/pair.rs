@@ -44,16 +44,31 @@ impl Pair {
         sizes
     }
 
-    /// Bytes of the messages in which entries with so many bytes leave.
-    pub fn sizes_of_messages(entries: &[usize]) -> Vec<usize> {
+    /// A leader that has such entries, and has not heard yet where the other stands, which lacks
+    /// them.
+    fn doubting(entries: &[usize]) -> Pair {
         let mut pair = Pair::new(Bounds::default());
         for _ in 0..10 {
             pair.turn(true);
         }
-        // What is appended now leaves when the other has said where it stands.
         pair.nodes[0].replication().disconnected(NodeId(2));
         entries.iter().for_each(|bytes| pair.appender()(*bytes));
+        pair
+    }
+
+    /// Bytes of the messages in which entries with so many bytes leave.
+    pub fn sizes_of_messages(entries: &[usize]) -> Vec<usize> {
+        let mut pair = Pair::doubting(entries);
         (0..10).flat_map(|_| pair.turn(true)).collect()
+    }
+
+    /// How many messages with entries leave because of what the other says, before another tick.
+    pub fn messages_for_an_answer(entries: &[usize]) -> usize {
+        let mut pair = Pair::doubting(entries);
+        assert!(pair.turn(true).is_empty(), "the other is asked");
+        let outs = &pair.nodes[0].running.as_ref().expect("it runs").outs;
+        let sent = std::iter::from_fn(|| outs.pop());
+        sent.filter(|out| matches!(out, Out::Sent(_, Urgency::Entries, _))).count()
     }
 
     /// Appends an entry of that size at the leader; on any thread.

@@ -144,7 +144,7 @@ impl NodeThread {
             if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
                 break;
             }
-            next_tick = self.next_tick(ticked, now, ends);
+            next_tick = self.next_tick(ticked, now, ends || !in_step);
         }
         for group in self.groups.iter() {
             // The partitions end behind this thread, whatever waits for the members.
@@ -155,9 +155,10 @@ impl NodeThread {
         self.appliers.end();
     }
 
-    /// When the time is to be looked at, behind a tick at `ticked`.
-    fn next_tick(&self, ticked: u64, now: u64, ends: bool) -> u64 {
-        let waits = ends || !self.whole.load(Ordering::Relaxed) || self.losses.waits() || self.removals.waits();
+    /// When the time is to be looked at, behind a tick at `ticked`. `soon`: for what this thread
+    /// waits for itself.
+    fn next_tick(&self, ticked: u64, now: u64, soon: bool) -> u64 {
+        let waits = soon || !self.whole.load(Ordering::Relaxed) || self.losses.waits() || self.removals.waits();
         let due = if waits { now } else { self.node.next_tick(now).min(self.next_look) };
         due.max(ticked + nanos(TICK))
     }

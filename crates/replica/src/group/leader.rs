@@ -477,6 +477,14 @@ impl Group {
         self.review(now);
     }
 
+    /// Whether somebody who has said where it stands lacks entries that were not sent to it: where
+    /// that follows from what came, [`Group::tick`] is to be called at once.
+    pub fn has_to_send(&self) -> bool {
+        let Role::Leading(leading) = &self.role else { return false };
+        let end = self.stream.end().position;
+        leading.others.values().any(|progress| progress.matched && progress.next <= end)
+    }
+
     /// When [`Group::tick`] has something to do next, if nothing comes before: now, or at a time.
     /// None: not before something comes.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
@@ -487,9 +495,7 @@ impl Group {
         if leading.others.is_empty() {
             return None;
         }
-        let end = self.stream.end().position;
-        let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
-        let at_once = !leading.open || leading.wanted || behind;
+        let at_once = !leading.open || leading.wanted || self.has_to_send();
         Some(if at_once { now } else { leading.sent_last.saturating_add(self.timing.heartbeat).max(now) })
     }
 

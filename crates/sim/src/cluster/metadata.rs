@@ -146,8 +146,12 @@ impl Seat {
         self.metadata.lost(node);
     }
 
+    /// Time has passed.
     pub fn tick(&mut self) {
-        self.metadata.tick(self.clock.boottime_nanos());
+        let now = self.clock.boottime_nanos();
+        if self.metadata.next_tick(now).is_some_and(|next| now >= next) {
+            self.metadata.tick(now);
+        }
     }
 
     /// Whether its vote is open, and which it is.

@@ -597,8 +597,11 @@ impl Process {
         self.copying.received(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
+    /// Time has passed: whoever has something to do now says so, as its thread would be told.
     pub fn tick(&mut self, now: u64) {
-        self.node.tick(now);
+        if now >= self.node.next_tick(now) {
+            self.node.tick(now);
+        }
         self.seat.tick();
         self.look_whether_whole();
         if !self.log.has_work() {

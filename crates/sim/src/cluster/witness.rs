@@ -171,7 +171,9 @@ impl Witness {
         self.next_tick = time + TICK_NANOS;
         self.guarded(|witness| {
             let running = witness.running.as_mut().expect("it runs");
-            running.node.tick(time);
+            if time >= running.node.next_tick(time) {
+                running.node.tick(time);
+            }
             running.seat.tick();
             witness.work();
         })
