@@ -38,6 +38,11 @@ impl Offers {
         self.had.extend(members);
     }
 
+    /// Whether a member was lacking when that was looked at last: [`offer`] is to be called soon.
+    pub fn lack(&self) -> bool {
+        self.lacks.is_some()
+    }
+
     /// Those that come back, and the others.
     fn split(&self, members: Vec<Member>) -> (Vec<Member>, Vec<Member>) {
         members.into_iter().partition(|member| self.had.contains(&member.node))

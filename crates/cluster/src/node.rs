@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 /// Between two looks at the metadata: a third of a lease.
 const LOOK_NANOS: u64 = 666_000_000;
-/// Between two of them when something shows that there is news, and between two attempts to
-/// register.
+/// Between two of them when something shows that there is news, between two attempts to register,
+/// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
 
 /// What a node begins with.
@@ -52,8 +52,9 @@ pub struct Node {
     leaves: bool,
     /// It will say so when others lead its groups.
     hands_over: bool,
-    /// As of the last tick.
+    /// As of the last step or tick, and of the last tick.
     now: u64,
+    ticked: u64,
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
@@ -87,6 +88,7 @@ impl Node {
             leaves: false,
             hands_over: false,
             now: 0,
+            ticked: 0,
             asked: None,
             wants_news: false,
             stands_still: BTreeSet::new(),
@@ -111,8 +113,10 @@ impl Node {
         self.known.0
     }
 
-    /// Does what is next, if there is anything; whether there was.
-    pub fn step(&mut self) -> bool {
+    /// Does what is next, if there is anything; whether there was. `now`: of the boot-time clock, in
+    /// nanoseconds.
+    pub fn step(&mut self, now: u64) -> bool {
+        self.now = now;
         let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();
         let mut moved = false;
         for kept in self.kept.values_mut() {
@@ -146,7 +150,10 @@ impl Node {
             Some(asked) => asked.saturating_add(self.pause()),
             None => now,
         };
-        group.min(asks).max(now)
+        // Whose turn it is next depends on who has answered.
+        let lacks = self.kept.values().any(|kept| kept.offers.lack() && kept.group.is_leading());
+        let offers = if lacks { self.ticked.saturating_add(LOOK_AGAIN_NANOS) } else { u64::MAX };
+        group.min(asks).min(offers).max(now)
     }
 
     /// Whether it asks the metadata again and again.
@@ -167,7 +174,7 @@ impl Node {
         if self.ended {
             return;
         }
-        self.now = now;
+        (self.now, self.ticked) = (now, now);
         self.groups.iter().for_each(|group| group.tick());
         self.offer();
         for kept in self.kept.values_mut() {

@@ -1,7 +1,7 @@
 //! One node, whose partitions and metadata are the test: what it asks for, what it does before
 //! what, and that its roles follow each other whatever the group says meanwhile.
 
-use crate::world::{MILLI, Wish, World, founded, member, registration};
+use crate::world::{MILLI, Wish, World, founded, founded_with, member, registration};
 use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
@@ -37,6 +37,20 @@ fn a_node_takes_no_part_before_it_is_registered_and_leads_afterwards() {
     // From here on it only looks now and then.
     world.node.tick(2_000 * MILLI);
     assert!(matches!(&world.outside.take()[..], [Wish::Ask(Ask::Look { index: 2, .. })]));
+}
+
+#[test]
+fn a_node_sleeps_until_it_asks_again_and_less_while_its_group_lacks_a_member() {
+    for (kfactor, pause) in [(0, 666), (1, 50)] {
+        let mut world = World::new(1);
+        assert_eq!(world.node.next_tick(5), 5, "it is not registered");
+        world.told(1, &founded_with(registration(1), kfactor));
+        let now = 1_000 * MILLI;
+        world.node.tick(now);
+        assert_eq!(world.node.next_tick(now + 1), now + pause * MILLI);
+        let late = now + 700 * MILLI;
+        assert_eq!(world.node.next_tick(late), late);
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency};
+use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
@@ -163,6 +164,10 @@ pub fn member(incarnation: u64) -> Member {
 
 /// A cluster of node 1 alone, as of its first start.
 pub fn founded(registration: Registration) -> State {
+    founded_with(registration, 0)
+}
+
+pub fn founded_with(registration: Registration, kfactor: u32) -> State {
     let configuration = GroupConfiguration::alone(Epoch(1), member(registration.incarnation.0));
     let group = Group {
         configuration,
@@ -174,7 +179,7 @@ pub fn founded(registration: Registration) -> State {
     };
     let mut state = State::default();
     let command = Command::Found {
-        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 0, partitions: 1 },
+        settings: Settings { cluster: [1; 16], revision: 1, kfactor, partitions: 1 },
         nodes: vec![(NodeId(1), registration)],
         groups: vec![(FIRST_GROUP, group)],
         voters: vec![NodeId(1)],
@@ -242,7 +247,7 @@ impl World {
 
     pub fn settle(&mut self) {
         loop {
-            let mut moved = self.node.step() | self.log.step();
+            let mut moved = self.node.step(self.clock.boottime_nanos()) | self.log.step();
             if let Some(applier) = &mut *self.outside.applier.lock().unwrap() {
                 moved |= applier.step();
             }

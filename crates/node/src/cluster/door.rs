@@ -7,6 +7,7 @@
 
 use crate::cluster::forming::Founders;
 use crate::cluster::health::{Health, Healths};
+use crate::cluster::node::Order;
 use crate::cluster::notices::Notices;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::standing::Standing;
@@ -80,6 +81,7 @@ pub struct Inside {
     pub causes: Sender<Cause>,
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
+    pub orders: Sender<Order>,
     pub healths: Arc<Healths>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
@@ -169,7 +171,10 @@ impl Door {
                 inside.healths.said(from.node, health, Instant::now());
             }
             Letter::ProceduresAsked => {
-                inside.procedures.iter().for_each(|procedures| procedures.asked(from.node, body));
+                if inside.procedures.as_ref().is_some_and(|procedures| procedures.asked(from.node, body)) {
+                    // A node that has ended does not mind.
+                    let _ = inside.orders.send(Order::AnswerProcedures);
+                }
             }
             Letter::Procedures => inside.procedures.iter().for_each(|procedures| procedures.learn(body)),
             Letter::Calls | Letter::Answers => {

@@ -43,6 +43,8 @@ pub enum Order {
     AcceptLoss(AcceptLoss),
     /// An operator says that a node is lost for good.
     RemoveNode(RemoveNode),
+    /// Other nodes have asked for the procedures.
+    AnswerProcedures,
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
 }
@@ -98,7 +100,10 @@ impl NodeThread {
             self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(most));
             // Whatever comes, the time is looked at in between.
             let until = now.saturating_add(nanos(TICK)).min(next_tick);
-            while self.node.step() && self.clock.boottime_nanos() < until {}
+            let mut now = self.clock.boottime_nanos();
+            while self.node.step(now) && now < until {
+                now = self.clock.boottime_nanos();
+            }
             let now = self.clock.boottime_nanos();
             if now >= next_tick {
                 self.node.tick(now);
@@ -110,9 +115,6 @@ impl NodeThread {
                     if let Some(procedures) = &self.procedures {
                         procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
                     }
-                }
-                if let Some(procedures) = &self.procedures {
-                    procedures.answer(self.standing.seen().leads.is_some(), &self.links);
                 }
                 let (state, here) = (Arc::clone(self.node.state()), self.node.here());
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
@@ -214,6 +216,10 @@ impl NodeThread {
                 let (state, here) = (self.node.state(), self.node.here().node);
                 let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
                 self.removals.begin(asks, state, here, reached, self.clock.boottime_nanos());
+            }
+            Order::AnswerProcedures => {
+                let leads = self.standing.seen().leads.is_some();
+                self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
             }
             Order::Goodbye => {}
         }

@@ -41,13 +41,15 @@ impl Procedures {
         links.send_on(group.configuration.leader.node, Lane::Control, Letter::ProceduresAsked, question);
     }
 
-    /// A node asks. It is answered by [`Procedures::answer`].
-    pub fn asked(&self, node: NodeId, question: &[u8]) {
+    /// A node asks. It is answered by [`Procedures::answer`]; whether that has yet to be asked for.
+    pub fn asked(&self, node: NodeId, question: &[u8]) -> bool {
         let known = question.try_into().ok().map(u64::from_le_bytes);
-        self.asked.lock().expect("no panic with who asks").insert(node, known);
+        let mut asked = self.asked.lock().expect("no panic with who asks");
+        asked.insert(node, known);
+        asked.len() == 1
     }
 
-    /// `leads`: others do not know better than who asks.
+    /// Answers all that have asked. `leads`: others do not know better than who asks.
     pub fn answer(&self, leads: bool, links: &Links) {
         let mut asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
         let compiled = self.publisher.compiled.load();

@@ -366,6 +366,7 @@ fn start_with(
         causes: causes.clone(),
         metadata: metadata.clone(),
         metadata_messages,
+        orders: orders.clone(),
         joins,
         standing: Arc::clone(&uses.standing),
         data: around.as_ref().map(|around| around.inboxes.clone()),

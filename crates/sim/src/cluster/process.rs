@@ -529,7 +529,7 @@ impl Process {
                 }
             }
             Party::Node => {
-                self.node.step();
+                self.node.step(self.doors.clock.boottime_nanos());
             }
             Party::Supplier => self.supply(),
             Party::Copying => {

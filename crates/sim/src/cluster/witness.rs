@@ -230,7 +230,7 @@ impl Witness {
         let Some(Running { member, node, seat }) = &mut self.running else { return };
         let (from, out) = (*member, &mut self.out);
         seat.work(|to, bytes| out.push(Packet { from, to, lane: Urgency::Control, bytes }));
-        while node.step() {}
+        while node.step(self.clock.boottime_nanos()) {}
         if node.state().settings().is_some() {
             self.known = Arc::clone(node.state());
         }
