@@ -3,9 +3,9 @@
 
 use crate::cause::{Cause, CommittedEntries};
 use crate::lease::Lease;
-use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
+use ferrite_partition::bell::Ringing;
 use ferrite_partition::gate::Gate;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
@@ -17,7 +17,7 @@ pub trait Post: Send + Sync {
 }
 
 pub struct Host {
-    causes: Sender<Cause>,
+    causes: Ringing<Cause>,
     post: Arc<dyn Post>,
     lease: Lease,
     /// Bytes of committed entries among the causes.
@@ -28,7 +28,7 @@ pub struct Host {
 
 impl Host {
     /// `lease`: the one that the node extends.
-    pub fn new(causes: Sender<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
+    pub fn new(causes: Ringing<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
         Host { causes, post, lease, held: Arc::default(), gates: OnceLock::new() }
     }
 

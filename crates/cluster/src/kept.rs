@@ -19,6 +19,7 @@ use ferrite_base::{NodeId, Position};
 use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
 use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::bell::Ringing;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
 use std::collections::VecDeque;
@@ -68,7 +69,7 @@ pub(crate) struct Kept {
     todo_bytes: usize,
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
-    causes: Sender<Cause>,
+    causes: Ringing<Cause>,
     /// Of the nodes that may become members, whom a leader was told of.
     pub offers: Offers,
     /// While it hands over.
@@ -81,7 +82,7 @@ impl Kept {
         group: GroupHandle,
         parties: Parties,
         start: CopyStart,
-        causes: Sender<Cause>,
+        causes: Ringing<Cause>,
         around: &mut dyn Around,
     ) -> Kept {
         let here = start.here;

@@ -6,12 +6,13 @@ use crate::handing::NotHandedOver;
 use crate::kept::{Kept, Parties};
 use crate::lease::Lease;
 use crate::membership;
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::Receiver;
 use ferrite_base::{GroupId, NodeId, Position};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
+use ferrite_partition::bell::Ringing;
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +67,7 @@ pub struct Node {
 
 impl Node {
     /// `causes` leads to `inbox`. The identity is durable.
-    pub fn new(start: Start, causes: &Sender<Cause>, inbox: Receiver<Cause>, mut around: Box<dyn Around>) -> Node {
+    pub fn new(start: Start, causes: &Ringing<Cause>, inbox: Receiver<Cause>, mut around: Box<dyn Around>) -> Node {
         let Start { identity, registration, parties, groups, lease } = start;
         let registration = Registration { incarnation: identity.incarnation, ..registration };
         let kept = parties.into_iter().map(|(id, (parties, start))| {

@@ -10,6 +10,7 @@
 //! Invariant: what is applied is a beginning of the stream, and the applied position says which. An
 //! entry that does not fit ends the copy, loudly; it is never left out.
 
+use crate::bell::{Ringing, ringing};
 use crate::compiled::Compiled;
 use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
@@ -18,7 +19,7 @@ use crate::judge::{Change, Judge, ReplayError};
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
 use crate::schema::{self, Planned, SchemaHistory};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::{CatchUpError, Entry, GroupAppender, GroupPlace, Replayed};
@@ -38,7 +39,7 @@ const LOOK_AT_LOG_EVERY: Duration = Duration::from_millis(5);
 /// The way to an applier.
 #[derive(Clone)]
 pub struct Intake {
-    sender: Sender<Delivery>,
+    sender: Ringing<Delivery>,
     /// Bytes of entries that were sent and not yet applied.
     held: Arc<AtomicUsize>,
     /// Entries up to there are read from the log, and follow; 0: none are.
@@ -208,7 +209,7 @@ impl Applier {
     pub fn new(start: CopyStart, partitions: Vec<Sender<Event>>, events: CopyEvents) -> (Applier, Intake) {
         let CopyStart { here, place, sequences, compiled, history } = start;
         assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
-        let (sender, inbox) = unbounded();
+        let (sender, inbox) = ringing();
         let dealt = place.end.position;
         let intake = Intake {
             sender,
@@ -263,16 +264,13 @@ impl Applier {
                 let loan = self.loans.1.recv().expect("a partition lends its store when asked");
                 self.lent(loan);
             } else if !self.deal() {
-                // Nobody says that the log has more.
-                let received = match self.reads_log {
-                    true => self.inbox.recv_timeout(LOOK_AT_LOG_EVERY),
-                    false => self.inbox.recv().map_err(RecvTimeoutError::from),
+                let Ok(delivery) = self.inbox.try_recv() else {
+                    // Nobody says that the log has more.
+                    let time_max = self.reads_log.then_some(LOOK_AT_LOG_EVERY);
+                    self.intake.sender.bell().wait(time_max, || !self.inbox.is_empty());
+                    continue;
                 };
-                match received {
-                    Ok(delivery) => self.take(delivery),
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
+                self.take(delivery);
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What passes between an applier and the others: entries that come, their changes on the way to a
 //! copy's partitions, and what it hands out.
 
+use crate::bell::Ringing;
 use crate::compiled::Compiled;
 use crate::content_hashes::ContentHashes;
 use crate::judge::ReplayError;
@@ -88,7 +89,7 @@ pub struct Parcel {
     /// Bytes of the items.
     length: usize,
     /// Where to say that they are applied.
-    back: Sender<Delivery>,
+    back: Ringing<Delivery>,
 }
 
 /// One record's changes.
@@ -109,7 +110,7 @@ pub(crate) struct Piece<'p> {
 }
 
 impl Parcel {
-    pub(crate) fn new(bytes: Arc<Arrival>, back: Sender<Delivery>) -> Parcel {
+    pub(crate) fn new(bytes: Arc<Arrival>, back: Ringing<Delivery>) -> Parcel {
         Parcel { bytes, items: Vec::new(), length: 0, back }
     }
 

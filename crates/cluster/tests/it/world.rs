@@ -1,6 +1,6 @@
 //! One node, whose partitions, metadata and other nodes are the test.
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency};
@@ -9,6 +9,7 @@ use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
 use ferrite_partition::applier::{Applier, CopyStart};
+use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
@@ -137,7 +138,7 @@ pub struct World {
     pub groups: Groups,
     log: DatabaseLog,
     pub outside: Outside,
-    pub causes: Sender<Cause>,
+    pub causes: Ringing<Cause>,
     pub inbox: Receiver<Event>,
     pub jobs: Receiver<Job>,
     pub lease: Lease,
@@ -198,7 +199,7 @@ impl World {
         let identity = Identity { cluster: [1; 16], node: NodeId(1), incarnation: before, promised: BTreeMap::new() };
         identity.write(&disk, dir).unwrap();
         let outside = Outside::default();
-        let (causes, inbox_of_node) = unbounded();
+        let (causes, inbox_of_node) = ringing();
         let options = Options {
             log: LogOptions { own_threads: false, prepare_ahead: false, ..LogOptions::default() },
             partitions: Some(1),

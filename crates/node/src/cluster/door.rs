@@ -16,6 +16,7 @@ use ferrite_base::{Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, Letter};
 use ferrite_meta::founding::{Joins, Looks};
 use ferrite_partition::applier::CopyStart;
+use ferrite_partition::bell::Ringing;
 use ferrite_peer::{Handler, Lane, Room};
 use ferrite_replica::group::Member;
 use std::sync::{Arc, OnceLock};
@@ -78,10 +79,10 @@ pub trait Calls: Send + Sync + 'static {
 /// Who messages are for. There from when this node knows which it is.
 pub struct Inside {
     pub groups: Groups,
-    pub causes: Sender<Cause>,
+    pub causes: Ringing<Cause>,
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
-    pub orders: Sender<Order>,
+    pub orders: Ringing<Order>,
     pub healths: Arc<Healths>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,

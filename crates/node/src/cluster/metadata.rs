@@ -13,6 +13,7 @@ use ferrite_io::Clock;
 use ferrite_meta::founding::Joins;
 use ferrite_meta::voter::VoterError;
 use ferrite_meta::{Ask, Keeper, State};
+use ferrite_partition::bell::Ringing;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ pub struct MetadataThread {
     pub messages: Receiver<Message>,
     /// What nodes without an id ask.
     pub joins: Receiver<Joins>,
-    pub causes: Sender<Cause>,
+    pub causes: Ringing<Cause>,
     pub links: Links,
     /// For whoever looks up where the nodes are.
     pub names: Sender<(u64, Arc<State>)>,

@@ -14,13 +14,14 @@ use crate::cluster::notices::Notices;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::{Removals, RemoveNode};
 use crate::cluster::standing::Standing;
-use crossbeam_channel::{Receiver, Select, Sender};
+use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{GroupId, memory};
-use ferrite_cluster::{Cause, Groups, Letter, Node, NotHandedOver};
+use ferrite_cluster::{Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_meta::State;
 use ferrite_partition::applier::{CopyStart, Intake};
+use ferrite_partition::bell::Bell;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,9 +62,9 @@ pub struct CopyNow {
 
 pub struct NodeThread {
     pub node: Node,
-    /// To wait on: the node takes from it itself.
-    pub causes: Receiver<Cause>,
     pub orders: Receiver<Order>,
+    /// What comes to either rings it.
+    pub bell: Arc<Bell>,
     pub standing: Arc<Standing>,
     pub groups: Groups,
     pub appliers: Arc<Appliers>,
@@ -190,13 +191,7 @@ impl NodeThread {
     }
 
     fn wait(&self, time_max: Duration) {
-        if self.node.can_step() {
-            return;
-        }
-        let mut select = Select::new();
-        select.recv(&self.causes);
-        select.recv(&self.orders);
-        let _ = select.ready_timeout(time_max);
+        self.bell.wait(Some(time_max), || self.node.can_step() || !self.orders.is_empty());
     }
 
     fn obey(&mut self, order: Order) {

@@ -4,11 +4,12 @@ use crate::cluster::join::Joined;
 use crate::cluster::links::hosts_of;
 use crate::cluster::unusable::unusable;
 use crate::options::{ClusterOptions, ServerError};
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::Receiver;
 use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
 use ferrite_group::GroupPlace;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_log::LogOptions;
+use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_replica::group::Timing;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ pub struct Member {
     pub place: GroupPlace,
     pub replication: GroupHandle,
     pub host: Arc<Host>,
-    pub causes: (Sender<Cause>, Receiver<Cause>),
+    pub causes: (Ringing<Cause>, Receiver<Cause>),
     pub lease: Lease,
 }
 
@@ -37,7 +38,7 @@ pub fn open(
     if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
         return Err(ServerError::Start(StartError::Partitions { asked, stored }));
     }
-    let (causes, lease) = (unbounded(), Lease::new(Arc::clone(&clock)));
+    let (causes, lease) = (ringing(), Lease::new(Arc::clone(&clock)));
     // One that nobody extends never holds.
     let of_reads = if of_cluster.reads_by_barrier { Lease::new(Arc::clone(&clock)) } else { lease.clone() };
     let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), of_reads));

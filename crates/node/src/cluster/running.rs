@@ -36,6 +36,7 @@ use ferrite_log::SegmentIndex;
 use ferrite_meta::founding::Acquainted;
 use ferrite_meta::{Keeper, Node as Registration, State};
 use ferrite_partition::applier::CopyStart;
+use ferrite_partition::bell::{Ringing, ringing, ringing_at};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::schema::SchemaHistory;
@@ -92,7 +93,7 @@ pub struct Running {
     standing: Arc<Standing>,
     unsynced: Arc<Unsynced>,
     whole: Arc<AtomicBool>,
-    orders: Sender<Order>,
+    orders: Ringing<Order>,
     links: Links,
     healths: Arc<Healths>,
 }
@@ -105,7 +106,7 @@ impl Running {
     }
 
     /// The way to the node's thread.
-    pub fn orders(&self) -> &Sender<Order> {
+    pub fn orders(&self) -> &Ringing<Order> {
         &self.orders
     }
 
@@ -259,7 +260,7 @@ pub fn start_witness(
         identity,
         parties: BTreeMap::new(),
         groups: Groups::new([]),
-        causes: unbounded(),
+        causes: ringing(),
         lease: Lease::new(Arc::clone(&uses.clock)),
         around: None,
         procedures: None,
@@ -271,7 +272,7 @@ struct NodeParts {
     identity: Identity,
     parties: BTreeMap<ferrite_base::GroupId, (Parties, CopyStart)>,
     groups: Groups,
-    causes: (Sender<Cause>, Receiver<Cause>),
+    causes: (Ringing<Cause>, Receiver<Cause>),
     lease: Lease,
     around: Option<DataAround>,
     procedures: Option<Arc<Procedures>>,
@@ -304,14 +305,14 @@ fn start_with(
     mut joined: Joined,
     uses: Uses,
     parts: NodeParts,
-    between: impl FnOnce(&mut Threads, &Sender<Order>) -> Result<(), ServerError>,
+    between: impl FnOnce(&mut Threads, &Ringing<Order>) -> Result<(), ServerError>,
 ) -> Result<Running, ServerError> {
     let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around, procedures } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
     let (joins, joins_inbox) = bounded(JOINS_MAX);
     let (names, told) = unbounded();
-    let (orders, orders_inbox) = unbounded();
+    let (orders, orders_inbox) = ringing_at(causes.bell());
     let hosts = (joined.node, hosts_of(&joined.state, joined.node));
     let peers = joined.links.peers().clone();
     let (founders, own_disk, own_dir, node) =
@@ -387,11 +388,11 @@ fn start_with(
     };
     let registration: Registration = joined.registration;
     let start = Start { identity, registration, parties, groups: groups.clone(), lease };
-    let node = Node::new(start, &causes, inbox.clone(), Box::new(around));
+    let node = Node::new(start, &causes, inbox, Box::new(around));
     let thread = NodeThread {
         node,
-        causes: inbox,
         orders: orders_inbox,
+        bell: Arc::clone(causes.bell()),
         standing: Arc::clone(&uses.standing),
         groups,
         appliers,

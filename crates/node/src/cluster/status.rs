@@ -5,10 +5,10 @@ use crate::cluster::links::Links;
 use crate::cluster::loss;
 use crate::cluster::node::Order;
 use crate::cluster::standing::Standing;
-use crossbeam_channel::Sender;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Kind, Phase, Presence, State, has_lost_its_vote};
+use ferrite_partition::bell::Ringing;
 use ferrite_peer::Lane;
 use ferrite_replica::group::{GroupConfiguration, Timing};
 use ferrite_system::result::{SystemTable, cells};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// What calls about the cluster use of it.
 pub struct Handle {
-    pub orders: Sender<Order>,
+    pub orders: Ringing<Order>,
     pub standing: Arc<Standing>,
     pub links: Links,
     pub healths: Arc<Healths>,

@@ -16,6 +16,7 @@ use ferrite_cluster::{GroupHandle, Letter};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_partition::Event;
+use ferrite_partition::bell::Ringing;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_peer::Lane;
@@ -54,7 +55,7 @@ pub struct TransferThread {
     pub sink: Sink,
     pub into: Into,
     pub snapshots: Sender<SnapshotJob>,
-    pub orders: Sender<Order>,
+    pub orders: Ringing<Order>,
     pub links: Links,
     /// Where it says whether a snapshot comes.
     pub copy: Arc<CopySide>,

@@ -4,7 +4,6 @@ use crate::cluster::invariants::voters;
 use crate::cluster::ledger::Ledger;
 use crate::cluster::plan::Plan;
 use crate::node::DIRECTORY;
-use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Errand, Letter, Metadata};
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -13,6 +12,7 @@ use ferrite_meta::voter::{Before, Known, Voter, VoterError, open_or_begin};
 use ferrite_meta::{
     Ask, Command, Group, Keeper, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
 };
+use ferrite_partition::bell::Ringing;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,7 +86,7 @@ pub struct Seat {
     disk: SimulatedDisk,
     clock: SimulatedClock,
     random: SimulatedRandom,
-    causes: Sender<Cause>,
+    causes: Ringing<Cause>,
     /// When a vote that was lost is opened again.
     again: Option<u64>,
     led: bool,
@@ -105,7 +105,7 @@ impl Seat {
         clock: &SimulatedClock,
         mut random: SimulatedRandom,
         known: &State,
-        causes: Sender<Cause>,
+        causes: Ringing<Cause>,
         ledger: &Ledger,
     ) -> Result<Seat, VoterError> {
         let (drawn, shared): (u64, Arc<dyn Disk>) = (random.number(), Arc::new(disk.clone()));

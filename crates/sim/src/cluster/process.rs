@@ -23,6 +23,7 @@ use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_node::Unsynced;
 use ferrite_partition::applier::{Applier, CopyStart};
+use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Borrower, Coordinator};
@@ -239,7 +240,7 @@ pub struct Process {
     executor: Executor,
     pub doors: Doors,
     wishes: Wishes,
-    causes: Sender<Cause>,
+    causes: Ringing<Cause>,
     random: SimulatedRandom,
     sync_micros: u64,
     /// The log's next turn is not before this.
@@ -294,7 +295,7 @@ impl Process {
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
         let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
-        let (wishes, (causes, inbox)) = (Wishes::default(), unbounded());
+        let (wishes, (causes, inbox)) = (Wishes::default(), ringing());
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
         let own = own.ok_or(StartError::NoIdentity)?;
