@@ -2,9 +2,9 @@
 
 use crate::judge::ReplayError;
 use crate::prefetch;
-use crate::record;
+use crate::record::{self, RecordError};
 use ferrite_base::{PartitionId, Sequence};
-use ferrite_table::{Ahead, RedoError, Store};
+use ferrite_table::{RedoError, Store, Upcoming};
 
 /// Makes the changes of one transaction.
 pub(crate) fn one(
@@ -29,16 +29,28 @@ pub(crate) fn batch(
     partition: PartitionId,
     first: Sequence,
     count: u32,
-    mut transactions: &[u8],
+    transactions: &[u8],
 ) -> Result<(), ReplayError> {
+    let mut reading = Reading { transactions, failed: None };
+    let (mut now, mut next) = (Upcoming::default(), Upcoming::default());
     let mut done = 0;
-    let mut buckets = LookAhead::new(transactions, Ahead::First, prefetch::BUCKET_AHEAD, store);
-    let mut rows = LookAhead::new(transactions, Ahead::Second, prefetch::ROW_AHEAD, store);
-    while let Some(changes) = record::next_transaction(&mut transactions)? {
-        buckets.step(store);
-        rows.step(store);
-        one(store, partition, Sequence(first.0.wrapping_add(u64::from(done))), changes)?;
-        done += 1;
+    reading.read_group(&mut next, store);
+    store.ask_for_second(&next);
+    while !next.is_empty() {
+        std::mem::swap(&mut now, &mut next);
+        reading.read_group(&mut next, store);
+        for number in 0..now.len() {
+            if number == prefetch::REPLAYED_ROWS_AFTER {
+                store.ask_for_second(&next);
+            }
+            let sequence = Sequence(first.0.wrapping_add(u64::from(done)));
+            let made = store.apply_upcoming(&now, number);
+            made.map_err(|error| refused(store, partition, sequence, &error))?;
+            done += 1;
+        }
+    }
+    if let Some(error) = reading.failed {
+        return Err(error.into());
     }
     if done != count {
         return Err(ReplayError::malformed("a batch does not hold as many transactions as it says"));
@@ -46,25 +58,25 @@ pub(crate) fn batch(
     Ok(())
 }
 
-/// Reads a batch some transactions ahead of the one that is applied, and asks for what those will
-/// need.
-struct LookAhead<'b> {
+/// What is left of a batch.
+struct Reading<'b> {
     transactions: &'b [u8],
-    ahead: Ahead,
+    /// The next transaction cannot be read. Those before it are made.
+    failed: Option<RecordError>,
 }
 
-impl<'b> LookAhead<'b> {
-    fn new(transactions: &'b [u8], ahead: Ahead, distance: usize, store: &Store) -> LookAhead<'b> {
-        let mut reading = LookAhead { transactions, ahead };
-        (0..distance).for_each(|_| reading.step(store));
-        reading
-    }
-
-    /// Behind the last transaction, and at one that cannot be read, it does nothing.
-    #[inline]
-    fn step(&mut self, store: &Store) {
-        if let Ok(Some(changes)) = record::next_transaction(&mut self.transactions) {
-            store.prefetch_ahead(changes, self.ahead);
+impl<'b> Reading<'b> {
+    /// Reads the next transactions and asks for what they will need. None are left when there are
+    /// none in the group.
+    fn read_group(&mut self, group: &mut Upcoming<'b>, store: &Store) {
+        group.clear();
+        while self.failed.is_none() && group.len() < prefetch::REPLAYED_TOGETHER {
+            match record::next_transaction(&mut self.transactions) {
+                Ok(Some(changes)) => store.read_ahead(group, changes),
+                Ok(None) => break,
+                Err(error) => self.failed = Some(error),
+            }
         }
+        store.ask_for_first(group);
     }
 }

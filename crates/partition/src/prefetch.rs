@@ -12,9 +12,11 @@ use ferrite_plan::{Access, Input, Insert, InsertSource, Plan, Program, Query, Qu
 use ferrite_table::{HashedKey, Store};
 use ferrite_value::Value;
 
-/// How many transactions ahead replay asks for a bucket, and then for the row that it leads to.
-pub const BUCKET_AHEAD: usize = 8;
-pub const ROW_AHEAD: usize = 4;
+/// Transactions that replay reads together, and whose buckets it asks for at once, before the first
+/// of as many in front of them is made.
+pub const REPLAYED_TOGETHER: usize = 16;
+/// Transactions between that and asking for the rows.
+pub const REPLAYED_ROWS_AFTER: usize = REPLAYED_TOGETHER / 2;
 /// Calls whose buckets are asked for at once, before the first call of the group in front of them.
 pub const GROUP: usize = 8;
 /// Calls between that and asking for the rows.

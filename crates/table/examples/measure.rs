@@ -8,9 +8,9 @@
 mod common;
 
 use common::{Random, Schema, column, index, index_id, voter};
-use ferrite_base::TableId;
+use ferrite_base::{Sequence, TableId};
 use ferrite_catalog::IndexKind;
-use ferrite_table::Store;
+use ferrite_table::{Store, Upcoming};
 use ferrite_value::{SqlType, Value};
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
@@ -22,9 +22,10 @@ fn main() {
     let votes: u64 = std::env::args().nth(1).and_then(|votes| votes.parse().ok()).unwrap_or(5_000_000);
     let wanted = std::env::args().nth(2).unwrap_or_default();
     type Part = (&'static str, fn(u64));
-    let parts: [Part; 8] = [
+    let parts: [Part; 9] = [
         ("repeated", |votes| voter_inserts("repeated", votes, 1000)),
         ("new", |votes| voter_inserts("new", votes, 8_000_000_000)),
+        ("kept", kept),
         ("ahead", ahead),
         ("redo", replay),
         ("index", index_growth),
@@ -103,6 +104,27 @@ fn voter_inserts(name: &str, votes: u64, phones: u64) {
     println!("  {:.1} bytes a vote, {:.1} of redo", bytes as f64 / rows, log_bytes as f64 / rows);
 }
 
+/// Repeated phones, with the undo kept of votes that are not committed everywhere.
+fn kept(votes: u64) {
+    const IN_FLIGHT: u64 = 4_096;
+    let mut store = voter().store();
+    store.retain_undo(true);
+    let mut random = Random(1);
+    let mut log = Vec::new();
+    let batches = Batches::run(votes, |i| {
+        vote(&mut store, &mut random, 1000);
+        store.take_redo_into(&mut log);
+        store.commit_at(Sequence(i + 1));
+        if i % BATCH == 0 {
+            log.clear();
+        }
+        if i % (IN_FLIGHT / 2) == 0 {
+            store.committed(Sequence(i.saturating_sub(IN_FLIGHT / 2)));
+        }
+    });
+    println!("vote, repeated phones, undo kept: {batches}");
+}
+
 /// New phones, whose buckets are asked for 32 votes ahead, as a partition can that has its calls in
 /// a batch.
 fn ahead(votes: u64) {
@@ -150,6 +172,38 @@ fn replay(votes: u64) {
         rest = after;
     });
     println!("vote from redo: {batches}");
+    drop(copy);
+    replay_ahead(votes, &log, &lengths);
+}
+
+/// The same as a copy does it: some together, and the next are asked for before they are made.
+fn replay_ahead(votes: u64, log: &[u8], lengths: &[usize]) {
+    const TOGETHER: usize = 16;
+    let mut copy = voter().store();
+    let (mut now, mut next) = (Upcoming::default(), Upcoming::default());
+    let (mut rest, mut lengths) = (log, lengths.iter());
+    let batches = Batches::run(votes, |i| {
+        let number = i as usize % TOGETHER;
+        if number == 0 {
+            // The first group comes unasked.
+            let groups = if i == 0 { 2 } else { 1 };
+            for _ in 0..groups {
+                std::mem::swap(&mut now, &mut next);
+                next.clear();
+                for length in lengths.by_ref().take(TOGETHER) {
+                    let (record, after) = rest.split_at(*length);
+                    copy.read_ahead(&mut next, record);
+                    rest = after;
+                }
+                copy.ask_for_first(&next);
+            }
+        }
+        if number == TOGETHER / 2 {
+            copy.ask_for_second(&next);
+        }
+        copy.apply_upcoming(&now, number).unwrap();
+    });
+    println!("vote from redo, read ahead: {batches}");
 }
 
 fn index_growth(rows: u64) {

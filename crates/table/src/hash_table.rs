@@ -33,6 +33,8 @@ const ENTRIES: usize = 8;
 const BUCKETS_MAX: usize = PAGE_BYTES / size_of::<Bucket>();
 const EMPTY: u32 = 0;
 const TOMBSTONE: u32 = 1;
+/// What is no tag: the one of a key that is not known.
+pub(crate) const NO_TAG: u32 = EMPTY;
 /// Entries of one tag in a segment; more go to the overflow set.
 const SAME_TAG_MAX: u32 = 16;
 const DEPTH_MAX: u32 = 24;

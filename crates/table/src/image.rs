@@ -6,6 +6,7 @@ use crate::layout::RowLayout;
 use crate::long_values::{Handle, LongValues};
 use crate::row::RowStore;
 use crate::table::{InsertError, TableData};
+use crate::tags::Unknown;
 use crate::undo::UndoLog;
 use bumpalo::Bump;
 use ferrite_base::limits::VALUE_BYTES_MAX;
@@ -270,7 +271,7 @@ impl TableData {
             arena.reset();
             let row = arena.alloc_slice_fill_copy(width, Value::Float(0.0));
             row[..values.len()].copy_from_slice(values);
-            let inserted = self.insert_row(row, None, None, &arena, &mut UndoLog::off());
+            let inserted = self.insert_row(row, None, None, Unknown, &arena, &mut UndoLog::off());
             inserted.map(drop).map_err(InsertError::into_user).map_err(ImageError::Refused)
         })?;
         Ok(loaded)

@@ -4,13 +4,14 @@
 //! NULLs equal one another.
 
 use crate::evaluation::{ColumnSet, KeyPart, Rows as RowContext};
-use crate::hash_table::{HashTable, tag_of};
+use crate::hash_table::{HashTable, NO_TAG, tag_of};
 use crate::hashing::{hash_integer, hash_values};
 use crate::integer_map::IntegerMap;
 use crate::key_bytes::{KeyBuffer, KeyBytes, append_part, ordered_integer};
 use crate::layout::{RowLayout, Storage};
 use crate::look_up::{Inner, Part, Rows, bytes_range, equal_in_kind, integer_of, integer_range};
 use crate::row::{RowStore, SourceRow};
+use crate::tags::{Tag, Unknown};
 use bumpalo::Bump;
 use ferrite_base::{RowId, UserResult};
 use ferrite_catalog::{Index, IndexKind};
@@ -302,20 +303,25 @@ impl IndexData {
     #[inline(always)]
     pub(crate) fn find_group<'v>(&self, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
-            Structure::Hash(_) => self.find_hashed_group(rows, &value).1,
+            Structure::Hash(_) => self.find_hashed_group(rows, Unknown, &value).1,
             _ => self.find_ordered_group(&value),
         }
     }
 
-    /// The same for hash indexes, with the tag under which the row is, or would be.
+    /// The same for hash indexes, with the tag under which the row is, or would be. It is not
+    /// worked out again where it is known.
     #[inline(always)]
     pub(crate) fn find_hashed_group<'v>(
         &self,
         rows: &RowStore,
+        known: impl Tag,
         value: impl Fn(usize) -> Value<'v>,
     ) -> (u32, Option<RowId>) {
         let Structure::Hash(table) = &self.structure else { unreachable!("asked of hash indexes only") };
-        let tag = self.tag_of_values(&value);
+        let tag = match known.known() {
+            NO_TAG => self.tag_of_values(&value),
+            tag => tag,
+        };
         (tag, table.find(tag, |candidate| self.equals(candidate, rows, &value)))
     }
 
@@ -348,7 +354,7 @@ impl IndexData {
             (Structure::Hash(_), [Value::Integer(wanted)])
                 if self.single_integer && self.definition.unique && self.holds_integers() =>
             {
-                Some(self.find_hashed_group(rows, |_| Value::Integer(*wanted)).1)
+                Some(self.find_hashed_group(rows, Unknown, |_| Value::Integer(*wanted)).1)
             }
             (Structure::UniqueBytes(map), _) => self.look_up_bytes(map, key),
             _ => None,
@@ -473,29 +479,53 @@ impl IndexData {
         }
     }
 
-    /// [`IndexData::prefetch`] for a row whose values are given by column.
+    /// The tag under which a row is, or would be, whose values are given by column; [`NO_TAG`] in
+    /// ordered indexes. Of a partial index it does not say whether the row is there.
     #[inline]
-    pub(crate) fn prefetch_key_of<'v>(&self, value: impl Fn(u16) -> Value<'v>) {
-        self.prefetch_parts(|part| value(self.columns[part]));
+    pub(crate) fn tag_of_row<'v>(&self, value: impl Fn(u16) -> Value<'v>) -> u32 {
+        self.tag_of_parts(|part| value(self.columns[part]))
     }
 
-    /// [`IndexData::prefetch_row`] for a row whose values are given by column.
+    /// The same for a key whose parts `value` gives.
     #[inline]
-    pub(crate) fn prefetch_row_of<'v>(&self, value: impl Fn(u16) -> Value<'v>, rows: &RowStore) {
-        self.prefetch_row_of_parts(|part| value(self.columns[part]), rows);
-    }
-
-    #[inline]
-    pub(crate) fn prefetch_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>) {
-        if let Structure::Hash(table) = &self.structure {
-            table.prefetch(self.tag_of_values(value));
+    pub(crate) fn tag_of_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> u32 {
+        match self.structure {
+            Structure::Hash(_) => self.tag_of_values(value),
+            _ => NO_TAG,
         }
     }
 
+    /// [`IndexData::key_of_row`], where the tag may be known.
     #[inline]
-    pub(crate) fn prefetch_row_of_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>, rows: &RowStore) {
+    pub(crate) fn key_of_tagged_row<'a>(
+        &'a self,
+        tag: impl Tag,
+        row: SourceRow<'a>,
+        arena: &'a Bump,
+    ) -> UserResult<EncodedKey> {
+        match tag.known() {
+            NO_TAG => self.key_of_row(row, arena),
+            _ if self.definition.predicate.is_some() => self.key_of_row(row, arena),
+            tag => Ok(EncodedKey::Tag(tag)),
+        }
+    }
+
+    /// [`IndexData::prefetch`] by tag.
+    #[inline]
+    pub(crate) fn prefetch_tag(&self, tag: u32) {
         if let Structure::Hash(table) = &self.structure
-            && let Some(row) = table.find(self.tag_of_values(value), |_| true)
+            && tag != NO_TAG
+        {
+            table.prefetch(tag);
+        }
+    }
+
+    /// [`IndexData::prefetch_row`] by tag.
+    #[inline]
+    pub(crate) fn prefetch_row_of_tag(&self, tag: u32, rows: &RowStore) {
+        if let Structure::Hash(table) = &self.structure
+            && tag != NO_TAG
+            && let Some(row) = table.find(tag, |_| true)
         {
             rows.pages.prefetch(row);
         }

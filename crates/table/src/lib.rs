@@ -8,10 +8,10 @@
 //! `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index`
 //! and `look_up` find them; `table` changes both in step under `undo`; `view_plan` and
 //! `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put it together;
-//! `prefetch_ahead` asks early for what replay needs; `schema` follows changes of the schema;
-//! `snapshot` shows others what there is; `image` writes and reads rows for snapshots on disk and
-//! `load` makes a store of them; `compaction` gives memory back after deletions; `verify` checks
-//! all of it.
+//! `upcoming` reads ahead for replay, and asks early for what it needs; `schema` follows changes of
+//! the schema; `snapshot` shows others what there is; `image` writes and reads rows for snapshots
+//! on disk and `load` makes a store of them; `compaction` gives memory back after deletions;
+//! `verify` checks all of it.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -35,7 +35,6 @@ mod memory;
 mod page_directory;
 mod page_table;
 mod pages;
-mod prefetch_ahead;
 mod redo;
 mod row;
 mod schema;
@@ -43,7 +42,9 @@ mod snapshot;
 mod snapshot_pins;
 mod store;
 mod table;
+mod tags;
 mod undo;
+mod upcoming;
 mod verify;
 mod view_maintenance;
 mod view_plan;
@@ -55,13 +56,13 @@ pub use load::Loading;
 pub use look_up::Rows;
 pub use memory::{IndexMemory, TableMemory};
 pub use pages::Scan;
-pub use prefetch_ahead::Ahead;
 pub use redo::RedoError;
 pub use row::RowRef;
 pub use schema::{SchemaUndo, change_schema, change_schema_watched};
 pub use store::Store;
 pub use table::TableData;
 pub use undo::UndoMark;
+pub use upcoming::Upcoming;
 
 /// Asks the processor to have an address at hand soon.
 #[inline(always)]

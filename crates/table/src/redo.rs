@@ -250,6 +250,10 @@ impl<'b> Reader<'b> {
         self.bytes.is_empty()
     }
 
+    pub(crate) fn rest(&self) -> &'b [u8] {
+        self.bytes
+    }
+
     #[inline]
     fn take(&mut self, count: usize) -> Result<&'b [u8], RedoError> {
         let (taken, rest) = self.bytes.split_at_checked(count).ok_or(RedoError::UnexpectedEnd)?;
@@ -326,19 +330,6 @@ impl<'b> Reader<'b> {
             read.push(column as u16, value);
         }
         Ok(read)
-    }
-
-    /// The number of columns of an update and what follows it, for who does not want it.
-    pub(crate) fn skip_update(&mut self, table: TableId, layout: &RowLayout) -> Result<(), RedoError> {
-        for _ in 0..self.varint()? {
-            let head = self.varint()?;
-            let column = head >> 1;
-            let place = layout.columns.get(column as usize).ok_or(RedoError::UnknownColumn { table, column })?;
-            if head & 1 == 0 {
-                self.value(table, column as u16, place.storage)?;
-            }
-        }
-        Ok(())
     }
 
     pub(crate) fn value(&mut self, table: TableId, column: u16, storage: Storage) -> Result<Value<'b>, RedoError> {

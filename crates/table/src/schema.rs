@@ -8,6 +8,7 @@ use crate::index::IndexData;
 use crate::row::SourceRow;
 use crate::store::Store;
 use crate::table::{InsertError, TableData};
+use crate::tags::Unknown;
 use crate::undo::UndoLog;
 use crate::view_maintenance::{Direction, Surroundings, table};
 use crate::view_plan::ViewPlan;
@@ -225,7 +226,8 @@ impl SchemaChange<'_> {
             }
             data.check_row(values)?;
             data.check_conditions(SourceRow::Given(values), &arena)?;
-            data.insert_row(values, None, None, &arena, &mut UndoLog::off()).map_err(InsertError::into_user)?;
+            data.insert_row(values, None, None, Unknown, &arena, &mut UndoLog::off())
+                .map_err(InsertError::into_user)?;
         }
         Ok(())
     }
@@ -384,7 +386,8 @@ impl Store {
                 note_row()?;
                 arena.reset();
                 (0..row.len()).for_each(|column| row[column] = before.row(id).column(column as u16));
-                data.insert_row(&row, None, None, &arena, &mut UndoLog::off()).map_err(InsertError::into_user)?;
+                data.insert_row(&row, None, None, Unknown, &arena, &mut UndoLog::off())
+                    .map_err(InsertError::into_user)?;
             }
             (data, Some(plan))
         } else {
@@ -418,7 +421,8 @@ impl Store {
     pub(crate) fn fill_view(&self, plan: &mut ViewPlan, data: &mut TableData) -> UserResult<()> {
         plan.attach(data)?;
         let mut arena = Bump::new();
-        let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true };
+        let surroundings =
+            Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true, tag: Unknown };
         surroundings.add_only_row(data, &mut UndoLog::off())?;
         if plan.tables.len() > 1 {
             return surroundings.fill(data, &mut UndoLog::off());
@@ -428,7 +432,8 @@ impl Store {
         for id in source.scan() {
             note_row()?;
             arena.reset();
-            let surroundings = Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true };
+            let surroundings =
+                Surroundings { plan, tables: &self.tables, arena: &arena, leaving: None, filling: true, tag: Unknown };
             let row = SourceRow::Stored(source.row(id));
             surroundings.change(data, 0, row, Direction::Add, &mut UndoLog::off())?;
         }

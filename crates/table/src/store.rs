@@ -5,19 +5,21 @@
 //! that fails may have been made in part (a view's sum can overflow after the row is in): whoever
 //! calls rolls back to a mark from before it.
 
+mod replay;
+
 use crate::compaction_state::Compaction;
 use crate::constraint;
-use crate::pages::PlaceError;
-use crate::redo::{self, Reader, RedoError};
+use crate::redo;
 use crate::row::SourceRow;
 use crate::snapshot_pins::SnapshotPins;
 use crate::table::{InsertError, TableData};
+use crate::tags::{Tags, Unknown};
 use crate::undo::{Excess, KEPT_BYTES_MAX, UndoKind, UndoLog, UndoMark};
 use crate::view_maintenance::{Direction, Surroundings, Tables, table};
 use crate::view_plan::ViewPlan;
 use bumpalo::Bump;
 use ferrite_base::{PartitionId, RowId, Sequence, TableId, UserError, UserResult, memory};
-use ferrite_catalog::{Catalog, Table, TableKind};
+use ferrite_catalog::{Catalog, Table};
 use ferrite_value::ring::Ring;
 use ferrite_value::{Value, compare, hash};
 use std::sync::Arc;
@@ -133,7 +135,7 @@ impl Store {
     pub fn insert(&mut self, table: TableId, row: &[Value<'_>]) -> UserResult<RowId> {
         let mut room = Vec::new();
         let row = self.table(table).as_kept(None, row, &mut room)?;
-        let id = self.insert_at(table, row, None).map_err(InsertError::into_user)?;
+        let id = self.insert_at(table, row, None, Unknown).map_err(InsertError::into_user)?;
         let data = self.tables[table.index()].as_deref().expect("inserted into");
         redo::write_insert(&mut self.redo, table, id, data.layout(), row);
         self.check_size()?;
@@ -179,17 +181,25 @@ impl Store {
     }
 
     #[inline]
-    fn insert_at(&mut self, table: TableId, row: &[Value<'_>], place: Option<RowId>) -> Result<RowId, InsertError> {
+    fn insert_at(
+        &mut self,
+        table: TableId,
+        row: &[Value<'_>],
+        place: Option<RowId>,
+        tags: impl Tags,
+    ) -> Result<RowId, InsertError> {
         self.arena.reset();
         let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
         data.check_row(row)?;
         if !data.definition().checks.is_empty() {
             data.check_conditions(SourceRow::Given(row), &self.arena)?;
         }
-        let id =
-            if data.is_stream() { RowId(0) } else { data.insert_row(row, place, None, &self.arena, &mut self.undo)? };
+        let id = match data.is_stream() {
+            true => RowId(0),
+            false => data.insert_row(row, place, None, tags, &self.arena, &mut self.undo)?,
+        };
         if !data.dependents.is_empty() {
-            self.maintain_views(table, RowChange::Insert(row))?;
+            self.maintain_views(table, RowChange::Insert(row), tags)?;
         }
         Ok(id)
     }
@@ -266,7 +276,7 @@ impl Store {
         }
         data.prepare_replace(id, bytes, &self.changed, &self.arena)?;
         if !data.dependents.is_empty()
-            && let Err(error) = self.maintain_views(table, RowChange::Update(id, bytes))
+            && let Err(error) = self.maintain_views(table, RowChange::Update(id, bytes), Unknown)
         {
             self.table_mut(table).abandon_replace(id, bytes);
             return Err(error);
@@ -299,7 +309,7 @@ impl Store {
         let data = self.table_mut(table);
         assert!(data.is_live(row), "row {row} of table {table} is there");
         if !data.dependents.is_empty() {
-            self.maintain_views(table, RowChange::Delete(row))?;
+            self.maintain_views(table, RowChange::Delete(row), Unknown)?;
         }
         let data = self.tables[table.index()].as_deref_mut().expect("found above");
         data.delete_row(row, &self.arena, &mut self.undo)
@@ -331,7 +341,7 @@ impl Store {
             let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
             let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
             let (tables, arena) = (&self.tables, &self.arena);
-            let surroundings = Surroundings { plan, tables, arena, leaving: None, filling: true };
+            let surroundings = Surroundings { plan, tables, arena, leaving: None, filling: true, tag: Unknown };
             let result = surroundings.add_only_row(&mut view, &mut UndoLog::off());
             self.tables[view_id.index()] = Some(view);
             result?;
@@ -347,8 +357,8 @@ impl Store {
     }
 
     /// Brings the views on `table` up to a change of one of its rows, which is not yet made
-    /// (update, delete) or just made.
-    fn maintain_views(&mut self, changed: TableId, change: RowChange<'_>) -> UserResult<()> {
+    /// (update, delete) or just made. `tags`: of an inserted row.
+    fn maintain_views(&mut self, changed: TableId, change: RowChange<'_>, tags: impl Tags) -> UserResult<()> {
         for position in 0..self.table(changed).dependents.len() {
             let view_id = self.table(changed).dependents[position];
             let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
@@ -360,7 +370,8 @@ impl Store {
             let view = self.view.as_deref_mut().expect("dependent views are there");
             let rows = &table(&self.tables, changed).contents.rows;
             let (tables, arena) = (&self.tables, &self.arena);
-            let mut surroundings = Surroundings { plan, tables, arena, leaving: None, filling: false };
+            let tag = tags.of_view(position);
+            let mut surroundings = Surroundings { plan, tables, arena, leaving: None, filling: false, tag };
             let undo = &mut self.undo;
             let result = match change {
                 RowChange::Insert(row) => surroundings.change(view, slot, SourceRow::Given(row), Direction::Add, undo),
@@ -539,129 +550,6 @@ impl Store {
     /// Bytes of undo that is kept of transactions that have ended.
     pub fn retained_bytes(&self) -> usize {
         self.undo.retained_bytes()
-    }
-
-    // Replay.
-
-    /// Makes the changes of one transaction again and commits them. On an error none is made. Must
-    /// not be called within a transaction.
-    pub fn apply_redo(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
-        assert!(self.undo.is_empty(), "replay is a transaction of its own");
-        let mark = self.mark();
-        self.undo.set_limited(false);
-        let result = self.apply_changes(bytes);
-        self.undo.set_limited(true);
-        match result {
-            Ok(()) => self.commit(),
-            Err(_) => self.rollback_to(mark),
-        }
-        result
-    }
-
-    /// Row changes that replay has made since the store was made.
-    pub fn replayed(&self) -> u64 {
-        self.replayed
-    }
-
-    fn apply_changes(&mut self, bytes: &[u8]) -> Result<(), RedoError> {
-        let mut reader = Reader::new(bytes);
-        while !reader.is_empty() {
-            self.replayed += 1;
-            let kind = reader.byte()?;
-            if !(redo::INSERT..=redo::DELETE_GROUP).contains(&kind) {
-                return Err(RedoError::UnknownKind(kind));
-            }
-            let number = reader.varint()?;
-            let table = TableId(number);
-            let data = self.find_table(table).ok_or(RedoError::UnknownTable(number))?;
-            if matches!(kind, redo::UPDATE_GROUP | redo::DELETE_GROUP) {
-                self.apply_group(&mut reader, table, kind)?;
-                continue;
-            }
-            if data.definition().kind == TableKind::View {
-                return Err(RedoError::NotABaseTable(table));
-            }
-            if kind == redo::TRUNCATE {
-                self.truncate_all(table).map_err(RedoError::refused(table))?;
-                continue;
-            }
-            let row = RowId(reader.varint()?);
-            match kind {
-                redo::INSERT => self.apply_insert(&mut reader, table, row)?,
-                redo::UPDATE => self.apply_update(&mut reader, table, row)?,
-                redo::MOVE => self.apply_move(&mut reader, table, row)?,
-                _ => {
-                    if !data.is_live(row) {
-                        return Err(RedoError::RowMissing { table, row });
-                    }
-                    self.delete_at(table, row).map_err(RedoError::refused(table))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn apply_group(&mut self, reader: &mut Reader<'_>, table: TableId, kind: u8) -> Result<(), RedoError> {
-        let data = self.table(table);
-        let plan = self.plans[table.index()].as_deref().filter(|plan| self.table(plan.tables[0]).is_stream());
-        let Some(plan) = plan else { return Err(RedoError::NotABaseTable(table)) };
-        let groups = reader.columns(table, data.layout())?;
-        let (columns, values) = (groups.columns(), groups.values());
-        if columns != plan.group_columns_of_view() {
-            return Err(RedoError::GroupMissing(table));
-        }
-        let value = |column: u16| values[columns.iter().position(|other| *other == column).expect("compared above")];
-        let row =
-            plan.find_group(data, |part| value(plan.groups[part].column)).ok_or(RedoError::GroupMissing(table))?;
-        if kind == redo::DELETE_GROUP {
-            return self.delete_at(table, row).map_err(RedoError::refused(table));
-        }
-        let set = reader.columns(table, data.layout())?;
-        self.update_at(table, row, set.columns(), set.values()).map_err(RedoError::refused(table))?;
-        Ok(())
-    }
-
-    fn apply_insert(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
-        let layout = self.table(table).layout();
-        let mut few = [Value::Null; 16];
-        let mut many = Vec::new();
-        let values = if layout.columns.len() <= few.len() {
-            &mut few[..layout.columns.len()]
-        } else {
-            many.resize(layout.columns.len(), Value::Null);
-            &mut many[..]
-        };
-        reader.row(table, layout, values)?;
-        match self.insert_at(table, values, Some(row)) {
-            Ok(_) => Ok(()),
-            Err(InsertError::User(error)) => Err(RedoError::Refused { table, error }),
-            Err(InsertError::Place(PlaceError::Taken)) => Err(RedoError::RowTaken { table, row }),
-            Err(InsertError::Place(PlaceError::Beyond)) => Err(RedoError::RowBeyond { table, row }),
-        }
-    }
-
-    fn apply_move(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
-        let to = RowId(reader.varint()?);
-        self.arena.reset();
-        let Some(Some(data)) = self.tables.get_mut(table.index()) else { panic!("no table {table}") };
-        if !data.is_live(row) {
-            return Err(RedoError::RowMissing { table, row });
-        }
-        data.move_row(row, to, &self.arena, &mut self.undo).map_err(|error| match error {
-            PlaceError::Taken => RedoError::RowTaken { table, row: to },
-            PlaceError::Beyond => RedoError::RowBeyond { table, row: to },
-        })
-    }
-
-    fn apply_update(&mut self, reader: &mut Reader<'_>, table: TableId, row: RowId) -> Result<(), RedoError> {
-        let data = self.table(table);
-        if !data.is_live(row) {
-            return Err(RedoError::RowMissing { table, row });
-        }
-        let layout = data.layout();
-        let set = reader.columns(table, layout)?;
-        self.update_at(table, row, set.columns(), set.values()).map_err(RedoError::refused(table))?;
-        Ok(())
     }
 }
 

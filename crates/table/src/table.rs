@@ -10,6 +10,7 @@ use crate::look_up::Rows;
 use crate::pages::{PlaceError, Scan};
 use crate::row::{RowRef, RowStore, SourceRow};
 use crate::snapshot_pins::{SnapshotPin, SnapshotPins};
+use crate::tags::Tags;
 use crate::undo::{Freed, UndoEntry, UndoKind, UndoLog};
 use bumpalo::Bump;
 use ferrite_base::{IndexId, RowId, TableId, UserError, UserResult, fault, memory};
@@ -252,19 +253,21 @@ impl TableData {
     }
 
     /// Puts a checked row in the lowest free slot, or at `place`. Refuses duplicates before it
-    /// writes anything; the index at `known_new` was already seen not to have the key.
+    /// writes anything; the index at `known_new` was already seen not to have the key. `tags`: of
+    /// its keys.
     #[inline]
     pub(crate) fn insert_row(
         &mut self,
         row: &[Value<'_>],
         place: Option<RowId>,
         known_new: Option<usize>,
+        tags: impl Tags,
         arena: &Bump,
         undo: &mut UndoLog,
     ) -> Result<RowId, InsertError> {
         self.keys.clear();
         for (position, index) in self.contents.indexes.iter().enumerate() {
-            let key = index.key_of_row(SourceRow::Given(row), arena)?;
+            let key = index.key_of_tagged_row(tags.of_index(position), SourceRow::Given(row), arena)?;
             if index.is_unique()
                 && known_new != Some(position)
                 && index.conflict(&key, SourceRow::Given(row), None, &self.contents.rows).is_some()

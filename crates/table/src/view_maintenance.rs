@@ -9,6 +9,7 @@ use crate::layout::{ColumnLayout, RowLayout};
 use crate::long_values::LongValues;
 use crate::row::{RowStore, SourceRow};
 use crate::table::{InsertError, TableData};
+use crate::tags::{Tag, Unknown};
 use crate::undo::UndoLog;
 use crate::view_plan::{Aggregate, Operation, ViewPlan};
 use bumpalo::Bump;
@@ -32,7 +33,7 @@ pub(crate) enum Direction {
 
 /// What a change of a view looks at besides the view itself.
 #[derive(Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Surroundings<'a, T> {
     pub(crate) plan: &'a ViewPlan,
     pub(crate) tables: &'a Tables,
     pub(crate) arena: &'a Bump,
@@ -40,9 +41,11 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) leaving: Option<(usize, RowId)>,
     /// The tables' rows are not those that the view counts yet.
     pub(crate) filling: bool,
+    /// Of the row's group, in the index by which groups are found.
+    pub(crate) tag: T,
 }
 
-impl<'a> Surroundings<'a> {
+impl<'a, T: Tag> Surroundings<'a, T> {
     /// A row bound to `slot` came or goes.
     #[inline]
     pub(crate) fn change(
@@ -227,7 +230,7 @@ impl<'a> Surroundings<'a> {
     ) -> UserResult<()> {
         let plan = self.plan;
         let view_id = view.id();
-        let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, &value);
+        let (tag, found) = view.contents.indexes[0].find_hashed_group(&view.contents.rows, self.tag, &value);
         let RowStore { layout, pages, longs } = &mut view.contents.rows;
         if let Some(row) = found {
             undo.unsettle();
@@ -302,7 +305,9 @@ impl<'a> Surroundings<'a> {
             }
         }
         view.check_row(row)?;
-        view.insert_row(row, None, self.plan.group_index, self.arena, undo).map(|_| ()).map_err(InsertError::into_user)
+        view.insert_row(row, None, self.plan.group_index, Unknown, self.arena, undo)
+            .map(|_| ())
+            .map_err(InsertError::into_user)
     }
 
     /// The one row that a view without groups has from the beginning.

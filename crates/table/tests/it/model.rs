@@ -6,7 +6,7 @@ use crate::common::*;
 use ferrite_base::{RowId, Sequence, TableId};
 use ferrite_catalog::IndexKind;
 use ferrite_expr::{AggregateKind, CompareOperator, Expr};
-use ferrite_table::{Ahead, Store};
+use ferrite_table::{Store, Upcoming};
 use ferrite_value::{Decimal, OwnedValue, SqlType, Value, compare};
 use std::collections::BTreeMap;
 
@@ -236,11 +236,27 @@ fn dump(store: &Store, schema: &Schema) -> Vec<Vec<String>> {
     tables
 }
 
+/// A copy makes transactions again, all of which it reads before it makes the first.
+fn make_again(copy: &mut Store, transactions: &[Vec<u8>]) {
+    let mut upcoming = Upcoming::default();
+    transactions.iter().for_each(|redo| copy.read_ahead(&mut upcoming, redo));
+    assert_eq!((upcoming.len(), upcoming.is_empty()), (transactions.len(), transactions.is_empty()));
+    copy.ask_for_first(&upcoming);
+    for number in 0..transactions.len() {
+        copy.ask_for_second(&upcoming);
+        copy.apply_upcoming(&upcoming, number).unwrap();
+    }
+    upcoming.clear();
+    assert!(upcoming.is_empty());
+}
+
 fn run(seed: u64, transactions: u64) {
     let mut random = Random(seed);
     let schema = schema();
     let mut store = schema.store();
     let mut copy = schema.store();
+    let mut ahead = schema.store();
+    let mut unread = Vec::new();
     let mut model = Model::new();
     for _ in 0..transactions {
         let before = (dump(&store, &schema), model.clone());
@@ -263,17 +279,23 @@ fn run(seed: u64, transactions: u64) {
             model = before.1;
             assert_eq!(dump(&store, &schema), before.0);
         } else {
-            copy.prefetch_ahead(store.redo(), Ahead::First);
-            copy.prefetch_ahead(store.redo(), Ahead::Second);
             copy.apply_redo(store.redo()).unwrap();
+            unread.push(store.redo().to_vec());
             store.commit();
+        }
+        if random.one_in(8) {
+            make_again(&mut ahead, &std::mem::take(&mut unread));
         }
         store.verify().unwrap_or_else(|problem| panic!("seed {seed}: {problem}"));
         check_rows(&store, &model);
         check_indexes(&store, &model, &mut random);
     }
-    assert_eq!(dump(&copy, &schema), dump(&store, &schema));
-    copy.verify().unwrap();
+    make_again(&mut ahead, &unread);
+    for copy in [&copy, &ahead] {
+        assert_eq!(dump(copy, &schema), dump(&store, &schema));
+        copy.verify().unwrap();
+        assert_eq!(copy.replayed(), ahead.replayed());
+    }
     // Where the next row goes is the same too.
     let row: Vec<Value<'_>> = vec![
         Value::Integer(1_000_000),
@@ -284,7 +306,8 @@ fn run(seed: u64, transactions: u64) {
         Value::Null,
         Value::Float(0.0),
     ];
-    assert_eq!(store.insert(T, &row), copy.insert(T, &row));
+    let placed = store.insert(T, &row);
+    assert_eq!((copy.insert(T, &row), ahead.insert(T, &row)), (placed.clone(), placed));
 }
 
 #[test]
@@ -339,10 +362,10 @@ fn run_retained(seed: u64, transactions: u64) {
             0 | 1 if !pending.is_empty() => {
                 let through = random.below(pending.len() as u64) as usize;
                 store.committed(pending[through].0);
-                for (_, redo, after) in pending.drain(..=through) {
-                    copy.apply_redo(&redo).unwrap();
-                    committed = after;
-                }
+                let (redo, mut after): (Vec<_>, Vec<_>) =
+                    pending.drain(..=through).map(|(_, redo, after)| (redo, after)).unzip();
+                make_again(&mut copy, &redo);
+                committed = after.pop().expect("one at least");
             }
             2 => {
                 let kept = random.below(pending.len() as u64 + 1) as usize;

@@ -1,11 +1,11 @@
 //! Redo from hostile hands: whatever the bytes, an answer, no panic, and on a refusal no trace;
-//! asking ahead for what they name leaves none at all.
+//! read ahead they come to the same.
 
 use crate::common::*;
 use ferrite_base::TableId;
 use ferrite_catalog::IndexKind;
 use ferrite_expr::AggregateKind;
-use ferrite_table::{Ahead, Store};
+use ferrite_table::{Store, Upcoming};
 use ferrite_value::{SqlType, Value};
 
 const T: TableId = TableId(0);
@@ -45,26 +45,35 @@ fn filled() -> (Store, Vec<u8>) {
     (store, redo)
 }
 
-fn try_bytes(store: &mut Store, bytes: &[u8]) {
+/// `twin`: has had the same, and reads it ahead.
+fn try_bytes([store, twin]: &mut [Store; 2], bytes: &[u8]) {
     let before = contents(store, T);
-    store.prefetch_ahead(bytes, Ahead::First);
-    store.prefetch_ahead(bytes, Ahead::Second);
-    if store.apply_redo(bytes).is_err() {
-        assert_eq!(contents(store, T), before);
+    let mut upcoming = Upcoming::default();
+    twin.read_ahead(&mut upcoming, bytes);
+    twin.ask_for_first(&upcoming);
+    twin.ask_for_second(&upcoming);
+    let outcome = store.apply_redo(bytes);
+    assert_eq!(twin.apply_upcoming(&upcoming, 0), outcome);
+    let after = contents(store, T);
+    assert_eq!(contents(twin, T), after);
+    if outcome.is_err() {
+        assert_eq!(after, before);
     }
-    store.verify().unwrap();
-    if store.table(T).row_count() > 50 {
-        store.truncate(T).unwrap();
-        store.commit();
+    for store in [store, twin] {
+        store.verify().unwrap();
+        if store.table(T).row_count() > 50 {
+            store.truncate(T).unwrap();
+            store.commit();
+        }
     }
 }
 
 #[test]
 fn any_bytes() {
-    let store = std::sync::Mutex::new(filled().0);
+    let stores = std::sync::Mutex::new([filled().0, filled().0]);
     bolero::check!().with_iterations(20_000).for_each(|bytes: &[u8]| {
-        let mut store = store.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        try_bytes(&mut store, bytes);
+        let mut stores = stores.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        try_bytes(&mut stores, bytes);
     });
 }
 
@@ -72,7 +81,7 @@ fn any_bytes() {
 fn good_records_with_bytes_changed() {
     let (_, redo) = filled();
     let mut random = Random(3);
-    let mut store = schema().store();
+    let mut stores = [schema().store(), schema().store()];
     for _ in 0..20_000 {
         let mut bytes = redo.clone();
         for _ in 0..1 + random.below(3) {
@@ -83,10 +92,12 @@ fn good_records_with_bytes_changed() {
                 _ => bytes[position] ^= 1 << random.below(8),
             }
         }
-        try_bytes(&mut store, &bytes);
+        try_bytes(&mut stores, &bytes);
         if random.one_in(3) {
-            store.truncate(T).unwrap();
-            store.commit();
+            for store in &mut stores {
+                store.truncate(T).unwrap();
+                store.commit();
+            }
         }
     }
 }
