@@ -102,30 +102,40 @@ impl Frames {
         Frames { lane, message_bytes_max, said, bytes: Vec::new(), message: Vec::new() }
     }
 
-    /// Takes what came, and gives out the messages that are whole now.
-    pub fn take(&mut self, came: &[u8], mut message: impl FnMut(Vec<u8>)) -> Result<(), FrameError> {
-        self.bytes.extend_from_slice(came);
-        let mut rest = &self.bytes[..];
-        let result = loop {
-            match next(rest, self.lane, self.said) {
-                Ok(None) => break Ok(()),
-                Ok(Some((frame, behind))) => {
-                    if self.message.len() + frame.body.len() > self.message_bytes_max {
-                        break Err(FrameError::TooLarge { bytes_max: self.message_bytes_max });
-                    }
-                    self.message.extend_from_slice(frame.body);
-                    self.said = frame.said;
-                    rest = behind;
-                    if frame.last {
-                        message(std::mem::take(&mut self.message));
-                    }
-                }
-                Err(error) => break Err(error),
+    /// Takes what came, and gives out the messages that are whole now. Copies nothing of those that
+    /// came whole in one frame.
+    pub fn take(&mut self, came: &[u8], message: impl FnMut(&[u8])) -> Result<(), FrameError> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if bytes.is_empty() {
+            let rest = self.read(came, message)?;
+            bytes.extend_from_slice(rest);
+        } else {
+            bytes.extend_from_slice(came);
+            let used = bytes.len() - self.read(&bytes, message)?.len();
+            bytes.drain(..used);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// What is left is a frame that is not whole.
+    fn read<'b>(&mut self, bytes: &'b [u8], mut message: impl FnMut(&[u8])) -> Result<&'b [u8], FrameError> {
+        let mut rest = bytes;
+        while let Some((frame, behind)) = next(rest, self.lane, self.said)? {
+            if self.message.len() + frame.body.len() > self.message_bytes_max {
+                return Err(FrameError::TooLarge { bytes_max: self.message_bytes_max });
             }
-        };
-        let used = self.bytes.len() - rest.len();
-        self.bytes.drain(..used);
-        result
+            (self.said, rest) = (frame.said, behind);
+            if frame.last && self.message.is_empty() {
+                message(frame.body);
+                continue;
+            }
+            self.message.extend_from_slice(frame.body);
+            if frame.last {
+                message(&std::mem::take(&mut self.message));
+            }
+        }
+        Ok(rest)
     }
 
     /// Bytes that are kept for a message that is not whole.
@@ -176,7 +186,7 @@ mod tests {
 
     fn taken(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
         let mut messages = Vec::new();
-        frames.take(bytes, |message| messages.push(message))?;
+        frames.take(bytes, |message| messages.push(message.to_vec()))?;
         Ok(messages)
     }
 
@@ -244,7 +254,7 @@ mod tests {
             let mut there = Frames::new(Lane::Calls, 1 << 20, begin);
             let mut messages = Vec::new();
             let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.iter().copied()).collect();
-            let taken = there.take(&bytes, |message| messages.push(message));
+            let taken = there.take(&bytes, |message| messages.push(message.to_vec()));
             (messages, taken.is_ok())
         };
         let [a, b, c] = said_in_turn(8);
@@ -275,7 +285,7 @@ mod tests {
             write_message(&mut prefixed, &mut 0, Lane::Control, b"x");
             prefixed.truncate(bytes.first().map_or(0, |byte| *byte as usize % 18));
             prefixed.extend_from_slice(bytes);
-            let _ = frames.take(&prefixed, drop);
+            let _ = frames.take(&prefixed, |_| {});
             assert!(frames.buffered_bytes() <= prefixed.len());
         });
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// thread waits.
 pub trait Handler: Send + Sync + 'static {
     fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane);
-    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
+    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: &[u8]) -> Room;
     /// What was sent and not answered may be lost.
     fn lost(&self, node: NodeId, lane: Lane);
     /// The answer to somebody who may be of no cluster; None: the connection is closed.

@@ -62,7 +62,7 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
             Err(error) => return Err(error),
         };
-        let taken = frames.take(&buffer[..count], |message| answer = answer.take().or(Some(message)));
+        let taken = frames.take(&buffer[..count], |message| answer = answer.take().or(Some(message.to_vec())));
         taken.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
     }
     Ok(answer.expect("the loop ends with one"))

@@ -472,7 +472,7 @@ impl Connections {
             }
             State::Inquiring(frames) => {
                 let mut question = None;
-                let taken = frames.take(bytes, |message| question = question.take().or(Some(message)));
+                let taken = frames.take(bytes, |message| question = question.take().or(Some(message.to_vec())));
                 match (taken, question) {
                     (Ok(()), None) => {}
                     (Ok(()), Some(question)) => self.inquired(number, question),

@@ -203,7 +203,7 @@ mod tests {
             let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Entries, 1));
             outbox.put(Outgoing::new(9, vec![7; length])).unwrap();
             let (mut frames, mut got) = (Frames::new(Lane::Entries, 1 << 24, 1), Vec::new());
-            let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message)).unwrap();
+            let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message.to_vec())).unwrap();
             while send(&mut outbox, &mut sending, usize::MAX, &mut to) > 0 {
                 assert!(sending.frames.len() < FRAMES_BYTES + FRAME_BODY_BYTES_MAX + 64, "{}", sending.frames.len());
             }

@@ -64,8 +64,8 @@ impl Handler for Ears {
         self.hear(Heard::Connected(node, incarnation, lane));
     }
 
-    fn received(&self, node: NodeId, _: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
-        self.hear(Heard::Received(node, lane, message));
+    fn received(&self, node: NodeId, _: Incarnation, lane: Lane, message: &[u8]) -> Room {
+        self.hear(Heard::Received(node, lane, message.to_vec()));
         if lane == Lane::Calls && *self.full.lock().unwrap() { Room::Wait } else { Room::More }
     }
 

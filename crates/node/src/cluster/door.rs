@@ -203,9 +203,9 @@ fn belongs_on(letter: Letter, lane: Lane) -> bool {
 impl Handler for Door {
     fn connected(&self, _: NodeId, _: Incarnation, _: Lane) {}
 
-    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
+    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: &[u8]) -> Room {
         let Some(inside) = self.inside.get() else { return Room::More };
-        self.taken(inside, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
+        self.taken(inside, Member { node, incarnation }, lane, message).unwrap_or_else(|error| {
             self.notices.say(&format!("node {node}: {error}"));
             Room::More
         })
