@@ -94,18 +94,21 @@ impl<'b> Upcoming<'b> {
 
     /// What was read of a transaction, in order.
     pub(crate) fn changes(&self, number: usize) -> impl Iterator<Item = (TableId, RowId, Read<'_>)> {
-        self.changes[self.transactions[number].changes.clone()].iter().map(|change| {
-            let values = &self.values[change.values.clone()];
-            let read = match &change.kind {
-                Kind::Insert { tags, indexes } => {
-                    let (indexes, views) = self.tags[tags.clone()].split_at(*indexes);
-                    Read::Insert { values, tags: Known { indexes, views } }
-                }
-                Kind::Update { columns } => Read::Update { columns: &self.columns[columns.clone()], values },
-                Kind::Delete => Read::Delete,
-            };
-            (change.table, change.row, read)
-        })
+        self.changes[self.transactions[number].changes.clone()].iter().map(|change| self.read(change))
+    }
+
+    #[inline]
+    fn read(&self, change: &Change) -> (TableId, RowId, Read<'_>) {
+        let values = &self.values[change.values.clone()];
+        let read = match &change.kind {
+            Kind::Insert { tags, indexes } => {
+                let (indexes, views) = self.tags[tags.clone()].split_at(*indexes);
+                Read::Insert { values, tags: Known { indexes, views } }
+            }
+            Kind::Update { columns } => Read::Update { columns: &self.columns[columns.clone()], values },
+            Kind::Delete => Read::Delete,
+        };
+        (change.table, change.row, read)
     }
 
     /// The changes that follow those, as they stand in the log.
@@ -114,7 +117,7 @@ impl<'b> Upcoming<'b> {
     }
 
     fn all(&self) -> impl Iterator<Item = (TableId, RowId, Read<'_>)> {
-        (0..self.transactions.len()).flat_map(|number| self.changes(number))
+        self.changes.iter().map(|change| self.read(change))
     }
 }
 
