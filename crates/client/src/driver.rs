@@ -24,8 +24,10 @@ const WAKER: Token = Token(usize::MAX - 1);
 const TIMER: Token = Token(usize::MAX - 2);
 /// Time for connecting and logging in.
 const CONNECT_SECONDS_MAX: u64 = 10;
-/// For so long a node may be silent in whose place another leads.
-const DOUBT: Duration = Duration::from_secs(2);
+/// How often a node in whose place another leads is looked at before it is given up, if it is
+/// silent, and the time between two looks. A process that stands still meanwhile looks once.
+const DOUBT_LOOKS: u32 = 4;
+const DOUBT_LOOK: Duration = Duration::from_millis(500);
 
 /// Whom to connect to and how to keep at it.
 #[derive(Clone, Debug)]
@@ -124,8 +126,8 @@ struct Link<C> {
     attempts: usize,
     last_received: Instant,
     ping_sent: bool,
-    /// Given up if nothing has come by then.
-    doubted: Option<Instant>,
+    /// When it is looked at next, if nothing comes, and how often after that.
+    doubted: Option<(Instant, u32)>,
 }
 
 /// All connections of a driver, as its handler sees them.
@@ -194,7 +196,7 @@ impl<C> Links<C> {
             let is_of_it = link.login.as_ref().is_some_and(|login| login.host_id == host);
             if is_of_it && link.state == State::Up && link.doubted.is_none() {
                 link.connection.ping();
-                (link.ping_sent, link.doubted) = (true, Some(now + DOUBT));
+                (link.ping_sent, link.doubted) = (true, Some((now + DOUBT_LOOK, DOUBT_LOOKS - 1)));
                 self.changed = true;
             }
         }
@@ -510,9 +512,10 @@ impl<C> Driver<C> {
                 State::Up if now >= link.last_received + timeout => {
                     self.give_up(handler, index, lost("it answered nothing for too long"), now);
                 }
-                State::Up if link.doubted.is_some_and(|until| now >= until) => {
-                    self.give_up(handler, index, lost("it does not lead any more, and answers nothing"), now);
-                }
+                State::Up if link.doubted.is_some_and(|(look, _)| now >= look) => match link.doubted {
+                    Some((_, left @ 1..)) => link.doubted = Some((now + DOUBT_LOOK, left - 1)),
+                    _ => self.give_up(handler, index, lost("it does not lead any more, and answers nothing"), now),
+                },
                 State::Up if now >= link.last_received + timeout / 3 && !link.ping_sent => {
                     link.connection.ping();
                     link.ping_sent = true;
@@ -654,7 +657,7 @@ impl<C> Link<C> {
             State::Connecting { until } => Some(until),
             State::Up if self.ping_sent => {
                 let end = self.last_received + timeout;
-                Some(self.doubted.map_or(end, |until| until.min(end)))
+                Some(self.doubted.map_or(end, |(look, _)| look.min(end)))
             }
             State::Up => Some(self.last_received + timeout / 3),
             State::Retired => None,

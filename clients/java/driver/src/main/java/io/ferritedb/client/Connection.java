@@ -37,8 +37,11 @@ final class Connection {
     private static final long PUSHED_TOPOLOGY = Long.MAX_VALUE - 1;
     private static final long PUSHED_PROCEDURES = Long.MAX_VALUE - 2;
     private static final long GENERATIONS = 1 << 30;
-    /** For so long a server may be silent in whose place another leads. */
-    private static final long DOUBT = 2_000_000_000L;
+    /**
+     * Ticks for which a server may be silent in whose place another leads, two seconds. Those that
+     * a process misses that stands still do not count.
+     */
+    private static final int DOUBT_TICKS = 100;
 
     final ClientOptions.Address address;
     final Decoder.Login login;
@@ -63,6 +66,8 @@ final class Connection {
     private volatile boolean pinging;
     private volatile boolean doubted;
     private volatile long doubtedAt;
+    /** Since then. Of the thread that ticks. */
+    private int silentTicks;
     private volatile long lastReceived = System.nanoTime();
 
     /** Connects and logs in. */
@@ -299,7 +304,8 @@ final class Connection {
             }
         }
         if (doubted && lastReceived - doubtedAt > 0) doubted = false;
-        if (doubted && now - doubtedAt > DOUBT) end("it does not lead any more, and answers nothing");
+        silentTicks = doubted ? silentTicks + 1 : 0;
+        if (silentTicks == DOUBT_TICKS) end("it does not lead any more, and answers nothing");
         if (waiting && now - lastReceived > silence) end("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
     }
 
