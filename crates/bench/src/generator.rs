@@ -42,7 +42,8 @@ pub trait Workload: Send + 'static {
 
     fn completed(&mut self, note: Self::Note, response: &Response<'_>) -> LoadOutcome;
 
-    /// The connection broke while this call was in flight.
+    /// Nobody knows whether this call was executed: the connection broke meanwhile, the server's or
+    /// that of a node that had passed it on.
     fn lost(&mut self, note: Self::Note);
 }
 
@@ -228,6 +229,15 @@ impl<W: Workload> Generator<W> {
         self.outstanding
     }
 
+    /// A call may have been executed or not.
+    #[cold]
+    fn no_answer(&mut self, note: W::Note, reason: impl FnOnce() -> String) {
+        self.outstanding -= 1;
+        self.current.lost += 1;
+        self.workload.lost(note);
+        self.first_failure.get_or_insert_with(reason);
+    }
+
     /// As many calls as there is room for.
     #[inline]
     fn fill(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant) {
@@ -307,6 +317,11 @@ impl<W: Workload> Handler for Generator<W> {
         if at != self.last_at.0 {
             self.last_at = (at, self.since_epoch(at));
         }
+        if response.status_code == Status::ResponseUnknown.code() {
+            // The node that was called passed it on, and has no answer either.
+            let text = response.status_text.unwrap_or("the outcome of a call is unknown");
+            return self.no_answer(call.note, || text.to_string());
+        }
         self.outstanding -= 1;
         self.current.record_latency(self.last_at.1.saturating_sub(call.intended));
         match self.workload.completed(call.note, response) {
@@ -326,10 +341,7 @@ impl<W: Workload> Handler for Generator<W> {
     }
 
     fn lost(&mut self, _link: usize, call: InFlight<W::Note>, reason: &ClientError) {
-        self.outstanding -= 1;
-        self.current.lost += 1;
-        self.workload.lost(call.note);
-        self.first_failure.get_or_insert_with(|| reason.to_string());
+        self.no_answer(call.note, || reason.to_string());
     }
 
     fn disconnected(&mut self, _link: usize, reason: &ClientError) {
