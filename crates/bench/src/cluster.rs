@@ -116,6 +116,10 @@ impl Cluster {
         if let Some(durability) = &self.command.durability {
             arguments.extend(["--durability".into(), durability.into()]);
         }
+        if self.command.network.is_some() {
+            // Nobody else reaches that network.
+            arguments.push("--trust-clients".into());
+        }
         if let Some(random) = &mut self.power_loss {
             arguments.extend(["--unsynced-writes-are-lost".into(), (random.next_u64() >> 1).to_string().into()]);
         }
