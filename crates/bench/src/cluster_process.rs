@@ -38,6 +38,11 @@ impl ClusterProcess {
         Ok(ClusterProcess { cluster, keepers, kfactor, durability, _directory: directory })
     }
 
+    /// The nodes themselves, for whoever does something to them.
+    pub fn nodes(&mut self) -> &mut Cluster {
+        &mut self.cluster
+    }
+
     /// Where clients reach the node that led when the cluster was started.
     pub fn leader_address(&self) -> &str {
         &self.cluster.clients()[self.keepers.leader]

@@ -3,6 +3,8 @@
 
 mod nodes;
 
+use crate::cluster::Cluster;
+use crate::cluster_process::ClusterProcess;
 use crate::error::{BenchError, BenchResult};
 use crate::generator::Shape;
 use crate::load::{LoadPlan, LoadResult, Progress, run_load};
@@ -16,9 +18,8 @@ use crate::session::{Environment, Session};
 use crate::voter::{VoteCounts, compare, prepare};
 use crate::voter_load::{Tally, VoterLoad};
 use ferrite_value::OwnedValue;
-use nodes::Nodes;
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -26,6 +27,8 @@ use std::time::{Duration, Instant};
 
 const CONTESTANTS: u16 = 6;
 const VOTES_MAX: i32 = 2;
+/// Of a cluster.
+const COPIES_BESIDE: u32 = 1;
 /// How often the scoreboard is drawn and the votes are asked for.
 const REFRESH: Duration = Duration::from_millis(250);
 /// Of what has happened to the nodes, so much is shown.
@@ -33,29 +36,30 @@ const EVENTS_SHOWN: usize = 3;
 
 /// Runs the demo to its end. Servers, their data and the screen are cleaned up whatever happens.
 pub fn run_demo(environment: &Environment, options: &DemoOptions) -> BenchResult<()> {
-    let (mut nodes, session) = match options.nodes {
+    let target = TargetOptions { durability: options.durability.clone(), ..TargetOptions::default() };
+    let (mut cluster, session) = match options.nodes {
         Some(count) => {
             println!("starting {count} servers on temporary directories ...");
-            let nodes = Nodes::start(environment, options, count)?;
-            let session = nodes.session()?;
-            (Some(nodes), session)
+            let target = TargetOptions { kfactor: COPIES_BESIDE, ..target };
+            let mut cluster = ClusterProcess::start(&environment.executable, count as usize, &target)?;
+            let session = Session::to_cluster(cluster.nodes().client_options())?;
+            (Some(cluster), session)
         }
         None => {
             println!("starting a server on a temporary directory ...");
-            let target = TargetOptions { durability: options.durability.clone(), ..TargetOptions::default() };
             (None, Session::open(environment, &target)?)
         }
     };
     prepare(&session, CONTESTANTS, false)?;
     let before = VoteCounts::read(&session)?;
-    let result = run_with_display(environment, &session, options, nodes.as_mut())?;
+    let result = run_with_display(environment, &session, options, cluster.as_mut().map(ClusterProcess::nodes))?;
     let votes = VoteCounts::read(&session)?;
     let contestants = contestants(&session)?;
     let summary = summary(&result, &contestants, votes.rows);
     session.close()?;
-    let is_cluster = nodes.is_some();
-    if let Some(nodes) = nodes {
-        with_progress("stopping the cluster", || nodes.stop())?;
+    let is_cluster = cluster.is_some();
+    if let Some(cluster) = cluster {
+        with_progress("stopping the cluster", || cluster.stop())?;
     }
     println!("{summary}");
     let findings = compare(&before, &votes, &Tally::of(&result.workloads));
@@ -121,13 +125,13 @@ impl Shown {
     }
 }
 
-/// The load, the questions for the votes and what happens to nodes have threads of their own; this
-/// one shows what comes of them.
+/// The load, the questions for the votes and the display have threads of their own; this one lets
+/// something happen to the nodes.
 fn run_with_display(
     environment: &Environment,
     session: &Session,
     options: &DemoOptions,
-    nodes: Option<&mut Nodes>,
+    nodes: Option<&mut Cluster>,
 ) -> BenchResult<LoadResult<VoterLoad>> {
     let plan = LoadPlan {
         address: session.address().to_string(),
@@ -143,13 +147,16 @@ fn run_with_display(
         stop: Arc::clone(&environment.stop),
     };
     let servers = match &nodes {
-        Some(nodes) => nodes.description(),
+        Some(nodes) => nodes::described(nodes),
         None => session.process().map(|process| process.ready_line().to_string()).unwrap_or_default(),
     };
     let (sender, receiver) = channel();
     let (kill, kills) = channel();
     let kill = nodes.is_some().then_some(kill);
-    let (shown, ended) = (Shown::new(servers), AtomicBool::new(false));
+    let (end, ends) = channel::<()>();
+    let shown = Shown::new(servers);
+    // Without one of them the rest would run on for nobody.
+    let or_stop = |result: BenchResult<()>| result.inspect_err(|_| environment.stop.store(true, Ordering::Relaxed));
     let seed = seed_or_random(None);
     thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -162,33 +169,37 @@ fn run_with_display(
                 }
             })
         });
-        let asking = scope.spawn(|| {
-            while !ended.load(Ordering::Relaxed) {
-                let found = contestants(session)?;
-                shown.lock().contestants = found;
-                thread::sleep(REFRESH);
-            }
-            Ok(())
-        });
-        let shown = &shown;
-        let losing = nodes.map(|nodes| scope.spawn(move || nodes.lose_leaders(session, options, &kills, shown)));
+        let (shown, or_stop) = (&shown, &or_stop);
+        let asking = scope.spawn(move || or_stop(ask_for_votes(session, shown, &ends)));
         let display = Display { environment, session, options, shown, kill, started: Instant::now() };
-        let displayed = if std::io::stdout().is_terminal() && !options.plain {
-            display.scoreboard(&receiver)
-        } else {
-            display.lines(&receiver)
-        };
-        drop(display);
-        ended.store(true, Ordering::Relaxed);
-        // Without a display the load would run on for nobody.
-        environment.stop.store(true, Ordering::Relaxed);
-        let result = load.join().map_err(|_| BenchError::Load("the load thread panicked".to_string()))?;
-        let asked = asking.join().map_err(|_| BenchError::Load("the asking thread panicked".to_string()))?;
-        let lost = losing.map_or(Ok(Ok(())), |losing| losing.join());
-        let lost = lost.map_err(|_| BenchError::Load("the thread that kills leaders panicked".to_string()))?;
+        let displaying = scope.spawn(move || {
+            // Moved in: when the display has ended, nobody is asked or killed any more.
+            let (display, _end) = (display, end);
+            let displayed = display.show(&receiver);
+            // Without a display the load would run on for nobody.
+            environment.stop.store(true, Ordering::Relaxed);
+            displayed
+        });
+        // By this thread: a process ends with the thread that has started it.
+        let lost = nodes.map_or(Ok(()), |nodes| or_stop(nodes::lose_leaders(nodes, session, options, &kills, shown)));
+        let panicked = |what: &str| BenchError::Load(format!("the thread that {what} panicked"));
+        let displayed = displaying.join().map_err(|_| panicked("shows"))?;
+        let asked = asking.join().map_err(|_| panicked("asks for votes"))?;
+        let result = load.join().map_err(|_| panicked("makes the load"))?;
         shown.news().iter().for_each(|event| println!("       {event}"));
         displayed.and(asked).and(lost).and(result)
     })
+}
+
+/// Until the other end of the channel is gone.
+fn ask_for_votes(session: &Session, shown: &Shown, ends: &Receiver<()>) -> BenchResult<()> {
+    loop {
+        let found = contestants(session)?;
+        shown.lock().contestants = found;
+        if ends.recv_timeout(REFRESH) != Err(RecvTimeoutError::Timeout) {
+            return Ok(());
+        }
+    }
 }
 
 struct Display<'d> {
@@ -204,6 +215,14 @@ struct Display<'d> {
 impl Display<'_> {
     fn hint(&self) -> String {
         format!("clients can connect to {} while this runs", self.session.address().replace(',', ", "))
+    }
+
+    fn show(&self, receiver: &Receiver<SecondSummary>) -> BenchResult<()> {
+        if std::io::stdout().is_terminal() && !self.options.plain {
+            self.scoreboard(receiver)
+        } else {
+            self.lines(receiver)
+        }
     }
 
     /// One line a second.
@@ -277,18 +296,19 @@ fn summary(result: &LoadResult<VoterLoad>, contestants: &[(String, i64, u64)], r
     let Latency { average, p50, p99, max, .. } = result.total.latency();
     let per_second = ratio(result.total.succeeded as f64, result.measured.as_secs_f64());
     let tally = Tally::of(&result.workloads);
-    let unknown = match tally.unknown.iter().sum() {
-        0 => "as many rows".to_string(),
+    let (accepted, unknown) = (tally.accepted_total(), tally.unknown.iter().sum());
+    let counted = match unknown {
+        0 => "and as many rows counted in the table and its views".to_string(),
         unknown => format!(
-            "{} more by {} calls without an answer: {} rows",
-            grouped((rows as u64).saturating_sub(tally.accepted_total())),
+            "and {} rows counted in the table and its views: of {} calls without an answer {} were executed",
+            grouped(rows as u64),
             grouped(unknown),
-            grouped(rows as u64)
+            grouped((rows as u64).saturating_sub(accepted))
         ),
     };
     let mut text = format!(
         "{} transactions in {:.1} s: {} per second\nlatency average {}, p50 {}, p99 {}, max {}\n\
-         {} votes accepted, {unknown} counted in the table and its views\n",
+         {} votes accepted, {counted}\n",
         grouped(result.total.succeeded),
         result.measured.as_secs_f64(),
         grouped(per_second.round() as u64),
@@ -296,7 +316,7 @@ fn summary(result: &LoadResult<VoterLoad>, contestants: &[(String, i64, u64)], r
         duration_text(p50 as f64),
         duration_text(p99 as f64),
         duration_text(max as f64),
-        grouped(tally.accepted_total()),
+        grouped(accepted),
     );
     for (place, (name, _, votes)) in contestants.iter().enumerate() {
         text.push_str(&format!("\n{:>3}. {name:<20} {:>14}", place + 1, grouped(*votes)));

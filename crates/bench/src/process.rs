@@ -141,6 +141,8 @@ impl ServerProcess {
         }
         // Ctrl-C in the terminal is for this process, which then stops the server in good order.
         command.process_group(0);
+        // The system takes the thread for the parent: a server ends with the thread that started
+        // it.
         // SAFETY: between fork and exec only a system call is made, which neither allocates nor
         // takes a lock.
         unsafe {

@@ -6,6 +6,7 @@ mod common;
 mod check;
 mod cluster;
 mod compare;
+mod demo;
 mod dump;
 mod full_disk;
 mod hostile;
