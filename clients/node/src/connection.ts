@@ -4,7 +4,7 @@
 // go.
 
 import { connect as connectSocket, type Socket } from 'node:net'
-import { connect as connectTls, type ConnectionOptions } from 'node:tls'
+import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls'
 import { CallError, ConnectError, loginFailure, Status, type FerriteError } from './errors.js'
 import { FrameSplitter, readLogin, readResponse, type Login, type Response } from './reader.js'
 import type { Parameter, ValueModes } from './types.js'
@@ -235,9 +235,9 @@ export class Connection {
           }
     }
     if (this.doubt > 0 && this.lastReceived > this.doubtedAt) this.doubt = 0
-    if (this.doubt > 0 && --this.doubt === 0) return this.end('it does not lead any more, and answers nothing')
+    if (this.doubt > 0 && --this.doubt === 0) return this.giveUp('it does not lead any more, and answers nothing')
     const silent = now - this.lastReceived
-    if (silent > SILENCE_MS && waiting > 0) this.end(`the server has been silent for ${Math.round(silent / 1000)} s`)
+    if (silent > SILENCE_MS && waiting > 0) this.giveUp(`the server has been silent for ${Math.round(silent / 1000)} s`)
     else if (silent > PING_AFTER_MS && !this.pinging) this.ping()
   }
 
@@ -277,6 +277,15 @@ export class Connection {
     this.flush()
     this.socket?.end()
     this.end(reason)
+  }
+
+  /**
+   * Ends the connection to a server that is silent. What the system has of calls that end with it
+   * must not reach the server later, when whoever called has looked whether they took place.
+   */
+  private giveUp(why: string): void {
+    if (this.socket && !(this.socket instanceof TLSSocket)) this.socket.resetAndDestroy()
+    this.end(why)
   }
 
   private end(why: string, code = '08007'): void {

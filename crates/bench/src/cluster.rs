@@ -118,7 +118,7 @@ impl Cluster {
         }
         if self.command.network.is_some() {
             // Nobody else reaches that network.
-            arguments.push("--trust-clients".into());
+            arguments.extend(["--trust-clients", "--admin-listen", "none"].map(OsString::from));
         }
         if let Some(random) = &mut self.power_loss {
             arguments.extend(["--unsynced-writes-are-lost".into(), (random.next_u64() >> 1).to_string().into()]);

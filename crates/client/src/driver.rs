@@ -15,6 +15,7 @@ use crate::timer::Timer;
 use ferrite_wire::Response;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::net::sockopt::set_socket_linger;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -609,6 +610,11 @@ impl<C> Driver<C> {
             // Closing the socket takes it out of the poll as well; nothing depends on this
             // succeeding.
             let _ = self.poll.registry().deregister(&mut stream);
+            if !matches!(reason, ClientError::Closed) {
+                // What the system has of calls that end here must not reach the server later, when
+                // whoever called has looked whether they took place.
+                let _ = set_socket_linger(&stream, Some(Duration::ZERO));
+            }
         }
         let retry_at = now + link.pause;
         link.pause = (link.pause * 2).min(self.options.reconnect_pause_max);

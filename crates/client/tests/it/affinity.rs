@@ -140,10 +140,39 @@ fn a_former_leader_that_is_silent_is_given_up_and_one_that_answers_is_not() {
     assert_eq!(reached(&client, &cluster, 0), 0);
     let error = call.wait().unwrap_err();
     assert!(error.is_outcome_unknown() && matches!(error, ClientError::ConnectionLost { .. }), "{error}");
-    assert_eq!(client.statistics().disconnects, 1, "both were asked whether they are there, and one was");
+    until("its end", || client.statistics().disconnects > 0);
+    cluster.calls();
+    // It comes back with what it has heard before.
+    cluster.believes(1, [0, 0, 0, 0], 0);
+    cluster.is(1, Manner::Serves);
     assert_eq!(all_reached(&client, &cluster), [0, 0, 0, 0]);
+    assert_eq!(client.statistics().disconnects, 1, "both were asked whether they are there, and one was");
     cluster.dies(2);
     assert!(slow.wait().unwrap_err().is_outcome_unknown());
+}
+
+/// Whoever hears that an outcome is unknown looks whether the call took place. What the system has
+/// of such calls is not delivered later.
+#[test]
+fn calls_that_ended_with_their_connection_are_not_sent_behind_it() {
+    let (client, cluster) = settled(3);
+    cluster.is(1, Manner::Stuck);
+    // More than the buffers of both sides have room for.
+    let text = "x".repeat(65_536);
+    let calls: Vec<_> = (0..400).map(|_| client.call("One", (cluster.key_of(1), text.as_str()))).collect();
+    cluster.believes(0, [0, 0, 0, 0], 0);
+    cluster.believes(1, [0, 0, 0, 0], 0);
+    cluster.pushes_before_next_answer(0);
+    assert_eq!(reached(&client, &cluster, 0), 0);
+    let ends = calls.into_iter().map(|call| call.wait());
+    let lost = ends.filter(|end| end.as_ref().is_err_and(ClientError::is_outcome_unknown)).count();
+    assert!(lost > 20, "{lost}");
+    // It takes what comes, and has nothing to say by which it would hear of the end.
+    cluster.is(1, Manner::Silent);
+    let logins = cluster.logins();
+    until("the end of the connection", || cluster.connections(1) < 2 && cluster.logins() >= logins.max(4));
+    let arrived = cluster.asked(1, "One");
+    assert!(arrived + 5 < lost, "{arrived} of {lost}");
 }
 
 #[test]

@@ -305,8 +305,8 @@ final class Connection {
         }
         if (doubted && lastReceived - doubtedAt > 0) doubted = false;
         silentTicks = doubted ? silentTicks + 1 : 0;
-        if (silentTicks == DOUBT_TICKS) end("it does not lead any more, and answers nothing");
-        if (waiting && now - lastReceived > silence) end("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
+        if (silentTicks == DOUBT_TICKS) giveUp("it does not lead any more, and answers nothing");
+        if (waiting && now - lastReceived > silence) giveUp("the server has been silent for " + (now - lastReceived) / 1_000_000_000L + " s");
     }
 
     /** Nothing was received for long, and nobody has asked yet whether the server is there. */
@@ -341,6 +341,19 @@ final class Connection {
                 wait(Math.min(left, 20));
             }
         }
+    }
+
+    /**
+     * Ends the connection to a server that is silent. What the system has of calls that end with it
+     * must not reach the server later, when whoever called has looked whether they took place.
+     */
+    private void giveUp(String why) {
+        try {
+            socket.setSoLinger(true, 0);
+        } catch (IOException ended) {
+            // Then nothing is sent any more.
+        }
+        end(why);
     }
 
     /**
