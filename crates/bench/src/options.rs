@@ -279,7 +279,8 @@ pub struct DemoOptions {
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
     /// Server processes on this machine, which form a cluster and keep a copy of everything; the
-    /// one that leads is killed at half time, and whenever you press k [default: one server]
+    /// one that leads is killed at half time, and whenever you press k; 3 to 5 of them [default:
+    /// one server]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(3..=5))]
     pub nodes: Option<u32>,
     /// One line per second instead of the scoreboard, also in a terminal

@@ -129,7 +129,7 @@ pub struct RecoverOptions {
     #[arg(long, value_name = "DATA")]
     dir: Option<PathBuf>,
     /// The node that is to lead, by its number (see `ferrite admin status`).
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", conflicts_with = "dir")]
     node: Option<u32>,
     #[command(flatten)]
     address: AdminAddress,

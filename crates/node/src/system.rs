@@ -396,7 +396,10 @@ impl System {
     }
 
     fn of_cluster(&self, name: &str) -> UserResult<&cluster::Handle> {
-        let alone = || UserError::parameters(format!("{name}: this server is not part of a cluster"));
+        let alone = || {
+            let error = UserError::parameters(format!("{name}: this server is not part of a cluster"));
+            error.with_hint("it has no other nodes; a restart with --cluster makes it one of several")
+        };
         self.cluster.as_ref().ok_or_else(alone)
     }
 

@@ -49,6 +49,13 @@ fn text(response: &OwnedResponse) -> String {
         let names = nodes.columns.iter().map(|(name, _)| name.to_lowercase()).collect();
         lines.extend(nodes_of(names, rows(nodes)));
     }
+    let decides = |row: &Vec<String>| match &row[..] {
+        [_, there, majority, ..] => there.parse::<u64>().ok() >= majority.parse().ok(),
+        _ => true,
+    };
+    if response.tables.get(2).into_iter().flat_map(rows).any(|row| !decides(&row)) {
+        lines.push("no majority of the voters is heard here: of the group this is what was known last".to_owned());
+    }
     for row in response.tables.get(1).into_iter().flat_map(rows) {
         let [group, epoch, leader, members, kfactor, data, service, waits_for] = &row[..] else { continue };
         lines.push(match waits_for.is_empty() {
@@ -63,7 +70,7 @@ fn text(response: &OwnedResponse) -> String {
     }
     for row in response.tables.get(2).into_iter().flat_map(rows) {
         let [voters, there, majority, losses, missing] = &row[..] else { continue };
-        lines.push(match there.parse::<u64>().ok() >= majority.parse().ok() {
+        lines.push(match decides(&row) {
             true => format!("voters: {there} of {voters} are there; decisions survive {}", more(losses)),
             false => format!("voters: {there} of {voters} are there; {majority} are needed to decide anything"),
         });

@@ -4,6 +4,7 @@
 //! A copy applies what is committed whatever its memory limit says, so who leads refuses rows while
 //! one has no room (docs/decisions/0050-copies.md).
 
+use crate::cluster::little_room::Room;
 use ferrite_base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -23,27 +24,38 @@ const VOTE_WRITTEN: u64 = 2_000_000_000;
 pub struct Health {
     /// It keeps data, and has no room for more rows in memory.
     pub lacks_memory: bool,
-    /// Its disk has less than twice its reserve.
-    pub lacks_disk: bool,
+    /// On its disk.
+    pub room: Room,
     /// Its vote is one of the voters' and can be given.
     pub votes: bool,
 }
 
 const LACKS_MEMORY: u8 = 1;
 const VOTES: u8 = 2;
-const LACKS_DISK: u8 = 4;
+const LITTLE_DISK: u8 = 4;
+const NO_DISK: u8 = 8;
 
 impl Health {
     pub fn encode(self) -> Vec<u8> {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
-        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | flag(self.lacks_disk, LACKS_DISK)]
+        let disk = match self.room {
+            Room::Enough => 0,
+            Room::Little => LITTLE_DISK,
+            Room::None => LITTLE_DISK | NO_DISK,
+        };
+        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | disk]
     }
 
     /// What a later release says besides is passed over. None: it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<Health> {
         let flags = *bytes.first()?;
         let has = |flag| flags & flag != 0;
-        Some(Health { lacks_memory: has(LACKS_MEMORY), lacks_disk: has(LACKS_DISK), votes: has(VOTES) })
+        let room = match (has(LITTLE_DISK), has(NO_DISK)) {
+            (_, true) => Room::None,
+            (true, false) => Room::Little,
+            (false, false) => Room::Enough,
+        };
+        Some(Health { lacks_memory: has(LACKS_MEMORY), room, votes: has(VOTES) })
     }
 }
 
@@ -69,7 +81,7 @@ impl Healths {
 
     /// One of these nodes that has room for more, in memory and on its disk.
     pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
-        let has_room = |health: Health| !health.lacks_memory && !health.lacks_disk;
+        let has_room = |health: Health| !health.lacks_memory && health.room == Room::Enough;
         among.find(|node| self.of(*node, now).is_some_and(has_room))
     }
 }
@@ -105,7 +117,7 @@ mod tests {
     #[test]
     fn a_word_counts_for_some_seconds_and_only_of_those_who_are_asked_for() {
         let (healths, now) = (Healths::default(), Instant::now());
-        let full = Health { lacks_memory: true, lacks_disk: false, votes: true };
+        let full = Health { lacks_memory: true, votes: true, ..Health::default() };
         healths.said(NodeId(2), full, now);
         healths.said(NodeId(3), Health::default(), now);
         let lacks = |among: &[u32], at| healths.lacks_memory(among.iter().map(|node| NodeId(*node)), at);
@@ -119,17 +131,18 @@ mod tests {
             (room(&[1, 2, 3], now), room(&[1, 2], now), room(&[3], now + COUNTS)),
             (Some(NodeId(3)), None, None)
         );
-        healths.said(NodeId(3), Health { lacks_disk: true, ..Health::default() }, now);
+        healths.said(NodeId(3), Health { room: Room::Little, ..Health::default() }, now);
         assert_eq!(room(&[3], now), None);
         assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
     }
 
     #[test]
     fn how_a_node_is_reads_back() {
-        for flags in 0..8 {
-            let has = |flag| flags & flag != 0;
-            let health = Health { lacks_memory: has(1), lacks_disk: has(2), votes: has(4) };
-            assert_eq!(Health::decode(&health.encode()), Some(health));
+        for flags in 0..4 {
+            for room in [Room::Enough, Room::Little, Room::None] {
+                let health = Health { lacks_memory: flags & 1 != 0, room, votes: flags & 2 != 0 };
+                assert_eq!(Health::decode(&health.encode()), Some(health));
+            }
         }
         let votes = Health { votes: true, ..Health::default() };
         assert_eq!(Health::decode(&[0x82, 7]), Some(votes), "a later release");

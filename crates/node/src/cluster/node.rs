@@ -8,7 +8,7 @@ use crate::cluster::door::MetadataNotice;
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
-use crate::cluster::little_room::LittleRoom;
+use crate::cluster::little_room::{LittleRoom, Room};
 use crate::cluster::loss::Losses;
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
@@ -147,8 +147,8 @@ impl NodeThread {
         let (state, here) = (Arc::clone(self.node.state()), self.node.here().node);
         let leads = self.standing.seen().leads.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
-        let lacks_disk = self.node.is_data() && self.standing.lacks_disk();
-        let health = Health { lacks_memory, lacks_disk, votes: self.vote.can_be_given(now) };
+        let room = if self.node.is_data() { self.standing.room() } else { Room::Enough };
+        let health = Health { lacks_memory, room, votes: self.vote.can_be_given(now) };
         self.healths.said(here, health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
@@ -157,7 +157,7 @@ impl NodeThread {
         let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
         let full = if leads { self.healths.lacks_memory(members(), Instant::now()) } else { None };
         memory::refuse_rows_for(full.map(|node| node.0));
-        if self.little_room.look(leads, lacks_disk, now)
+        if self.little_room.look(leads, room, now)
             && let Some(node) = self.healths.has_room(members(), Instant::now())
         {
             self.little_room.asks(now);

@@ -47,6 +47,7 @@ pub fn leave_cluster(
     let Some(identity) = directory::identity(&*disk, dir)?.filter(|identity| identity.cluster != [0; 16]) else {
         let what = match directory::founding(&*disk, dir)? {
             Some(_) => "has taken part in no cluster yet: remove the file 'founding' there, and it never will",
+            None if disk.list(dir).is_err() => "cannot be read as a directory: check the path",
             None => "is not the directory of a cluster's node: start it as it is",
         };
         return Err(failed(format!("{} {what}", dir.display())));

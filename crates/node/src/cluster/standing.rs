@@ -1,6 +1,7 @@
 //! Where this node stands: whether it leads, and who does. Written by the node's thread, read by
 //! all others.
 
+use crate::cluster::little_room::Room;
 use crate::mode::Mode;
 use crate::options::ServerError;
 use arc_swap::ArcSwap;
@@ -101,9 +102,13 @@ impl Standing {
         self.seen.load_full()
     }
 
-    /// This node's disk has less than twice its reserve.
-    pub fn lacks_disk(&self) -> bool {
-        self.mode.is_disk_nearly_low()
+    /// What this node's disk has.
+    pub fn room(&self) -> Room {
+        match () {
+            () if self.mode.is_disk_low() => Room::None,
+            () if self.mode.is_disk_nearly_low() => Room::Little,
+            () => Room::Enough,
+        }
     }
 
     pub fn change(&self, change: impl FnOnce(&mut Seen)) {

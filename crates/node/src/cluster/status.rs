@@ -2,6 +2,7 @@
 
 use crate::cluster::health::{Health, Healths};
 use crate::cluster::links::Links;
+use crate::cluster::little_room::Room;
 use crate::cluster::loss;
 use crate::cluster::orders::Order;
 use crate::cluster::standing::Standing;
@@ -56,11 +57,26 @@ impl Around {
                 }
                 None => format!("node {voter} is not reached"),
             })
-        } else if !found.health.is_some_and(|health| health.votes) {
-            Some(format!("node {voter} cannot vote at the moment: its terminal says why"))
         } else {
-            None
+            match found.health {
+                Some(health) if health.votes => None,
+                Some(_) => Some(format!("node {voter} cannot vote at the moment: its terminal says why")),
+                // Each says it every second.
+                None => Some(format!("node {voter} has not said yet whether it can vote")),
+            }
         }
+    }
+
+    /// What a node has no room for, or soon will not have.
+    fn lacks(&self, node: NodeId) -> String {
+        let Some(health) = self.0.get(&node).and_then(|found| found.health) else { return String::new() };
+        let disk = match health.room {
+            Room::Enough => None,
+            Room::Little => Some("disk: little left"),
+            Room::None => Some("disk: below its reserve"),
+        };
+        let memory = health.lacks_memory.then_some("memory: none left");
+        disk.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -120,6 +136,7 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
         ("ADDRESS", SqlType::Varchar),
         ("CLIENTS", SqlType::Varchar),
         ("SILENT_MS", SqlType::Bigint),
+        ("LACKS", SqlType::Varchar),
     ]);
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
@@ -144,7 +161,8 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
             vote(state, *id),
             address(0),
             address(1),
-            around.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64)
+            around.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64),
+            around.lacks(*id)
         ]);
     }
     table
@@ -241,7 +259,7 @@ mod tests {
     const WELL: Found = Found {
         silent: Some(Duration::ZERO),
         reached: true,
-        health: Some(Health { lacks_memory: false, lacks_disk: false, votes: true }),
+        health: Some(Health { lacks_memory: false, room: Room::Enough, votes: true }),
     };
 
     /// Of nodes 1 to 4, one is so.
@@ -291,7 +309,7 @@ mod tests {
         let without_vote = Found { health: Some(Health::default()), ..WELL };
         for (found, why) in [
             (without_vote, "node 4 cannot vote at the moment: its terminal says why"),
-            (Found { health: None, ..WELL }, "node 4 cannot vote at the moment: its terminal says why"),
+            (Found { health: None, ..WELL }, "node 4 has not said yet whether it can vote"),
             (silent, "node 4 is not reached (nothing came from it for 14 s)"),
             (Found::default(), "node 4 is not reached"),
         ] {
