@@ -82,6 +82,8 @@ pub trait Around: Send {
     fn transfer_nanos(&self, group: GroupId) -> u64;
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
+    /// The node has given up its lead of that epoch, which the metadata may not know for long.
+    fn gave_up(&mut self, group: GroupId, epoch: Epoch);
     /// Calls that come wait from here on, and nothing is begun by itself; or all goes on.
     fn hold(&mut self, group: GroupId, holds: bool);
     /// All that was taken before it was to be held is answered. Asked until it is so.

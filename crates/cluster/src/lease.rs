@@ -29,6 +29,11 @@ impl Lease {
         self.0.clock.boottime_nanos() < until
     }
 
+    /// Whether it has ended so long before `now`, of the boot-time clock, or was never there.
+    pub(crate) fn has_ended_for(&self, nanos: u64, now: u64) -> bool {
+        now.saturating_sub(self.0.until.load(Ordering::Acquire)) >= nanos
+    }
+
     /// What it was granted for is applied.
     pub(crate) fn extend(&self, until: u64) {
         self.0.until.fetch_max(until, Ordering::AcqRel);

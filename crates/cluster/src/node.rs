@@ -7,7 +7,7 @@ use crate::kept::{Kept, Parties};
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::Receiver;
-use ferrite_base::{GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
@@ -22,6 +22,9 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news, between two attempts to register,
 /// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
+/// A leader whose lease ended so long ago, and of which a member says nothing, is cut off: others
+/// could have chosen another leader by now, and so its callers wait for what does not come.
+const CUT_OFF_NANOS: u64 = 3_000_000_000;
 
 /// What a node begins with.
 pub struct Start {
@@ -61,6 +64,8 @@ pub struct Node {
     wants_news: bool,
     /// Groups that it leads although its log stands still: others are to lead them.
     stands_still: BTreeSet<GroupId>,
+    /// Groups whose lead it has given up, in that epoch, which the metadata may not know.
+    resigned: BTreeMap<GroupId, Epoch>,
     /// What was said last of entries that cannot be sent.
     too_large: Option<(GroupId, NodeId, Position)>,
 }
@@ -93,6 +98,7 @@ impl Node {
             asked: None,
             wants_news: false,
             stands_still: BTreeSet::new(),
+            resigned: BTreeMap::new(),
             too_large: None,
         }
     }
@@ -178,6 +184,7 @@ impl Node {
         (self.now, self.ticked) = (now, now);
         self.groups.iter().for_each(|group| group.tick());
         self.offer();
+        self.resign_where_cut_off();
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
             kept.hand_on(&self.known.1, &mut *self.around);
@@ -201,6 +208,28 @@ impl Node {
             Ask::Register { id: self.identity.node, node: self.registration.clone() }
         };
         self.around.ask(ask);
+        for (group, epoch) in &self.resigned {
+            self.around.ask(Ask::Resign { group: *group, from: self.here(), epoch: *epoch });
+        }
+    }
+
+    /// Calls of clients that reach this node, and no other, are answered, and they go elsewhere.
+    fn resign_where_cut_off(&mut self) {
+        if !self.registered || !self.lease.has_ended_for(CUT_OFF_NANOS, self.now) {
+            return;
+        }
+        for (id, kept) in &self.kept {
+            if kept.group.is_unanswered()
+                && let Some(epoch) = kept.group.resign()
+            {
+                self.resigned.insert(*id, epoch);
+                self.around.gave_up(*id, epoch);
+                self.around.notice(&format!(
+                    "this node reaches neither a majority of the voters nor all members of group {id}: it gives up \
+                     leading it"
+                ));
+            }
+        }
     }
 
     /// Says, from the next tick on, that this process does nothing more for its groups. Others may
@@ -409,6 +438,11 @@ impl Node {
                 }
             }
             kept.group.configured(group.configuration.clone());
+            if group.phase == Phase::Sealing
+                || self.resigned.get(id).is_some_and(|epoch| group.configuration.epoch > *epoch)
+            {
+                self.resigned.remove(id);
+            }
             let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
             let asked = accepted || group.configuration.has_node(self.identity.node);
             if group.phase == Phase::Sealing && asked {

@@ -25,6 +25,8 @@ pub enum Ask {
     Look { member: Member, index: u64 },
     /// A leader wants another configuration, which goes on behind `parent`.
     Propose { group: GroupId, from: Member, proposal: Proposal, parent: Mark },
+    /// This process, which leads the group in that epoch, does so no more, and never will in it.
+    Resign { group: GroupId, from: Member, epoch: Epoch },
     /// An operator says that this process suffices to lead a group that nobody leads.
     AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
     /// An operator says that this node, and what its last process was, is lost for good.
@@ -95,6 +97,12 @@ impl Question {
                 put_u64(out, expected.0);
                 put_member(out, *member);
             }
+            Ask::Resign { group, from, epoch } => {
+                out.push(9);
+                put_u32(out, group.0);
+                put_member(out, *from);
+                put_u64(out, epoch.0);
+            }
             Ask::Remove { from, lost } => {
                 out.push(8);
                 put_member(out, *from);
@@ -159,6 +167,10 @@ impl Question {
                 Ask::Join { key, node }
             }
             8 => Ask::Remove { from: take_member(&mut rest)?, lost: take_member(&mut rest)? },
+            9 => {
+                let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
+                Ask::Resign { group, from, epoch: Epoch(rest.u64()?) }
+            }
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
         rest.end()?;
@@ -230,6 +242,7 @@ mod tests {
             Ask::Propose { group: GroupId(0), from: member, proposal, parent: mark },
             Ask::Sealed { group: GroupId(0), sealed },
             Ask::AcceptLoss { group: GroupId(0), from: member, expected: Epoch(3), member },
+            Ask::Resign { group: GroupId(0), from: member, epoch: Epoch(3) },
         ]
         .into_iter()
         .zip(1..)

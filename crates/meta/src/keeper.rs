@@ -212,6 +212,18 @@ impl Keeper {
                     self.voter.propose(&command);
                 }
             }
+            Ask::Resign { group, from: member, epoch } => {
+                // Reads by a lease that it has yet have ended with its lead.
+                let known = state.groups().get(&group).filter(|known| known.phase == Phase::Active);
+                if let Some(known) = known
+                    && (known.configuration.leader, known.configuration.epoch) == (member, epoch)
+                    && let Some(command) = duties.seal(group, known, now)
+                    && !self.voter.propose(&command)
+                {
+                    duties.ended(&command);
+                }
+                self.asked.push((from, 0));
+            }
             Ask::AcceptLoss { group, expected, member, .. } => {
                 if let Some(known) = state.groups().get(&group)
                     && known.phase == Phase::Sealing

@@ -3,7 +3,7 @@
 
 use crate::world::{Wish, World, founded, member, registration};
 use ferrite_base::{Epoch, Incarnation, NodeId};
-use ferrite_cluster::NotHandedOver;
+use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, message};
 use ferrite_io::Clock;
 use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// Milliseconds: behind that a leader looks at who follows.
 const HEARTBEAT: u64 = 100;
+const LEASE_NANOS: u64 = 2_000_000_000;
 const OTHER: Member = Member { node: NodeId(2), incarnation: Incarnation(2) };
 
 struct Leader {
@@ -52,8 +53,11 @@ impl Leader {
         self.world.told(self.index, &self.state);
     }
 
+    /// The metadata can be reached, and grants leases.
     fn pass(&mut self, millis: u64) {
         self.world.clock.advance(Duration::from_millis(millis));
+        let until = self.world.clock.boottime_nanos() + LEASE_NANOS;
+        self.world.causes.send(Cause::Lease { index: self.index, until }).unwrap();
         self.world.node.tick(self.world.clock.boottime_nanos());
         self.world.settle();
     }

@@ -2,15 +2,15 @@
 //! what, and that its roles follow each other whatever the group says meanwhile.
 
 use crate::world::{MILLI, Wish, World, founded, founded_with, member, registration};
-use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence};
+use ferrite_base::{Epoch, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
 use ferrite_io::Clock;
-use ferrite_meta::{Ask, Command, Node as Registration};
+use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, CopyFault, Event, ReplayError};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::GroupConfiguration;
+use ferrite_replica::group::{GroupConfiguration, Member};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,6 +210,65 @@ fn a_leader_whose_log_stands_still_lets_its_lease_end_and_asks_again_when_it_mov
     world.told(2, &state);
     world.outside.take();
     assert_eq!(looks(&mut world, 31), 1, "it leads no more");
+}
+
+/// Node 1 leads node 2, which says nothing. Until `leased` it has a lease; when it gives up its
+/// lead, in milliseconds, and the world.
+fn cut_off(leased: u64) -> (World, State, u64) {
+    let mut world = World::new(1);
+    let mut state = founded_with(registration(1), 1);
+    let (presence, addresses) = (Presence::Stopped, vec!["there:1".to_owned()]);
+    let node = Registration { presence, addresses, ..registration(1) };
+    let process = Registration { presence: Presence::Running, ..node.clone() };
+    state.apply(&Command::Join { id: NodeId(2), key: [2; 16], node }).unwrap();
+    let process = Registration { incarnation: Incarnation(2), ..process };
+    state.apply(&Command::Register { id: NodeId(2), expected: Incarnation(1), node: process }).unwrap();
+    let kept = state.groups()[&FIRST_GROUP].clone();
+    let members = vec![member(1), Member { node: NodeId(2), incarnation: Incarnation(2) }];
+    let configuration = GroupConfiguration::new(Epoch(2), member(1), members, vec![NodeId(2)]);
+    let command = Command::Configure { group: FIRST_GROUP, expected: Epoch(1), configuration, parent: kept.parent };
+    state.apply(&command).unwrap();
+    world.told(1, &state);
+    world.causes.send(Cause::Lease { index: 1, until: leased * MILLI }).unwrap();
+    world.settle();
+    for now in (0..60_000).step_by(100) {
+        world.node.tick(now * MILLI);
+        world.settle();
+        let said = world.outside.take();
+        if said.iter().any(|wish| matches!(wish, Wish::GaveUp(Epoch(2)))) {
+            return (world, state, now);
+        }
+        let resigns = |wish: &Wish| matches!(wish, Wish::Ask(Ask::Resign { .. }));
+        assert!(!said.iter().any(resigns), "{said:?}");
+        world.clock.advance(Duration::from_millis(100));
+    }
+    panic!("it leads on");
+}
+
+#[test]
+fn a_leader_without_a_lease_and_without_an_answer_gives_up_and_says_so_until_that_is_known() {
+    let (mut world, mut state, at) = cut_off(2_000);
+    assert_eq!(at, 5_000, "three seconds without a lease");
+    assert_eq!(cut_off(20_000).2, 23_000, "the metadata is there to leave out who says nothing");
+    let asks = |world: &mut World, seconds: u64| {
+        world.node.tick(seconds * 1_000 * MILLI);
+        let asked = world.outside.take().into_iter();
+        let ask = |wish| if let Wish::Ask(ask) = wish { Some(ask) } else { None };
+        asked.filter_map(ask).filter(|ask| !matches!(ask, Ask::Propose { .. })).collect::<Vec<_>>()
+    };
+    for seconds in [6, 7] {
+        let asked = asks(&mut world, seconds);
+        let resigns = Ask::Resign { group: FIRST_GROUP, from: member(1), epoch: Epoch(2) };
+        assert!(matches!(&asked[..], [Ask::Look { .. }, second] if *second == resigns), "{asked:?}");
+    }
+    // The same word of the metadata again makes it no leader.
+    world.told(1, &state);
+    assert!(!world.groups.get(FIRST_GROUP).unwrap().is_leading());
+    state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).unwrap();
+    world.told(2, &state);
+    world.outside.take();
+    let asked = asks(&mut world, 8);
+    assert!(matches!(&asked[..], [Ask::Look { .. }]), "{asked:?}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub enum Wish {
     Kept(Identity),
     Ask(Ask),
     Leads(Option<Epoch>),
+    GaveUp(Epoch),
     Holds(bool),
     Notice(String),
     HandedOver(Result<NodeId, NotHandedOver>),
@@ -106,6 +107,10 @@ impl Around for Outside {
 
     fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.push(Wish::Leads(epoch));
+    }
+
+    fn gave_up(&mut self, _: GroupId, epoch: Epoch) {
+        self.push(Wish::GaveUp(epoch));
     }
 
     fn hold(&mut self, _: GroupId, holds: bool) {

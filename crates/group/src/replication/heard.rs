@@ -101,6 +101,19 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_answered_by(member, now)
     }
 
+    /// Whether this node leads, and a member says nothing without which nothing is committed.
+    pub fn is_unanswered(&self) -> bool {
+        let now = self.now();
+        self.lock().machine.is_unanswered(now)
+    }
+
+    /// This node gives up its lead, of which epoch if it has any.
+    pub fn resign(self: &Arc<Self>) -> Option<Epoch> {
+        let mut epoch = None;
+        self.told(|machine, _| epoch = machine.resign());
+        epoch
+    }
+
     pub fn forget(self: &Arc<Self>, member: Member) {
         self.told(|machine, _| machine.forget(member));
     }

@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+mod rules;
+
 const MILLI: u64 = 1_000_000;
 const GROUP: GroupId = GroupId(0);
 const DIR: &str = "/metadata";
@@ -28,6 +30,7 @@ struct Counts {
     pauses: u64,
     changed: u64,
     handed_over: u64,
+    resigned: u64,
     losses: u64,
     goodbyes: u64,
     wiped: u64,
@@ -46,6 +49,8 @@ struct Process {
     leaves: bool,
     /// It has proposed another as the leader in this epoch.
     gives_up: Epoch,
+    /// It leads no more in this epoch, and says so until the voters know.
+    resigned: Epoch,
 }
 
 struct Node {
@@ -208,9 +213,11 @@ impl World {
         let known = &mut self.nodes[node];
         let link = Link::new(voters, self.random.number());
         known.incarnation += 1;
-        let (incarnation, gives_up) = (Incarnation(known.incarnation), Epoch(0));
-        known.process =
-            Some(Process { incarnation, link, keeper, asked_at: None, registered: false, leaves: false, gives_up });
+        let (incarnation, asked_at) = (Incarnation(known.incarnation), None);
+        let (gives_up, resigned) = (Epoch(0), Epoch(0));
+        let process =
+            Process { incarnation, link, keeper, asked_at, registered: false, leaves: false, gives_up, resigned };
+        known.process = Some(process);
     }
 
     /// A node without an id asks one that has one, which asks the voters.
@@ -244,19 +251,6 @@ impl World {
             release: "0.1.0".to_string(),
             addresses: vec![format!("host{}:21212", self.nodes[node].place + 1)],
         }
-    }
-
-    /// All voters have the vote that they were given, and know it, so one of them may lose it.
-    /// While there are two, or a third that has nothing yet, none may.
-    fn votes_are_sound(&self) -> bool {
-        let state = self.state();
-        let has = |voter: &NodeId| {
-            let known = self.nodes.iter().find(|node| node.id == Some(*voter));
-            let keeper = known.and_then(|node| node.process.as_ref()?.keeper.as_ref());
-            let knows = |keeper: &Keeper| keeper.votes() && keeper.state().1.voters() == state.voters();
-            known.is_some_and(|node| node.vote == state.vote(*voter)) && keeper.is_some_and(knows)
-        };
-        state.voters().len() == 3 && state.voters().iter().all(has)
     }
 
     /// A node loses its vote, and perhaps all that it has, where nobody needs that.
@@ -411,6 +405,7 @@ impl World {
         let leads = group.phase == Phase::Active
             && group.configuration.leader == self.member(node, process)
             && known.promised <= epoch
+            && process.resigned != epoch
             && !process.leaves;
         let may_use = process.gives_up != epoch;
         leads.then(|| (epoch, may_use && self.clock(node) < process.link.lease_until()))
@@ -440,9 +435,21 @@ impl World {
             Ask::Register { id: here.node, node }
         };
         self.ask(node, ask);
+        // It has been without a lease and without an answer, as a leader that is cut off is.
+        if let Some((epoch, _)) = self.leads(node)
+            && self.faults
+            && self.random.percent(3)
+        {
+            self.nodes[node].process.as_mut().unwrap().resigned = epoch;
+            self.counts.resigned += 1;
+        }
+        let epoch = self.nodes[node].process.as_ref().unwrap().resigned;
+        if epoch > Epoch(0) {
+            self.ask(node, Ask::Resign { group: GROUP, from: here, epoch });
+        }
         // Where it leads, members come and go.
         if let Some((epoch, _)) = self.leads(node)
-            && (self.random.percent(30) || !self.faults)
+            && (self.random.percent(40) || !self.faults)
         {
             self.propose(node, epoch);
         }
@@ -450,10 +457,11 @@ impl World {
         let (_, state) = self.nodes[node].process.as_ref().unwrap().link.state();
         let state = Arc::clone(state);
         if let Some(group) = state.groups().get(&GROUP).filter(|group| group.phase == Phase::Sealing) {
-            // An operator has lost patience.
-            if self.faults && self.random.percent(20) {
+            let gone = |id: &NodeId| self.nodes.iter().any(|node| node.gone && node.id == Some(*id));
+            // An operator has lost patience, or what a member had is lost for good.
+            let is_lost = group.configuration.members().iter().any(|member| gone(&member.node));
+            if (self.faults || is_lost) && self.random.percent(20) {
                 let expected = group.configuration.epoch;
-                let gone = |id: &NodeId| self.nodes.iter().any(|node| node.gone && node.id == Some(*id));
                 let all: Vec<NodeId> = state.nodes().keys().copied().filter(|id| !gone(id)).collect();
                 let other = *self.random.pick(&all);
                 let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
@@ -475,7 +483,9 @@ impl World {
         if other.node == here.node || (gone && !configuration.has_node(other.node)) {
             return;
         }
-        if configuration.has(other) && self.random.percent(50) {
+        // A leader hands over to a member that has everything.
+        let is_complete = |node: &Node| node.id == Some(other.node) && node.end.position > Position(0);
+        if configuration.has(other) && self.nodes.iter().any(is_complete) && self.random.percent(50) {
             let members = configuration.members().to_vec();
             let proposal = Proposal { expected: epoch, leader: other, members, added: Vec::new() };
             self.counts.handed_over += 1;
@@ -523,34 +533,6 @@ impl World {
         }
     }
 
-    fn check(&mut self) {
-        let mut leads = Vec::new();
-        for (number, node) in self.nodes.iter().enumerate() {
-            for process in node.process.iter().chain(&node.earlier) {
-                leads.extend(self.process_leads(number, process).map(|(epoch, lease)| (number, epoch, lease)));
-            }
-        }
-        let state = self.state();
-        for (number, node) in self.nodes.iter().enumerate() {
-            let Some(process) = &node.earlier else { continue };
-            let of = node.id.and_then(|id| state.nodes().get(&id));
-            let retired = of.is_some_and(|node| node.presence == Presence::Retired);
-            let holds = !process.leaves && self.clock(number) < process.link.lease_until();
-            assert!(!(retired && holds), "node {:?} is retired while its lease holds", node.id);
-        }
-        for (node, epoch, lease) in &leads {
-            self.counts.leases += u64::from(*lease);
-            for (other, later, _) in &leads {
-                assert!(
-                    !(*lease && later > epoch),
-                    "node {} leads epoch {later} while the lease of node {} for {epoch} holds",
-                    other + 1,
-                    node + 1
-                );
-            }
-        }
-    }
-
     fn step(&mut self) {
         self.now += self.random.below(10 * MILLI);
         let now = self.now;
@@ -590,14 +572,6 @@ impl World {
         if self.faults && self.random.percent(1) {
             self.fault();
         }
-    }
-
-    /// No node leads the voters and the group: two would be lost in one.
-    fn voters_have_another_leader(&self) -> bool {
-        (0..self.nodes.len()).all(|node| {
-            let keeper = self.nodes[node].process.as_ref().and_then(|process| process.keeper.as_ref());
-            self.leads(node).is_none() || keeper.is_none_or(|keeper| !keeper.leads())
-        })
     }
 
     fn run(mut self, steps: u64) -> Counts {
@@ -670,6 +644,7 @@ fn no_lease_holds_while_another_leads() {
                 total.changed += counts.changed;
                 total.goodbyes += counts.goodbyes;
                 total.handed_over += counts.handed_over;
+                total.resigned += counts.resigned;
                 total.losses += counts.losses;
                 total.wiped += counts.wiped;
                 total.votes_lost += counts.votes_lost;
@@ -683,7 +658,7 @@ fn no_lease_holds_while_another_leads() {
     if seeds().end > 40 {
         assert!(total.leases > 50_000 && total.epochs > 250 && total.restarts > 300, "{total:?}");
         assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
-        assert!(total.handed_over > 8 && total.losses > 3, "{total:?}");
+        assert!(total.handed_over > 8 && total.resigned > 8 && total.losses > 3, "{total:?}");
         assert!(total.wiped > 20 && total.votes_lost > 10, "{total:?}");
         assert_eq!((total.joined, total.retired), (total.wiped, total.wiped), "{total:?}");
     }

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 pub struct Seen {
     /// The epoch in which this node's partitions take calls.
     pub leads: Option<Epoch>,
+    /// It has given up the lead of this epoch, and all before.
+    pub given_up: Epoch,
     /// It hands over: calls that come wait.
     pub holds: bool,
     /// It takes part.
@@ -41,7 +43,8 @@ impl Seen {
     /// The same with its process.
     pub fn leading(&self) -> Option<Member> {
         let group = self.state.groups().get(&FIRST_GROUP)?;
-        (group.phase == Phase::Active).then_some(group.configuration.leader)
+        let leads = group.phase == Phase::Active && group.configuration.epoch > self.given_up;
+        leads.then_some(group.configuration.leader)
     }
 
     /// What a start comes to that this process's end has overtaken.

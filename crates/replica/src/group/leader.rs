@@ -268,6 +268,14 @@ impl Group {
         matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some_and(answers))
     }
 
+    /// Whether a member says nothing, without which nothing is committed and no read confirmed.
+    pub fn is_unanswered(&self, now: u64) -> bool {
+        let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return false };
+        let is_silent = |progress: &Progress| progress.is_silent(now, self.timing.failure);
+        let mut others = configuration.members().iter().filter(|member| **member != self.here);
+        others.any(|member| leading.followed(*member).is_none_or(is_silent))
+    }
+
     /// The process is to become no member: nothing more is sent to it, unless it is one.
     pub fn forget(&mut self, member: Member) {
         let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));

@@ -290,6 +290,14 @@ impl Group {
         }));
     }
 
+    /// This node does not lead any more, in this epoch never again. It says which that was: its
+    /// callers are told, and so is the metadata.
+    pub fn resign(&mut self) -> Option<Epoch> {
+        let epoch = self.is_leading().then(|| self.epoch());
+        self.step_down();
+        epoch
+    }
+
     /// A leader that must not lead any more: what it has not committed is not its own to answer
     /// for.
     fn step_down(&mut self) {

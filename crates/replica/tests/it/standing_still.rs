@@ -209,3 +209,30 @@ fn a_leader_sleeps_until_its_next_heartbeat_and_a_follower_for_ever() {
     leader.append(7, 10).expect("it leads");
     assert_eq!(leader.next_tick(now + 1), Some(now + 1), "an entry is to be sent");
 }
+
+#[test]
+fn a_leader_that_has_resigned_leads_again_in_a_later_epoch_only() {
+    let mut leader = leader();
+    let (one, other) = members();
+    let header = leader.append(7, 10).expect("it leads");
+    let silent = TIMING.failure;
+    for now in (0..silent).step_by(TIMING.heartbeat as usize) {
+        leader.tick(now);
+        assert!(!leader.is_unanswered(now));
+    }
+    assert!(leader.is_unanswered(silent));
+    leader.take_effects();
+    assert_eq!(leader.resign(), Some(Epoch(1)));
+    assert_eq!(leader.take_effects(), [Effect::Deposed { commit: Position(1) }]);
+    assert!(!leader.is_leading() && !leader.is_unanswered(silent) && !leader.may_use_lease());
+    assert_eq!((leader.resign(), leader.append(7, 10), leader.read()), (None, None, None));
+    // What comes late commits nothing, and the same configuration makes it no leader.
+    leader.written(header.mark);
+    acked(&mut leader, header.mark, silent);
+    leader.configured(GroupConfiguration::new(Epoch(1), one, vec![one, other], Vec::new()), silent);
+    leader.tick(silent);
+    assert!(leader.take_effects().iter().all(|effect| matches!(effect, Effect::Send { .. })));
+    assert_eq!(leader.commit(), Position(1));
+    leader.configured(GroupConfiguration::new(Epoch(2), one, vec![one, other], Vec::new()), silent);
+    assert!(leader.is_leading());
+}

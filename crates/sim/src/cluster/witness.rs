@@ -77,6 +77,10 @@ impl Around for Outside {
         unreachable!("a witness has no group");
     }
 
+    fn gave_up(&mut self, _: GroupId, _: Epoch) {
+        unreachable!("a witness has no group");
+    }
+
     fn hold(&mut self, _: GroupId, _: bool) {
         unreachable!("a witness has no group");
     }

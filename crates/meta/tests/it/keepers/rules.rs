@@ -1,0 +1,56 @@
+//! What must hold at each moment, and at rest.
+
+use super::World;
+use ferrite_base::NodeId;
+use ferrite_meta::{Keeper, Presence};
+
+impl World {
+    /// All voters have the vote that they were given, and know it, so one of them may lose it.
+    /// While there are two, or a third that has nothing yet, none may.
+    pub(super) fn votes_are_sound(&self) -> bool {
+        let state = self.state();
+        let has = |voter: &NodeId| {
+            let known = self.nodes.iter().find(|node| node.id == Some(*voter));
+            let keeper = known.and_then(|node| node.process.as_ref()?.keeper.as_ref());
+            let knows = |keeper: &Keeper| keeper.votes() && keeper.state().1.voters() == state.voters();
+            known.is_some_and(|node| node.vote == state.vote(*voter)) && keeper.is_some_and(knows)
+        };
+        state.voters().len() == 3 && state.voters().iter().all(has)
+    }
+
+    pub(super) fn check(&mut self) {
+        let mut leads = Vec::new();
+        for (number, node) in self.nodes.iter().enumerate() {
+            for process in node.process.iter().chain(&node.earlier) {
+                leads.extend(self.process_leads(number, process).map(|(epoch, lease)| (number, epoch, lease)));
+            }
+        }
+        let state = self.state();
+        for (number, node) in self.nodes.iter().enumerate() {
+            let Some(process) = &node.earlier else { continue };
+            let of = node.id.and_then(|id| state.nodes().get(&id));
+            let retired = of.is_some_and(|node| node.presence == Presence::Retired);
+            let holds = !process.leaves && self.clock(number) < process.link.lease_until();
+            assert!(!(retired && holds), "node {:?} is retired while its lease holds", node.id);
+        }
+        for (node, epoch, lease) in &leads {
+            self.counts.leases += u64::from(*lease);
+            for (other, later, _) in &leads {
+                assert!(
+                    !(*lease && later > epoch),
+                    "node {} leads epoch {later} while the lease of node {} for {epoch} holds",
+                    other + 1,
+                    node + 1
+                );
+            }
+        }
+    }
+
+    /// No node leads the voters and the group: two would be lost in one.
+    pub(super) fn voters_have_another_leader(&self) -> bool {
+        (0..self.nodes.len()).all(|node| {
+            let keeper = self.nodes[node].process.as_ref().and_then(|process| process.keeper.as_ref());
+            self.leads(node).is_none() || keeper.is_none_or(|keeper| !keeper.leads())
+        })
+    }
+}
