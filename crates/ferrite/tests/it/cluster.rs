@@ -3,6 +3,7 @@
 
 mod alone;
 mod anew;
+mod cut_off;
 mod damaged;
 mod handing_over;
 mod joining;

@@ -1,0 +1,41 @@
+//! A leader that clients reach and no other node does: here all others stand still, and so does
+//! their answer to anything.
+
+use super::{Cluster, PATIENCE, TABLE};
+use ferrite_client::{Client, ClientError, ClientOptions, Status};
+
+/// The status of an answer.
+fn status(outcome: Result<(), ClientError>) -> Option<Status> {
+    match outcome {
+        Ok(()) => Some(Status::Success),
+        Err(ClientError::Failed(response)) => response.status(),
+        Err(error) => panic!("the connection is up, and is answered: {error}"),
+    }
+}
+
+#[test]
+fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.statement(TABLE);
+    cluster.write(20);
+    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
+    said.wait("is kept by 2 nodes");
+    assert_eq!(cluster.leader(), 0);
+    let address = cluster.nodes[0].as_ref().expect("it runs").server.address.clone();
+    // Calls wait as long as they must, and a connection whose pings are answered is not given up.
+    let options =
+        ClientOptions { affinity: false, discover: false, call_timeout: PATIENCE, ..ClientOptions::new([address]) };
+    let client = Client::connect(options).expect("it is up");
+    let write = |id: i64| status(client.call_blocking("T.upsert", (id, 3 * id)).map(drop));
+    let read = || status(client.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM t",)).map(drop));
+    assert_eq!((write(100), read()), (Some(Status::Success), Some(Status::Success)));
+    let others = || cluster.running().filter(|(place, _)| *place != 0).map(|(_, node)| &node.server);
+    others().for_each(|server| server.signal("STOP"));
+    assert_eq!(write(101), Some(Status::ResponseUnknown), "nobody can know whether it will be there");
+    said.wait("it gives up leading it");
+    let refused = Some(Status::ServerUnavailable);
+    assert_eq!((write(102), read()), (refused, refused), "nothing is executed");
+    others().for_each(|server| server.signal("CONT"));
+    cluster.write(20);
+    cluster.check();
+}
