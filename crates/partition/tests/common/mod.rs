@@ -38,6 +38,10 @@ pub fn log_options() -> LogOptions {
 /// What is there of a cluster's node, as far as it is known to be committed, while no other node is
 /// there.
 pub fn open_member(dir: &Path, partitions: u32) -> Result<RecoveredMember, StartError> {
+    open_member_on(Arc::new(RealDisk), dir, partitions)
+}
+
+pub fn open_member_on(disk: Arc<dyn Disk>, dir: &Path, partitions: u32) -> Result<RecoveredMember, StartError> {
     let options = Options {
         log: log_options(),
         partitions: Some(partitions),
@@ -48,7 +52,7 @@ pub fn open_member(dir: &Path, partitions: u32) -> Result<RecoveredMember, Start
         runtime: &RuntimeHandle::default(),
     };
     let as_member = AsMember { host: Arc::new(NoOthers), timing: Timing::DEFAULT, intact: true, snapshots: true };
-    recovery::open_member(Arc::new(RealDisk), Arc::new(SystemClock), &mut SystemRandom, dir, options, as_member)
+    recovery::open_member(disk, Arc::new(SystemClock), &mut SystemRandom, dir, options, as_member)
 }
 
 struct NoOthers;

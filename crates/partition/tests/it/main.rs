@@ -21,5 +21,6 @@ mod entries;
 mod external;
 mod faults;
 mod installs;
+mod losses;
 mod recovery;
 mod snapshots;
