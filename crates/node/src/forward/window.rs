@@ -61,6 +61,8 @@ pub struct Window {
     number: u32,
     answers_number: u32,
     sent: HashMap<(u64, i64), Sent>,
+    /// Of those, what is answered if they come back: nobody wants them any more.
+    cancelled: HashMap<(u64, i64), UserError>,
     outstanding: Outstanding,
     /// Connections of which the other node has heard in this session.
     told: HashSet<u64>,
@@ -162,6 +164,7 @@ impl Window {
         self.told.clear();
         self.gone.clear();
         self.cancels.clear();
+        self.cancelled.clear();
         self.outstanding = Outstanding::default();
         if self.sent.is_empty() {
             return;
@@ -258,6 +261,7 @@ impl Window {
         // It may be executed here next, and is not what was sent where it cannot be read.
         let invocation = Invocation::parse(body).map_err(|_| Malformed("a call that came back cannot be read"))?;
         let handle = invocation.handle;
+        let cancelled = self.cancelled.get(&(connection, handle)).cloned();
         let Some((mailbox, sent_micros)) = self.answered(connection, handle) else { return Ok(()) };
         let mailbox = self.mailboxes[mailbox].clone();
         let end = body.len() as u32;
@@ -265,6 +269,10 @@ impl Window {
         if self.gone.contains(&connection) {
             // Nobody waits for it.
             refuse(&mailbox, &call, &unreachable());
+            return Ok(());
+        }
+        if let Some(error) = cancelled {
+            refuse(&mailbox, &call, &error);
             return Ok(());
         }
         let batch = Batch { mailbox, calls: vec![call], bytes: body.to_vec(), sent_micros };
@@ -281,6 +289,9 @@ impl Window {
         let less = before - sent.work;
         if sent.work.calls == 0 {
             self.sent.remove(&(connection, handle));
+            if !self.cancelled.is_empty() {
+                self.cancelled.remove(&(connection, handle));
+            }
         }
         self.outstanding = self.outstanding - less;
         Some(found)
@@ -311,6 +322,10 @@ impl Window {
             });
         }
         self.queue.retain(|queued| queued.next < queued.batch.calls.len());
+        if let Cancel::Calls { handle, .. } = cancel {
+            let meant = |(of, sent): &&(u64, i64)| *of == connection && handle.is_none_or(|handle| handle == *sent);
+            self.cancelled.extend(self.sent.keys().filter(meant).map(|key| (*key, error.clone())));
+        }
         // More of them than one message takes is no use to anybody; that a connection is gone is
         // said always, and once.
         let told = match cancel {

@@ -92,3 +92,33 @@ fn what_comes_back_otherwise_than_it_was_sent_ends_the_session() {
     assert!(here.window.answers(NodeId(2), &message, here.now).is_err());
     assert_eq!((here.answers.take(), here.window.held()), (vec![(7, 1, UNKNOWN)], 0));
 }
+
+#[test]
+fn what_was_cancelled_and_comes_back_goes_nowhere() {
+    let (mut here, mut former) = (Here::new(), Leader::default());
+    let cancel = |handle| Cancel::Calls { handle, until_micros: 77 };
+    here.call(&[(7, 1), (7, 2), (8, 1), (9, 1)]);
+    let (_, message) = here.link.next(NodeId(2)).unwrap();
+    here.window.cancel(7, cancel(None), &cancelled());
+    here.window.cancel(8, cancel(Some(2)), &cancelled());
+    here.window.cancel(9, cancel(Some(1)), &cancelled());
+    // Of the same connection, behind what was cancelled.
+    here.call(&[(7, 3)]);
+    let (_, last) = here.link.next(NodeId(2)).unwrap();
+    former.give_back(&message, 2);
+    former.give_back(&last, 2);
+    here.carry_back(2, &mut former);
+    assert_eq!(here.answers.take(), [(7, 1, FAILED), (7, 2, FAILED), (9, 1, FAILED)]);
+    here.lead(Some(3));
+    let mut next = Leader::default();
+    here.carry(3, &mut next);
+    assert_eq!(next.execute.calls.iter().map(|(_, handle)| *handle).collect::<Vec<_>>(), [1, 3]);
+    // The handle is the client's to use again.
+    while next.answer().is_some() {}
+    here.carry_back(3, &mut next);
+    here.call(&[(7, 1)]);
+    let (_, message) = here.link.next(NodeId(3)).unwrap();
+    next.give_back(&message, 2);
+    here.carry_back(3, &mut next);
+    assert!(here.window.held() == 1 && here.answers.take().len() == 2);
+}
