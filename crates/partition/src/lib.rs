@@ -47,6 +47,7 @@ mod row_counts;
 pub mod schema;
 mod schema_limits;
 mod schema_time;
+mod snapshot_base;
 mod snapshot_image;
 pub mod snapshots;
 mod start_error;

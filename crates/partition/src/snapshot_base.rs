@@ -1,0 +1,138 @@
+//! Which snapshot a start begins with: the newest that is whole, loaded; and which of the others
+//! count.
+
+use crate::judge::{Judge, ReplayError};
+use crate::progress::ProgressReporter;
+use crate::record::Genesis;
+use crate::replay::Replay;
+use crate::schema::SchemaHistory;
+use crate::snapshot_image::SnapshotImage;
+use crate::snapshots::{self, Kept};
+use crate::start_error::StartError;
+use ferrite_catalog::Catalog;
+use ferrite_group::{FIRST_GROUP, Replayed};
+use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
+use ferrite_table::Store;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The snapshot that recovery began with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loaded {
+    pub snapshot: u64,
+    /// When it was taken, microseconds since 1970.
+    pub taken: i64,
+    pub rows: u64,
+    pub bytes: u64,
+    pub duration: Duration,
+}
+
+/// A snapshot, loaded.
+pub(crate) struct Base {
+    pub manifest: Manifest,
+    stores: Vec<Store>,
+    catalog: Arc<Catalog>,
+    history: SchemaHistory,
+    pub loaded: Loaded,
+}
+
+impl Base {
+    pub fn begin(self, replay: &mut Replay) -> Result<(), StartError> {
+        let Manifest { partitions, created_ms, genesis_id, groups, .. } = self.manifest;
+        let mut stream = None;
+        for end in groups.into_iter().filter(|end| end.group == FIRST_GROUP) {
+            let place = snapshots::place_of(end).ok_or(ReplayError::malformed(
+                "a snapshot does not say in a way that can be read where a stream had come to",
+            ))?;
+            stream = Some(Replayed::behind(replay.here, place));
+        }
+        let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
+        let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
+        let judge = Judge::new(replay.here, stream, sequences, self.catalog, self.history);
+        replay.begin(genesis, self.stores, judge);
+        Ok(())
+    }
+}
+
+/// The newest snapshot that is whole; why others are not goes to `damaged`. None: the log is read
+/// from its beginning.
+pub(crate) fn load_newest(
+    files: &Files,
+    found: &Found,
+    threads: usize,
+    progress: &ProgressReporter<'_>,
+    damaged: &mut Vec<(u64, String)>,
+) -> Result<Option<Base>, StartError> {
+    for snapshot in found.snapshots.iter().rev() {
+        match load(files, *snapshot, threads, progress) {
+            Ok(base) => return Ok(Some(base)),
+            // It is whole, for another release. That one's log is not for this one either.
+            Err(error @ SnapshotError::Version { .. }) => return Err(StartError::Snapshot(error)),
+            Err(error) => {
+                progress.say(&format!("snapshot {snapshot} cannot be used: {error}"));
+                damaged.push((*snapshot, error.to_string()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporter<'_>) -> Result<Base, SnapshotError> {
+    let begin = progress.now();
+    let image = SnapshotImage::open(files, snapshot)?;
+    progress.begin("snapshot", image.manifest.bytes());
+    let pace = |bytes, rows| progress.add(bytes, rows);
+    let load_one = |partition: u32| image.load(files, partition, pace);
+    let partitions = image.manifest.files.len() as u32;
+    let stores = if threads == 0 {
+        (0..partitions).map(load_one).collect::<Result<Vec<_>, _>>()?
+    } else {
+        let (next, done) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(partitions as usize) {
+                scope.spawn(|| {
+                    loop {
+                        let partition = next.fetch_add(1, Ordering::Relaxed);
+                        if partition >= partitions {
+                            break;
+                        }
+                        let result = load_one(partition);
+                        done.lock().expect("no panic with the results").push((partition, result));
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner().expect("no panic with the results");
+        done.sort_by_key(|(partition, _)| *partition);
+        done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?
+    };
+    let SnapshotImage { manifest, catalog, history, .. } = image;
+    let loaded = Loaded {
+        snapshot,
+        taken: manifest.taken,
+        rows: manifest.rows(),
+        bytes: manifest.bytes(),
+        duration: Duration::from_nanos(progress.now() - begin),
+    };
+    Ok(Base { manifest, stores, catalog, history, loaded })
+}
+
+/// The snapshots that count: the one that was loaded, and older ones whose manifests can be read
+/// and whose files are as long as they say.
+pub(crate) fn kept_snapshots(files: &Files, found: &Found, loaded: Option<u64>) -> Vec<Kept> {
+    let Some(loaded) = loaded else { return Vec::new() };
+    let mut kept = Vec::new();
+    for snapshot in found.snapshots.iter().filter(|number| **number <= loaded) {
+        let name = own_name(*snapshot);
+        let Ok(manifest) = files.manifest(&name) else { continue };
+        let whole = (0..).zip(&manifest.files).all(|(partition, file)| {
+            let opened = files.disk().open(&files.rows_path(&name, partition), ferrite_io::OpenMode::Read);
+            opened.and_then(|opened| opened.bytes()).is_ok_and(|bytes| bytes == file.bytes)
+        });
+        if whole {
+            kept.push(Kept { snapshot: *snapshot, log_segment: manifest.log.segment });
+        }
+    }
+    kept
+}
