@@ -513,6 +513,7 @@ impl Connections {
         let frames = Frames::new(lane, limits.message_bytes_max[lane as usize], begins.0);
         let connection = self.open.get_mut(&number).expect("it is open");
         connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane, begins.1) };
+        locked(&self.shared.roster).opened(node, incarnation, Instant::now());
         // Its first word is heard of at once.
         connection.since = connection.since.checked_sub(HEARD_EVERY).unwrap_or(connection.since);
         let outbox = Outbox::new(limits.outbox_bytes_max[lane as usize]);

@@ -56,6 +56,16 @@ impl Roster {
         self.nodes.contains_key(&node)
     }
 
+    /// That start of a node has connected, and has said nothing else yet: a later one may take its
+    /// place at once.
+    pub fn opened(&mut self, node: NodeId, incarnation: Incarnation, now: Instant) {
+        if let Some(Some(known)) = self.nodes.get_mut(&node)
+            && known.incarnation == incarnation
+        {
+            known.heard_last = Some(now);
+        }
+    }
+
     /// Something came from that start of a node.
     pub fn heard(&mut self, node: NodeId, incarnation: Incarnation, now: Instant) {
         if let Some(Some(known)) = self.nodes.get_mut(&node)
@@ -141,6 +151,10 @@ mod tests {
         let mut roster = Roster::new(hello(1, 5, 50));
         roster.expect([NodeId(2)]);
         assert_eq!(roster.admit(&hello(2, 3, 30), begin), Ok(1));
+        assert_eq!(roster.heard_last(NodeId(2)), None);
+        roster.opened(NodeId(2), Incarnation(3), begin);
+        assert_eq!(roster.heard_last(NodeId(2)), Some(begin));
+        assert_eq!(roster.judge(&hello(2, 4, 40), begin), Ok(1), "it has only connected");
         roster.heard(NodeId(2), Incarnation(3), begin);
         assert_eq!(roster.admit(&hello(2, 4, 40), begin + SILENT - Duration::from_nanos(1)), Err(Refusal::Runs));
         assert_eq!(roster.admit(&hello(2, 3, 30), begin + SILENT), Ok(1), "the one that lives");

@@ -201,7 +201,12 @@ fn belongs_on(letter: Letter, lane: Lane) -> bool {
 }
 
 impl Handler for Door {
-    fn connected(&self, _: NodeId, _: Incarnation, _: Lane) {}
+    fn connected(&self, _: NodeId, _: Incarnation, lane: Lane) {
+        if let Some(inside) = self.inside.get().filter(|_| lane == Lane::Control) {
+            // A node that has ended does not mind.
+            let _ = inside.orders.send(Order::SayHealth);
+        }
+    }
 
     fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         let Some(inside) = self.inside.get() else { return Room::More };

@@ -5,7 +5,7 @@
 //! one has no room (docs/decisions/0050-copies.md).
 
 use crate::cluster::little_room::Room;
-use ferrite_base::NodeId;
+use ferrite_base::{Epoch, NodeId};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// How often a node says it.
 pub const SAID_EVERY: Duration = Duration::from_secs(1);
 /// So long its word counts.
-const COUNTS: Duration = Duration::from_secs(4);
+pub const COUNTS: Duration = Duration::from_secs(4);
 /// What is written for a vote is written within this, or the vote cannot be given at the moment.
 const VOTE_WRITTEN: u64 = 2_000_000_000;
 
@@ -28,6 +28,9 @@ pub struct Health {
     pub room: Room,
     /// Its vote is one of the voters' and can be given.
     pub votes: bool,
+    /// It is a member of the group's configuration of this epoch, and knows that all members have
+    /// what is committed.
+    pub in_step: Option<Epoch>,
 }
 
 const LACKS_MEMORY: u8 = 1;
@@ -43,19 +46,23 @@ impl Health {
             Room::Little => LITTLE_DISK,
             Room::None => LITTLE_DISK | NO_DISK,
         };
-        vec![flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | disk]
+        let flags = flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | disk;
+        let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());
+        [&[flags][..], &in_step].concat()
     }
 
     /// What a later release says besides is passed over. None: it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<Health> {
-        let flags = *bytes.first()?;
+        let (flags, rest) = bytes.split_first()?;
+        let epoch = rest.first_chunk().map_or(0, |epoch| u64::from_le_bytes(*epoch));
+        let in_step = (epoch > 0).then_some(Epoch(epoch));
         let has = |flag| flags & flag != 0;
         let room = match (has(LITTLE_DISK), has(NO_DISK)) {
             (_, true) => Room::None,
             (true, false) => Room::Little,
             (false, false) => Room::Enough,
         };
-        Some(Health { lacks_memory: has(LACKS_MEMORY), room, votes: has(VOTES) })
+        Some(Health { lacks_memory: has(LACKS_MEMORY), room, votes: has(VOTES), in_step })
     }
 }
 
@@ -72,6 +79,12 @@ impl Healths {
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Health> {
         let said = self.0.lock().expect("no panic with what was said");
         said.get(&node).filter(|(at, _)| now.saturating_duration_since(*at) < COUNTS).map(|(_, health)| *health)
+    }
+
+    /// Whether one of these nodes knows that all members of the configuration of that epoch have
+    /// what is committed.
+    pub fn know_in_step(&self, mut among: impl Iterator<Item = NodeId>, epoch: Epoch, now: Instant) -> bool {
+        among.any(|node| self.of(node, now).is_some_and(|health| health.in_step == Some(epoch)))
     }
 
     /// One of these nodes that has no room for more rows.
@@ -137,15 +150,28 @@ mod tests {
     }
 
     #[test]
+    fn a_member_knows_of_one_epoch_that_all_have_what_is_committed() {
+        let (healths, now) = (Healths::default(), Instant::now());
+        healths.said(NodeId(2), Health { in_step: Some(Epoch(7)), ..Health::default() }, now);
+        let known =
+            |among: &[u32], epoch, at| healths.know_in_step(among.iter().map(|id| NodeId(*id)), Epoch(epoch), at);
+        assert!(known(&[1, 2], 7, now));
+        assert!(!known(&[1, 2], 8, now), "another has been added since");
+        assert!(!known(&[1], 7, now) && !known(&[2], 7, now + COUNTS));
+    }
+
+    #[test]
     fn how_a_node_is_reads_back() {
         for flags in 0..4 {
             for room in [Room::Enough, Room::Little, Room::None] {
-                let health = Health { lacks_memory: flags & 1 != 0, room, votes: flags & 2 != 0 };
+                let in_step = (flags > 1).then_some(Epoch(u64::MAX - flags));
+                let health = Health { lacks_memory: flags & 1 != 0, room, votes: flags & 2 != 0, in_step };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }
         }
         let votes = Health { votes: true, ..Health::default() };
-        assert_eq!(Health::decode(&[0x82, 7]), Some(votes), "a later release");
+        assert_eq!(Health::decode(&[0x82, 0, 0, 0, 0, 0, 0, 0, 0, 7]), Some(votes), "a later release");
+        assert_eq!(Health::decode(&[2]), Some(votes), "an earlier one");
         assert_eq!(Health::decode(&[]), None);
     }
 

@@ -61,6 +61,11 @@ impl Keepers {
         (lines, self.in_step)
     }
 
+    /// The configuration whose members were all known to have what is committed, at the last look.
+    pub fn in_step(&self) -> Option<Epoch> {
+        self.since.filter(|_| self.in_step).map(|(epoch, _)| epoch)
+    }
+
     fn news(&mut self, id: GroupId, before: Option<&Group>, group: &Group, lines: &mut Vec<String>) {
         if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
             lines.push(format!(

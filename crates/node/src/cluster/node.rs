@@ -117,6 +117,8 @@ impl NodeThread {
                     (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
                     seen.in_step = in_step;
                 });
+                // Others cannot tell.
+                self.next_look = 0;
                 seen = Some(state);
             }
             if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
@@ -148,12 +150,15 @@ impl NodeThread {
         let leads = self.standing.seen().leads.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
         let room = if self.node.is_data() { self.standing.room() } else { Room::Enough };
-        let health = Health { lacks_memory, room, votes: self.vote.can_be_given(now) };
+        let group = state.groups().get(&FIRST_GROUP);
+        let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
+        let in_step = self.keepers.in_step().filter(|_| is_member);
+        let health = Health { lacks_memory, room, votes: self.vote.can_be_given(now), in_step };
         self.healths.said(here, health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
         }
-        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
+        let Some(group) = group else { return };
         let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
         let full = if leads { self.healths.lacks_memory(members(), Instant::now()) } else { None };
         memory::refuse_rows_for(full.map(|node| node.0));
@@ -202,6 +207,7 @@ impl NodeThread {
                 let leads = self.standing.seen().leads.is_some();
                 self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
             }
+            Order::SayHealth => self.next_look = 0,
             Order::Goodbye => {}
         }
     }

@@ -21,6 +21,8 @@ pub enum Order {
     RemoveNode(RemoveNode),
     /// Other nodes have asked for the procedures.
     AnswerProcedures,
+    /// A node has connected, which is told at once how this one is.
+    SayHealth,
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
 }

@@ -50,7 +50,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Where another node's snapshot comes to, in the directory of the node.
 const INCOMING: &str = "incoming";
@@ -98,13 +98,15 @@ pub struct Running {
     orders: Ringing<Order>,
     links: Links,
     healths: Arc<Healths>,
+    begun: Instant,
 }
 
 impl Running {
     /// What calls about the cluster use.
     pub fn handle(&self) -> Handle {
         let (orders, links) = (self.orders.clone(), self.links.clone());
-        Handle { orders, standing: Arc::clone(&self.standing), links, healths: Arc::clone(&self.healths) }
+        let (standing, healths) = (Arc::clone(&self.standing), Arc::clone(&self.healths));
+        Handle { orders, standing, links, healths, begun: self.begun }
     }
 
     /// The way to the node's thread.
@@ -338,6 +340,7 @@ fn start_with(
         Ok(voter.map(|voter| Keeper::new(here, voter)))
     });
     let vote = Arc::<OwnVote>::default();
+    vote.rests(keeper.as_ref().is_some_and(Keeper::votes));
     let thread = MetadataThread {
         metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
         inbox: metadata_inbox,
@@ -418,7 +421,8 @@ fn start_with(
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
-    Ok(Running { standing: uses.standing, unsynced, whole, orders, links: joined.links, healths })
+    let (standing, links, begun) = (uses.standing, joined.links, Instant::now());
+    Ok(Running { standing, unsynced, whole, orders, links, healths, begun })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

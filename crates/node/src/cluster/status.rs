@@ -1,17 +1,17 @@
 //! The cluster as a node knows it, for its operator (`ferrite admin status`).
 
-use crate::cluster::health::{Health, Healths};
+use crate::cluster::health::{COUNTS, Health, Healths};
 use crate::cluster::links::Links;
 use crate::cluster::little_room::Room;
 use crate::cluster::loss;
 use crate::cluster::orders::Order;
-use crate::cluster::standing::Standing;
+use crate::cluster::standing::{Seen, Standing};
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Phase, Presence, State, has_lost_its_vote};
+use ferrite_meta::{Kind, Node, Phase, Presence, State, has_lost_its_vote};
 use ferrite_partition::bell::Ringing;
 use ferrite_peer::Lane;
-use ferrite_replica::group::{GroupConfiguration, Timing};
+use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
 use std::collections::BTreeMap;
@@ -24,6 +24,8 @@ pub struct Handle {
     pub standing: Arc<Standing>,
     pub links: Links,
     pub healths: Arc<Healths>,
+    /// When this process began to hear the others.
+    pub begun: Instant,
 }
 
 /// How a node is, as this one knows.
@@ -41,6 +43,11 @@ struct Found {
 struct Around(BTreeMap<NodeId, Found>);
 
 impl Around {
+    /// `here`: this node.
+    fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Around {
+        Around(state.nodes().keys().map(|node| (*node, found(*node, here, links, healths))).collect())
+    }
+
     fn is_reached(&self, node: NodeId) -> bool {
         self.0.get(&node).is_some_and(|found| found.reached)
     }
@@ -55,7 +62,7 @@ impl Around {
                 Some(silent) => {
                     format!("node {voter} is not reached (nothing came from it for {} s)", silent.as_secs())
                 }
-                None => format!("node {voter} is not reached"),
+                None => format!("node {voter} is not reached (nothing came from it since this node started)"),
             })
         } else {
             match found.health {
@@ -65,6 +72,15 @@ impl Around {
                 None => Some(format!("node {voter} has not said yet whether it can vote")),
             }
         }
+    }
+
+    fn all_missing(&self, state: &State) -> Vec<String> {
+        state.voters().iter().filter_map(|voter| self.missing(state, *voter)).collect()
+    }
+
+    /// All voters have said whether they can vote, or cannot.
+    fn have_voters_said(&self, state: &State) -> bool {
+        state.voters().iter().all(|voter| self.0.get(voter).is_some_and(|found| found.health.is_some()))
     }
 
     /// What a node has no room for, or soon will not have.
@@ -84,21 +100,25 @@ impl Handle {
     /// The nodes, the group of the partitions, and who votes.
     pub fn status(&self) -> Vec<SystemTable> {
         let seen = self.standing.seen();
-        let around = Around(seen.state.nodes().keys().map(|node| (*node, self.found(*node))).collect());
-        let group = group(&seen.state, seen.in_step, &around);
-        vec![nodes(&seen.state, &around), group, voters(&seen.state, &around)]
+        let around = Around::look(&seen.state, self.standing.here(), &self.links, &self.healths);
+        // A process that has just begun has not heard yet from those that are there.
+        let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
+        let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
+        let group = group(&seen.state, in_step, &around);
+        vec![nodes(&seen.state, &around), group, voters(&seen.state, &around, heard)]
     }
 
-    fn found(&self, node: NodeId) -> Found {
-        let (peers, now) = (self.links.peers(), Instant::now());
-        let health = self.healths.of(node, now);
-        if node == self.standing.here() {
-            return Found { silent: Some(Duration::ZERO), reached: true, health };
-        }
-        let silent = peers.heard(node).map(|heard| now.saturating_duration_since(heard));
-        // A machine without power closes no connection.
-        let speaks = silent.is_some_and(|silent| silent < Duration::from_nanos(Timing::DEFAULT.failure));
-        Found { silent, reached: speaks && peers.waiting(node, Lane::Control).is_some(), health }
+    /// Whether all members of the group have what is committed; None: it is not known here. Those
+    /// who are members know.
+    fn in_step(&self, seen: &Seen) -> Option<bool> {
+        let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return Some(false) };
+        let configuration = &group.configuration;
+        let members = configuration.members().iter().map(|member| member.node);
+        let known = seen.in_step || self.healths.know_in_step(members, configuration.epoch, Instant::now());
+        let here = self.standing.here();
+        let is_here = |own: &Node| configuration.has(Member { node: here, incarnation: own.incarnation });
+        let can_tell = group.phase != Phase::Active || seen.state.nodes().get(&here).is_some_and(is_here);
+        (known || can_tell).then_some(known)
     }
 
     /// Who could never lead.
@@ -113,15 +133,42 @@ impl Handle {
     }
 }
 
+fn found(node: NodeId, here: NodeId, links: &Links, healths: &Healths) -> Found {
+    let (peers, now) = (links.peers(), Instant::now());
+    let health = healths.of(node, now);
+    if node == here {
+        return Found { silent: Some(Duration::ZERO), reached: true, health };
+    }
+    let silent = peers.heard(node).map(|heard| now.saturating_duration_since(heard));
+    // A machine without power closes no connection.
+    let speaks = silent.is_some_and(|silent| silent < Duration::from_nanos(Timing::DEFAULT.failure));
+    Found { silent, reached: speaks && peers.waiting(node, Lane::Control).is_some(), health }
+}
+
 fn word(yes: bool) -> &'static str {
     if yes { "yes" } else { "no" }
 }
 
-/// `lost`: it was given a vote, and its last process had another one, or none.
-fn vote(state: &State, node: NodeId) -> &'static str {
+/// `lost`: it was given a vote, and its last process had another one, or none; `missing`: the vote
+/// is not there at the moment; `unknown`: it has not said yet whether it is.
+fn vote(state: &State, around: &Around, node: NodeId) -> &'static str {
+    let found = around.0.get(&node).copied().unwrap_or_default();
     match state.voters().contains(&node) {
+        false => "no",
         true if has_lost_its_vote(state, node) => "lost",
-        votes => word(votes),
+        true if found.reached && found.health.is_none() => "unknown",
+        true if around.missing(state, node).is_some() => "missing",
+        true => "yes",
+    }
+}
+
+/// The metadata know only what a node has said itself: of one that was killed, that it runs.
+fn presence(presence: Presence, reached: bool) -> &'static str {
+    match presence {
+        Presence::Running if reached => "running",
+        Presence::Running => "silent",
+        Presence::Stopped => "stopped",
+        Presence::Retired => "retired",
     }
 }
 
@@ -141,11 +188,6 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
-        let presence = match node.presence {
-            Presence::Running => "running",
-            Presence::Stopped => "stopped",
-            Presence::Retired => "retired",
-        };
         let role = match group {
             Some(group) if group.phase == Phase::Active && group.configuration.leader.node == *id => "leader",
             Some(group) if group.configuration.has_node(*id) => "member",
@@ -155,10 +197,10 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
         table.row(cells![
             i64::from(id.0),
             kind,
-            presence,
+            presence(node.presence, around.is_reached(*id)),
             word(around.is_reached(*id)),
             role,
-            vote(state, *id),
+            vote(state, around, *id),
             address(0),
             address(1),
             around.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64),
@@ -168,8 +210,9 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
     table
 }
 
-/// `in_step`: all members have what is committed.
-fn group(state: &State, in_step: bool, around: &Around) -> SystemTable {
+/// `in_step`: all members have what is committed. None: this node does not take part, or has not
+/// heard yet from the others, and cannot know how many losses the cluster stands.
+fn group(state: &State, in_step: Option<bool>, around: &Around) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
@@ -184,7 +227,7 @@ fn group(state: &State, in_step: bool, around: &Around) -> SystemTable {
     for (id, group) in state.groups() {
         let active = group.phase == Phase::Active;
         let leader = if active { i64::from(group.configuration.leader.node.0) } else { 0 };
-        let keepers = active.then(|| keepers(&group.configuration, in_step, around));
+        let keepers = active.then(|| keepers(&group.configuration, in_step.unwrap_or(false), around));
         let (data, service) = losses(state, keepers, around);
         table.row(cells![
             i64::from(id.0),
@@ -192,15 +235,16 @@ fn group(state: &State, in_step: bool, around: &Around) -> SystemTable {
             leader,
             group.configuration.members().len() as i64,
             i64::from(kfactor),
-            data as i64,
-            service as i64,
+            in_step.map(|_| data as i64),
+            in_step.map(|_| service as i64),
             loss::waits_for(group).unwrap_or_default()
         ]);
     }
     table
 }
 
-fn voters(state: &State, around: &Around) -> SystemTable {
+/// `heard`: this process has had the time to hear the others.
+fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("VOTERS", SqlType::Integer),
         ("VOTERS_THERE", SqlType::Integer),
@@ -208,13 +252,12 @@ fn voters(state: &State, around: &Around) -> SystemTable {
         ("LOSSES_WITH_DECISIONS", SqlType::Integer),
         ("MISSING", SqlType::Varchar),
     ]);
-    let voters = state.voters();
-    let missing: Vec<String> = voters.iter().filter_map(|node| around.missing(state, *node)).collect();
+    let (voters, missing) = (state.voters().len(), around.all_missing(state));
     table.row(cells![
-        voters.len() as i64,
-        (voters.len() - missing.len()) as i64,
+        voters as i64,
+        (voters - missing.len()) as i64,
         majority(state) as i64,
-        spare_voters(state, around) as i64,
+        heard.then_some(spare_voters(state, around) as i64),
         missing.join(", ")
     ]);
     table
@@ -248,8 +291,7 @@ mod tests {
     use super::*;
     use crate::cluster::testing::{founded, node};
     use ferrite_base::{Epoch, Incarnation};
-    use ferrite_meta::{Command, Node};
-    use ferrite_replica::group::Member;
+    use ferrite_meta::Command;
 
     fn state() -> State {
         let nodes = vec![node(1), node(2), Node { vote: None, ..node(3) }, Node { kind: Kind::Witness, ..node(4) }];
@@ -259,7 +301,7 @@ mod tests {
     const WELL: Found = Found {
         silent: Some(Duration::ZERO),
         reached: true,
-        health: Some(Health { lacks_memory: false, room: Room::Enough, votes: true }),
+        health: Some(Health { lacks_memory: false, room: Room::Enough, votes: true, in_step: None }),
     };
 
     /// Of nodes 1 to 4, one is so.
@@ -281,7 +323,7 @@ mod tests {
         let again = Command::Register { id: NodeId(2), expected: Incarnation(1), node };
         lost.apply(&again).expect("a later process");
         assert_eq!(losses(&lost, Some(2), &all), (1, 0), "a vote that is lost is not there");
-        assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, NodeId(id))), ["yes", "lost", "no", "yes"]);
+        assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, &all, NodeId(id))), ["yes", "lost", "no", "yes"]);
         assert_eq!(losses(&state, Some(1), &all), (0, 0));
         assert_eq!((losses(&state, Some(0), &all), losses(&state, None, &all)), ((0, 0), (0, 0)));
         let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);
@@ -307,14 +349,15 @@ mod tests {
         let state = state();
         let silent = Found { silent: Some(Duration::from_secs(14)), reached: false, ..WELL };
         let without_vote = Found { health: Some(Health::default()), ..WELL };
-        for (found, why) in [
-            (without_vote, "node 4 cannot vote at the moment: its terminal says why"),
-            (Found { health: None, ..WELL }, "node 4 has not said yet whether it can vote"),
-            (silent, "node 4 is not reached (nothing came from it for 14 s)"),
-            (Found::default(), "node 4 is not reached"),
+        for (found, shown, why) in [
+            (without_vote, "missing", "node 4 cannot vote at the moment: its terminal says why"),
+            (Found { health: None, ..WELL }, "unknown", "node 4 has not said yet whether it can vote"),
+            (silent, "missing", "node 4 is not reached (nothing came from it for 14 s)"),
+            (Found::default(), "missing", "node 4 is not reached (nothing came from it since this node started)"),
         ] {
             let around = with(4, found);
             assert_eq!(around.missing(&state, NodeId(4)).as_deref(), Some(why));
+            assert_eq!(vote(&state, &around, NodeId(4)), shown);
             assert_eq!((spare_voters(&state, &around), losses(&state, Some(2), &around)), (0, (1, 0)), "{why}");
         }
         assert_eq!(with(4, WELL).missing(&state, NodeId(4)), None);

@@ -51,6 +51,39 @@ fn a_vote_that_cannot_be_written_does_not_count_and_counts_again() {
     cluster.check();
 }
 
+/// The cells of a node's row that are not empty.
+fn cells(said: &str, node: usize) -> Vec<&str> {
+    let row = said.lines().find(|line| line.split_whitespace().next() == Some(&node.to_string()));
+    row.expect("the node's row").split_whitespace().collect()
+}
+
+#[test]
+fn a_node_that_was_killed_is_shown_as_silent_and_one_that_comes_back_tells_the_truth_at_once() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.statement(TABLE);
+    cluster.write(5);
+    let one_loss = "the data survive 1 more loss, the service 1\n";
+    cluster.await_words(0, &["node 1 leads 2 of 2 copies", one_loss, ALL_VOTE]);
+    cluster.kill(2);
+    let said = cluster.await_words(0, &["voters: 2 of 3 are there", "node 3 is not reached"]);
+    // The metadata never hear that it was killed.
+    assert_eq!(cells(&said, 3)[1..5], ["data", "silent", "no", "missing"], "{said}");
+    assert_eq!(cells(&said, 2)[1..6], ["data", "running", "yes", "member", "yes"], "{said}");
+    // It is no member, and takes its word for it from one that is.
+    cluster.start_again(2);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (done, said) = cluster.admin(2, &["status"]);
+        assert!(done && !said.contains("survive 0"), "{said}");
+        if said.contains(one_loss) && said.contains(ALL_VOTE) {
+            break;
+        }
+        assert!(said.contains("it does not know yet") || said.contains("have said"), "{said}");
+        assert!(Instant::now() < deadline, "{said}");
+    }
+    cluster.check();
+}
+
 #[test]
 fn a_node_from_which_nothing_comes_is_not_reached_though_its_connections_are_open() {
     let mut cluster = Cluster::start(3, 1);
