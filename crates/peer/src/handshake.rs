@@ -76,12 +76,14 @@ impl fmt::Display for Refusal {
             Refusal::Cluster => "it belongs to another cluster: check --cluster and the data directory",
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
-                "another process runs with the same node id and start: a data directory was copied. Start only one of the two"
+                "another process runs with the same node id. Either a data directory was copied: then start only one of the \
+                 two; or somebody sends again what a node has said"
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
             Refusal::Runs => {
-                "an earlier start of this node still runs: a data directory was copied. Start only one of the two"
+                "an earlier start of this node still runs. If this is said for longer than a few seconds, a data directory \
+                 was copied: start only one of the two"
             }
         })
     }

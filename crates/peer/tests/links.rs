@@ -323,6 +323,9 @@ fn a_node_that_is_introduced_takes_connections() {
     one.peers.expect(&[(NodeId(2), Vec::new())]);
     one.peers.introduce(hello(1, 1));
     join(&one, &two);
+    let heard = one.ears.heard.lock().unwrap();
+    assert!(!heard.iter().any(|heard| matches!(heard, Heard::Notice(_))), "all starts are so: {heard:?}");
+    drop(heard);
     // What every first start meets is not worth a line.
     two.ears.wait_for("no notice", |heard| !heard.iter().any(|heard| matches!(heard, Heard::Notice(_))));
     one.peers.stop();
@@ -630,6 +633,10 @@ fn a_hello_alone_closes_nothing_and_is_not_remembered() {
     one.ears.wait("a message", |heard| *heard == Heard::Received(NodeId(2), Lane::Control, vec![1]));
     assert!(!one.ears.heard.lock().unwrap().iter().any(|heard| matches!(heard, Heard::Lost(NodeId(2), _))));
     drop(held);
+    // What this node once said to others, which anybody may have recorded, too.
+    assert_eq!(greet(one.address, &hello(1, 1)).expect("an answer").outcome, Err(Refusal::Copied));
+    let says_both = |line: &str| line.contains("that says it is node 1") && line.contains("sends again");
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if says_both(line)));
     one.peers.stop();
     two.peers.stop();
 }
@@ -647,7 +654,7 @@ fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
     stream.read_to_end(&mut answer).unwrap();
     let answer = Answer::decode(answer[..].try_into().expect("as long as ever")).expect("an answer");
     assert_eq!((answer.outcome, answer.from.versions), (Err(Refusal::Version), (VERSION, VERSION)));
-    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("node 2 from 127.0.0.1 was refused: it speaks another version")));
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("says it is node 2 was refused: it speaks another version")));
     one.peers.stop();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -103,7 +103,12 @@ impl Connections {
             (Err(refusal), Err(_)) if refusal != Refusal::Version => connection.wanted = HELLO_BYTES + NONCE_BYTES,
             (Ok(version), Ok(nonce)) => self.admitted(number, &hello, version, nonce),
             (Err(refusal), _) => {
-                self.shared.handler.notice(&format!("node {} from {ip} was refused: {refusal}", hello.node));
+                // Who connects tries again; this node says itself what it waits for.
+                if refusal != Refusal::NoCluster {
+                    // Not known to be true: whoever has heard it can say it.
+                    let says = format!("a connection from {ip} that says it is node {} was refused", hello.node);
+                    self.shared.handler.notice(&format!("{says}: {refusal}"));
+                }
                 self.answer(number, &hello, Err(refusal));
             }
         }
