@@ -263,9 +263,11 @@ impl Founders {
             return Err(ServerError::Cluster(refused));
         }
         hosts.remove(&host);
-        if all.is_some() {
-            self.notices
-                .say(&format!("the cluster was founded with another directory at {host}: joining as a new node"));
+        match all {
+            Some(_) => self
+                .notices
+                .say(&format!("the cluster was founded with another directory at {host}: joining as a new node")),
+            None => self.notices.say(&format!("asking {} to take this node into their cluster", listed(&hosts))),
         }
         Ok(Joining { cluster, hosts, shown: None, since: Instant::now() })
     }
@@ -353,10 +355,13 @@ fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<St
     None
 }
 
+fn listed(hosts: &BTreeSet<String>) -> String {
+    hosts.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
 fn waits_for(joining: &Joining, newcomer: &Node) -> String {
     let Some(Shown { state, .. }) = &joining.shown else {
-        let hosts: Vec<&str> = joining.hosts.iter().map(String::as_str).collect();
-        return format!("waiting for a node of the cluster at {}", hosts.join(", "));
+        return format!("waiting for a node of the cluster at {}: none has answered", listed(&joining.hosts));
     };
     let before =
         state.nodes().iter().find(|(_, node)| node.host() == newcomer.host() && node.presence == Presence::Running);

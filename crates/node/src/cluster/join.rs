@@ -225,6 +225,9 @@ fn declaration(
             about.dir.display()
         )));
     }
+    if let Some(WrittenDown { own, founded: Some(_), .. }) = written {
+        is_named(options.place.as_deref(), own, about.dir).map_err(ServerError::Cluster)?;
+    }
     let (plan, place) = match written {
         Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
         Some(WrittenDown { own, founded: Some(_), .. }) => {
@@ -287,6 +290,19 @@ fn declaration(
     };
     declaration.addresses = addresses(&declaration, about);
     Ok(declaration)
+}
+
+/// Whether the node of this directory is the one that its operator names, if he names one.
+fn is_named(named: Option<&str>, own: &Declaration, dir: &Path) -> Result<(), String> {
+    let host = &own.plan.hosts[own.place as usize - 1];
+    match named.map(|named| place::hosts(&[named.to_owned()])).transpose()?.and_then(|mut named| named.pop()) {
+        Some(named) if named != *host => Err(format!(
+            "{} belongs to the node {host} of its cluster, and --cluster-as names {named}: start each node with its own \
+             directory. With an empty one a node joins anew",
+            dir.display()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Where the node is reached: first by other nodes, then by clients, then by administrators.
