@@ -435,8 +435,7 @@ mod tests {
         assert_eq!(number_in("ferrite ready on 127.0.0.1:1 (2 partitions, durability sync, node 4)\n"), Some(4));
         let administered = "ferrite ready on 10.77.0.1:1 (2 partitions, node 12, administration on 127.0.0.1:2)";
         assert_eq!(number_in(administered), Some(12));
-        for other in
-            ["", "ferrite: group 0 is choosing a new leader to replace node 1", "ferrite: group 0 is kept by x"]
+        for other in ["", "ferrite: group 0 is choosing a leader; node 1 led it last", "ferrite: group 0 is kept by x"]
         {
             assert_eq!(keepers_in(other), None);
         }

@@ -3,7 +3,7 @@
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
@@ -15,6 +15,8 @@ pub struct Mode {
     reserve: AtomicU64,
     /// Of a node that does not lead: what callers are advised.
     advice: Mutex<String>,
+    /// Of such a node: it is a member of the group.
+    is_copy: AtomicBool,
 }
 
 const RUNNING: u8 = 0;
@@ -73,10 +75,17 @@ impl Mode {
         self.state.fetch_and(!FOLLOWS, Relaxed);
     }
 
-    /// Another node leads: calls are refused with this advice.
-    pub fn follow(&self, advice: String) {
+    /// Another node leads: calls are refused with this advice. `is_copy`: this one has a copy that
+    /// counts.
+    pub fn follow(&self, advice: String, is_copy: bool) {
+        self.is_copy.store(is_copy, Relaxed);
         *self.advice.lock().expect("no panic with the advice") = advice;
         self.state.fetch_or(FOLLOWS, Relaxed);
+    }
+
+    /// Whether a node that does not lead has a copy that counts.
+    pub fn is_copy(&self) -> bool {
+        self.is_copy.load(Relaxed)
     }
 
     pub fn leads(&self) -> bool {
@@ -164,7 +173,7 @@ mod tests {
     fn a_node_that_follows_refuses_all_and_says_who_leads() {
         let mode = Mode::default();
         assert!(mode.leads() && mode.is_running(), "a node without others");
-        mode.follow("call node 2".to_owned());
+        mode.follow("call node 2".to_owned(), true);
         mode.pause();
         for admin in [true, false] {
             let error = mode.admit(true, admin).expect_err("refused").to_string();
@@ -178,7 +187,7 @@ mod tests {
         assert!(!mode.is_running() && mode.leads() && mode.admit(false, false).is_ok());
         mode.hand_over(false);
         assert!(mode.is_running());
-        mode.follow(String::new());
+        mode.follow(String::new(), false);
         mode.stop();
         let error = mode.admit(true, true).expect_err("refused").to_string();
         assert!(error.contains("shutting down"), "{error}");

@@ -79,7 +79,12 @@ impl SpaceWatch {
             return;
         }
         let reserve = self.reserve;
-        if self.mode.is_disk_low() && !self.mode.leads() {
+        if self.mode.is_disk_low() && !self.mode.leads() && !self.mode.is_copy() {
+            ferrite_io::errln!(
+                "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node leads \
+                 nothing and has no copy at the moment; to take one over it needs room. Free disk space"
+            );
+        } else if self.mode.is_disk_low() && !self.mode.leads() {
             ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node writes \
                  on as a copy, and leaves its group when its log cannot be written. Free disk space"

@@ -8,6 +8,7 @@ mod damaged;
 mod handing_over;
 mod joining;
 mod little_room;
+mod operator;
 mod read_only;
 mod returning;
 mod status;

@@ -5,6 +5,9 @@
 //! first entry of that epoch is committed: until then it does not suffice to lead
 //! (docs/replication.md, section 7). A node of the group knows that; another one knows what the
 //! metadata has decided, and that the leader would have left the member out by now.
+//!
+//! Nor to alarm anybody at a normal start: what a node knew last is of interest where it does not
+//! take part within some seconds, and that there is no leader where it lasts.
 
 use ferrite_base::{Epoch, GroupId};
 use ferrite_group::FIRST_GROUP;
@@ -15,33 +18,53 @@ use std::sync::Arc;
 /// A member that has not come to its epoch within this is left out.
 const IN_STEP_NANOS: u64 = Timing::DEFAULT.failure + Timing::DEFAULT.stall;
 
+/// Within this a node takes part when nothing is wrong.
+const START_NANOS: u64 = 5_000_000_000;
+
+/// Within this a leader is chosen when enough nodes are there.
+const CHOSEN_NANOS: u64 = 1_000_000_000;
+
 #[derive(Default)]
 pub struct Keepers {
+    /// When it was looked first.
+    begun: Option<u64>,
     known: Option<Arc<State>>,
     /// The configuration of the group, and since when it is known.
     since: Option<(Epoch, u64)>,
     in_step: bool,
     /// Its line, until it is true.
     line: Option<String>,
+    /// Since when it has had no leader, and the line of that.
+    choosing: Option<(u64, String)>,
 }
 
 impl Keepers {
     /// What is to be said, and whether all members have what is committed, as far as can be told.
-    /// `begun`: whether the first entry of an epoch is committed.
+    /// `registered`: the node takes part; `begun`: whether the first entry of an epoch is
+    /// committed.
     pub fn look(
         &mut self,
         state: &Arc<State>,
-        here: Member,
+        (here, registered): (Member, bool),
         now: u64,
         begun: impl Fn(Epoch) -> bool,
     ) -> (Vec<String>, bool) {
         let mut lines = Vec::new();
-        if self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state)) {
+        let is_late = now.saturating_sub(*self.begun.get_or_insert(now)) >= START_NANOS;
+        let is_told = registered || is_late;
+        if is_told && self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state)) {
             let known = self.known.replace(Arc::clone(state));
             for (id, group) in state.groups() {
                 let before = known.as_ref().and_then(|known| known.groups().get(id));
-                self.news(*id, before, group, &mut lines);
+                self.news(*id, before, group, now, &mut lines);
             }
+            if !registered {
+                lines.extend(self.line.take());
+                lines.iter_mut().for_each(|line| *line = format!("as this node knew it last, {line}"));
+            }
+        }
+        if let Some((_, line)) = self.choosing.take_if(|(since, _)| now.saturating_sub(*since) >= CHOSEN_NANOS) {
+            lines.push(line);
         }
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return (lines, false) };
         let configuration = &group.configuration;
@@ -66,16 +89,20 @@ impl Keepers {
         self.since.filter(|_| self.in_step).map(|(epoch, _)| epoch)
     }
 
-    fn news(&mut self, id: GroupId, before: Option<&Group>, group: &Group, lines: &mut Vec<String>) {
+    fn news(&mut self, id: GroupId, before: Option<&Group>, group: &Group, now: u64, lines: &mut Vec<String>) {
         if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
             lines.push(format!(
                 "LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. What \
                  others acknowledged beyond that is lost"
             ));
         }
+        if group.phase != Phase::Sealing {
+            self.choosing = None;
+        }
         if group.phase == Phase::Sealing && before.is_none_or(|before| before.burnt != group.burnt) {
             let leader = group.configuration.leader.node;
-            lines.push(format!("group {id} is choosing a new leader to replace node {leader}"));
+            let line = format!("group {id} is choosing a leader; node {leader} led it last");
+            self.choosing = Some((now, line));
             self.line = None;
         } else if before.is_none_or(|before| before.configuration.epoch != group.configuration.epoch) {
             self.line = Some(kept_by(id, group));
@@ -124,7 +151,7 @@ mod tests {
         let alone = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
         let both = "group 0 is kept by 2 nodes: node 1 and node 2, led by node 1 (epoch 2)".to_owned();
         for here in [1, 2] {
-            let (mut keepers, here) = (Keepers::default(), Member::new(here, 1));
+            let (mut keepers, here) = (Keepers::default(), (Member::new(here, 1), true));
             assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
             for now in [1, IN_STEP_NANOS + 1] {
                 assert_eq!(keepers.look(&second, here, now, |_| false), (vec![], false));
@@ -133,7 +160,7 @@ mod tests {
             assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
         }
         // One that has no part in it is told what was decided.
-        let (mut keepers, here) = (Keepers::default(), Member::new(3, 1));
+        let (mut keepers, here) = (Keepers::default(), (Member::new(3, 1), true));
         assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
         assert_eq!(keepers.look(&second, here, 5, |_| false), (vec![both], false));
         assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
@@ -141,10 +168,35 @@ mod tests {
         // A seal that comes first.
         let mut third = State::clone(&second);
         third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");
-        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        let (mut keepers, here) = (Keepers::default(), (Member::new(2, 1), true));
         keepers.look(&first, here, 0, |_| false);
         keepers.look(&second, here, 1, |_| false);
-        let choosing = "group 0 is choosing a new leader to replace node 1".to_owned();
-        assert_eq!(keepers.look(&Arc::new(third), here, 2, |_| false), (vec![choosing], false));
+        let third = Arc::new(third);
+        let choosing = "group 0 is choosing a leader; node 1 led it last".to_owned();
+        assert_eq!(keepers.look(&third, here, 2, |_| false), (vec![], false), "it is done soon");
+        assert_eq!(keepers.look(&third, here, 2 + CHOSEN_NANOS, |_| false), (vec![choosing], false));
+        assert_eq!(keepers.look(&third, here, 3 + CHOSEN_NANOS, |_| false), (vec![], false), "once");
+    }
+
+    #[test]
+    fn a_normal_start_reads_as_one() {
+        let first = Arc::new(founded());
+        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        let mut look = |state: &Arc<State>, registered, now| keepers.look(state, (here, registered), now, |_| false).0;
+        assert_eq!(look(&first, false, 1), [""; 0], "what was is past");
+        let (mut sealing, mut led) = (State::clone(&first), State::clone(&first));
+        sealing.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
+        assert_eq!(look(&Arc::new(sealing.clone()), true, 2), [""; 0]);
+        let configuration = GroupConfiguration::new(Epoch(2), Member::new(1, 1), vec![Member::new(1, 1)], Vec::new());
+        let (group, expected, parent) = (FIRST_GROUP, Epoch(1), Mark::ORIGIN);
+        led.apply(&Command::Configure { group, expected, configuration, parent }).expect("it follows");
+        let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 2)";
+        assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [line]);
+        // Alone, it says what it knows.
+        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        let mut look = |now| keepers.look(&first, (here, false), now, |_| false).0;
+        assert_eq!((look(1), look(START_NANOS)), (vec![], vec![]));
+        let last = "as this node knew it last, group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)";
+        assert_eq!((look(1 + START_NANOS), look(2 + START_NANOS)), (vec![last.to_owned()], vec![]));
     }
 }

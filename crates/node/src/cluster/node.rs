@@ -14,8 +14,9 @@ use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, HandOver, Order};
 use crate::cluster::procedures::Procedures;
-use crate::cluster::remove::Removals;
+use crate::cluster::remove::{Removals, Seen};
 use crate::cluster::standing::Standing;
+use crate::cluster::status::Around;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::memory;
 use ferrite_cluster::{Groups, Letter, Node, NotHandedOver};
@@ -201,7 +202,9 @@ impl NodeThread {
             Order::RemoveNode(asks) => {
                 let (state, here) = (self.node.state(), self.node.here().node);
                 let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
-                self.removals.begin(asks, state, here, reached, self.clock.boottime_nanos());
+                let around = Around::look(state, here, &self.links, &self.healths);
+                let seen = Seen { here, reached, no_majority: around.no_majority(state) };
+                self.removals.begin(asks, state, seen, self.clock.boottime_nanos());
             }
             Order::AnswerProcedures => {
                 let leads = self.standing.seen().leads.is_some();
@@ -225,7 +228,7 @@ impl NodeThread {
 
     /// Tells the operator who keeps the group; whether all who do have what is committed.
     fn look_at_keepers(&mut self, state: &Arc<State>, now: u64) -> bool {
-        let here = self.node.here();
+        let here = (self.node.here(), self.node.is_registered());
         let begun = |epoch| self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch));
         let (lines, in_step) = self.keepers.look(state, here, now, begun);
         lines.iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));

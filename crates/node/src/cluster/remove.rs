@@ -17,6 +17,15 @@ pub struct RemoveNode {
     pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
 }
 
+/// What this node sees of the others when it is asked.
+pub struct Seen {
+    pub here: NodeId,
+    /// The node that is to be removed is connected to this one.
+    pub reached: bool,
+    /// Why nothing can be decided, if that is so.
+    pub no_majority: Option<String>,
+}
+
 struct UnderWay {
     asks: RemoveNode,
     lost: Member,
@@ -32,17 +41,25 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// Whether it may be begun; else why not. `here`: this node; `reached`: whether that node is
-/// connected to it.
-fn check(state: &State, here: NodeId, node: NodeId, reached: bool) -> Result<Member, String> {
+/// Whether it may be begun; else why not.
+fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
     if state.settings().is_none() {
         return Err("this node does not know its cluster yet".to_owned());
     }
-    if node == here {
+    if node == seen.here {
         return Err(format!("node {node} answers this: a node is removed when it is lost, through another one"));
     }
     let runs = |node: &ferrite_meta::Node| node.presence == Presence::Running;
-    if reached && state.nodes().get(&node).is_some_and(runs) {
+    // What the state says of the others may be long past then.
+    if let Some(missing) = state.nodes().get(&node).and(seen.no_majority.as_ref()) {
+        return Err(format!(
+            "node {node} is not removed: this node does not hear a majority of the cluster's voters, without which nothing is \
+             decided ({missing}). Start those nodes, or ask a node that reaches them. If a majority of the voters is lost for \
+             good, stop what is left and make a new cluster of it: ferrite admin recover --dir DATA --accept-loss \
+             --leave-cluster"
+        ));
+    }
+    if seen.reached && state.nodes().get(&node).is_some_and(runs) {
         return Err(format!("node {node} runs: stop it first"));
     }
     may_remove(state, node).map_err(|reason| reason.to_string())?;
@@ -55,8 +72,8 @@ impl Removals {
         !self.0.is_empty()
     }
 
-    pub fn begin(&mut self, asks: RemoveNode, state: &State, here: NodeId, reached: bool, now: u64) {
-        match check(state, here, asks.node, reached) {
+    pub fn begin(&mut self, asks: RemoveNode, state: &State, seen: Seen, now: u64) {
+        match check(state, asks.node, &seen) {
             Ok(lost) => self.0.push(UnderWay { asks, lost, until: now + nanos(TIME_MAX), next: now }),
             Err(reason) => (asks.told)(Err(reason)),
         }
@@ -106,5 +123,29 @@ fn why_not(state: &State, node: NodeId) -> String {
         )
     } else {
         format!("node {node} is not removed: a majority of the cluster's voters cannot be reached")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::testing;
+
+    #[test]
+    fn without_a_majority_that_is_the_reason() {
+        let state = testing::founded((1..=4).map(testing::node).collect(), &[1, 2], &[1, 2, 3]);
+        let check = |node, no_majority: Option<&str>| {
+            let seen = Seen { here: NodeId(1), reached: false, no_majority: no_majority.map(str::to_owned) };
+            check(&state, NodeId(node), &seen)
+        };
+        assert_eq!(check(4, None), Ok(Member::new(4, 1)));
+        assert!(check(2, None).expect_err("a member").contains("node 2 is a member of group 0"));
+        for node in 2..=4 {
+            let said = check(node, Some("node 2 is not reached, node 3 is not reached")).expect_err("nobody decides");
+            assert!(said.contains("does not hear a majority of the cluster's voters"), "{said}");
+            assert!(said.contains("(node 2 is not reached, node 3 is not reached)"), "{said}");
+        }
+        let none = check(9, Some("node 2 is not reached")).expect_err("unknown");
+        assert!(none.contains("there is no node 9"), "{none}");
     }
 }

@@ -56,8 +56,9 @@ use std::time::{Duration, Instant};
 const INCOMING: &str = "incoming";
 /// Between two looks whether the start was given up.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// After this the operator hears whom the start waits for.
-const SAY_AFTER: Duration = Duration::from_secs(3);
+/// After this the operator hears whom the start waits for. Where all start again, it takes three
+/// seconds until the lease of an earlier process has surely ended.
+const SAY_AFTER: Duration = Duration::from_secs(5);
 
 /// What the cluster's threads use of the rest of the node.
 pub struct Uses {
@@ -248,6 +249,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
             clock,
             fail: Box::new(move |reason| ends.end(reason)),
             notices: Notices::default(),
+            not_taken: None,
         };
         threads.spawn("transfer", move || transfer.run())
     })

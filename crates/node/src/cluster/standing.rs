@@ -65,6 +65,10 @@ impl Seen {
         self.registered && self.state.settings().is_some_and(|settings| settings.cluster == cluster)
     }
 
+    fn is_member(&self, here: NodeId) -> bool {
+        self.state.groups().get(&FIRST_GROUP).is_some_and(|group| group.configuration.has_node(here))
+    }
+
     fn hint(&self, here: NodeId) -> String {
         match self.leader().filter(|leader| *leader != here) {
             Some(leader) => {
@@ -121,7 +125,7 @@ impl Standing {
         self.mode.hand_over(seen.holds);
         match seen.leads {
             Some(_) => self.mode.lead(),
-            None => self.mode.follow(seen.hint(self.here)),
+            None => self.mode.follow(seen.hint(self.here), seen.is_member(self.here)),
         }
         (self.told)(&seen);
         self.seen.store(Arc::new(seen));

@@ -40,11 +40,11 @@ struct Found {
 }
 
 /// All nodes.
-struct Around(BTreeMap<NodeId, Found>);
+pub struct Around(BTreeMap<NodeId, Found>);
 
 impl Around {
     /// `here`: this node.
-    fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Around {
+    pub fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Around {
         Around(state.nodes().keys().map(|node| (*node, found(*node, here, links, healths))).collect())
     }
 
@@ -72,6 +72,13 @@ impl Around {
                 None => Some(format!("node {voter} has not said yet whether it can vote")),
             }
         }
+    }
+
+    /// Why nothing can be decided, as far as this node hears; None: a majority of the voters is
+    /// there.
+    pub fn no_majority(&self, state: &State) -> Option<String> {
+        let missing = self.all_missing(state);
+        (state.voters().len() - missing.len() < majority(state)).then(|| missing.join(", "))
     }
 
     fn all_missing(&self, state: &State) -> Vec<String> {
@@ -360,6 +367,11 @@ mod tests {
             assert_eq!(vote(&state, &around, NodeId(4)), shown);
             assert_eq!((spare_voters(&state, &around), losses(&state, Some(2), &around)), (0, (1, 0)), "{why}");
         }
-        assert_eq!(with(4, WELL).missing(&state, NodeId(4)), None);
+        let all = with(4, WELL);
+        assert_eq!((all.missing(&state, NodeId(4)), all.no_majority(&state)), (None, None));
+        assert_eq!(with(4, silent).no_majority(&state), None, "two of three are there");
+        let alone = Around((1..=4).map(|id| (NodeId(id), if id == 1 { WELL } else { silent })).collect());
+        let why = alone.no_majority(&state).expect("one of three");
+        assert!(why.starts_with("node 2 is not reached (nothing came from it for 14 s), node 4"), "{why}");
     }
 }

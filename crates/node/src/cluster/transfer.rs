@@ -11,7 +11,7 @@ use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, Order};
 use crate::message::SnapshotJob;
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
-use ferrite_base::NodeId;
+use ferrite_base::{NodeId, Position};
 use ferrite_cluster::{GroupHandle, Letter};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
@@ -32,6 +32,8 @@ const HELD: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(1);
 /// Between two looks whether the log, or the copy's applier, is ready.
 const NOT_READY: Duration = Duration::from_millis(2);
+/// After so many nanoseconds the operator hears why no snapshot is taken for another node.
+const SAY_AFTER: u64 = 3_000_000_000;
 /// Pieces of work on what came, before more is taken.
 const STEPS_PER_TURN: usize = 64;
 /// Messages that are taken, before work goes on.
@@ -63,6 +65,8 @@ pub struct TransferThread {
     /// Ends the node, with the reason.
     pub fail: Box<dyn Fn(&str) + Send>,
     pub notices: Notices,
+    /// Since when no snapshot could be taken for others, of the monotonic clock.
+    pub not_taken: Option<u64>,
 }
 
 impl TransferThread {
@@ -119,12 +123,17 @@ impl TransferThread {
             TransferNotice::Unwanted(node) => self.sending.forget(node),
             TransferNotice::Deposed => self.sending.stop(),
             TransferNotice::Taken(Ok(snapshot)) => {
+                self.not_taken = None;
                 if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {
                     self.notices.say(&format!("snapshot {snapshot} cannot be sent: {error}"));
                 }
             }
             TransferNotice::Taken(Err(reason)) => {
-                self.notices.say(&format!("no snapshot for another node was taken: {reason}"));
+                let now = self.clock.monotonic_nanos();
+                // Where the lead has just changed, the next attempt, or another node, takes it.
+                if now.saturating_sub(*self.not_taken.get_or_insert(now)) >= SAY_AFTER {
+                    self.notices.say(&format!("no snapshot for another node was taken: {reason}"));
+                }
                 self.sending.not_taken();
             }
             TransferNotice::Installed(_) | TransferNotice::Stop => {}
@@ -230,7 +239,11 @@ impl TransferThread {
             Err(error) => return self.given_up(&error.to_string()),
         };
         self.sink.taking_in();
-        ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and takes the place of what was");
+        let becomes = match group.end().position {
+            Position(0) => "this node begins with it",
+            _ => "takes the place of what was",
+        };
+        ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and {becomes}");
         let (own, orders) = (self.own.clone(), self.orders.clone());
         let (mut install, mut begun) = (Some(install), false);
         // What the loading replaces must not change under it.
