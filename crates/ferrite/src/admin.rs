@@ -243,7 +243,12 @@ fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet)
         call_timeout: CALL_TIME_MAX,
         ..ClientOptions::new([address.server.clone()])
     };
-    let client = Client::connect(options).map_err(|error| format!("{}: {error}", address.server))?;
+    let client = Client::connect(options).map_err(|error| match format!("{}: {error}", address.server) {
+        refused if refused.contains(TOO_MANY) => {
+            format!("{refused}. Its administration port, if it has one (--admin-listen), keeps room for administrators")
+        }
+        error => error,
+    })?;
     let response = client.call_blocking(procedure, parameters).map_err(|error| match error.to_string() {
         refused if refused.contains(FOR_ADMINISTRATORS) => format!(
             "{refused} at {}: give --server the address of the administration port (--admin-listen of that node)",
@@ -260,6 +265,9 @@ fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet)
     });
     failure.map_or(Ok(response), Err)
 }
+
+/// What a server says that has as many connections as it takes.
+const TOO_MANY: &str = "too many connections";
 
 /// A server that has an administration port says so at the other one.
 const FOR_ADMINISTRATORS: &str = "is not available to this client";

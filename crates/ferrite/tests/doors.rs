@@ -8,6 +8,7 @@ use ferrite_client::{Client, ClientOptions};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn the_administration_port_is_where_it_was_asked_for() {
@@ -31,6 +32,29 @@ fn the_administration_port_is_where_it_was_asked_for() {
     server.stop();
     let refused = Server::try_start(dir.path(), &["--admin-listen", "everywhere"]).err().expect("no address");
     assert!(refused.contains("say an address and a port, such as") && refused.contains("; or none"), "{refused}");
+}
+
+/// Where no more connections are taken, administrators have some of their own.
+#[test]
+fn idle_clients_do_not_lock_the_administrator_out() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &["--admin-listen", "127.0.0.1:0", "--limit", "connections=3"]);
+    let (_, admin) = server.ready_line.split_once("administration on ").expect("it has an administration port");
+    let admin = admin.trim_end().trim_end_matches(')');
+    let connect = || Client::connect(ClientOptions::new([&server.address])).expect("the server takes connections");
+    let clients: Vec<Client> = (0..3).map(|_| connect()).collect();
+    let recovery = |address: &str| {
+        let ferrite = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+            .args(["admin", "recovery", "--server", address])
+            .output()
+            .expect("the program under test can be started");
+        (ferrite.status.success(), String::from_utf8_lossy(&ferrite.stderr).into_owned())
+    };
+    let (done, said) = recovery(&server.address);
+    assert!(!done && said.contains("too many connections. Its administration port"), "{said}");
+    assert_eq!(recovery(admin), (true, String::new()));
+    drop(clients);
+    server.stop();
 }
 
 /// Numbers of the descriptors that a process has open.
