@@ -16,7 +16,9 @@ use crate::format::DatabaseId;
 pub enum LogError {
     Disk(DiskError),
     Locked(LockError),
-    /// Bytes that had been made durable are not what was written, or not there.
+    /// Bytes that had been made durable are not what was written, or not there. What is to be
+    /// done about it, whoever opens the log knows: a copy of the file may be what is wanted, or
+    /// may lack what others rely on.
     Rot {
         /// Where the log that can be read ends.
         path: PathBuf,
@@ -67,7 +69,7 @@ impl fmt::Display for LogError {
             LogError::Rot { path, position, missing: None, certain, detail } => write!(
                 f,
                 "redo log {} is damaged at byte {position}: {detail}. What {} durable there cannot be read, and nothing was \
-                 changed. Restore the file from a copy",
+                 changed",
                 path.display(),
                 if *certain { "was" } else { "may have been" }
             ),
@@ -76,7 +78,7 @@ impl fmt::Display for LogError {
                 if path != missing {
                     write!(f, " What can be read ends at byte {position} of {}.", path.display())?;
                 }
-                f.write_str(" Nothing was changed. Restore the file from a copy")
+                f.write_str(" Nothing was changed")
             }
             LogError::NoRoomToKeep { folder, needed, free } => write!(
                 f,

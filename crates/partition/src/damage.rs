@@ -61,6 +61,8 @@ impl LogDamage {
     }
 }
 
+/// With what is to be done about it where this is the only copy. A node of a cluster says something
+/// else: a file from a copy may lack what the node has acknowledged since.
 impl fmt::Display for LogDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stand = match (self.missing.is_some(), self.certain || !self.stake.is_empty()) {

@@ -6,6 +6,7 @@
 
 use crate::cluster::directory::{self, Said};
 use crate::cluster::join;
+use crate::cluster::unusable::damage;
 use crate::options::ServerError;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk};
@@ -28,7 +29,11 @@ pub fn accept_loss(
     let is_of_cluster = directory::cluster_of(&*disk, dir)?.is_some();
     let is_incomplete = || directory::is_incomplete(&*disk, dir);
     let of_cluster: Option<&dyn Fn() -> _> = if is_of_cluster { Some(&is_incomplete) } else { None };
-    let outcome = loss::accept_loss(Arc::clone(&disk), clock, dir, of_cluster, report).map_err(ServerError::Start)?;
+    let outcome = loss::accept_loss(Arc::clone(&disk), clock, dir, of_cluster, report);
+    let outcome = outcome.map_err(|error| match is_of_cluster {
+        true => of_a_node(error, NO_USE),
+        false => ServerError::Start(error),
+    })?;
     Ok(outcome.map(|(note, text)| match is_of_cluster {
         true => (note, format!("{text}{OF_CLUSTER}")),
         false => (note, text),
@@ -82,7 +87,12 @@ pub fn leave_cluster(
         if let Some(declared) = declared.filter(|_| !matches!(error, StartError::LogFailed(_))) {
             directory::write_founding(&*disk, dir, &declared)?;
         }
-        return Err(ServerError::Start(error));
+        let cut = format!(
+            "Take another node's directory if one is left. If none is, cut what cannot be read here, and then give this command \
+             again: ferrite admin recover --dir {} --accept-loss",
+            dir.display()
+        );
+        return Err(of_a_node(error, &cut));
     }
     let _lock = lock()?;
     directory::forget(&*disk, dir, directory::UNSYNCED)?;
@@ -100,6 +110,19 @@ pub fn leave_cluster(
     ))
 }
 
+/// What is wrong with a node's files, and what to do: never to take a file from a copy, which may
+/// lack what the node has acknowledged since.
+fn of_a_node(error: StartError, advice: &str) -> ServerError {
+    match damage(&error) {
+        Some(damage) => ServerError::Cluster(format!("{damage}. Nothing was changed. {advice}")),
+        None => ServerError::Start(error),
+    }
+}
+
+const NO_USE: &str = "Nothing here can be used. Start the node: where others lead the group without it, it puts this copy aside and \
+                      gets everything from the leader. Where all complete copies are lost for good, go on with another node's \
+                      older copy: ferrite admin recover --accept-loss --node N";
+
 const INCOMPLETE: &str =
     "This copy may lack what was acknowledged last: its node knew that its log was not complete.\n";
 
@@ -113,6 +136,24 @@ mod tests {
     use ferrite_base::{Incarnation, NodeId};
     use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
     use ferrite_meta::founding::{Declaration, Partitions, Plan, WrittenDown};
+    use ferrite_partition::loss::LogDamage;
+
+    #[test]
+    fn no_node_is_to_take_a_file_from_a_copy() {
+        let path = Path::new("/node/redo-0000000001.log").to_path_buf();
+        let (stake, reached, detail) = (Vec::new(), Vec::new(), "a checksum differs".to_owned());
+        let damage = Box::new(LogDamage { path, position: 0, missing: None, certain: true, detail, stake, reached });
+        let alone = StartError::Rot(damage.clone()).to_string();
+        assert!(alone.contains("Restore the file from a copy; or"), "{alone}");
+        let said = of_a_node(StartError::NothingLeft(damage), NO_USE).to_string();
+        assert!(
+            said.contains("redo-0000000001.log is damaged at byte 0") && said.contains("puts this copy aside"),
+            "{said}"
+        );
+        assert!(!said.contains("from a copy"), "{said}");
+        let other = of_a_node(StartError::NoDatabase("/node".into()), NO_USE).to_string();
+        assert!(!other.contains(NO_USE), "{other}");
+    }
 
     #[test]
     fn a_witness_has_nothing_to_take_out_and_stays_as_it_is() {

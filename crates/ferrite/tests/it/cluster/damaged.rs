@@ -75,6 +75,11 @@ fn a_damaged_copy_that_is_the_last_is_used_by_an_operators_word_only() {
     }
     let dir = cluster.dir(copy);
     let dir = dir.to_str().expect("its name is text");
+    let (done, said) = admin(&["recover", "--accept-loss", "--leave-cluster", "--dir", dir]);
+    assert!(
+        !done && said.contains("Take another node's directory if one is left") && !said.contains("from a copy"),
+        "{said}"
+    );
     let (done, said) = admin(&["recover", "--accept-loss", "--dir", dir]);
     assert!(done && said.contains("The redo log was cut at byte"), "{said}");
     assert!(said.contains("This copy is not complete any more"), "{said}");
