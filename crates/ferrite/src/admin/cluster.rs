@@ -65,6 +65,7 @@ fn text(tables: &[OwnedTable]) -> String {
             format!("node {leader} leads {members} of {all} copies (epoch {epoch})")
         };
         lines.push(match waits_for.is_empty() {
+            true if leader == "0" => format!("group {group}: nobody is known to lead (epoch {epoch})"),
             true if data.is_empty() => format!(
                 "group {group}: {}, as far as this node knows; how many losses the cluster stands, it does not know yet: \
                  ask again, or another node",

@@ -111,8 +111,8 @@ impl Handle {
         // A process that has just begun has not heard yet from those that are there.
         let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
-        let group = group(&seen.state, in_step, &around);
-        vec![nodes(&seen.state, &around), group, voters(&seen.state, &around, heard)]
+        let group = group(&seen, in_step, &around);
+        vec![nodes(&seen, &around), group, voters(&seen.state, &around, heard)]
     }
 
     /// Whether all members of the group have what is committed; None: it is not known here. Those
@@ -179,7 +179,8 @@ fn presence(presence: Presence, reached: bool) -> &'static str {
     }
 }
 
-fn nodes(state: &State, around: &Around) -> SystemTable {
+fn nodes(seen: &Seen, around: &Around) -> SystemTable {
+    let (state, leader) = (&seen.state, seen.leader());
     let mut table = SystemTable::new(&[
         ("NODE", SqlType::Integer),
         ("KIND", SqlType::Varchar),
@@ -196,7 +197,7 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
         let role = match group {
-            Some(group) if group.phase == Phase::Active && group.configuration.leader.node == *id => "leader",
+            _ if leader == Some(*id) => "leader",
             Some(group) if group.configuration.has_node(*id) => "member",
             _ => "",
         };
@@ -219,7 +220,8 @@ fn nodes(state: &State, around: &Around) -> SystemTable {
 
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
 /// heard yet from the others, and cannot know how many losses the cluster stands.
-fn group(state: &State, in_step: Option<bool>, around: &Around) -> SystemTable {
+fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
+    let (state, leader) = (&seen.state, seen.leader());
     let mut table = SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
@@ -232,14 +234,12 @@ fn group(state: &State, in_step: Option<bool>, around: &Around) -> SystemTable {
     ]);
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
-        let active = group.phase == Phase::Active;
-        let leader = if active { i64::from(group.configuration.leader.node.0) } else { 0 };
-        let keepers = active.then(|| keepers(&group.configuration, in_step.unwrap_or(false), around));
+        let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), around));
         let (data, service) = losses(state, keepers, around);
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
-            leader,
+            leader.map_or(0, |node| i64::from(node.0)),
             group.configuration.members().len() as i64,
             i64::from(kfactor),
             in_step.map(|_| data as i64),

@@ -35,6 +35,7 @@ fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
     said.wait("it gives up leading it");
     let refused = Some(Status::ServerUnavailable);
     assert_eq!((write(102), read()), (refused, refused), "nothing is executed");
+    cluster.await_words(0, &["group 0: nobody is known to lead (epoch ", "no majority of the voters is heard here"]);
     others().for_each(|server| server.signal("CONT"));
     cluster.write(20);
     cluster.check();
