@@ -23,7 +23,7 @@ use crate::options::{ServerError, ServerOptions};
 use crate::server::Server;
 use crate::snapshots::{SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
-use crate::start::opening::{Doors, begin_if_new, open_doors, recover};
+use crate::start::opening::{Doors, begin_if_new, open_doors, recover, wait_for_others};
 use crate::start::parts::{ExecutorEnds, NetworkEnd, Parts, connect};
 use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
@@ -138,7 +138,7 @@ impl Server {
             threads.ended_by(move || forward.close());
         }
         if let Some(running) = &running {
-            running.is_registered(&options.cluster.ends)?;
+            wait_for_others(running, &mut doors, &options.cluster.ends)?;
         }
         // Also where nobody leads yet: calls wait then, and operators see what is wrong.
         open_network(threads, &parts, inboxes.network, doors, &submit)?;

@@ -1,5 +1,5 @@
-//! The administration port while the database is being recovered: who asks hears how far that is,
-//! and that nothing else goes yet.
+//! The administration port while the database is being recovered, and while a node waits for the
+//! others of its cluster: who asks hears how far that is, and that nothing else goes yet.
 //!
 //! Owns the connections that come meanwhile. Promises that none of them outlives the recovery (who
 //! wants more connects again), and that recovery waits for none of them. Does not know the
@@ -8,7 +8,7 @@
 use ferrite_base::{ErrorKind, UserError, limits};
 use ferrite_io::Clock;
 use ferrite_partition::RecoveryProgress;
-use ferrite_system::result::write_response;
+use ferrite_system::result::{SystemTable, write_response};
 use ferrite_system::statistics;
 use ferrite_value::Value;
 use ferrite_wire::login::{self, LoginAccepted, LoginFailure, LoginRequest};
@@ -24,11 +24,18 @@ const FIRST_VISITOR: usize = 2;
 /// No question about a recovery is longer.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
 
-/// Does `work`, which is a recovery that `progress` shows, and answers at the listener meanwhile.
+/// What is done meanwhile.
+#[derive(Clone, Copy)]
+pub enum Meanwhile<'d> {
+    Recovers(&'d RecoveryProgress, &'d dyn Clock),
+    /// The node waits for others: how it sees its cluster.
+    Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync)),
+}
+
+/// Does `work`, and answers at the listener meanwhile.
 pub fn open_during<T>(
     listener: &mut TcpListener,
-    progress: &RecoveryProgress,
-    clock: &dyn Clock,
+    meanwhile: Meanwhile<'_>,
     build: &str,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -37,10 +44,10 @@ pub fn open_during<T>(
         poll.registry().register(listener, LISTENER, Interest::READABLE)?;
         Ok((poll, waker))
     });
-    // Recovery matters more than being watched.
+    // The work matters more than being watched.
     let Ok((poll, waker)) = prepared else { return work() };
     thread::scope(|scope| {
-        let listening = StatusListener { poll, listener, visitors: Vec::new(), progress, clock, build };
+        let listening = StatusListener { poll, listener, visitors: Vec::new(), meanwhile, build };
         let serving = thread::Builder::new().name("recovery".to_owned()).spawn_scoped(scope, move || listening.run());
         let done = work();
         if serving.is_ok() {
@@ -54,8 +61,7 @@ struct StatusListener<'d> {
     poll: Poll,
     listener: &'d mut TcpListener,
     visitors: Vec<Option<Visitor>>,
-    progress: &'d RecoveryProgress,
-    clock: &'d dyn Clock,
+    meanwhile: Meanwhile<'d>,
     build: &'d str,
 }
 
@@ -199,16 +205,26 @@ impl StatusListener<'_> {
                 return;
             }
         };
-        let seen = self.progress.look(self.clock.monotonic_nanos());
         let about = |selector: &str| {
             let first = invocation.parameters.nth(0);
             matches!(first, Ok(Some(Value::Text(text))) if text.eq_ignore_ascii_case(selector))
         };
-        let result = if invocation.procedure == "@Statistics" && about("RECOVERY") {
-            Ok(vec![statistics::progress(Some(seen))])
-        } else {
-            Err(UserError::new(ErrorKind::Unavailable, "57P03", format!("the database is not open yet; {seen}"))
-                .with_hint("try again when the server has said that it is ready"))
+        let unavailable = |text: String| UserError::new(ErrorKind::Unavailable, "57P03", text);
+        let result = match self.meanwhile {
+            Meanwhile::Recovers(progress, clock) => {
+                let seen = progress.look(clock.monotonic_nanos());
+                if invocation.procedure == "@Statistics" && about("RECOVERY") {
+                    Ok(vec![statistics::progress(Some(seen))])
+                } else {
+                    Err(unavailable(format!("the database is not open yet; {seen}"))
+                        .with_hint("try again when the server has said that it is ready"))
+                }
+            }
+            Meanwhile::Waits(status) if invocation.procedure == "@ClusterStatus" => Ok(status()),
+            Meanwhile::Waits(_) => {
+                Err(unavailable("this node does not take part in its cluster yet: it waits for other nodes".to_owned())
+                    .with_hint("ferrite admin status shows who is missing; or ask another node"))
+            }
         };
         write_response(&mut visitor.output, invocation.handle, &result);
     }

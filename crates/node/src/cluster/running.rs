@@ -100,6 +100,7 @@ pub struct Running {
     links: Links,
     healths: Arc<Healths>,
     begun: Instant,
+    before: Arc<State>,
 }
 
 impl Running {
@@ -107,7 +108,7 @@ impl Running {
     pub fn handle(&self) -> Handle {
         let (orders, links) = (self.orders.clone(), self.links.clone());
         let (standing, healths) = (Arc::clone(&self.standing), Arc::clone(&self.healths));
-        Handle { orders, standing, links, healths, begun: self.begun }
+        Handle { orders, standing, links, healths, begun: self.begun, before: Arc::clone(&self.before) }
     }
 
     /// The way to the node's thread.
@@ -424,7 +425,7 @@ fn start_with(
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
     let (standing, links, begun) = (uses.standing, joined.links, Instant::now());
-    Ok(Running { standing, unsynced, whole, orders, links, healths, begun })
+    Ok(Running { standing, unsynced, whole, orders, links, healths, begun, before: Arc::new(joined.state) })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

@@ -24,8 +24,9 @@ pub struct Handle {
     pub standing: Arc<Standing>,
     pub links: Links,
     pub healths: Arc<Healths>,
-    /// When this process began to hear the others.
+    /// When this process began to hear the others, and what was known here of the cluster before.
     pub begun: Instant,
+    pub before: Arc<State>,
 }
 
 /// How a node is, as this one knows.
@@ -67,7 +68,9 @@ impl Around {
         } else {
             match found.health {
                 Some(health) if health.votes => None,
-                Some(_) => Some(format!("node {voter} cannot vote at the moment: its terminal says why")),
+                Some(_) => Some(format!(
+                    "node {voter} cannot vote at the moment: its terminal says why, or it has not heard yet that it votes"
+                )),
                 // Each says it every second.
                 None => Some(format!("node {voter} has not said yet whether it can vote")),
             }
@@ -106,7 +109,10 @@ impl Around {
 impl Handle {
     /// The nodes, the group of the partitions, and who votes.
     pub fn status(&self) -> Vec<SystemTable> {
-        let seen = self.standing.seen();
+        let mut seen = Seen::clone(&self.standing.seen());
+        if seen.state.settings().is_none() {
+            seen.state = Arc::clone(&self.before);
+        }
         let around = Around::look(&seen.state, self.standing.here(), &self.links, &self.healths);
         // A process that has just begun has not heard yet from those that are there.
         let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
@@ -357,7 +363,11 @@ mod tests {
         let silent = Found { silent: Some(Duration::from_secs(14)), reached: false, ..WELL };
         let without_vote = Found { health: Some(Health::default()), ..WELL };
         for (found, shown, why) in [
-            (without_vote, "missing", "node 4 cannot vote at the moment: its terminal says why"),
+            (
+                without_vote,
+                "missing",
+                "node 4 cannot vote at the moment: its terminal says why, or it has not heard yet that it votes",
+            ),
             (Found { health: None, ..WELL }, "unknown", "node 4 has not said yet whether it can vote"),
             (silent, "missing", "node 4 is not reached (nothing came from it for 14 s)"),
             (Found::default(), "missing", "node 4 is not reached (nothing came from it since this node started)"),

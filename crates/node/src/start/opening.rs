@@ -4,7 +4,7 @@ use crate::cluster::{self, Member};
 use crate::listen::listen_on;
 use crate::options::{ServerError, ServerOptions};
 use crate::privilege;
-use crate::status_listener;
+use crate::status_listener::{self, Meanwhile};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
 use ferrite_log::{Durability, LogOptions};
@@ -15,6 +15,7 @@ use ferrite_system::Identity;
 use mio::net::TcpListener;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 /// What clients are told that they are connected to.
@@ -98,9 +99,24 @@ pub(super) fn recover(
         }
     };
     match &mut doors.admin {
-        Some((listener, _)) => status_listener::open_during(listener, &progress, &**clock, BUILD, recover),
+        Some((listener, _)) => {
+            let meanwhile = Meanwhile::Recovers(&progress, &**clock);
+            status_listener::open_during(listener, meanwhile, BUILD, recover)
+        }
         None => recover(),
     }
+}
+
+/// Waits until the node takes part in its cluster, which may take for ever; operators see why.
+pub(super) fn wait_for_others(
+    running: &cluster::Running,
+    doors: &mut Doors,
+    ends: &AtomicBool,
+) -> Result<(), ServerError> {
+    let Some((listener, _)) = &mut doors.admin else { return running.is_registered(ends) };
+    let handle = running.handle();
+    let status = || handle.status();
+    status_listener::open_during(listener, Meanwhile::Waits(&status), BUILD, || running.is_registered(ends))
 }
 
 /// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.

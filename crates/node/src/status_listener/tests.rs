@@ -12,7 +12,7 @@ fn during<T>(visit: impl FnOnce(SocketAddr) -> T) -> T {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
-    open_during(&mut listener, &progress, &clock, "test", || visit(address))
+    open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || visit(address))
 }
 
 #[test]
@@ -25,6 +25,20 @@ fn who_asks_hears_how_far_it_is_and_everything_else_is_refused() {
             let error = client.call_blocking(procedure, ()).expect_err("nothing else goes").to_string();
             assert!(error.contains("not open yet; recovering: it has just begun"), "{error}");
         }
+    });
+}
+
+#[test]
+fn an_operator_sees_the_cluster_while_the_node_waits_for_others() {
+    let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = listener.local_addr().unwrap();
+    let status = || vec![SystemTable::new(&[("NODE", ferrite_value::SqlType::Integer)])];
+    open_during(&mut listener, Meanwhile::Waits(&status), "test", || {
+        let client = Client::connect(ClientOptions::new([address.to_string()])).expect("the door is open");
+        let response = client.call_blocking("@ClusterStatus", ()).expect("an answer");
+        assert_eq!(response.tables[0].columns[0].0, "NODE");
+        let error = client.call_blocking("Vote", ()).expect_err("nothing else goes").to_string();
+        assert!(error.contains("does not take part in its cluster yet"), "{error}");
     });
 }
 
@@ -57,10 +71,11 @@ fn connections_end_with_the_recovery_and_the_listener_goes_on() {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
-    let mut visitor =
-        open_during(&mut listener, &progress, &clock, "test", || std::net::TcpStream::connect(address).unwrap());
+    let mut visitor = open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || {
+        std::net::TcpStream::connect(address).unwrap()
+    });
     // Either it was taken and is closed now, or it waits for who listens next.
-    let second = open_during(&mut listener, &progress, &clock, "test", || {
+    let second = open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || {
         Client::connect(ClientOptions::new([address.to_string()])).map(drop).map_err(|error| error.to_string())
     });
     assert_eq!(second, Ok(()));

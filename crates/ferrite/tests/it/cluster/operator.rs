@@ -1,6 +1,7 @@
 //! What an operator is told: nothing alarming at a normal start, and at once what is wrong
 //! otherwise.
 
+use super::handing_over::admin;
 use super::{Cluster, PATIENCE, TABLE, addresses};
 use crate::common::Server;
 use std::io::{BufRead, BufReader};
@@ -60,6 +61,34 @@ fn a_directory_is_not_started_as_another_node_and_without_a_majority_that_is_sai
         assert!(said.contains("stop it first"), "{said}");
         assert!(Instant::now() < deadline, "{said}");
     }
+}
+
+#[test]
+fn a_node_that_is_alone_shows_its_cluster_before_it_takes_part() {
+    let mut cluster = Cluster::start(3, 1);
+    cluster.await_whole(1);
+    (0..3).for_each(|place| cluster.kill(place));
+    let port = addresses(1).remove(0);
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["server", "--listen", "127.0.0.1:0", "--admin-listen", &port, "--dir"])
+        .arg(cluster.dir(0))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program under test can be started");
+    let deadline = Instant::now() + PATIENCE;
+    let said = loop {
+        let (done, said) = admin(&["status", "--server", &port]);
+        let is_said = done && said.contains("no majority of the voters is heard here");
+        if is_said || Instant::now() >= deadline {
+            break said;
+        }
+        std::thread::yield_now();
+    };
+    alone.kill().expect("it runs");
+    alone.wait().expect("it ends");
+    assert!(said.contains("no majority of the voters is heard here"), "{said}");
+    assert!(said.contains("node 3 is not reached (nothing came from it since this node started)"), "{said}");
+    assert!(said.contains("it does not know yet") && !said.contains("survive"), "{said}");
 }
 
 #[test]
