@@ -381,6 +381,8 @@ pub const FORWARD_INBOX_BYTES_MAX: usize = 67_108_864;
 pub const FORWARD_CONNECTIONS_MAX: usize = 65_536;
 /// How long calls wait for a node that leads, or for the way to it.
 pub const FORWARD_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long those wait that come when that was in vain: a client may go to another node.
+pub const FORWARD_WAIT_LATER: std::time::Duration = std::time::Duration::from_millis(500);
 /// How long a node that led answers what it had taken, before the calls that come are passed on to
 /// the next one.
 pub const FORWARD_SETTLE: std::time::Duration = std::time::Duration::from_secs(1);

@@ -12,6 +12,7 @@ use crate::forward::link::{Batch, Call, Destination, Kind, Link};
 use crate::work::Outstanding;
 use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_SETTLE, FORWARD_WAIT,
+    FORWARD_WAIT_LATER,
 };
 use ferrite_base::{Epoch, ErrorKind, NodeId, UserError};
 use ferrite_partition::cancel::Cancel;
@@ -416,11 +417,12 @@ impl Window {
         }
     }
 
-    /// Refuses what has waited too long for somebody to lead, or for the way to it.
+    /// Refuses what waits when nobody has led for a while, or could be reached; and soon what comes
+    /// then.
     pub fn tick(&mut self, now: Instant) {
         let Some(since) = self.stranded else { return };
         while let Some(first) = self.queue.front()
-            && now.duration_since(since.max(first.came)) >= FORWARD_WAIT
+            && now >= (since + FORWARD_WAIT).max(first.came + FORWARD_WAIT_LATER)
         {
             let queued = self.queue.pop_front().expect("it was looked at");
             let error = unreachable();
