@@ -40,7 +40,7 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
             return ServerError::Cluster(format!(
                 "{damage}. Nothing was changed. No other node that could be reached leads the group without this one. When one \
                  does (ferrite admin status), start this node again: it puts the copy aside and gets everything from the leader. \
-                 Where all complete copies are lost for good, {without}"
+                 {without}"
             ));
         }
         std::thread::sleep(AGAIN);
@@ -48,14 +48,17 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
     ServerError::Ended
 }
 
-/// What is left to an operator then.
+/// What is left to an operator then. A node that does not start does not vote either: where too few
+/// others do, nobody leads until it starts.
 fn if_all_are_lost(error: &StartError, dir: &Path) -> String {
     match error {
         StartError::Rot(_) => format!(
-            "go on with what can be read here: ferrite admin recover --dir {} --accept-loss",
+            "Where all complete copies are lost for good, or nobody can lead without this node's vote, go on with what can be \
+             read here: ferrite admin recover --dir {} --accept-loss",
             dir.display()
         ),
-        _ => "nothing here can be used: go on with another node's older copy, by ferrite admin recover --accept-loss --node N"
+        _ => "Where all complete copies are lost for good, nothing here can be used: go on with another node's older copy, by \
+              ferrite admin recover --accept-loss --node N"
             .to_owned(),
     }
 }

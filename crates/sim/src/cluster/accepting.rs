@@ -66,7 +66,7 @@ impl World {
                 }
                 return Ok(true);
             }
-            if self.has_nothing_left(&members) {
+            if self.has_nothing_left(&members) || self.has_lost_its_votes() {
                 self.trace.line("nothing is left");
                 return Ok(false);
             }
@@ -82,7 +82,28 @@ impl World {
     /// No member has an entry: who leads by an accepted loss has some.
     fn has_nothing_left(&self, members: &[NodeId]) -> bool {
         let is_empty = |process: &Process| process.replication.end().position == Position(0);
-        members.iter().all(|node| self.machines[node].process.as_ref().is_some_and(is_empty))
+        members
+            .iter()
+            .map(|node| &self.machines[node])
+            .all(|machine| machine.is_beyond_reading || machine.process.as_ref().is_some_and(is_empty))
+    }
+
+    /// Too few voters can start for anything to be decided: what is left is a database without
+    /// others.
+    fn has_lost_its_votes(&self) -> bool {
+        let voters = self.voters();
+        let is_lost = |voter: &&NodeId| self.machines.get(voter).is_some_and(|machine| machine.is_beyond_reading);
+        2 * voters.iter().filter(is_lost).count() >= voters.len()
+    }
+
+    /// A node whose copy cannot be read does not start, and those that run are no majority of the
+    /// voters without it.
+    fn lacks_the_vote_of(&self, id: NodeId) -> bool {
+        let (voters, running) = (self.voters(), self.running());
+        let votes = |voter: &&NodeId| {
+            running.contains(voter) || self.witnesses.get(voter).is_some_and(|witness| witness.running.is_some())
+        };
+        voters.contains(&id) && 2 * voters.iter().filter(votes).count() <= voters.len()
     }
 
     /// What an operator asks of any node that runs.
@@ -106,15 +127,20 @@ impl World {
         self.trace.line(&format!("{asked} is told to go on with {member:?}"));
     }
 
-    /// The operator cuts the log of the chosen node where it cannot be read, or goes on with
-    /// another node's data where nothing of it can be read.
+    /// The operator cuts the log of the chosen node where it cannot be read, and of one whose vote
+    /// is needed, or goes on with another node's data where nothing of it can be read.
     pub fn cuts_the_log(&mut self, id: NodeId) -> Option<bool> {
-        self.operator.filter(|operator| operator.chosen == id)?;
-        let cut = self.machines[&id].accept_loss();
+        let is_chosen = self.operator?.chosen == id;
+        if !is_chosen && !self.lacks_the_vote_of(id) {
+            return None;
+        }
+        let machine = self.machines.get_mut(&id).expect("machines are known");
+        let cut = machine.accept_loss();
+        machine.is_beyond_reading = !cut;
         self.trace.line(&format!("the log of {id} is cut: {cut}"));
         if cut {
             self.counts.logs_cut += 1;
-        } else {
+        } else if is_chosen {
             self.chooses_another();
         }
         Some(cut)

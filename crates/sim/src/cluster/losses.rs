@@ -35,7 +35,10 @@ impl World {
         if loses {
             self.counts.losses += 1;
             self.crash(id, Restart::Power);
-            self.rots(id);
+            // A node whose copy cannot be read does not vote until others lead without it.
+            if self.voters() != [id] {
+                self.rots(id);
+            }
         }
         loses
     }

@@ -46,6 +46,8 @@ pub struct Machine {
     boot: u64,
     random: SimulatedRandom,
     pub process: Option<Process>,
+    /// Nothing of its log can be read: it starts only when its copy is put aside.
+    pub is_beyond_reading: bool,
     /// When it starts again, by the true time.
     pub down_until: u64,
     /// Until then it stands still, with what comes meanwhile.
@@ -144,6 +146,7 @@ impl Machine {
             boot: 0,
             random: random.fork(),
             process: None,
+            is_beyond_reading: false,
             down_until: 0,
             still_until: 0,
             inbox: VecDeque::new(),
@@ -194,6 +197,7 @@ impl Machine {
             Err(panic) if panic.is::<PowerLost>() => return Ok(Started::PowerLost),
             Err(panic) => std::panic::resume_unwind(panic),
         }
+        self.is_beyond_reading = false;
         Ok(Started::Yes)
     }
 
