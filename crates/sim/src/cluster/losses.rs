@@ -48,8 +48,8 @@ impl World {
         if !self.random.percent(ROTS) {
             return;
         }
-        let disk = &self.machines[&id].disk;
-        let dir = Path::new(DIRECTORY);
+        let machine = self.machines.get_mut(&id).expect("machines are known");
+        let (disk, dir) = (&machine.disk, Path::new(DIRECTORY));
         let names = disk.list(dir).expect("a healthy disk");
         let logs: Vec<_> =
             names.into_iter().filter(|name| name.starts_with("redo-") && name.ends_with(".log")).collect();
@@ -61,6 +61,7 @@ impl World {
             let (position, bit) = (self.random.below(used), self.random.below(8) as u8);
             self.trace.line(&format!("bit {bit} of byte {position} of {} rots on {id}", path.display()));
             disk.rot(&path, position, bit);
+            machine.has_rotted = true;
         }
     }
 

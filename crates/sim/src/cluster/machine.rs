@@ -48,6 +48,8 @@ pub struct Machine {
     pub process: Option<Process>,
     /// Nothing of its log can be read: it starts only when its copy is put aside.
     pub is_beyond_reading: bool,
+    /// A bit of its log has, perhaps where no start reads it any more.
+    pub has_rotted: bool,
     /// When it starts again, by the true time.
     pub down_until: u64,
     /// Until then it stands still, with what comes meanwhile.
@@ -147,6 +149,7 @@ impl Machine {
             random: random.fork(),
             process: None,
             is_beyond_reading: false,
+            has_rotted: false,
             down_until: 0,
             still_until: 0,
             inbox: VecDeque::new(),

@@ -57,8 +57,8 @@ pub enum Wish {
     Send(NodeId, Urgency, Vec<u8>),
     Run(Box<Applier>),
     FromLog(FromLog),
-    /// Entries cannot be had from the log.
-    NotSupplied(String),
+    /// Entries for that node cannot be had from the log.
+    NotSupplied(NodeId, String),
     Leads(Option<Epoch>),
     /// What became of a hand-over.
     HandedOver(Result<NodeId, NotHandedOver>),
@@ -636,7 +636,7 @@ impl Process {
         match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
             Supplied::Working | Supplied::Idle | Supplied::Held => {}
             Supplied::Gone(node) | Supplied::TooLarge(node, _) => self.copying.wanted.push(node),
-            Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(format!("node {node}: {error}"))),
+            Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(node, error.to_string())),
         }
     }
 

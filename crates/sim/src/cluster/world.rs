@@ -564,7 +564,11 @@ impl World {
                     }
                     self.handed_over = Some(outcome);
                 }
-                Wish::NotSupplied(error) => problem = Some(("the log has what a member missed", error)),
+                // As the server does, for which any disk may have such a log.
+                Wish::NotSupplied(node, _) if machine.has_rotted => process.copying.wanted.push(node),
+                Wish::NotSupplied(node, error) => {
+                    problem = Some(("the log has what a member missed", format!("for node {node}: {error}")));
+                }
                 // It has more than what an operator goes on with.
                 Wish::MakeAnew(_) if self.operator.is_some() => anew = true,
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),
