@@ -12,6 +12,9 @@
 //! | it waits until the log has *p* | a snapshot is never newer than the log |
 //! | `Snapshots::save`, with the record's place and *p* | replay from the record skips what is up to *p* |
 //!
+//! The last wait is for a node that is no member: others commit what it applies, and its log's
+//! thread may not have written that yet when the files are there.
+//!
 //! Each wait is a state. Whatever changes the node's part meanwhile ends it: the copy is promoted,
 //! or another node's snapshot takes the place of what is here. Then there is a record more in the
 //! log, and nothing else.

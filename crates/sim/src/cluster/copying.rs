@@ -153,6 +153,11 @@ impl Copying {
         Ok(OnDisk { node: self.parts.here, kept, segments, shows, commit: self.parts.group.commit() })
     }
 
+    /// A copy takes a snapshot of its own.
+    pub fn is_cutting(&self) -> bool {
+        self.cut.is_some()
+    }
+
     /// A snapshot is noted, and does not count yet.
     pub fn is_installing(&self) -> bool {
         self.install.is_some()

@@ -62,6 +62,10 @@ pub struct Counts {
     pub unusable: u64,
     /// Copies that were no members, and lost their power when they had a snapshot of their own.
     pub cut_behind: u64,
+    /// Such copies that showed what their logs did not have while they took one.
+    pub ahead: u64,
+    /// Leaders that were to lead again before they had become copies.
+    pub came_back: u64,
     /// Leaders that were read when they had left and another had acknowledged something, and those
     /// whose other members had started again without their knowing how to go on.
     pub left: u64,
@@ -116,6 +120,8 @@ impl Counts {
         self.losses += other.losses;
         self.unusable += other.unusable;
         self.cut_behind += other.cut_behind;
+        self.ahead += other.ahead;
+        self.came_back += other.came_back;
         self.left += other.left;
         self.behind += other.behind;
         self.accepted += other.accepted;

@@ -557,6 +557,23 @@ impl Process {
         Some(format!("{party:?}"))
     }
 
+    /// All that was appended becomes durable.
+    pub fn write_log(&mut self) {
+        while self.log.half_step() && self.log.has_work() {}
+    }
+
+    /// The log is written, or what was written is made durable; its next turn is not before that.
+    pub fn half_step_log(&mut self, nanos: u64) {
+        self.log.half_step();
+        self.next_sync = self.doors.clock.monotonic_nanos() + nanos;
+    }
+
+    /// Its copy shows what its log does not have yet.
+    pub fn is_ahead_of_log(&self) -> bool {
+        let copy = self.node.intake(FIRST_GROUP);
+        copy.is_some_and(|copy| copy.applied() > self.replication.durable())
+    }
+
     /// The disk is busy for so long.
     pub fn delay_log(&mut self, nanos: u64) {
         if nanos > 0 {
@@ -566,7 +583,7 @@ impl Process {
 
     /// Its partitions do nothing else for so long: what they execute takes its time.
     pub fn keep_busy(&mut self, nanos: u64) {
-        self.busy_until = self.doors.clock.monotonic_nanos() + nanos;
+        self.busy_until = self.busy_until.max(self.doors.clock.monotonic_nanos() + nanos);
     }
 
     /// A log that may lack what was acknowledged has all again, as the server finds it

@@ -6,6 +6,7 @@ use crate::cluster::machine::Stopping;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use ferrite_replica::group::Member;
 
@@ -25,6 +26,8 @@ const CALLS_THAT_WAIT: usize = 4;
 const READS_MILLIS: u64 = 400;
 /// The next fsync of a node is so much later at most.
 const SLOW_MILLIS: u64 = 300;
+/// Entries that a copy lacks which has caught up.
+const FEW: u64 = 8;
 /// Who must not help stays away for so long: longer than the voters wait for members that have all
 /// started again.
 const AWAY_MILLIS: u64 = 18_000;
@@ -42,6 +45,15 @@ impl World {
             return Ok(());
         }
         self.counts.scenes += 1;
+        if self.random.percent(50) {
+            match self.random.below(5) {
+                0..3 if self.plan.database.power_loss => self.a_snapshot_runs_ahead_of_its_log()?,
+                _ => self.a_lead_comes_back()?,
+            }
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
         // The voters decide nothing for a while when their leader ends.
         let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
         let is_outside = of_voters.is_some_and(|id| !configuration.has_node(id));
@@ -225,10 +237,7 @@ impl World {
         let others: Vec<Member> =
             configuration.members().iter().copied().filter(|other| other.node != leader).collect();
         self.trace.line(&format!("{leader} is to end, behind {others:?}"));
-        self.step_machine(leader, |process| {
-            process.seat.loses_proposals = true;
-            None
-        })?;
+        self.loses_proposals(leader, true);
         for other in &others {
             if self.running().contains(&other.node) {
                 self.crash_for(other.node, Restart::Process, 50);
@@ -259,9 +268,7 @@ impl World {
             // What it has said meanwhile is lost.
             self.step_until(READS_MILLIS, |_| false)?;
         }
-        if let Some(process) = self.machines.get_mut(&leader).and_then(|machine| machine.process.as_mut()) {
-            process.seat.loses_proposals = false;
-        }
+        self.loses_proposals(leader, false);
         self.network.heal();
         Ok(())
     }
@@ -325,6 +332,121 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// A leader hands over, and what it runs takes its time, so that it is no copy yet when it has
+    /// got the lead again: what others committed meanwhile waits before that.
+    fn a_lead_comes_back(&mut self) -> Result<(), Violation> {
+        let Some(old) = self.leader() else { return Ok(()) };
+        self.trace.line(&format!("the lead of {old} is to come back to it"));
+        self.step_machine(old, |process| {
+            process.node.hand_over(FIRST_GROUP, None, None);
+            None
+        })?;
+        if !self.step_until(QUIET_MILLIS, move |world: &World| world.configuration().leader.node != old)? {
+            return Ok(());
+        }
+        if let Some(process) = self.machines.get_mut(&old).and_then(|machine| machine.process.as_mut()) {
+            process.keep_busy(2 * QUIET_MILLIS * MILLI);
+        }
+        let before = self.callers.writes() + 2 + self.random.below(WRITES) as usize;
+        self.avoided = Some(old);
+        let has_written = move |world: &World| world.leader().is_some() && world.callers.writes() >= before;
+        if self.step_until(QUIET_MILLIS, has_written)?
+            && let Some(next) = self.leader().filter(|next| *next != old)
+        {
+            self.counts.came_back += 1;
+            self.step_machine(next, |process| {
+                process.node.hand_over(FIRST_GROUP, Some(old), None);
+                None
+            })?;
+            self.step_until(QUIET_MILLIS, move |world: &World| world.configuration().leader.node == old)?;
+        }
+        self.avoided = None;
+        Ok(())
+    }
+
+    /// A member ends and comes back, and is not made a member again: what it applies is committed
+    /// without its log. It takes a snapshot, and loses its power when that is there.
+    fn a_snapshot_runs_ahead_of_its_log(&mut self) -> Result<(), Violation> {
+        let configuration = self.configuration();
+        let leader = configuration.leader.node;
+        let others = configuration.members().iter().map(|member| member.node);
+        let others: Vec<NodeId> = others.filter(|node| *node != leader && self.running().contains(node)).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        let chosen = *self.random.pick(&others);
+        self.trace.line(&format!("{chosen} is to take a snapshot ahead of its log"));
+        self.network.heal();
+        (self.still, self.isolation) = (None, None);
+        self.crash_for(chosen, Restart::Process, AWAY_MILLIS);
+        let is_left_out = move |world: &World| !world.configuration().has_node(chosen);
+        if self.step_until(REPLACED_MILLIS, is_left_out)? && self.leader() == Some(leader) {
+            self.loses_proposals(leader, true);
+            self.machines.get_mut(&chosen).expect("machines are known").down_until = self.now;
+            let follows = move |world: &World| world.follows_outside(chosen, leader);
+            if self.step_until(REPLACED_MILLIS, follows)? {
+                self.outruns_its_log(chosen)?;
+            }
+        }
+        self.loses_proposals(leader, false);
+        Ok(())
+    }
+
+    /// A copy that is no member, has entries of the leader's epoch and lacks few.
+    fn follows_outside(&self, node: NodeId, leader: NodeId) -> bool {
+        let process = |node| self.machines.get(&node).and_then(|machine| machine.process.as_ref());
+        let (Some(copy), Some(leader)) = (process(node), process(leader)) else { return false };
+        let Some(intake) = copy.node.intake(FIRST_GROUP) else { return false };
+        let configuration = self.configuration();
+        copy.replication.end().epoch == configuration.epoch
+            && !configuration.has_node(node)
+            && intake.applied().0 + FEW > leader.replication.commit().0
+    }
+
+    /// The fsync behind the record that begins a snapshot takes long; what comes meanwhile is
+    /// committed by others and applied. Then the log's thread writes nothing for a while, though
+    /// the snapshot could be taken.
+    fn outruns_its_log(&mut self, node: NodeId) -> Result<(), Violation> {
+        let is_over = move |world: &World| {
+            let process = world.machines.get(&node).and_then(|machine| machine.process.as_ref());
+            process.is_none_or(|process| !process.copying.is_cutting())
+        };
+        // One that has begun.
+        self.step_until(READS_MILLIS, is_over)?;
+        self.step_machine(node, |process| {
+            process.write_log();
+            process.copying.due = true;
+            None
+        })?;
+        if is_over(self) {
+            return Ok(());
+        }
+        self.step_machine(node, |process| {
+            process.half_step_log(2 * QUIET_MILLIS * MILLI);
+            None
+        })?;
+        let is_ahead = move |world: &World| is_over(world) || world.process(node).is_ahead_of_log();
+        if self.step_until(2 * QUIET_MILLIS, is_ahead)? && !is_over(self) {
+            self.counts.ahead += 1;
+            self.step_machine(node, |process| {
+                process.half_step_log(SLOW_MILLIS * MILLI);
+                None
+            })?;
+            self.step_until(QUIET_MILLIS, is_over)?;
+        }
+        if self.running().contains(&node) {
+            self.crash(node, Restart::Power);
+        }
+        Ok(())
+    }
+
+    /// What a node proposes about its group does not come to the voters, while it runs.
+    fn loses_proposals(&mut self, node: NodeId, loses: bool) {
+        if let Some(process) = self.machines.get_mut(&node).and_then(|machine| machine.process.as_mut()) {
+            process.seat.loses_proposals = loses;
+        }
     }
 
     fn crash_for(&mut self, node: NodeId, restart: Restart, millis: u64) {

@@ -15,8 +15,6 @@ const STILL_MILLIS: u64 = 5_000;
 const STILL_LONG_MILLIS: u64 = 35_000;
 /// So long before it is cut off, clients of a node begin only to read.
 const LOOK_MILLIS: u64 = 300;
-/// A disk is slow for so long at most.
-const SLOW_MILLIS: u64 = 300;
 /// A leader that had acknowledged what others have lost stays away for so long at most.
 const AWAY_MILLIS: u64 = 25_000;
 
@@ -80,7 +78,6 @@ impl World {
             self.bereave();
             self.begin_to_stand_still();
             self.isolate();
-            self.slow_down();
             if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
                 && self.running().contains(&leader)
             {
@@ -92,7 +89,7 @@ impl World {
             }
             self.step()?;
         }
-        (self.succession, self.still, self.isolation, self.slowed) = (None, None, None, None);
+        (self.succession, self.still, self.isolation) = (None, None, None);
         self.counts.millis += self.plan.millis;
         Ok(())
     }
@@ -223,29 +220,7 @@ impl World {
         }
     }
 
-    /// A node that is no member is to take a snapshot of its copy: what it applies is committed
-    /// without it. Sometimes the leader's disk is slow, so that much is committed at once later,
-    /// and by then this node's: its log ends soon behind where the snapshot began.
-    pub fn is_to_cut(&mut self, id: NodeId) {
-        if !self.plan.database.power_loss || self.configuration().has_node(id) || !self.random.percent(60) {
-            return;
-        }
-        let leader = self.configuration().leader.node;
-        let nanos = (SLOW_MILLIS / 2 + self.random.below(SLOW_MILLIS / 2)) * MILLI;
-        if let Some(process) = self.machines.get_mut(&leader).and_then(|machine| machine.process.as_mut()) {
-            process.delay_log(nanos);
-            self.slowed = Some((self.now + self.random.below(nanos / 2), id));
-        }
-    }
-
-    fn slow_down(&mut self) {
-        let Some((_, id)) = self.slowed.take_if(|(when, _)| self.now >= *when) else { return };
-        if let Some(process) = self.machines.get_mut(&id).and_then(|machine| machine.process.as_mut()) {
-            process.delay_log(2 * SLOW_MILLIS * MILLI);
-        }
-    }
-
-    /// And some lose their power when the snapshot is there.
+    /// A node that is no member has taken a snapshot of its copy. Some lose their power then.
     pub fn has_cut(&mut self, id: NodeId) {
         let may = !self.network.calm && self.plan.database.power_loss && !self.configuration().has_node(id);
         if may && self.random.percent(60) {

@@ -85,8 +85,6 @@ pub(super) struct World {
     pub still: Option<(u64, u64, NodeId)>,
     /// A node that is cut off from a time to another.
     pub isolation: Option<(u64, u64, NodeId)>,
-    /// A node whose disk is slow from a time on.
-    pub slowed: Option<(u64, NodeId)>,
     /// A node whose disk may fail only while it does not lead.
     pub failing: Option<NodeId>,
     /// What became of the last hand-over.
@@ -169,7 +167,6 @@ impl World {
             succession: None,
             still: None,
             isolation: None,
-            slowed: None,
             failing: None,
             handed_over: None,
             avoided: None,
@@ -426,7 +423,6 @@ impl World {
             {
                 process.copying.due = true;
                 machine.next_snapshot = self.now + self.random.below(every) * MILLI;
-                self.is_to_cut(id);
             }
             let machine = self.machines.get_mut(&id).expect("machines are known");
             if machine.process.is_none() && self.now >= machine.down_until {
