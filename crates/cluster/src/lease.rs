@@ -29,9 +29,9 @@ impl Lease {
         self.0.clock.boottime_nanos() < until
     }
 
-    /// Whether it has ended so long before `now`, of the boot-time clock, or was never there.
-    pub(crate) fn has_ended_for(&self, nanos: u64, now: u64) -> bool {
-        now.saturating_sub(self.0.until.load(Ordering::Acquire)) >= nanos
+    /// By the boot-time clock; 0: it has never held, or does so never again.
+    pub(crate) fn until(&self) -> u64 {
+        self.0.until.load(Ordering::Acquire)
     }
 
     /// What it was granted for is applied.

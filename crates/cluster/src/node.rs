@@ -22,7 +22,7 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news, between two attempts to register,
 /// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader whose lease ended so long ago, and of which a member says nothing, is cut off: others
+/// A leader that has had no lease for so long, and of which a member says nothing, is cut off: others
 /// could have chosen another leader by now, and so its callers wait for what does not come.
 const CUT_OFF_NANOS: u64 = 3_000_000_000;
 
@@ -50,6 +50,8 @@ pub struct Node {
     /// The metadata as far as it is known here, after so many commands.
     known: (u64, Arc<State>),
     registered: bool,
+    /// Since when it is.
+    registered_at: u64,
     /// Another process has the node's place.
     ended: bool,
     /// It does nothing more for its groups, and says so until it was heard.
@@ -90,6 +92,7 @@ impl Node {
             lease,
             known: (0, Arc::default()),
             registered: false,
+            registered_at: 0,
             ended: false,
             leaves: false,
             hands_over: false,
@@ -215,7 +218,8 @@ impl Node {
 
     /// Calls of clients that reach this node, and no other, are answered, and they go elsewhere.
     fn resign_where_cut_off(&mut self) {
-        if !self.registered || !self.lease.has_ended_for(CUT_OFF_NANOS, self.now) {
+        let since = self.lease.until().max(self.registered_at);
+        if !self.registered || self.now.saturating_sub(since) < CUT_OFF_NANOS {
             return;
         }
         for (id, kept) in &self.kept {
@@ -492,7 +496,9 @@ impl Node {
         } else if known.incarnation == incarnation && known.start != self.registration.start {
             format!("a copy of the directory of node {node} is in use")
         } else {
-            self.registered |= known.incarnation == incarnation;
+            if !self.registered && known.incarnation == incarnation {
+                (self.registered, self.registered_at) = (true, self.now);
+            }
             return;
         };
         self.ended = true;
