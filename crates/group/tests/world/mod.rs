@@ -22,6 +22,7 @@ pub const TIMING: Timing = Timing {
     failure: 2_000 * MILLI,
     stall: 10_000 * MILLI,
     resend: 300 * MILLI,
+    propose: 300 * MILLI,
     join_bytes: 3_000,
     window_bytes: 20_000,
 };

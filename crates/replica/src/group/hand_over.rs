@@ -235,13 +235,13 @@ mod tests {
         assert_eq!(proposals(&mut group)[0].leader, member(3));
         group.keep_lead(2);
         assert!(proposals(&mut group).is_empty(), "soon behind the last one");
-        let later = 2 + Timing::DEFAULT.resend;
+        let later = 2 + Timing::DEFAULT.propose;
         group.tick(later);
         assert_eq!(proposals(&mut group)[0].leader, member(1));
         assert!(!group.may_use_lease(), "the other may be decided yet");
         group.configured(configuration(2, 1), later);
         assert!(group.may_use_lease() && group.is_open());
-        group.tick(later + Timing::DEFAULT.resend);
+        group.tick(later + Timing::DEFAULT.propose);
         assert!(
             proposals(&mut group).iter().all(|proposal| proposal.members.len() == 3 || proposal.leader == member(1))
         );

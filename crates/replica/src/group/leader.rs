@@ -571,9 +571,9 @@ impl Group {
         mut added: Vec<NodeId>,
         now: u64,
     ) -> bool {
-        let (expected, resend) = (self.epoch(), self.timing.resend);
+        let (expected, again) = (self.epoch(), self.timing.propose);
         let Role::Leading(leading) = &mut self.role else { return false };
-        if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < resend) {
+        if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < again) {
             return false;
         }
         leading.proposed = Some(now);

@@ -108,6 +108,9 @@ pub struct Timing {
     pub stall: u64,
     /// Without progress for this long entries are sent again.
     pub resend: u64,
+    /// What was proposed and is not decided after this long is proposed again: the metadata take
+    /// nothing while their leader changes.
+    pub propose: u64,
     /// A learner that lacks no more bytes than these becomes a member.
     pub join_bytes: u64,
     /// Bytes on their way to one node.
@@ -120,6 +123,7 @@ impl Timing {
         failure: 2_000_000_000,
         stall: 10_000_000_000,
         resend: 1_000_000_000,
+        propose: 50_000_000,
         join_bytes: 4 << 20,
         window_bytes: 64 << 20,
     };

@@ -129,7 +129,7 @@ fn a_node_whose_log_stands_still_becomes_no_member() {
     leader.take_effects();
     assert!(goes_on(&mut leader, 0, TIMING.stall, start).is_empty(), "it lacks an entry, and has made none durable");
     // As soon as its log moves, it is taken.
-    let taken = goes_on(&mut leader, TIMING.stall, TIMING.stall + 2 * TIMING.resend, alone);
+    let taken = goes_on(&mut leader, TIMING.stall, TIMING.stall + 2 * TIMING.propose, alone);
     assert_eq!(taken.first().map(|proposal| proposal.members.clone()), Some(vec![one, other]));
 }
 

@@ -12,8 +12,15 @@ use std::collections::BTreeMap;
 pub const GROUP: GroupId = GroupId(7);
 /// Where the metadata is, as far as cuts are concerned.
 const METADATA: NodeId = NodeId(0);
-pub const TIMING: Timing =
-    Timing { heartbeat: 50, failure: 2_000, stall: 10_000, resend: 300, join_bytes: 60, window_bytes: 300 };
+pub const TIMING: Timing = Timing {
+    heartbeat: 50,
+    failure: 2_000,
+    stall: 10_000,
+    resend: 300,
+    propose: 300,
+    join_bytes: 60,
+    window_bytes: 300,
+};
 
 /// Broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,12 +10,14 @@ const MILLI: u64 = 1_000_000;
 /// Of a hundred clusters, so many more wait for no fsync than databases alone.
 const NOT_SYNCED: u64 = 15;
 
-/// Shorter than the server's, so that a history of seconds has all of it.
+/// Shorter than the server's, so that a history of seconds has all of it; but for `propose`: what is
+/// lost stays so for longer.
 pub const TIMING: Timing = Timing {
     heartbeat: 50 * MILLI,
     failure: 1_000 * MILLI,
     stall: 4_000 * MILLI,
     resend: 300 * MILLI,
+    propose: 300 * MILLI,
     join_bytes: 20_000,
     window_bytes: 200_000,
 };
