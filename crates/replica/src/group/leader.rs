@@ -439,9 +439,11 @@ impl Group {
         if std::mem::replace(&mut leading.stands_still, stands_still) != stands_still {
             self.effects.push(Effect::StandsStill(stands_still));
         }
+        // What was proposed in vain is looked at again.
+        let again = leading.proposed.take_if(|proposed| now.saturating_sub(*proposed) >= timing.propose).is_some();
         // Members hear of the epoch when they do: until it is open, they are asked again and again.
         let asks = !leading.open && leading.others.values().any(|progress| !progress.matched);
-        let due = asks || leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
+        let due = asks || again || leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
         if leading.others.is_empty() || !(due || behind) {
             return self.hand_over_if_possible(now);
@@ -504,7 +506,9 @@ impl Group {
             return None;
         }
         let at_once = !leading.open || leading.wanted || self.has_to_send();
-        Some(if at_once { now } else { leading.sent_last.saturating_add(self.timing.heartbeat).max(now) })
+        let proposes = leading.proposed.map_or(u64::MAX, |proposed| proposed.saturating_add(self.timing.propose));
+        let heartbeat = leading.sent_last.saturating_add(self.timing.heartbeat);
+        Some(if at_once { now } else { heartbeat.min(proposes).max(now) })
     }
 
     /// Proposes to leave out who is silent or stands still, and to take in who has caught up.

@@ -2,7 +2,7 @@
 //! looks at what a fault of the protocol would show then. Beside them the usual goes on, wrongs
 //! too.
 
-use crate::cluster::machine::Stopping;
+use crate::cluster::machine::{Machine, Stopping};
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
@@ -56,6 +56,13 @@ impl World {
         }
         // The voters decide nothing for a while when their leader ends.
         let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
+        if self.has_a_slower_clock(configuration.leader.node, of_voters) && self.random.percent(60) {
+            self.an_earlier_leader_is_read(true)?;
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
+        let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
         let is_outside = of_voters.is_some_and(|id| !configuration.has_node(id));
         if is_outside && self.random.percent(25) {
             return self.a_leader_keeps_only_its_members();
@@ -67,7 +74,7 @@ impl World {
         match drawn {
             0..4 if is_outside => self.a_leader_ends_behind_a_follower(),
             4..7 => self.a_leader_that_leaves_is_read(),
-            0..8 => self.an_earlier_leader_is_read(),
+            0..8 => self.an_earlier_leader_is_read(false),
             _ => self.followers_lose_power_with_their_leader(),
         }
     }
@@ -86,25 +93,31 @@ impl World {
 
     /// A leader without unanswered calls is cut off, alone or with another member, or stands still.
     /// Another one leads and acknowledges writes. Then the earlier one is read from, with what has
-    /// come to it meanwhile or without.
-    fn an_earlier_leader_is_read(&mut self) -> Result<(), Violation> {
+    /// come to it meanwhile or without. `at_once`: its lease has just ended then, or nearly.
+    fn an_earlier_leader_is_read(&mut self, at_once: bool) -> Result<(), Violation> {
         let Some(old) = self.quiet_leader()? else { return Ok(()) };
         self.trace.line(&format!("{old} is to be replaced, and read"));
-        let stands_still = self.random.percent(33);
+        let stands_still = !at_once && self.random.percent(33);
         if stands_still {
             self.stands_still(old);
         }
         if !stands_still || self.random.percent(50) {
-            let side = self.minority_of(old);
+            let side = if at_once { vec![old] } else { self.minority_of(old) };
             self.network.cut_sides(&self.everybody(), &side);
             self.counts.cut_off += 1;
         }
-        let writes = 1 + self.random.below(WRITES) as usize;
+        let writes = if at_once { 1 } else { 1 + self.random.below(WRITES) as usize };
         if self.is_replaced(old, writes)? {
             self.read_from(old)?;
         }
         self.end_of_scene(old);
         Ok(())
+    }
+
+    /// Than whoever leads the voters: its leases hold for longer than that one counts.
+    fn has_a_slower_clock(&self, leader: NodeId, of_voters: Option<NodeId>) -> bool {
+        let rate = |id: NodeId| self.machines.get(&id).map(Machine::rate);
+        of_voters.and_then(rate).zip(rate(leader)).is_some_and(|(voters, leader)| leader < voters)
     }
 
     /// A leader leaves, and stands still and is cut off as soon as it is decided who leads then: it
