@@ -22,8 +22,8 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news, between two attempts to register,
 /// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader that has had no lease for so long, and of which a member says nothing, is cut off: others
-/// could have chosen another leader by now, and so its callers wait for what does not come.
+/// A leader that has had no lease for so long, and of which a member says nothing, is cut off:
+/// others could have chosen another leader by now, and so its callers wait for what does not come.
 const CUT_OFF_NANOS: u64 = 3_000_000_000;
 
 /// What a node begins with.

@@ -10,8 +10,8 @@ const MILLI: u64 = 1_000_000;
 /// Of a hundred clusters, so many more wait for no fsync than databases alone.
 const NOT_SYNCED: u64 = 15;
 
-/// Shorter than the server's, so that a history of seconds has all of it; but for `propose`: what is
-/// lost stays so for longer.
+/// Shorter than the server's, so that a history of seconds has all of it; but for `propose`: what
+/// is lost stays so for longer.
 pub const TIMING: Timing = Timing {
     heartbeat: 50 * MILLI,
     failure: 1_000 * MILLI,
