@@ -22,9 +22,11 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news, between two attempts to register,
 /// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader that has had no lease for so long, and of which a member says nothing, is cut off:
-/// others could have chosen another leader by now, and so its callers wait for what does not come.
+/// A leader that has had no lease for so long, and of which a member has said nothing for longer,
+/// is cut off: others could have chosen another leader by now, and so its callers wait for what
+/// does not come.
 const CUT_OFF_NANOS: u64 = 3_000_000_000;
+const UNANSWERED_NANOS: u64 = 5_000_000_000;
 
 /// What a node begins with.
 pub struct Start {
@@ -219,11 +221,11 @@ impl Node {
     /// Calls of clients that reach this node, and no other, are answered, and they go elsewhere.
     fn resign_where_cut_off(&mut self) {
         let since = self.lease.until().max(self.registered_at);
-        if !self.registered || self.now.saturating_sub(since) < CUT_OFF_NANOS {
+        if !self.registered || self.leaves || self.now.saturating_sub(since) < CUT_OFF_NANOS {
             return;
         }
         for (id, kept) in &self.kept {
-            if kept.group.is_unanswered()
+            if kept.group.is_unanswered(UNANSWERED_NANOS)
                 && let Some(epoch) = kept.group.resign()
             {
                 self.resigned.insert(*id, epoch);

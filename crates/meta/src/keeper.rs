@@ -70,6 +70,8 @@ struct Duties {
     seals: BTreeMap<GroupId, Seal>,
     /// What was proposed for a group, or for a node, and is not applied yet.
     proposed: BTreeMap<Subject, Proposed>,
+    /// What a group's leader wanted last, and when that was proposed.
+    configured: BTreeMap<GroupId, (GroupConfiguration, u64)>,
     /// When it looks whether another voter is to lead.
     next_move: u64,
 }
@@ -208,8 +210,13 @@ impl Keeper {
                 }
             }
             Ask::Propose { group, from, proposal, parent } => {
-                if let Some(command) = configure(state, group, from, proposal, parent) {
-                    self.voter.propose(&command);
+                // A leader asks again and again, until it hears.
+                if let Some(command) = configure(state, group, from, proposal, parent)
+                    && let Command::Configure { configuration, .. } = &command
+                    && duties.is_new(group, configuration, now)
+                    && self.voter.propose(&command)
+                {
+                    duties.configured.insert(group, (configuration.clone(), now));
                 }
             }
             Ask::Resign { group, from: member, epoch } => {
@@ -404,6 +411,7 @@ impl Duties {
             waiting: BTreeMap::new(),
             seals: BTreeMap::new(),
             proposed: BTreeMap::new(),
+            configured: BTreeMap::new(),
             next_move: now + MOVE_NANOS,
         }
     }
@@ -463,6 +471,12 @@ impl Duties {
             Subject::Node(other) => *other == node,
             Subject::Voters => false,
         })
+    }
+
+    /// Whether what a leader wants is not under way already.
+    fn is_new(&self, group: GroupId, configuration: &GroupConfiguration, now: u64) -> bool {
+        let known = self.configured.get(&group);
+        known.is_none_or(|(last, at)| last != configuration || now.saturating_sub(*at) >= AGAIN_NANOS)
     }
 
     /// The command, if it is time to propose something for its subject: not again at once.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// A leader that has answered nothing for so long may be none any more, or have no way here.
 const SILENT_NANOS: u64 = 1_000_000_000;
 /// Questions whose answers would still be of use.
-const QUESTIONS_KEPT: usize = 64;
+const QUESTIONS_KEPT: usize = 256;
 
 /// Of one process. Its numbers begin with this process: an answer to an earlier one grants nothing,
 /// since it comes on a connection of that one.

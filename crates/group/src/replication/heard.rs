@@ -101,10 +101,11 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_answered_by(member, now)
     }
 
-    /// Whether this node leads, and a member says nothing without which nothing is committed.
-    pub fn is_unanswered(&self) -> bool {
+    /// Whether this node leads, and a member has said nothing for so long, without which nothing is
+    /// committed.
+    pub fn is_unanswered(&self, nanos: u64) -> bool {
         let now = self.now();
-        self.lock().machine.is_unanswered(now)
+        self.lock().machine.is_unanswered(nanos, now)
     }
 
     /// This node gives up its lead, of which epoch if it has any.

@@ -121,7 +121,10 @@ impl TransferThread {
         match notice {
             TransferNotice::Wanted(node) => self.sending.want(node),
             TransferNotice::Unwanted(node) => self.sending.forget(node),
-            TransferNotice::Deposed => self.sending.stop(),
+            TransferNotice::Deposed => {
+                self.not_taken = None;
+                self.sending.stop();
+            }
             TransferNotice::Taken(Ok(snapshot)) => {
                 self.not_taken = None;
                 if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {

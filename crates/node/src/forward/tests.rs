@@ -1,6 +1,7 @@
 //! Nodes that pass calls on, with queues in the place of sockets.
 
 mod returned;
+mod waiting;
 
 use crate::forward::batch::{self, Header};
 use crate::forward::link::{Batch, Call, Destination, Kind, Link};
@@ -9,7 +10,7 @@ use crate::forward::window::Window;
 use crate::work::Outstanding;
 use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES,
-    FORWARD_SETTLE, FORWARD_WAIT, FORWARD_WAIT_LATER,
+    FORWARD_SETTLE, FORWARD_WAIT,
 };
 use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
 use ferrite_partition::cancel::{Cancel, cancelled};
@@ -200,7 +201,7 @@ impl Here {
     /// In the next epoch.
     fn lead(&mut self, node: Option<u32>) {
         self.epoch += 1;
-        self.window.lead(node.map(leader), Epoch(self.epoch), self.now);
+        self.window.lead(node.map(leader), false, Epoch(self.epoch), self.now);
         self.send();
     }
 
@@ -368,49 +369,6 @@ fn when_another_node_leads_the_former_one_is_told_that_nobody_waits() {
     while next.answer().is_some() {}
     here.carry_back(3, &mut next);
     assert_eq!(here.answers.take(), [(7, 1, DONE), (7, 2, DONE)]);
-}
-
-#[test]
-fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
-    let mut here = Here::new();
-    here.lead(None);
-    here.call(&[(7, 1)]);
-    here.now += FORWARD_WAIT / 2;
-    here.call(&[(7, 2)]);
-    here.now += FORWARD_WAIT / 2 - Duration::from_millis(1);
-    here.call(&[(7, 3)]);
-    assert!(here.answers.take().is_empty());
-    here.now += Duration::from_millis(1);
-    here.send();
-    assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE), (7, 2, UNAVAILABLE)]);
-    // One that leads and is not connected is no better, and what comes now waits no longer for it.
-    here.link.0.lock().unwrap().down = true;
-    here.lead(Some(3));
-    here.now += FORWARD_WAIT_LATER - Duration::from_millis(1);
-    here.send();
-    assert_eq!(here.answers.take(), [(7, 3, UNAVAILABLE)]);
-    here.call(&[(7, 4)]);
-    here.now += FORWARD_WAIT_LATER;
-    here.send();
-    assert_eq!(here.answers.take(), [(7, 4, UNAVAILABLE)]);
-    // Somebody is there, and is lost again: the next wait is a long one.
-    here.link.0.lock().unwrap().down = false;
-    here.call(&[(7, 5)]);
-    assert!(here.link.next(NodeId(3)).is_some());
-    here.lead(None);
-    here.now += FORWARD_SETTLE;
-    here.send();
-    assert_eq!(here.answers.take(), [(7, 5, UNKNOWN)]);
-    here.call(&[(7, 6)]);
-    here.now += FORWARD_WAIT - Duration::from_millis(1);
-    here.send();
-    assert!(here.answers.take().is_empty());
-    here.lead(Some(3));
-    assert!(here.link.next(NodeId(3)).is_some());
-    here.link.0.lock().unwrap().down = true;
-    here.call(&[(7, 7)]);
-    here.window.end();
-    assert_eq!(here.answers.take(), [(7, 7, UNAVAILABLE), (7, 6, UNKNOWN)]);
 }
 
 #[test]
@@ -628,7 +586,7 @@ proptest! {
                 Step::Lead(node) => {
                     destination = node;
                     here.epoch += 1;
-                    here.window.lead(node.map(leader), Epoch(here.epoch), here.now);
+                    here.window.lead(node.map(leader), false, Epoch(here.epoch), here.now);
                 }
                 Step::Lose => lose(&mut here, &mut leaders),
                 Step::Cancel(connection, gone) => {

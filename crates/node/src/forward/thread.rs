@@ -173,7 +173,8 @@ impl ForwardThread {
             Leadership::At(destination) => Some(destination),
             Leadership::Here | Leadership::HandingOver | Leadership::Coming | Leadership::Unknown => None,
         };
-        self.window.lead(destination, epoch, Instant::now());
+        let here = matches!(leadership, Leadership::Here | Leadership::HandingOver);
+        self.window.lead(destination, here, epoch, Instant::now());
     }
 
     /// Calls that waited to be executed elsewhere are for this node, if it leads now.

@@ -55,7 +55,9 @@ pub struct Window {
     epoch: Epoch,
     /// What came back is for a leadership of this epoch or a later one.
     not_before: Epoch,
-    /// Since when nothing can be sent.
+    /// Calls are executed here, or wait until this node has handed over.
+    here: bool,
+    /// Since when calls can neither be executed here nor sent.
     stranded: Option<Instant>,
     session: u64,
     /// Of the next message, there and back.
@@ -113,8 +115,9 @@ impl Window {
     }
 
     /// The node to which calls go from now on, which leads in that epoch; or none is known to.
-    pub fn lead(&mut self, destination: Option<Destination>, epoch: Epoch, now: Instant) {
-        self.epoch = epoch;
+    /// `here`: this one leads, though it may be handing over.
+    pub fn lead(&mut self, destination: Option<Destination>, here: bool, epoch: Epoch, now: Instant) {
+        (self.epoch, self.here) = (epoch, here);
         if destination == self.destination {
             self.next = None;
             return;
@@ -323,9 +326,16 @@ impl Window {
             });
         }
         self.queue.retain(|queued| queued.next < queued.batch.calls.len());
-        if let Cancel::Calls { handle, .. } = cancel {
-            let meant = |(of, sent): &&(u64, i64)| *of == connection && handle.is_none_or(|handle| handle == *sent);
-            self.cancelled.extend(self.sent.keys().filter(meant).map(|key| (*key, error.clone())));
+        match cancel {
+            Cancel::Calls { handle: Some(handle), .. } => {
+                let known = self.sent.get_key_value(&(connection, handle));
+                self.cancelled.extend(known.map(|(key, _)| (*key, error.clone())));
+            }
+            Cancel::Calls { handle: None, .. } => {
+                let of_it = self.sent.keys().filter(|(of, _)| *of == connection);
+                self.cancelled.extend(of_it.map(|key| (*key, error.clone())));
+            }
+            Cancel::Ended | Cancel::Gone => {}
         }
         // More of them than one message takes is no use to anybody; that a connection is gone is
         // said always, and once.
@@ -342,21 +352,27 @@ impl Window {
         self.outstanding.calls < FORWARD_CALLS_MAX && self.outstanding.bytes < FORWARD_BYTES_MAX
     }
 
+    /// Whether what waits could be sent, as far as is known.
+    fn has_way(&self, link: &dyn Link) -> bool {
+        let destination = self.destination.filter(|_| self.epoch >= self.not_before);
+        destination.is_some_and(|destination| link.waiting(destination.node).is_some())
+    }
+
     /// Sends what may be sent.
     pub fn send(&mut self, link: &dyn Link, now: Instant) {
         self.settle(link, now);
+        if self.here || self.has_way(link) {
+            self.stranded = None;
+        } else {
+            self.stranded.get_or_insert(now);
+        }
         if self.next.is_some() {
             return;
         }
-        let known = self.epoch >= self.not_before;
         while !self.cancels.is_empty() || (!self.queue.is_empty() && self.has_room()) {
-            let destination = self.destination.filter(|_| known);
+            let destination = self.destination.filter(|_| self.epoch >= self.not_before);
             let waiting = destination.and_then(|destination| link.waiting(destination.node));
-            let (Some(to), Some(waiting)) = (destination, waiting) else {
-                self.stranded.get_or_insert(now);
-                return;
-            };
-            self.stranded = None;
+            let (Some(to), Some(waiting)) = (destination, waiting) else { return };
             if waiting >= FORWARD_AHEAD_BYTES {
                 return;
             }
@@ -365,15 +381,11 @@ impl Window {
             let count = self.fill(&mut message);
             if !link.send(to.node, Kind::Calls, message) {
                 // Nothing of it was written: it waits on, and the loss will be told.
-                self.stranded.get_or_insert(now);
                 return;
             }
             self.number = self.number.wrapping_add(1);
             self.cancels.clear();
             self.note_sent(count);
-        }
-        if self.destination.is_none() || !known {
-            self.stranded.get_or_insert(now);
         }
     }
 
@@ -407,6 +419,10 @@ impl Window {
                 self.outstanding += work;
                 self.told.insert(call.connection);
                 let anew = || Sent { mailbox, work: Outstanding::default(), sent_micros: queued.batch.sent_micros };
+                // A client may use a handle again.
+                if !self.cancelled.is_empty() {
+                    self.cancelled.remove(&(call.connection, call.handle));
+                }
                 self.sent.entry((call.connection, call.handle)).or_insert_with(anew).work += work;
             }
             queued.next += most;

@@ -268,10 +268,11 @@ impl Group {
         matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some_and(answers))
     }
 
-    /// Whether a member says nothing, without which nothing is committed and no read confirmed.
-    pub fn is_unanswered(&self, now: u64) -> bool {
+    /// Whether a member has said nothing for so long, without which nothing is committed and no
+    /// read confirmed; or its process is known to be gone.
+    pub fn is_unanswered(&self, nanos: u64, now: u64) -> bool {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return false };
-        let is_silent = |progress: &Progress| progress.is_silent(now, self.timing.failure);
+        let is_silent = |progress: &Progress| progress.is_silent(now, nanos);
         let mut others = configuration.members().iter().filter(|member| **member != self.here);
         others.any(|member| leading.followed(*member).is_none_or(is_silent))
     }

@@ -218,13 +218,13 @@ fn a_leader_that_has_resigned_leads_again_in_a_later_epoch_only() {
     let silent = TIMING.failure;
     for now in (0..silent).step_by(TIMING.heartbeat as usize) {
         leader.tick(now);
-        assert!(!leader.is_unanswered(now));
+        assert!(!leader.is_unanswered(silent, now));
     }
-    assert!(leader.is_unanswered(silent));
+    assert!(leader.is_unanswered(silent, silent));
     leader.take_effects();
     assert_eq!(leader.resign(), Some(Epoch(1)));
     assert_eq!(leader.take_effects(), [Effect::Deposed { commit: Position(1) }]);
-    assert!(!leader.is_leading() && !leader.is_unanswered(silent) && !leader.may_use_lease());
+    assert!(!leader.is_leading() && !leader.is_unanswered(silent, silent) && !leader.may_use_lease());
     assert_eq!((leader.resign(), leader.append(7, 10), leader.read()), (None, None, None));
     // What comes late commits nothing, and the same configuration makes it no leader.
     leader.written(header.mark);
