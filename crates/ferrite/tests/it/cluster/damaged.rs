@@ -1,6 +1,6 @@
 //! Copies whose files are damaged when their node starts.
 
-use super::handing_over::admin;
+use super::handing_over::{accept_loss, admin};
 use super::{Cluster, Lines, Node, PATIENCE, TABLE, addresses};
 use crate::common::Server;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -98,7 +98,7 @@ fn a_damaged_copy_that_is_the_last_is_used_by_an_operators_word_only() {
             std::thread::yield_now();
         }
         let node = (copy + 1).to_string();
-        let (done, said) = admin(&["recover", "--accept-loss", "--node", &node, "--server", &ports[third]]);
+        let (done, said) = accept_loss(&node, &ports[third]);
         assert!(done && said.contains(&format!("node {node} leads group 0 with what it has")), "{said}");
         starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
     });

@@ -9,6 +9,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// What the command says, on both its outputs, and whether it succeeded.
+/// Accepts a loss through a node, as soon as that one takes part.
+pub(super) fn accept_loss(node: &str, port: &str) -> (bool, String) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (done, said) = admin(&["recover", "--accept-loss", "--node", node, "--server", port]);
+        if !said.contains("does not take part in its cluster yet") {
+            return (done, said);
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        std::thread::yield_now();
+    }
+}
+
 pub(super) fn admin(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).arg("admin").args(arguments).output();
     let output = output.expect("the program under test can be started");
@@ -143,10 +156,9 @@ fn an_old_copy_leads_when_its_loss_is_accepted_and_not_before() {
             assert!(Instant::now() < deadline, "{}", admin(&["status", "--server", &ports[0]]).1);
             std::thread::yield_now();
         }
-        let recover = |node: &str| admin(&["recover", "--accept-loss", "--node", node, "--server", &ports[1]]);
-        let (done, said) = recover("9");
+        let (done, said) = accept_loss("9", &ports[1]);
         assert!(!done && said.contains("there is no node 9"), "{said}");
-        let (done, said) = recover("1");
+        let (done, said) = accept_loss("1", &ports[1]);
         assert!(done && said.contains("group 0 waits for node 2 or node 3"), "{said}");
         assert!(said.contains("node 1 leads group 0 with what it has"), "{said}");
         starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
