@@ -524,6 +524,9 @@ impl Duties {
     /// A refused command has changed nothing, so nothing that was known ends with it.
     fn applied(&mut self, command: &Command, taken: bool) {
         self.ended(command);
+        if let Command::Configure { group, .. } = command {
+            self.configured.remove(group);
+        }
         match command {
             Command::Seal { group, epoch, .. } if taken => {
                 let seal = Seal { epoch: *epoch, answers: BTreeMap::new(), sufficed: None };

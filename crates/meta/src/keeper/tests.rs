@@ -283,3 +283,19 @@ fn it_sleeps_until_a_node_has_been_silent_for_too_long_and_not_while_anything_is
     duties.look(&state, GROUP, group, 500 + ended).expect("its leader is silent");
     assert_eq!(duties.next_look(&state, 600 + ended), Some(600 + ended));
 }
+
+#[test]
+fn what_a_leader_wants_is_proposed_once_until_it_is_decided() {
+    let (state, mut duties) = (state(), Duties::since(0));
+    let group = &state.groups()[&GROUP];
+    let (wanted, parent, now) = (group.configuration.clone(), group.parent, 7 * AGAIN_NANOS);
+    let other = GroupConfiguration::alone(wanted.epoch, wanted.leader);
+    assert!(duties.is_new(GROUP, &wanted, now));
+    duties.configured.insert(GROUP, (wanted.clone(), now));
+    assert!(!duties.is_new(GROUP, &wanted, now + 1) && !duties.is_new(GROUP, &wanted, now + AGAIN_NANOS - 1));
+    assert!(duties.is_new(GROUP, &other, now + 1), "it wants something else");
+    assert!(duties.is_new(GROUP, &wanted, now + AGAIN_NANOS), "it may be lost");
+    let configure = Command::Configure { group: GROUP, expected: wanted.epoch, configuration: wanted.clone(), parent };
+    duties.applied(&configure, false);
+    assert!(duties.is_new(GROUP, &wanted, now + 1), "it was refused");
+}
