@@ -352,16 +352,16 @@ impl Window {
         self.outstanding.calls < FORWARD_CALLS_MAX && self.outstanding.bytes < FORWARD_BYTES_MAX
     }
 
-    /// Whether what waits could be sent, as far as is known.
-    fn has_way(&self, link: &dyn Link) -> bool {
-        let destination = self.destination.filter(|_| self.epoch >= self.not_before);
-        destination.is_some_and(|destination| link.waiting(destination.node).is_some())
+    /// Where what waits can be sent, as far as is known, and how many bytes are on their way there.
+    fn way(&self, link: &dyn Link) -> Option<(Destination, usize)> {
+        let to = self.destination.filter(|_| self.epoch >= self.not_before)?;
+        Some((to, link.waiting(to.node)?))
     }
 
     /// Sends what may be sent.
     pub fn send(&mut self, link: &dyn Link, now: Instant) {
         self.settle(link, now);
-        if self.here || self.has_way(link) {
+        if self.here || self.way(link).is_some() {
             self.stranded = None;
         } else {
             self.stranded.get_or_insert(now);
@@ -370,9 +370,7 @@ impl Window {
             return;
         }
         while !self.cancels.is_empty() || (!self.queue.is_empty() && self.has_room()) {
-            let destination = self.destination.filter(|_| self.epoch >= self.not_before);
-            let waiting = destination.and_then(|destination| link.waiting(destination.node));
-            let (Some(to), Some(waiting)) = (destination, waiting) else { return };
+            let Some((to, waiting)) = self.way(link) else { return };
             if waiting >= FORWARD_AHEAD_BYTES {
                 return;
             }

@@ -113,7 +113,7 @@ fn what_was_cancelled_and_comes_back_goes_nowhere() {
     let mut next = Leader::default();
     here.carry(3, &mut next);
     assert_eq!(next.execute.calls.iter().map(|(_, handle)| *handle).collect::<Vec<_>>(), [1, 3]);
-    // The handle is the client's to use again, also before the first call of it is answered.
+    // The handle is the client's to use again.
     while next.answer().is_some() {}
     here.carry_back(3, &mut next);
     here.call(&[(7, 1)]);
@@ -121,10 +121,15 @@ fn what_was_cancelled_and_comes_back_goes_nowhere() {
     next.give_back(&message, 2);
     here.carry_back(3, &mut next);
     assert!(here.window.held() == 1 && here.answers.take().len() == 2);
+}
+
+#[test]
+fn a_handle_that_is_used_again_before_its_call_is_answered_is_not_cancelled() {
+    let cancel = Cancel::Calls { handle: Some(1), until_micros: 77 };
     let (mut here, mut there) = (Here::new(), Leader::default());
     here.call(&[(7, 1)]);
     let (_, message) = here.link.next(NodeId(2)).unwrap();
-    here.window.cancel(7, cancel(Some(1)), &cancelled());
+    here.window.cancel(7, cancel, &cancelled());
     here.call(&[(7, 1)]);
     let (_, again) = here.link.next(NodeId(2)).unwrap();
     there.give_back(&message, 2);
