@@ -282,6 +282,7 @@ export class Connection {
   /**
    * Ends the connection to a server that is silent. What the system has of calls that end with it
    * must not reach the server later, when whoever called has looked whether they took place.
+   * Node.js offers that for plain connections only.
    */
   private giveUp(why: string): void {
     if (this.socket && !(this.socket instanceof TLSSocket)) this.socket.resetAndDestroy()

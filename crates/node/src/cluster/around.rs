@@ -143,8 +143,10 @@ impl Around for ServerAround {
         self.standing.change(|seen| seen.leads = epoch);
     }
 
-    fn gave_up(&mut self, _: GroupId, epoch: Epoch) {
-        self.standing.change(|seen| seen.given_up = epoch);
+    fn gave_up(&mut self, group: GroupId, epoch: Epoch) {
+        self.standing.change(|seen| {
+            seen.given_up.insert(group, epoch);
+        });
     }
 
     fn hold(&mut self, _: GroupId, holds: bool) {

@@ -29,6 +29,8 @@ pub struct Keepers {
     /// When it was looked first.
     begun: Option<u64>,
     known: Option<Arc<State>>,
+    /// What was said last was what the node had known before it took part.
+    was_old: bool,
     /// The configuration of the group, and since when it is known.
     since: Option<(Epoch, u64)>,
     in_step: bool,
@@ -52,13 +54,18 @@ impl Keepers {
         let mut lines = Vec::new();
         let is_late = now.saturating_sub(*self.begun.get_or_insert(now)) >= START_NANOS;
         let is_told = registered || is_late;
-        if is_told && self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state)) {
+        // It is said again, as it is now.
+        let again = registered && std::mem::take(&mut self.was_old);
+        if is_told && (again || self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state))) {
             let known = self.known.replace(Arc::clone(state));
             for (id, group) in state.groups() {
                 let before = known.as_ref().and_then(|known| known.groups().get(id));
-                self.news(*id, before, group, now, &mut lines);
+                self.news(*id, before, (group, again), now, &mut lines);
             }
             if !registered {
+                self.was_old = true;
+                // Whether others have chosen one meanwhile it cannot know.
+                self.choosing = None;
                 lines.extend(self.line.take());
                 lines.iter_mut().for_each(|line| *line = format!("as this node knew it last, {line}"));
             }
@@ -89,7 +96,15 @@ impl Keepers {
         self.since.filter(|_| self.in_step).map(|(epoch, _)| epoch)
     }
 
-    fn news(&mut self, id: GroupId, before: Option<&Group>, group: &Group, now: u64, lines: &mut Vec<String>) {
+    /// `again`: though it is no news.
+    fn news(
+        &mut self,
+        id: GroupId,
+        before: Option<&Group>,
+        (group, again): (&Group, bool),
+        now: u64,
+        lines: &mut Vec<String>,
+    ) {
         if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
             lines.push(format!(
                 "LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. What \
@@ -99,12 +114,12 @@ impl Keepers {
         if group.phase != Phase::Sealing {
             self.choosing = None;
         }
-        if group.phase == Phase::Sealing && before.is_none_or(|before| before.burnt != group.burnt) {
+        if group.phase == Phase::Sealing && (again || before.is_none_or(|before| before.burnt != group.burnt)) {
             let leader = group.configuration.leader.node;
             let line = format!("group {id} is choosing a leader; node {leader} led it last");
             self.choosing = Some((now, line));
             self.line = None;
-        } else if before.is_none_or(|before| before.configuration.epoch != group.configuration.epoch) {
+        } else if again || before.is_none_or(|before| before.configuration.epoch != group.configuration.epoch) {
             self.line = Some(kept_by(id, group));
         }
     }
@@ -194,9 +209,20 @@ mod tests {
         assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [line]);
         // Alone, it says what it knows.
         let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
-        let mut look = |now| keepers.look(&first, (here, false), now, |_| false).0;
-        assert_eq!((look(1), look(START_NANOS)), (vec![], vec![]));
-        let last = "as this node knew it last, group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)";
-        assert_eq!((look(1 + START_NANOS), look(2 + START_NANOS)), (vec![last.to_owned()], vec![]));
+        let mut look = |registered, now| keepers.look(&first, (here, registered), now, |_| false).0;
+        assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
+        let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
+        assert_eq!(look(false, 1 + START_NANOS), [format!("as this node knew it last, {line}")]);
+        assert!(look(false, 2 + START_NANOS).is_empty());
+        assert_eq!(look(true, 3 + START_NANOS), [line], "it is so yet");
+        assert!(look(true, 4 + START_NANOS).is_empty(), "once");
+        // A seal of which it had heard may be over since.
+        let (mut keepers, sealing) = (Keepers::default(), Arc::new(sealing));
+        let mut look = |registered, now| keepers.look(&sealing, (here, registered), now, |_| false).0;
+        assert!(look(false, 1).is_empty() && look(false, 1 + START_NANOS).is_empty());
+        assert!(look(false, 2 + START_NANOS + CHOSEN_NANOS).is_empty());
+        let registered = 3 * START_NANOS;
+        assert!(look(true, registered).is_empty());
+        assert_eq!(look(true, registered + CHOSEN_NANOS), ["group 0 is choosing a leader; node 1 led it last"]);
     }
 }

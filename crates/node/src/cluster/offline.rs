@@ -87,12 +87,15 @@ pub fn leave_cluster(
         if let Some(declared) = declared.filter(|_| !matches!(error, StartError::LogFailed(_))) {
             directory::write_founding(&*disk, dir, &declared)?;
         }
-        let cut = format!(
-            "Take another node's directory if one is left. If none is, cut what cannot be read here, and then give this command \
-             again: ferrite admin recover --dir {} --accept-loss",
-            dir.display()
-        );
-        return Err(of_a_node(error, &cut));
+        let advice = match &error {
+            StartError::Rot(_) => format!(
+                "Take another node's directory if one is left. If none is, cut what cannot be read here, and then give this \
+                 command again: ferrite admin recover --dir {} --accept-loss",
+                dir.display()
+            ),
+            _ => "Nothing here can be used: take another node's directory".to_owned(),
+        };
+        return Err(of_a_node(error, &advice));
     }
     let _lock = lock()?;
     directory::forget(&*disk, dir, directory::UNSYNCED)?;

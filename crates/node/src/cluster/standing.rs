@@ -5,10 +5,11 @@ use crate::cluster::little_room::Room;
 use crate::mode::Mode;
 use crate::options::ServerError;
 use arc_swap::ArcSwap;
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 pub struct Seen {
     /// The epoch in which this node's partitions take calls.
     pub leads: Option<Epoch>,
-    /// It has given up the lead of this epoch, and all before.
-    pub given_up: Epoch,
+    /// Of each group whose lead it has given up, in which epoch.
+    pub given_up: BTreeMap<GroupId, Epoch>,
     /// It hands over: calls that come wait.
     pub holds: bool,
     /// It takes part.
@@ -42,9 +43,14 @@ impl Seen {
 
     /// The same with its process.
     pub fn leading(&self) -> Option<Member> {
-        let group = self.state.groups().get(&FIRST_GROUP)?;
-        let leads = group.phase == Phase::Active && group.configuration.epoch > self.given_up;
-        leads.then_some(group.configuration.leader)
+        self.leading_of(FIRST_GROUP)
+    }
+
+    /// Of any group.
+    pub fn leading_of(&self, id: GroupId) -> Option<Member> {
+        let configuration = &self.state.groups().get(&id).filter(|group| group.phase == Phase::Active)?.configuration;
+        let given_up = self.given_up.get(&id).is_some_and(|epoch| configuration.epoch <= *epoch);
+        (!given_up).then_some(configuration.leader)
     }
 
     /// What a start comes to that this process's end has overtaken.

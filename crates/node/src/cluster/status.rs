@@ -227,7 +227,7 @@ fn nodes(seen: &Seen, around: &Around) -> SystemTable {
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
 /// heard yet from the others, and cannot know how many losses the cluster stands.
 fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
-    let (state, leader) = (&seen.state, seen.leader());
+    let state = &seen.state;
     let mut table = SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
@@ -240,12 +240,13 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
     ]);
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
+        let leader = seen.leading_of(*id);
         let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), around));
         let (data, service) = losses(state, keepers, around);
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
-            leader.map_or(0, |node| i64::from(node.0)),
+            leader.map_or(0, |leader| i64::from(leader.node.0)),
             group.configuration.members().len() as i64,
             i64::from(kfactor),
             in_step.map(|_| data as i64),
