@@ -326,6 +326,7 @@ fn start_cluster(
             Arc::clone(&parts.network),
             parts.forward.clone().expect("a member passes calls on"),
         ),
+        cancellations: Arc::clone(&parts.cancelling.list),
         partitions: parts.routes.partition_inboxes().to_vec(),
         coordinator: parts.routes.coordinator_inbox().clone(),
         gates,

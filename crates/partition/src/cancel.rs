@@ -41,13 +41,15 @@ struct Listed {
 
 #[derive(Default)]
 pub struct Cancellations {
-    /// Of connections, and one more when all calls are to end; read before every call, hardly ever
-    /// written.
+    /// Of connections, and one more when all calls are to end, or to stop; read before every call,
+    /// hardly ever written.
     count: AtomicUsize,
     connections: Mutex<HashMap<u64, Listed>>,
     stopping: AtomicBool,
     /// No call is executed any more. Changed with the connections locked.
     ending: AtomicBool,
+    /// What is executed can not be committed any more. Changed with the connections locked.
+    deposed: AtomicBool,
 }
 
 impl Cancellations {
@@ -74,7 +76,8 @@ impl Cancellations {
 
     fn count_again(&self, connections: &HashMap<u64, Listed>) {
         let all = usize::from(self.ending.load(Ordering::Acquire));
-        self.count.store(connections.len() + all, Ordering::Release);
+        let deposed = usize::from(self.deposed.load(Ordering::Acquire));
+        self.count.store(connections.len() + all + deposed, Ordering::Release);
     }
 
     /// None of the connection's calls is left.
@@ -92,10 +95,22 @@ impl Cancellations {
         self.count_again(&connections);
     }
 
+    /// This node leads no more: calls that are executed stop, until it has stepped back. Those that
+    /// wait are refused by whoever steps back.
+    pub fn depose(&self, deposed: bool) {
+        let connections = self.lock();
+        self.deposed.store(deposed, Ordering::Release);
+        self.count_again(&connections);
+    }
+
     /// What a call is answered that is not executed, or stopped, because of what is listed here.
     #[cold]
     pub fn error(&self) -> UserError {
-        if self.ending.load(Ordering::Acquire) { not_executed() } else { cancelled() }
+        match () {
+            () if self.ending.load(Ordering::Acquire) => not_executed(),
+            () if self.deposed.load(Ordering::Acquire) => deposed(),
+            () => cancelled(),
+        }
     }
 
     /// The server stops: it does not wait for what may take minutes. Statements end of themselves,
@@ -117,7 +132,8 @@ impl Cancellations {
     /// Whether a call that has executed for so long is to stop.
     #[inline]
     pub fn stops(&self, call: CallId, executed: Duration) -> bool {
-        self.count.load(Ordering::Acquire) > 0 && self.is_cancelled(call, executed)
+        let any = self.count.load(Ordering::Acquire) > 0;
+        any && (self.deposed.load(Ordering::Acquire) || self.is_cancelled(call, executed))
     }
 
     #[cold]
@@ -142,6 +158,13 @@ impl Cancellations {
 fn not_executed() -> UserError {
     UserError::new(ErrorKind::Unavailable, "57P01", "the server is stopping: the call was not executed")
         .with_hint("send it again when the server is back")
+}
+
+/// What a call is answered that has stopped since the node leads no more.
+#[cold]
+fn deposed() -> UserError {
+    UserError::new(ErrorKind::Unavailable, "57P03", "this node no longer leads: nothing of the call was carried out")
+        .with_hint("call again: another node leads, or will soon")
 }
 
 /// What a cancelled call is answered.
@@ -185,6 +208,19 @@ mod tests {
         list.forget(1);
         assert!(list.covers(call(2, 1, 1)) && list.stops(call(2, 1, 1), Duration::ZERO));
         assert_eq!(list.error().kind(), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn what_a_deposed_leader_executes_stops_until_it_has_stepped_back() {
+        let list = Cancellations::default();
+        list.depose(true);
+        list.forget(7);
+        assert!(list.stops(call(1, 1, 1), Duration::ZERO));
+        assert!(!list.covers(call(1, 1, 1)), "what waits is refused where it waits");
+        assert_eq!(list.error(), deposed());
+        list.depose(false);
+        assert!(!list.stops(call(1, 1, 1), Duration::MAX));
+        assert_eq!(list.error(), cancelled());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFi
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
 use ferrite_partition::applier::{Applier, Intake};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::{Compiled, Delivery};
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ pub struct DataAround {
     /// Bytes a second at which another node is sent everything.
     pub transfer_rate: u64,
     pub drain: Drain,
+    /// By which what is executed stops.
+    pub cancellations: Arc<Cancellations>,
 }
 
 /// The one that is under way.
@@ -101,6 +104,7 @@ impl Around for ServerAround {
     }
 
     fn run(&mut self, _: GroupId, applier: Applier) {
+        self.data().cancellations.depose(false);
         self.data().copy.begun(applier.intake());
         self.data().appliers.run(applier);
     }
@@ -137,6 +141,8 @@ impl Around for ServerAround {
             Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
             None => {
                 ferrite_io::errln!("ferrite: this node no longer leads group {group}");
+                // Partitions step back behind what they execute.
+                self.data().cancellations.depose(true);
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }

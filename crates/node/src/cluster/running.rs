@@ -39,6 +39,7 @@ use ferrite_meta::founding::Acquainted;
 use ferrite_meta::{Keeper, Node as Registration, State};
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::bell::{Ringing, ringing, ringing_at};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::schema::SchemaHistory;
@@ -73,6 +74,7 @@ pub struct DataUses {
     pub publisher: Publisher,
     pub topology: Arc<Topology>,
     pub drain: Drain,
+    pub cancellations: Arc<Cancellations>,
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
     pub gates: Vec<Arc<Gate>>,
@@ -198,6 +200,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         snapshots: data.snapshots.clone(),
         transfer_rate: data.transfer_rate,
         drain: data.drain,
+        cancellations: data.cancellations,
     };
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());

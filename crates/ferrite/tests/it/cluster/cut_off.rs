@@ -40,3 +40,30 @@ fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
     cluster.write(20);
     cluster.check();
 }
+
+/// Longer than any test waits.
+const QUERY_SECONDS: &str = "1800";
+
+#[test]
+fn what_a_leader_executes_when_it_is_cut_off_holds_up_nobody() {
+    let mut cluster = Cluster::start_with(3, 1, &["--query-timeout", QUERY_SECONDS]);
+    cluster.statement(TABLE);
+    cluster.write(400);
+    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
+    said.wait("is kept by 2 nodes");
+    assert_eq!(cluster.leader(), 0);
+    let address = cluster.nodes[0].as_ref().expect("it runs").server.address.clone();
+    let options =
+        ClientOptions { affinity: false, discover: false, call_timeout: PATIENCE, ..ClientOptions::new([address]) };
+    let client = Client::connect(options).expect("it is up");
+    // With all partitions, and for days.
+    let text = "UPDATE t SET v = v + (SELECT COUNT(*) * 0 FROM t a, t b, t c, t d WHERE a.v * b.v + c.v <> d.v)";
+    let running = client.call("@AdHoc", (text,));
+    let others = || cluster.running().filter(|(place, _)| *place != 0).map(|(_, node)| &node.server);
+    others().for_each(|server| server.signal("STOP"));
+    let answer = status(running.wait().map(drop));
+    assert!(matches!(answer, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{answer:?}");
+    others().for_each(|server| server.signal("CONT"));
+    cluster.write(20);
+    cluster.check();
+}
