@@ -113,6 +113,12 @@ impl Progress {
         self.matched && self.durable >= end
     }
 
+    /// What was sent up to this round may not have come.
+    fn doubt(&mut self, round: u64) {
+        self.matched = false;
+        self.asked_since = round + 1;
+    }
+
     /// What was sent seems to be lost.
     fn is_stuck(&self, now: u64, resend: u64) -> bool {
         let waits = self.matched && self.present.0 + 1 < self.next.0;
@@ -147,6 +153,13 @@ impl Leading {
 
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Whether a member has not said in this epoch where it stands, and nothing of the epoch is
+    /// committed. Members hear of an epoch when they do: until then they are asked again and again.
+    fn asks(&self, configuration: &GroupConfiguration, commit: Position) -> bool {
+        let is_asked = |member: &Member| self.followed(*member).is_some_and(|progress| !progress.matched);
+        commit < self.start && configuration.members().iter().any(is_asked)
     }
 
     /// Whether somebody follows, as a member or not, and has been heard of.
@@ -184,7 +197,8 @@ impl Group {
     }
 
     /// The same leader in a higher epoch. Learners, and members that stay, keep what is known of
-    /// them.
+    /// them. But a node that has not heard of the epoch yet does not take what is sent in it: until
+    /// it has answered, members are asked where they stand.
     pub(super) fn continue_to_lead(
         &mut self,
         mut leading: Leading,
@@ -200,11 +214,13 @@ impl Group {
         leading.others.retain(|_, progress| configuration.has(progress.member) || !before.has(progress.member));
         for member in configuration.members().iter().filter(|member| **member != self.here) {
             match leading.others.get_mut(&member.node).filter(|progress| progress.member == *member) {
-                // What it was given as a learner was more than a member is.
-                Some(progress) if !before.has(*member) => {
-                    progress.watch = Watch { end: Position(next.0 - 1), since: now };
+                Some(progress) => {
+                    progress.doubt(leading.round);
+                    // What it was given as a learner was more than a member is.
+                    if !before.has(*member) {
+                        progress.watch = Watch { end: Position(next.0 - 1), since: now };
+                    }
                 }
-                Some(_) => {}
                 None => drop(leading.others.insert(member.node, Progress::new(*member, next, now))),
             }
         }
@@ -293,8 +309,7 @@ impl Group {
         if let Role::Leading(leading) = &mut self.role
             && let Some(progress) = leading.others.get_mut(&node)
         {
-            progress.matched = false;
-            progress.asked_since = leading.round + 1;
+            progress.doubt(leading.round);
         }
     }
 
@@ -442,8 +457,7 @@ impl Group {
         }
         // What was proposed in vain is looked at again.
         let again = leading.proposed.take_if(|proposed| now.saturating_sub(*proposed) >= timing.propose).is_some();
-        // Members hear of the epoch when they do: until it is open, they are asked again and again.
-        let asks = !leading.open && leading.others.values().any(|progress| !progress.matched);
+        let asks = self.configuration.as_ref().is_some_and(|known| leading.asks(known, self.commit));
         let due = asks || again || leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
         if leading.others.is_empty() || !(due || behind) {
@@ -506,7 +520,8 @@ impl Group {
         if leading.others.is_empty() {
             return None;
         }
-        let at_once = !leading.open || leading.wanted || self.has_to_send();
+        let asks = self.configuration.as_ref().is_some_and(|known| leading.asks(known, self.commit));
+        let at_once = !leading.open || asks || leading.wanted || self.has_to_send();
         let proposes = leading.proposed.map_or(u64::MAX, |proposed| proposed.saturating_add(self.timing.propose));
         let heartbeat = leading.sent_last.saturating_add(self.timing.heartbeat);
         Some(if at_once { now } else { heartbeat.min(proposes).max(now) })

@@ -21,7 +21,7 @@ fn seeds(default: u64) -> std::ops::Range<u64> {
 #[test]
 fn nothing_acknowledged_is_lost_and_no_read_is_stale() {
     let mut total = WorldCounts::default();
-    for seed in seeds(400) {
+    for seed in seeds(450) {
         let outcome = World::new(seed, Fault::None).run().unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         total.add(&outcome);
     }

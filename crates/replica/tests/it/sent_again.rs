@@ -51,3 +51,37 @@ fn answers_to_what_followed_a_lost_message_start_nothing_again() {
     leader.tick(0);
     assert!(matches!(sends(&mut leader)[..], [(2, 101, _)]));
 }
+
+#[test]
+fn a_member_that_has_not_heard_of_an_epoch_is_asked_until_it_answers() {
+    let (one, other) = (Member::new(1, 1), Member::new(2, 1));
+    let configuration = |epoch| GroupConfiguration::new(Epoch(epoch), one, vec![one, other], Vec::new());
+    let mut leader = Group::new(GroupId(0), one, Timing::DEFAULT, Remembered::default());
+    leader.configured(configuration(1), 0);
+    let first = leader.end();
+    leader.written(first);
+    let answer = |epoch, message| Envelope { from: other, epoch: Epoch(epoch), message };
+    leader.received(answer(1, Message::Acked { durable: first, compares: true, round: 0 }), 0);
+    leader.tick(0);
+    leader.take_effects();
+    leader.configured(configuration(2), 0);
+    leader.written(leader.end());
+    leader.take_effects();
+    // What comes in an epoch that it does not know it does not take.
+    let mut round = 0;
+    for now in 1..5 {
+        assert_eq!(leader.next_tick(now), Some(now));
+        leader.tick(now);
+        let effects = leader.take_effects();
+        let [Effect::SendEntries { after, up_to, round: asked, .. }] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!(after, up_to, "a question");
+        round = asked;
+    }
+    let history = History::new(vec![(Epoch(1), Position(1))]).expect("one epoch");
+    leader.received(answer(2, Message::Mismatch { history, end: first.position, round }), 5);
+    assert!(leader.has_to_send());
+    leader.tick(5);
+    assert!(matches!(sends(&mut leader)[..], [(2, 2, _)]));
+    leader.received(answer(2, Message::Acked { durable: leader.end(), compares: true, round: round + 1 }), 6);
+    assert_eq!(leader.commit(), leader.end().position);
+}
