@@ -1,9 +1,9 @@
 //! The administration port while the database is being recovered, and while a node waits for the
 //! others of its cluster: who asks hears how far that is, and that nothing else goes yet.
 //!
-//! Owns the connections that come meanwhile. Promises that none of them outlives the recovery (who
-//! wants more connects again), and that recovery waits for none of them. Does not know the
-//! database: there is none yet.
+//! Owns the connections that come meanwhile. Promises that recovery waits for none of them, and
+//! that whoever asks as it ends is told to ask again: soon after they are closed. Does not know
+//! the database: there is none yet.
 
 use ferrite_base::{ErrorKind, UserError, limits};
 use ferrite_io::Clock;
@@ -17,12 +17,15 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::{self, ErrorKind::Interrupted, ErrorKind::WouldBlock, Read, Write};
 use std::thread;
+use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const FIRST_VISITOR: usize = 2;
 /// No question about a recovery is longer.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
+/// For so long those that are connected are told to connect again.
+const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What is done meanwhile.
 #[derive(Clone, Copy)]
@@ -30,13 +33,15 @@ pub enum Meanwhile<'d> {
     Recovers(&'d RecoveryProgress, &'d dyn Clock),
     /// The node waits for others: how it sees its cluster.
     Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync)),
+    /// Nothing any more: who connects now finds the database.
+    Ended,
 }
 
 /// Does `work`, and answers at the listener meanwhile.
 pub fn open_during<T>(
     listener: &mut TcpListener,
     meanwhile: Meanwhile<'_>,
-    build: &str,
+    build: &'static str,
     work: impl FnOnce() -> T,
 ) -> T {
     let prepared = Poll::new().and_then(|poll| {
@@ -46,23 +51,35 @@ pub fn open_during<T>(
     });
     // The work matters more than being watched.
     let Ok((poll, waker)) = prepared else { return work() };
-    thread::scope(|scope| {
-        let listening = StatusListener { poll, listener, visitors: Vec::new(), meanwhile, build };
-        let serving = thread::Builder::new().name("recovery".to_owned()).spawn_scoped(scope, move || listening.run());
+    let (done, late) = thread::scope(|scope| {
+        let visitors = Visitors { poll, of: Vec::new(), answers: Answers { meanwhile, build } };
+        let serving = thread::Builder::new()
+            .name("recovery".to_owned())
+            .spawn_scoped(scope, move || visitors.served_at(listener));
         let done = work();
-        if serving.is_ok() {
+        let late = serving.ok().and_then(|serving| {
             waker.wake().expect("a thread of this process can be woken");
-        }
-        done
-    })
+            serving.join().expect("a thread that panics ends the process")
+        });
+        (done, late)
+    });
+    if let Some(late) = late {
+        // Without it they see their connections end.
+        let _ = thread::Builder::new().name("late visitors".to_owned()).spawn(move || late.told_to_call_again());
+    }
+    done
 }
 
-struct StatusListener<'d> {
+struct Visitors<'d> {
     poll: Poll,
-    listener: &'d mut TcpListener,
-    visitors: Vec<Option<Visitor>>,
+    of: Vec<Option<Visitor>>,
+    answers: Answers<'d>,
+}
+
+/// What visitors are told.
+struct Answers<'d> {
     meanwhile: Meanwhile<'d>,
-    build: &'d str,
+    build: &'static str,
 }
 
 struct Visitor {
@@ -74,8 +91,9 @@ struct Visitor {
     leaves: bool,
 }
 
-impl StatusListener<'_> {
-    fn run(mut self) {
+impl Visitors<'_> {
+    /// Those that are there when it ends, if any are.
+    fn served_at(mut self, listener: &mut TcpListener) -> Option<Visitors<'static>> {
         let mut events = Events::with_capacity(64);
         loop {
             match self.poll.poll(&mut events, None) {
@@ -88,21 +106,48 @@ impl StatusListener<'_> {
             }
             for token in events.iter().map(|event| event.token()) {
                 if token == LISTENER {
-                    self.accept();
+                    self.accept(listener);
                 } else {
                     self.serve(token.0 - FIRST_VISITOR);
                 }
             }
         }
         // The listener goes on elsewhere.
-        let _ = self.poll.registry().deregister(self.listener);
+        let _ = self.poll.registry().deregister(listener);
+        let Visitors { poll, of, answers } = self;
+        let answers = Answers { meanwhile: Meanwhile::Ended, build: answers.build };
+        Some(Visitors { poll, of, answers }).filter(Visitors::are_there)
     }
 
-    fn accept(&mut self) {
+    fn told_to_call_again(mut self) {
+        let mut events = Events::with_capacity(64);
+        let until = Instant::now() + LATE_TIME_MAX;
+        // What has come meanwhile is not told of again.
+        (0..self.of.len()).for_each(|index| self.serve(index));
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || !self.are_there() {
+                return;
+            }
+            match self.poll.poll(&mut events, Some(left)) {
+                Err(error) if error.kind() != Interrupted => return,
+                _ => {}
+            }
+            for token in events.iter().map(|event| event.token()).filter(|token| token.0 >= FIRST_VISITOR) {
+                self.serve(token.0 - FIRST_VISITOR);
+            }
+        }
+    }
+
+    fn are_there(&self) -> bool {
+        self.of.iter().any(Option::is_some)
+    }
+
+    fn accept(&mut self, listener: &TcpListener) {
         // Whatever else it says, it says again.
-        while let Ok((mut stream, _)) = self.listener.accept() {
-            let free = self.visitors.iter().position(Option::is_none);
-            let index = free.unwrap_or(self.visitors.len());
+        while let Ok((mut stream, _)) = listener.accept() {
+            let free = self.of.iter().position(Option::is_none);
+            let index = free.unwrap_or(self.of.len());
             if index >= limits::ADMIN_CONNECTIONS_RESERVED {
                 let mut refusal = Vec::new();
                 login::write_failure(&mut refusal, LoginFailure::TooManyConnections);
@@ -114,22 +159,24 @@ impl StatusListener<'_> {
                 continue;
             }
             let visitor = Visitor { stream, input: Vec::new(), output: Vec::new(), logged_in: false, leaves: false };
-            if index == self.visitors.len() {
-                self.visitors.push(Some(visitor));
+            if index == self.of.len() {
+                self.of.push(Some(visitor));
             } else {
-                self.visitors[index] = Some(visitor);
+                self.of[index] = Some(visitor);
             }
             self.serve(index);
         }
     }
 
     fn serve(&mut self, index: usize) {
-        let Some(mut visitor) = self.visitors.get_mut(index).and_then(Option::take) else { return };
-        if self.converse(&mut visitor).is_ok_and(|stays| stays) {
-            self.visitors[index] = Some(visitor);
+        let Some(mut visitor) = self.of.get_mut(index).and_then(Option::take) else { return };
+        if self.answers.converse(&mut visitor).is_ok_and(|stays| stays) {
+            self.of[index] = Some(visitor);
         }
     }
+}
 
+impl Answers<'_> {
     /// Reads what is there, answers it, and writes what can be written. Whether the visitor stays.
     fn converse(&self, visitor: &mut Visitor) -> io::Result<bool> {
         let mut piece = [0; 4_096];
@@ -225,6 +272,10 @@ impl StatusListener<'_> {
                 Err(unavailable("this node does not take part in its cluster yet: it waits for other nodes".to_owned())
                     .with_hint("ferrite admin status shows who is missing; or ask another node"))
             }
+            Meanwhile::Ended => Err(unavailable(
+                "the server has just opened, and this connection ends: the call was not executed".to_owned(),
+            )
+            .with_hint("connect and call again")),
         };
         write_response(&mut visitor.output, invocation.handle, &result);
     }

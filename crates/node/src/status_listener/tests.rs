@@ -67,7 +67,15 @@ fn strange_visitors_do_not_keep_the_recovery() {
 }
 
 #[test]
-fn connections_end_with_the_recovery_and_the_listener_goes_on() {
+fn who_asks_as_it_ends_is_told_to_ask_again() {
+    let connect = |address: SocketAddr| Client::connect(ClientOptions::new([address.to_string()]));
+    let client = during(|address| connect(address).expect("the door is open"));
+    let error = client.call_blocking("@ClusterStatus", ()).expect_err("it has ended");
+    assert!(error.code() == "57P03" && error.to_string().contains("connect and call again"), "{error}");
+}
+
+#[test]
+fn connections_end_after_the_recovery_and_the_listener_goes_on() {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());

@@ -14,7 +14,7 @@ pub(super) fn accept_loss(node: &str, port: &str) -> (bool, String) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (done, said) = admin(&["recover", "--accept-loss", "--node", node, "--server", port]);
-        if !said.contains("does not take part in its cluster yet") {
+        if !said.contains("does not take part in its cluster yet") && !said.contains("has just opened") {
             return (done, said);
         }
         assert!(Instant::now() < deadline, "{said}");
