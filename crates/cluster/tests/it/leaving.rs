@@ -62,11 +62,11 @@ impl Leader {
         self.world.settle();
     }
 
-    /// Node 2 says that it has everything, of this epoch.
+    /// Node 2 says that it has everything, of this epoch, when it was asked last.
     fn answers(&mut self, epoch: Epoch) {
         self.pass(20);
         let group = self.world.groups.get(FIRST_GROUP).unwrap();
-        let message = Message::Acked { durable: group.end(), compares: true, round: 1 };
+        let message = Message::Acked { durable: group.end(), compares: true, round: self.world.outside.round() };
         let mut bytes = Vec::new();
         message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
         self.world.groups.received(OTHER, &bytes).unwrap();

@@ -3,7 +3,7 @@
 use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start};
-use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency};
+use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency, message};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
@@ -16,9 +16,10 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
 use ferrite_partition::{Compiled, Delivery, Event, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member, Message, Timing};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const DIR: &str = "/node";
@@ -42,9 +43,15 @@ pub enum Wish {
 pub struct Outside {
     wishes: Arc<Mutex<Vec<Wish>>>,
     applier: Arc<Mutex<Option<Applier>>>,
+    asked: Arc<AtomicU64>,
 }
 
 impl Outside {
+    /// The round of what it sent last, as a leader.
+    pub fn round(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     fn push(&self, wish: Wish) {
         self.wishes.lock().unwrap().push(wish);
     }
@@ -68,7 +75,12 @@ impl Outside {
 }
 
 impl Post for Outside {
-    fn send(&self, _: NodeId, _: Urgency, _: Vec<u8>) {}
+    fn send(&self, _: NodeId, _: Urgency, bytes: Vec<u8>) {
+        let (_, envelope, _) = message::decode(&bytes).expect("a node says what can be read");
+        if let Message::Append { round, .. } = envelope.message {
+            self.asked.store(round, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Around for Outside {
