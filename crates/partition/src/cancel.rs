@@ -48,7 +48,7 @@ pub struct Cancellations {
     stopping: AtomicBool,
     /// No call is executed any more. Changed with the connections locked.
     ending: AtomicBool,
-    /// What is executed can not be committed any more. Changed with the connections locked.
+    /// What is executed cannot be committed any more. Changed with the connections locked.
     deposed: AtomicBool,
 }
 

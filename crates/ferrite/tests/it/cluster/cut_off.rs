@@ -13,19 +13,25 @@ fn status(outcome: Result<(), ClientError>) -> Option<Status> {
     }
 }
 
-#[test]
-fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
-    let mut cluster = Cluster::start(3, 1);
+/// A cluster with a second copy and so many rows, and a client of its leader alone.
+fn led_by_the_first(options: &[&str], rows: i64) -> (Cluster, Client) {
+    let mut cluster = Cluster::start_with(3, 1, options);
     cluster.statement(TABLE);
-    cluster.write(20);
-    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
-    said.wait("is kept by 2 nodes");
+    cluster.write(rows);
+    let first = cluster.nodes[0].as_ref().expect("it runs");
+    first.lines.wait("is kept by 2 nodes");
+    let address = first.server.address.clone();
     assert_eq!(cluster.leader(), 0);
-    let address = cluster.nodes[0].as_ref().expect("it runs").server.address.clone();
     // Calls wait as long as they must, and a connection whose pings are answered is not given up.
     let options =
         ClientOptions { affinity: false, discover: false, call_timeout: PATIENCE, ..ClientOptions::new([address]) };
-    let client = Client::connect(options).expect("it is up");
+    (cluster, Client::connect(options).expect("it is up"))
+}
+
+#[test]
+fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
+    let (mut cluster, client) = led_by_the_first(&[], 20);
+    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
     let write = |id: i64| status(client.call_blocking("T.upsert", (id, 3 * id)).map(drop));
     let read = || status(client.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM t",)).map(drop));
     assert_eq!((write(100), read()), (Some(Status::Success), Some(Status::Success)));
@@ -52,16 +58,7 @@ const QUERY_SECONDS: &str = "1800";
 
 #[test]
 fn what_a_leader_executes_when_it_is_cut_off_holds_up_nobody() {
-    let mut cluster = Cluster::start_with(3, 1, &["--query-timeout", QUERY_SECONDS]);
-    cluster.statement(TABLE);
-    cluster.write(400);
-    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
-    said.wait("is kept by 2 nodes");
-    assert_eq!(cluster.leader(), 0);
-    let address = cluster.nodes[0].as_ref().expect("it runs").server.address.clone();
-    let options =
-        ClientOptions { affinity: false, discover: false, call_timeout: PATIENCE, ..ClientOptions::new([address]) };
-    let client = Client::connect(options).expect("it is up");
+    let (mut cluster, client) = led_by_the_first(&["--query-timeout", QUERY_SECONDS], 400);
     // With all partitions, and for days.
     let text = "UPDATE t SET v = v + (SELECT COUNT(*) * 0 FROM t a, t b, t c, t d WHERE a.v * b.v + c.v <> d.v)";
     let running = client.call("@AdHoc", (text,));

@@ -8,7 +8,6 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// What the command says, on both its outputs, and whether it succeeded.
 /// Accepts a loss through a node, as soon as that one takes part.
 pub(super) fn accept_loss(node: &str, port: &str) -> (bool, String) {
     let deadline = Instant::now() + PATIENCE;
@@ -22,6 +21,7 @@ pub(super) fn accept_loss(node: &str, port: &str) -> (bool, String) {
     }
 }
 
+/// Whether the command succeeded, and what it says on both its outputs.
 pub(super) fn admin(arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).arg("admin").args(arguments).output();
     let output = output.expect("the program under test can be started");
