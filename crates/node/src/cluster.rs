@@ -28,6 +28,7 @@ mod orders;
 mod place;
 mod procedures;
 mod remove;
+mod rounds;
 mod running;
 mod standing;
 mod status;

@@ -13,13 +13,14 @@ mod read_only;
 mod returning;
 mod status;
 mod subscribers;
+mod waiting;
 
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{ChildStderr, Command};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,7 +33,11 @@ struct Lines(Arc<(Mutex<Vec<String>>, Condvar)>);
 
 impl Lines {
     fn of(server: &mut Server) -> Lines {
-        let (lines, stderr, pid) = (Lines::default(), server.take_stderr(), server.id());
+        Lines::from(server.take_stderr(), server.id())
+    }
+
+    fn from(stderr: ChildStderr, pid: u32) -> Lines {
+        let lines = Lines::default();
         let heard = lines.clone();
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {

@@ -106,6 +106,11 @@ impl Founding {
         to.append(&mut self.effects);
     }
 
+    /// Something new came, or was done, that is to be carried out.
+    pub fn has_effects(&self) -> bool {
+        !self.effects.is_empty()
+    }
+
     pub fn own(&self) -> &Declaration {
         &self.written.own
     }
@@ -146,7 +151,7 @@ impl Founding {
         }
     }
 
-    /// The same to all, while some are missing: to be called twice a second.
+    /// The same to all, while some are missing: to be called once a second.
     pub fn tick(&mut self) {
         if matches!(self.phase, Phase::Waiting | Phase::Without) && !self.written.joins {
             self.say_to_all();
@@ -210,6 +215,8 @@ impl Founding {
                     self.answers_as_another(from, &declaration);
                 }
                 None if self.misplaced.values().any(|key| *key == declaration.key) => {}
+                // The answer says all, and nobody carries anything out any more.
+                None if matches!(self.phase, Phase::Done) => {}
                 _ => {
                     from.map(|from| self.misplaced.remove(&from));
                     self.declared(declaration);
@@ -282,7 +289,11 @@ impl Founding {
         self.complained.insert(other.place, other.plan.clone());
         let (own, theirs) = (&self.written.own.plan, &other.plan);
         let differs = if own.kfactor == theirs.kfactor {
-            format!("--cluster {}, and this one with --cluster {}", theirs.hosts.join(","), own.hosts.join(","))
+            format!(
+                "--cluster {}, and this one with --cluster {} (the order counts)",
+                theirs.hosts.join(","),
+                own.hosts.join(",")
+            )
         } else {
             format!("--kfactor {}, and this one with --kfactor {}", theirs.kfactor, own.kfactor)
         };

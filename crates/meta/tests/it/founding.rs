@@ -265,6 +265,36 @@ fn a_node_says_whom_it_waits_for_once_for_each_change() {
 }
 
 #[test]
+fn hearing_again_what_is_known_is_no_news() {
+    let all = plan(3, 1);
+    let new = |place| {
+        let mut node = Founding::new(None, declaration(&all, place, [place as u8; 16]), false);
+        node.written();
+        node
+    };
+    let (mut one, two, three) = (new(1), new(2), new(3));
+    let mut effects = Vec::new();
+    let hear = |node: &mut Founding, other: &Founding| {
+        node.received(None, &other.answer().unwrap()).unwrap();
+        let is_news = node.has_effects();
+        node.move_effects(&mut Vec::new());
+        is_news
+    };
+    one.move_effects(&mut effects);
+    assert_eq!([hear(&mut one, &two), hear(&mut one, &two)], [true, false]);
+    let mut other = Founding::new(None, declaration(&plan(3, 2), 3, [9; 16]), false);
+    other.written();
+    assert_eq!([hear(&mut one, &other), hear(&mut one, &other)], [true, false], "a disagreement neither");
+    one.received(None, &three.answer().unwrap()).unwrap();
+    one.move_effects(&mut effects);
+    one.written();
+    one.move_effects(&mut effects);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Founded(_))));
+    // From here on its answers say all, and nothing is kept for others to carry out.
+    assert_eq!([&two, &three, &other].map(|asks| hear(&mut one, asks)), [false; 3]);
+}
+
+#[test]
 fn plans_that_differ_are_said_by_name_and_can_be_mended() {
     let mut one = Founding::new(None, declaration(&plan(2, 0), 1, [1; 16]), false);
     one.written();

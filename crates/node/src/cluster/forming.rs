@@ -7,6 +7,7 @@
 use crate::cluster::directory;
 use crate::cluster::notices::Notices;
 use crate::cluster::place;
+use crate::cluster::rounds::Rounds;
 use crate::options::ServerError;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::NodeId;
@@ -21,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Between two rounds of questions, unless somebody has said something new.
-const ASK_EVERY: Duration = Duration::from_millis(500);
+/// Between two looks whether the process is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A node that does not answer in this time is asked again in the next round.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 /// After this the operator hears what a node that joins waits for.
@@ -94,9 +95,12 @@ impl Founders {
             self.notices.say(&format!("a question of a node cannot be read: {error}"));
             return None;
         }
-        let answer = founding.answer();
+        let (answer, is_news) = (founding.answer(), founding.has_effects());
         drop(founding);
-        let _ = self.news.0.try_send(());
+        // Nodes that heard nothing new must not answer each other with questions for ever.
+        if is_news {
+            let _ = self.news.0.try_send(());
+        }
         answer
     }
 
@@ -116,30 +120,64 @@ impl Founders {
     /// says of itself where it joins.
     pub fn form(&self, disk: &dyn Disk, dir: &Path, newcomer: &Node, ends: &AtomicBool) -> Result<Formed, ServerError> {
         let mut joining: Option<Joining> = None;
+        let mut rounds = Rounds::new(Instant::now());
         loop {
-            let mut asks = BTreeMap::new();
-            match self.carry_out(disk, dir, &mut asks)? {
-                Some(Came::Founded(formed)) => return Ok(*formed),
-                Some(Came::Without(all)) => joining = Some(self.begin_to_join(Some(&all))?),
-                None if joining.is_none() && self.lock().joins() => joining = Some(self.begin_to_join(None)?),
-                None => {}
+            let is_due = rounds.take(Instant::now());
+            if is_due {
+                self.lock().tick();
             }
-            self.ask(asks);
-            if let Some(joining) = &mut joining
-                && let Some(formed) = self.join(joining, disk, dir, newcomer)?
-            {
+            let mut asks = BTreeMap::new();
+            let came = self.carry_out(disk, dir, &mut asks)?;
+            if let Some(formed) = self.follow(came, &mut joining, &mut rounds)? {
                 return Ok(formed);
             }
-            match self.carry_out(disk, dir, &mut BTreeMap::new())? {
-                Some(Came::Founded(formed)) => return Ok(*formed),
-                Some(Came::Without(all)) => joining = Some(self.begin_to_join(Some(&all))?),
-                None => {}
+            self.ask(asks);
+            if let Some(joining) = joining.as_mut().filter(|_| is_due) {
+                let was_shown = joining.shown.is_some();
+                if let Some(formed) = self.join(joining, disk, dir, newcomer)? {
+                    return Ok(formed);
+                }
+                // The voters have been asked from here on, and answer soon if they can.
+                if !was_shown && joining.shown.is_some() {
+                    rounds.hurry(Instant::now());
+                }
             }
+            // Nodes that have just answered know what this one says: nothing is sent again.
+            let came = self.carry_out(disk, dir, &mut BTreeMap::new())?;
+            if let Some(formed) = self.follow(came, &mut joining, &mut rounds)? {
+                return Ok(formed);
+            }
+            self.wait(rounds.next(), ends)?;
+        }
+    }
+
+    /// The cluster, where the node is one of its own now; else its way into one, if it has to join.
+    fn follow(
+        &self,
+        came: Option<Came>,
+        joining: &mut Option<Joining>,
+        rounds: &mut Rounds,
+    ) -> Result<Option<Formed>, ServerError> {
+        *joining = match came {
+            Some(Came::Founded(formed)) => return Ok(Some(*formed)),
+            Some(Came::Without(all)) => Some(self.begin_to_join(Some(&all))?),
+            None if joining.is_none() && self.lock().joins() => Some(self.begin_to_join(None)?),
+            None => return Ok(None),
+        };
+        rounds.hurry(Instant::now());
+        Ok(None)
+    }
+
+    /// Until the next round, or until another node has said something new.
+    fn wait(&self, next: Instant, ends: &AtomicBool) -> Result<(), ServerError> {
+        loop {
             if ends.load(Ordering::Acquire) {
                 return Err(ServerError::Ended);
             }
-            let _ = self.news.1.recv_timeout(ASK_EVERY);
-            self.lock().tick();
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.news.1.recv_timeout(left.min(LOOK_EVERY)).is_ok() {
+                return Ok(());
+            }
         }
     }
 
