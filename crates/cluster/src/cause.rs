@@ -82,6 +82,9 @@ pub trait Around: Send {
     fn transfer_nanos(&self, group: GroupId) -> u64;
     /// The node leads, or does not any more.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
+    /// The database is paused from here on, or resumed, as the metadata says. Told before anything
+    /// that follows from the same state of the metadata: a leader knows it when it begins to lead.
+    fn paused(&mut self, paused: bool);
     /// The node has given up its lead of that epoch, which the metadata may not know for long.
     fn gave_up(&mut self, group: GroupId, epoch: Epoch);
     /// Calls that come wait from here on, and nothing is begun by itself; or all goes on.

@@ -428,6 +428,10 @@ impl Node {
         if index < self.known.0 {
             return;
         }
+        // Before any configuration of this word: a node that leads by it refuses writes by then.
+        if state.is_paused() != self.known.1.is_paused() {
+            self.around.paused(state.is_paused());
+        }
         self.known = (index, Arc::clone(&state));
         self.look_for_itself(&state);
         if !self.registered || self.ended {

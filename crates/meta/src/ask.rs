@@ -31,6 +31,9 @@ pub enum Ask {
     AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
     /// An operator says that this node, and what its last process was, is lost for good.
     Remove { from: Member, lost: Member },
+    /// An operator pauses the database, or resumes it. `revision`: of the settings, as the asking
+    /// node knows it.
+    Pause { from: Member, revision: u64, paused: bool },
     /// The answer to a seal.
     Sealed { group: GroupId, sealed: Sealed },
 }
@@ -108,6 +111,12 @@ impl Question {
                 put_member(out, *from);
                 put_member(out, *lost);
             }
+            Ask::Pause { from, revision, paused } => {
+                out.push(10);
+                put_member(out, *from);
+                put_u64(out, *revision);
+                out.push(u8::from(*paused));
+            }
             Ask::Sealed { group, sealed } => {
                 out.push(5);
                 put_u32(out, group.0);
@@ -148,11 +157,7 @@ impl Question {
             5 => {
                 let (group, member) = (GroupId(rest.u32()?), take_member(&mut rest)?);
                 let (epoch, end) = (Epoch(rest.u64()?), take_mark(&mut rest)?);
-                let intact = match rest.u8()? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(Malformed("a flag is neither 0 nor 1")),
-                };
+                let intact = rest.flag()?;
                 let starts = rest.list(EPOCHS_MAX, |rest| Ok((Epoch(rest.u64()?), Position(rest.u64()?))))?;
                 let history = History::new(starts).ok_or(Malformed("a history is out of order"))?;
                 Ask::Sealed { group, sealed: Sealed { member, epoch, end, history, intact } }
@@ -171,6 +176,7 @@ impl Question {
                 let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
                 Ask::Resign { group, from, epoch: Epoch(rest.u64()?) }
             }
+            10 => Ask::Pause { from: take_member(&mut rest)?, revision: rest.u64()?, paused: rest.flag()? },
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
         rest.end()?;
@@ -243,6 +249,7 @@ mod tests {
             Ask::Sealed { group: GroupId(0), sealed },
             Ask::AcceptLoss { group: GroupId(0), from: member, expected: Epoch(3), member },
             Ask::Resign { group: GroupId(0), from: member, epoch: Epoch(3) },
+            Ask::Pause { from: member, revision: 6, paused: true },
         ]
         .into_iter()
         .zip(1..)

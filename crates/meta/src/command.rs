@@ -43,6 +43,8 @@ pub enum Command {
     AcceptLoss { group: GroupId, expected: Epoch, sealed: Epoch, member: Member },
     /// `revision`: the settings' last.
     Settings { revision: u64, kfactor: u32 },
+    /// An operator pauses the database, or resumes it. `revision`: the settings' last.
+    Pause { revision: u64, paused: bool },
     /// `expected`: who votes now. One node more or less, whose vote has this number.
     Voters { expected: Vec<NodeId>, voters: Vec<NodeId>, number: u32 },
 }
@@ -93,6 +95,7 @@ impl Command {
             Command::Configure { .. } => "configure",
             Command::AcceptLoss { .. } => "accept loss",
             Command::Settings { .. } => "settings",
+            Command::Pause { .. } => "pause",
             Command::Voters { .. } => "voters",
         }
     }
@@ -143,6 +146,10 @@ impl Command {
             Command::Settings { revision, kfactor } => {
                 put_u64(out, *revision);
                 put_u32(out, *kfactor);
+            }
+            Command::Pause { revision, paused } => {
+                put_u64(out, *revision);
+                out.push(u8::from(*paused));
             }
             Command::Voters { expected, voters, number } => {
                 put_list(out, expected, |out, node| put_u32(out, node.0));
@@ -201,6 +208,7 @@ impl Command {
                 member: take_member(&mut rest)?,
             },
             "settings" => Command::Settings { revision: rest.u64()?, kfactor: rest.u32()? },
+            "pause" => Command::Pause { revision: rest.u64()?, paused: rest.flag()? },
             "voters" => Command::Voters {
                 expected: take_voters(&mut rest)?,
                 voters: take_voters(&mut rest)?,

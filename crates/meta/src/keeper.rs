@@ -242,6 +242,13 @@ impl Keeper {
                 }
                 self.asked.push((from, 0));
             }
+            Ask::Pause { revision, paused, .. } => {
+                // One that was under way for long names settings that are no longer the last.
+                if state.settings().is_some_and(|known| known.revision == revision && known.paused != paused) {
+                    self.voter.propose(&Command::Pause { revision, paused });
+                }
+                self.asked.push((from, 0));
+            }
             Ask::Sealed { group, sealed } => {
                 let asked = state.groups().get(&group);
                 if let Some(seal) = duties.seals.get_mut(&group)

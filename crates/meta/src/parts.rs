@@ -14,6 +14,8 @@ pub struct Settings {
     /// Copies of a partition beside the first.
     pub kfactor: u32,
     pub partitions: u32,
+    /// An operator has paused the database: clients may read, and only administrators write.
+    pub paused: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +78,7 @@ pub struct Group {
     pub loss: Option<(Epoch, NodeId)>,
 }
 
+/// All but whether the database is paused: it is not when it is founded.
 pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     out.extend_from_slice(&settings.cluster);
     put_u64(out, settings.revision);
@@ -84,7 +87,8 @@ pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
 }
 
 pub(crate) fn take_settings(rest: &mut Reader<'_>) -> Result<Settings, Malformed> {
-    Ok(Settings { cluster: rest.array()?, revision: rest.u64()?, kfactor: rest.u32()?, partitions: rest.u32()? })
+    let (cluster, revision, kfactor) = (rest.array()?, rest.u64()?, rest.u32()?);
+    Ok(Settings { cluster, revision, kfactor, partitions: rest.u32()?, paused: false })
 }
 
 pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {

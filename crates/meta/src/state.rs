@@ -1,7 +1,7 @@
 //! What all voters agree on: a function of the commands in their order.
 
 use crate::bytes::{Malformed, Reader, put_list, put_u32};
-use crate::command::{Command, FORMAT};
+use crate::command::Command;
 use crate::parts::{
     Group, Kind, Node, Phase, Presence, Settings, put_group, put_node, put_settings, take_group, take_node,
     take_settings, take_voters,
@@ -13,6 +13,11 @@ use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+
+/// Of a snapshot of a state that says no more than the first release's.
+const FORMAT: u8 = 1;
+/// Of a paused database: a release that knows nothing of that refuses to take part.
+const FORMAT_PAUSED: u8 = 2;
 
 /// What a command did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +130,11 @@ impl State {
         self.settings.as_ref()
     }
 
+    /// Whether an operator has paused the database.
+    pub fn is_paused(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.paused)
+    }
+
     /// Retired ones too: an id is never used again.
     pub fn nodes(&self) -> &BTreeMap<NodeId, Node> {
         &self.nodes
@@ -197,6 +207,7 @@ impl State {
                 self.accept_loss(*group, *expected, *sealed, *member)
             }
             Command::Settings { revision, kfactor } => self.set(*revision, *kfactor),
+            Command::Pause { revision, paused } => self.pause(*revision, *paused),
             Command::Voters { expected, voters, number } => self.change_voters(expected, voters, *number),
         }
     }
@@ -437,8 +448,21 @@ impl State {
         if settings.revision != revision {
             return Err(Refusal::Revision(settings.revision));
         }
-        settings.revision = revision.checked_add(1).ok_or(Refusal::Invalid("the settings were changed too often"))?;
+        settings.revision = next_revision(revision)?;
         settings.kfactor = kfactor;
+        Ok(Change::Done)
+    }
+
+    fn pause(&mut self, revision: u64, paused: bool) -> Result<Change, Refusal> {
+        let settings = self.settings.as_mut().ok_or(Refusal::NotFounded)?;
+        if settings.revision != revision {
+            return Err(Refusal::Revision(settings.revision));
+        }
+        if settings.paused == paused {
+            return Ok(Change::Repeated);
+        }
+        settings.revision = next_revision(revision)?;
+        settings.paused = paused;
         Ok(Change::Done)
     }
 
@@ -510,7 +534,8 @@ impl State {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![FORMAT, u8::from(self.settings.is_some())];
+        let format = if self.is_paused() { FORMAT_PAUSED } else { FORMAT };
+        let mut bytes = vec![format, u8::from(self.settings.is_some())];
         let out = &mut bytes;
         if let Some(settings) = &self.settings {
             put_settings(out, settings);
@@ -538,7 +563,8 @@ impl State {
     pub fn restore(bytes: &[u8]) -> Result<State, Malformed> {
         let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(Malformed("they end early"))?;
         let mut rest = Reader(body);
-        if rest.u8()? != FORMAT {
+        let format = rest.u8()?;
+        if ![FORMAT, FORMAT_PAUSED].contains(&format) {
             return Err(Malformed("a later release wrote them: start that one, or a later one"));
         }
         if crc32c(body) != u32::from_le_bytes(*checksum) {
@@ -546,7 +572,7 @@ impl State {
         }
         let settings = match rest.u8()? {
             0 => None,
-            1 => Some(take_settings(&mut rest)?),
+            1 => Some(Settings { paused: format == FORMAT_PAUSED, ..take_settings(&mut rest)? }),
             _ => return Err(Malformed("it is not said whether there is a cluster")),
         };
         let nodes = rest.list(NODES_MAX, take_node)?;
@@ -592,6 +618,10 @@ fn check_size(configuration: &GroupConfiguration) -> Result<(), Refusal> {
     } else {
         Err(Refusal::Invalid("a group has 8 members at most"))
     }
+}
+
+fn next_revision(revision: u64) -> Result<u64, Refusal> {
+    revision.checked_add(1).ok_or(Refusal::Invalid("the settings were changed too often"))
 }
 
 fn check_next(id: GroupId, group: &Group, epoch: Epoch) -> Result<(), Refusal> {

@@ -51,13 +51,18 @@ impl Shutdown {
 pub struct Administration {
     pub mode: Arc<Mode>,
     pub shutdown: Arc<Shutdown>,
+    /// Of a cluster, which pauses and resumes as a whole.
+    pub is_member: bool,
 }
 
 pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> SystemResult {
     match name {
         "@Resume" | "@CancelShutdown" => {
             none(name, parameters)?;
-            node.mode.run();
+            node.mode.cancel_stop();
+            if !node.is_member {
+                node.mode.pause(false);
+            }
             status(0)
         }
         "@PrepareShutdown" => {

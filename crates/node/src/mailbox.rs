@@ -1,5 +1,6 @@
 //! A network thread's mailbox: what other threads send to it.
 
+use crate::behind::Behind;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_partition::{AnswerBatch, Mailbox};
 use ferrite_system::traffic::NetworkReport;
@@ -30,6 +31,8 @@ pub enum Mail {
     TopologyChanged,
     /// Somebody wants to know when calls that were read before this are on their way.
     Passed(Sender<()>),
+    /// Let go of behind those calls.
+    Behind(Arc<Behind>),
     /// Somebody wants to know what was counted here.
     Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.

@@ -21,6 +21,9 @@ pub enum SystemJob {
         body: Vec<u8>,
         reply: Reply,
     },
+    /// The database is paused: this call is answered when all that was admitted before is executed
+    /// and durable.
+    Paused(Reply),
     Stop,
 }
 

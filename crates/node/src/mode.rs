@@ -1,14 +1,14 @@
 //! Which calls a node takes: all, reads only, or none.
 
 use ferrite_base::{ErrorKind, UserError, UserResult};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
 pub struct Mode {
-    /// One of the states below, and perhaps [`DISK_LOW`], [`FOLLOWS`] and [`HANDS_OVER`].
+    /// The flags below; 0: all calls are taken.
     state: AtomicU8,
     /// Free bytes of the disk and how many of them are the reserve, when that was looked at last.
     free: AtomicU64,
@@ -17,12 +17,15 @@ pub struct Mode {
     advice: Mutex<String>,
     /// Of such a node: it is a member of the group.
     is_copy: AtomicBool,
+    /// Read-locked by those that admit a call and hand it over outside of a network thread's batch.
+    handing_over: RwLock<()>,
 }
 
 const RUNNING: u8 = 0;
+/// An administrator has paused the database: of a node of a cluster, as the metadata says.
 const PAUSED: u8 = 1;
+/// All calls are refused.
 const STOPPING: u8 = 2;
-const STATES: u8 = 3;
 /// The disk has less room than its reserve: writes are refused, in whatever state.
 const DISK_LOW: u8 = 4;
 /// Another node leads the partitions: nothing is executed here, in whatever state.
@@ -31,43 +34,55 @@ const FOLLOWS: u8 = 8;
 const HANDS_OVER: u8 = 16;
 
 impl Mode {
-    fn set(&self, state: u8) {
-        let kept = |before: u8| Some(before & !STATES | state);
-        self.state.fetch_update(Relaxed, Relaxed, kept).expect("there is always a next state");
+    fn set(&self, flag: u8, is_set: bool) {
+        match is_set {
+            true => self.state.fetch_or(flag, Relaxed),
+            false => self.state.fetch_and(!flag, Relaxed),
+        };
     }
 
-    pub fn run(&self) {
-        self.set(RUNNING);
-    }
-
-    /// Writes are refused from now on. A call that is being routed at this moment may still get
-    /// through.
-    pub fn pause(&self) {
-        self.set(PAUSED);
+    /// Writes are refused from now on, or taken again. Calls that were admitted before may still be
+    /// on their way to their partitions: see [`Mode::handed_over`].
+    pub fn pause(&self, paused: bool) {
+        self.set(PAUSED, paused);
     }
 
     /// All calls are refused from now on.
     pub fn stop(&self) {
-        self.set(STOPPING);
+        self.set(STOPPING, true);
+    }
+
+    /// They are taken again.
+    pub fn cancel_stop(&self) {
+        self.set(STOPPING, false);
+    }
+
+    /// To be held while a call is admitted and handed to its partition or to the coordinator, by
+    /// those that do both at once. Network threads and the forwarding thread collect batches, and
+    /// say themselves when these have left.
+    pub fn hands_on(&self) -> RwLockReadGuard<'_, ()> {
+        self.handing_over.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns once the calls that hold [`Mode::hands_on`] are handed over.
+    pub fn handed_over(&self) {
+        drop(self.handing_over.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// All is as usual, and this node leads and is to go on.
     pub fn is_running(&self) -> bool {
-        self.state.load(Relaxed) & (STATES | FOLLOWS | HANDS_OVER) == RUNNING
+        self.state.load(Relaxed) & (PAUSED | STOPPING | FOLLOWS | HANDS_OVER) == RUNNING
     }
 
     /// Whether this node is about to hand over. What comes from clients is executed as ever: it was
     /// taken before.
     pub fn hand_over(&self, does: bool) {
-        match does {
-            true => self.state.fetch_or(HANDS_OVER, Relaxed),
-            false => self.state.fetch_and(!HANDS_OVER, Relaxed),
-        };
+        self.set(HANDS_OVER, does);
     }
 
     /// Neither paused nor stopping, whoever leads.
     pub fn is_open(&self) -> bool {
-        self.state.load(Relaxed) & STATES == RUNNING
+        self.state.load(Relaxed) & (PAUSED | STOPPING) == RUNNING
     }
 
     /// This node leads the partitions, as a node without others always does.
@@ -136,13 +151,15 @@ impl Mode {
 
     #[cold]
     fn admit_by(&self, mode: u8, read_only: bool, admin: bool) -> UserResult<()> {
-        let text = match mode & STATES {
-            STOPPING => "Server is shutting down.",
-            _ if mode & FOLLOWS != 0 => return Err(self.follows()),
-            _ if read_only => return Ok(()),
-            PAUSED if !admin => "Server is paused and is available in read-only mode - please try again later.",
-            _ if mode & DISK_LOW != 0 => return Err(self.disk_low()),
-            _ => return Ok(()),
+        let text = match () {
+            () if mode & STOPPING != 0 => "Server is shutting down.",
+            () if mode & FOLLOWS != 0 => return Err(self.follows()),
+            () if read_only => return Ok(()),
+            () if mode & PAUSED != 0 && !admin => {
+                "Server is paused and is available in read-only mode - please try again later."
+            }
+            () if mode & DISK_LOW != 0 => return Err(self.disk_low()),
+            () => return Ok(()),
         };
         Err(UserError::new(ErrorKind::Unavailable, "57P03", text))
     }
@@ -174,14 +191,16 @@ mod tests {
         let mode = Mode::default();
         assert!(mode.leads() && mode.is_running(), "a node without others");
         mode.follow("call node 2".to_owned(), true);
-        mode.pause();
+        mode.pause(true);
         for admin in [true, false] {
             let error = mode.admit(true, admin).expect_err("refused").to_string();
             assert!(error.contains("does not lead") && error.contains("call node 2"), "{error}");
         }
-        mode.run();
         assert!(!mode.leads() && !mode.is_running());
         mode.lead();
+        let refused = mode.admit(false, false).expect_err("paused before it led").to_string();
+        assert!(refused.contains("paused") && mode.admit(false, true).is_ok() && !mode.is_running(), "{refused}");
+        mode.pause(false);
         assert!(mode.is_running() && mode.admit(false, false).is_ok());
         mode.hand_over(true);
         assert!(!mode.is_running() && mode.leads() && mode.admit(false, false).is_ok());
@@ -210,9 +229,9 @@ mod tests {
         assert!(mode.is_running() && mode.is_disk_low());
         let error = mode.admit(false, false).expect_err("refused").to_string();
         assert!(error.contains("98 bytes are free") && error.contains("--disk-reserve"), "{error}");
-        mode.pause();
+        mode.pause(true);
         is(None, Some("57P03"));
-        mode.run();
+        mode.pause(false);
         // What is resumed is not the disk.
         is(None, Some("53100"));
         mode.stop();
@@ -223,7 +242,10 @@ mod tests {
         mode.disk_has(49, 100);
         assert_eq!(mode.reserve_is_half_gone(), Some((49, 100)));
         mode.disk_has(100, 100);
-        mode.run();
+        mode.pause(true);
+        mode.cancel_stop();
+        is(None, Some("57P03"));
+        mode.pause(false);
         is(None, None);
     }
 }

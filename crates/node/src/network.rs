@@ -217,6 +217,7 @@ impl NetworkThread {
             Mail::CatalogChanged | Mail::TopologyChanged => self.tell_subscribers(),
             // Batches leave before mail is taken.
             Mail::Passed(to) => drop(to.send(())),
+            Mail::Behind(behind) => drop(behind),
             Mail::Report(to) => {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());

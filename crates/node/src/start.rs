@@ -437,7 +437,12 @@ fn start_system(
         collector,
         snapshots: parts.snapshots.clone(),
         backups: Arc::clone(backups),
-        administration: Administration { mode: Arc::clone(&parts.mode), shutdown: Arc::clone(&parts.shutdown) },
+        administration: Administration {
+            mode: Arc::clone(&parts.mode),
+            shutdown: Arc::clone(&parts.shutdown),
+            is_member: cluster.is_some(),
+        },
+        forward: parts.forward.clone(),
         identity: Arc::clone(&parts.identity),
         settings: parts.settings,
         cluster,

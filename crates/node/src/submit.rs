@@ -97,6 +97,8 @@ impl Submit {
             .find(invocation.procedure)
             .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
         let called = compiled.program(id);
+        // Until it is handed over.
+        let _hands_on = self.mode.hands_on();
         self.mode.admit(called.read_only, is_admin(reply.connection))?;
         let parameters = &invocation.parameters;
         let route = route::route(called, &invocation.extensions, parameters, &self.routes.ring, reply.handle as u32)?;

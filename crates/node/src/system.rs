@@ -3,9 +3,12 @@
 
 use crate::administration::Administration;
 use crate::backup::Backups;
+use crate::behind::Behind;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
+use crate::forward::Forward;
 use crate::load::{self, Load};
+use crate::mailbox::Mail;
 use crate::message::{SnapshotJob, SystemJob, Told};
 use crate::plan_cache::PlanCache;
 use crate::route::{self, Route};
@@ -58,6 +61,8 @@ pub struct System {
     pub identity: Arc<Identity>,
     pub settings: Settings,
     /// None: a server without others.
+    pub forward: Option<Forward>,
+    /// Likewise.
     pub cluster: Option<cluster::Handle>,
 }
 
@@ -68,6 +73,10 @@ impl System {
             let (body, reply, mut parameterizer) = match self.inbox.recv() {
                 Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut parameterizer)),
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
+                Ok(SystemJob::Paused(reply)) => {
+                    self.settle_pause(reply);
+                    continue;
+                }
                 Ok(SystemJob::Stop) | Err(_) => break,
             };
             if self.cancellations.covers(reply.call()) {
@@ -155,10 +164,15 @@ impl System {
             "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
                 return self.backup(name, parameters, reply);
             }
+            "@Pause" | "@Resume" if self.cluster.is_some() => {
+                administration::none(name, parameters)?;
+                return self.pause_cluster(name, name == "@Pause", reply);
+            }
             "@Pause" => {
                 administration::none(name, parameters)?;
-                self.submit.mode.pause();
-                return self.quiesce(reply);
+                self.submit.mode.pause(true);
+                self.settle_pause(reply.clone());
+                return Ok(Handled::PassedOn);
             }
             "@AcceptLoss" => return self.accept_loss(parameters, reply),
             "@ClusterStatus" => {
@@ -371,6 +385,40 @@ impl System {
             .to_coordinator(Job::Quiesce(reply.clone()))
             .expect("the coordinator outlives the system thread");
         Ok(Handled::PassedOn)
+    }
+
+    /// The answer comes when all that was admitted before the pause is executed and durable: no
+    /// write of a client is acknowledged behind it.
+    fn settle_pause(&self, reply: Reply) {
+        self.submit.mode.handed_over();
+        let submit = Arc::clone(&self.submit);
+        let behind = Behind::new(move || {
+            // It has ended only when the server stops.
+            let _ = submit.routes.to_coordinator(Job::Quiesce(reply));
+        });
+        self.collector.network.iter().for_each(|mailbox| mailbox.send(Mail::Behind(Arc::clone(&behind))));
+        if let Some(forward) = &self.forward {
+            forward.behind(behind);
+        }
+    }
+
+    /// `@Pause`, `@Resume`: decided by the voters. What is left to do here is done when this node
+    /// leads by a state of the metadata that says so.
+    fn pause_cluster(&self, procedure: &str, paused: bool, reply: &Reply) -> UserResult<Handled> {
+        let (back, submit) = (reply.clone(), Arc::clone(&self.submit));
+        let told = Box::new(move |outcome: UserResult<()>| match outcome {
+            Ok(()) if paused => drop(submit.system.send(SystemJob::Paused(back))),
+            Ok(()) => {
+                submit.mode.cancel_stop();
+                answer(&back, |out| {
+                    let mut writer = ResponseWriter::begin(out, back.handle);
+                    writer.status_table(0);
+                    writer.finish();
+                });
+            }
+            Err(error) => back.refuse(&error),
+        });
+        self.order(procedure, cluster::Order::Pause(cluster::Pause { paused, told }))
     }
 
     /// The database's own snapshot; the answer comes when it is whole.

@@ -40,6 +40,23 @@ fn a_node_takes_no_part_before_it_is_registered_and_leads_afterwards() {
 }
 
 #[test]
+fn a_node_that_begins_to_lead_knows_by_then_whether_the_database_is_paused() {
+    let mut world = World::new(1);
+    let mut state = founded(registration(1));
+    let paused = |revision, paused| Command::Pause { revision, paused };
+    state.apply(&paused(1, true)).expect("it follows");
+    world.told(5, &state);
+    assert!(matches!(&world.outside.take()[..], [Wish::Paused(true), Wish::Leads(Some(Epoch(1)))]));
+    // What was so before is news to nobody, nor is it believed.
+    world.told(4, &founded(registration(1)));
+    world.told(6, &state);
+    assert!(world.outside.take().is_empty());
+    state.apply(&paused(2, false)).expect("it follows");
+    world.told(7, &state);
+    assert!(matches!(&world.outside.take()[..], [Wish::Paused(false)]));
+}
+
+#[test]
 fn a_node_sleeps_until_it_asks_again_and_less_while_its_group_lacks_a_member() {
     for (kfactor, pause) in [(0, 666), (1, 50)] {
         let mut world = World::new(1);

@@ -31,6 +31,7 @@ pub enum Wish {
     Kept(Identity),
     Ask(Ask),
     Leads(Option<Epoch>),
+    Paused(bool),
     GaveUp(Epoch),
     Holds(bool),
     Notice(String),
@@ -121,6 +122,10 @@ impl Around for Outside {
         self.push(Wish::Leads(epoch));
     }
 
+    fn paused(&mut self, paused: bool) {
+        self.push(Wish::Paused(paused));
+    }
+
     fn gave_up(&mut self, _: GroupId, epoch: Epoch) {
         self.push(Wish::GaveUp(epoch));
     }
@@ -197,7 +202,7 @@ pub fn founded_with(registration: Registration, kfactor: u32) -> State {
     };
     let mut state = State::default();
     let command = Command::Found {
-        settings: Settings { cluster: [1; 16], revision: 1, kfactor, partitions: 1 },
+        settings: Settings { cluster: [1; 16], revision: 1, kfactor, partitions: 1, paused: false },
         nodes: vec![(NodeId(1), registration)],
         groups: vec![(FIRST_GROUP, group)],
         voters: vec![NodeId(1)],

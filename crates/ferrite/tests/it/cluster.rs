@@ -9,6 +9,7 @@ mod handing_over;
 mod joining;
 mod little_room;
 mod operator;
+mod pausing;
 mod read_only;
 mod returning;
 mod status;
@@ -167,9 +168,13 @@ impl Cluster {
 
     /// All at once: none leads alone.
     fn start_all_again(&mut self) {
+        self.start_all_again_with(&[]);
+    }
+
+    fn start_all_again_with(&mut self, more: &[&str]) {
         let dirs: Vec<PathBuf> = (0..self.nodes.len()).map(|place| self.dir(place)).collect();
         let servers: Vec<Server> = std::thread::scope(|scope| {
-            let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();
+            let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, more))).collect();
             starting.into_iter().map(|thread| thread.join().expect("it starts")).collect()
         });
         for (place, server) in servers.into_iter().enumerate() {

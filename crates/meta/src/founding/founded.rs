@@ -67,6 +67,7 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
         revision: 1,
         kfactor: plan.kfactor,
         partitions: partitions(declarations)?,
+        paused: false,
     };
     // A stream goes on where the database alone has left it; one that has nothing begins where that
     // of an earlier release's database would.

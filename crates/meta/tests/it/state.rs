@@ -42,7 +42,7 @@ fn found() -> Command {
         loss: None,
     };
     Command::Found {
-        settings: Settings { cluster: [7; 16], revision: 0, kfactor: 1, partitions: 8 },
+        settings: Settings { cluster: [7; 16], revision: 0, kfactor: 1, partitions: 8, paused: false },
         nodes,
         groups: vec![(GROUP, group)],
         voters: vec![NodeId(1), NodeId(2), NodeId(4)],
@@ -108,6 +108,7 @@ fn commands() -> Vec<Command> {
         activate(configuration(2, &[1], &[])),
         configure(2, with(configuration(3, &[1], &[]), Member::new(5, 2))),
         Command::Settings { revision: 0, kfactor: 2 },
+        Command::Pause { revision: 1, paused: true },
         voters(&[1, 2, 4], &[1, 2], 0),
         voters(&[1, 2], &[1, 2, 5], 7),
     ]
@@ -378,6 +379,19 @@ fn voters_change_one_by_one_and_settings_by_their_revision() {
     assert_eq!(state.apply(&settings(0, 3)), Err(Refusal::Revision(1)));
     assert!(matches!(state.apply(&settings(1, 7)), Err(Refusal::Invalid(_))));
     assert_eq!(state.settings().map(|settings| settings.kfactor), Some(2));
+    let pause = |revision, paused| Command::Pause { revision, paused };
+    let first_release = state.snapshot();
+    assert_eq!((state.apply(&pause(1, false)), state.is_paused()), (Ok(Change::Repeated), false));
+    assert_eq!((state.apply(&pause(1, true)), state.is_paused()), (Ok(Change::Done), true));
+    let later_release = state.snapshot();
+    // One that was under way while it was resumed does not pause again.
+    assert_eq!(state.apply(&pause(2, false)), Ok(Change::Done));
+    assert_eq!((state.apply(&pause(1, true)), state.is_paused()), (Err(Refusal::Revision(3)), false));
+    // The first release reads what it could have written.
+    assert_eq!([&first_release, &later_release, &state.snapshot()].map(|bytes| bytes[0]), [1, 2, 1]);
+    for bytes in [first_release, later_release] {
+        assert_eq!(State::restore(&bytes).expect("it reads back").snapshot(), bytes);
+    }
 }
 
 /// Commands that are likely and unlikely, in any order: an epoch has one configuration at most, and

@@ -149,6 +149,16 @@ impl Around for ServerAround {
         self.standing.change(|seen| seen.leads = epoch);
     }
 
+    fn paused(&mut self, paused: bool) {
+        match paused {
+            true => ferrite_io::errln!(
+                "ferrite: the database is paused: clients may read, and only administrators may write (@Resume ends it)"
+            ),
+            false => ferrite_io::errln!("ferrite: the database is resumed"),
+        }
+        self.standing.change(|seen| seen.paused = paused);
+    }
+
     fn gave_up(&mut self, group: GroupId, epoch: Epoch) {
         self.standing.change(|seen| {
             seen.given_up.insert(group, epoch);

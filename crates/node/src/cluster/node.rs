@@ -13,6 +13,7 @@ use crate::cluster::loss::Losses;
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, HandOver, Order};
+use crate::cluster::pausing::Pauses;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::{Removals, Seen};
 use crate::cluster::standing::Standing;
@@ -47,6 +48,7 @@ pub struct NodeThread {
     pub asked: Arc<AskedToHandOver>,
     pub losses: Losses,
     pub removals: Removals,
+    pub pauses: Pauses,
     pub keepers: Keepers,
     pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
@@ -106,6 +108,7 @@ impl NodeThread {
                     self.obey(order);
                 }
             }
+            self.look_at_pauses(now);
             if ends && self.node.says_goodbye() {
                 leaves.get_or_insert(now + nanos(GOODBYE_TIME_MAX));
             }
@@ -140,6 +143,7 @@ impl NodeThread {
     /// waits for itself.
     fn next_tick(&self, ticked: u64, now: u64, soon: bool) -> u64 {
         let waits = soon || !self.whole.load(Ordering::Relaxed) || self.losses.waits() || self.removals.waits();
+        let waits = waits || self.pauses.waits();
         let due = if waits { now } else { self.node.next_tick(now).min(self.next_look) };
         due.max(ticked + nanos(TICK))
     }
@@ -182,6 +186,12 @@ impl NodeThread {
         }
     }
 
+    /// What the metadata says was told to this node's mode before.
+    fn look_at_pauses(&mut self, now: u64) {
+        let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
+        self.pauses.look(self.node.state(), self.node.here(), now, &mut ask);
+    }
+
     fn wait(&self, time_max: Duration) {
         self.bell.wait(Some(time_max), || self.node.can_step() || !self.orders.is_empty());
     }
@@ -206,6 +216,7 @@ impl NodeThread {
                 let seen = Seen { here, reached, no_majority: around.no_majority(state) };
                 self.removals.begin(asks, state, seen, self.clock.boottime_nanos());
             }
+            Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {
                 let leads = self.standing.seen().leads.is_some();
                 self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));

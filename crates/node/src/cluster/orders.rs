@@ -1,6 +1,7 @@
 //! What other threads ask of the node's thread.
 
 use crate::cluster::loss::AcceptLoss;
+use crate::cluster::pausing::Pause;
 use crate::cluster::remove::RemoveNode;
 use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, NodeId};
@@ -19,6 +20,8 @@ pub enum Order {
     AcceptLoss(AcceptLoss),
     /// An operator says that a node is lost for good.
     RemoveNode(RemoveNode),
+    /// An operator pauses the database, or resumes it.
+    Pause(Pause),
     /// Other nodes have asked for the procedures.
     AnswerProcedures,
     /// A node has connected, which is told at once how this one is.

@@ -17,6 +17,7 @@ use crate::cluster::node::NodeThread;
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
 use crate::cluster::orders::Order;
+use crate::cluster::pausing::Pauses;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::Removals;
 use crate::cluster::standing::{Seen, Standing};
@@ -411,6 +412,7 @@ fn start_with(
         asked,
         losses: Losses::default(),
         removals: Removals::default(),
+        pauses: Pauses::default(),
         keepers: Keepers::default(),
         metadata: metadata.clone(),
         whole: Arc::clone(&whole),

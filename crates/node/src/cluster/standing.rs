@@ -20,6 +20,8 @@ pub struct Seen {
     pub leads: Option<Epoch>,
     /// Of each group whose lead it has given up, in which epoch.
     pub given_up: BTreeMap<GroupId, Epoch>,
+    /// The database is paused.
+    pub paused: bool,
     /// It hands over: calls that come wait.
     pub holds: bool,
     /// It takes part.
@@ -129,6 +131,8 @@ impl Standing {
         let mut seen = Seen::clone(&self.seen.load());
         change(&mut seen);
         self.mode.hand_over(seen.holds);
+        // Before it may lead.
+        self.mode.pause(seen.paused);
         match seen.leads {
             Some(_) => self.mode.lead(),
             None => self.mode.follow(seen.hint(self.here), seen.is_member(self.here)),

@@ -26,7 +26,7 @@ pub fn founded(nodes: Vec<Node>, members: &[u32], voters: &[u32]) -> State {
     let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
     let mut state = State::default();
     let command = Command::Found {
-        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1 },
+        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1, paused: false },
         nodes: (1..).map(NodeId).zip(nodes).collect(),
         groups: vec![(FIRST_GROUP, group)],
         voters: voters.iter().copied().map(NodeId).collect(),

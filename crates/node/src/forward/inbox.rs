@@ -2,6 +2,7 @@
 //!
 //! Promises that what other nodes send is bounded: beyond that nothing more is read from them.
 
+use crate::behind::Behind;
 use crate::forward::early::Message;
 use crate::forward::link::{Batch, Leadership};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -24,6 +25,8 @@ pub enum Notice {
     /// Whether all that was taken is answered, but for so many calls, and for those that wait to be
     /// executed elsewhere.
     Drained(usize, Sender<bool>),
+    /// Let go of once the calls that were admitted before are on their way.
+    Behind(Arc<Behind>),
     CallsFrom(Message),
     AnswersFrom {
         node: NodeId,
@@ -104,6 +107,11 @@ impl Forward {
         let (to, answer) = bounded(1);
         self.tell(Notice::Drained(but_for, to));
         answer
+    }
+
+    /// Lets go of it behind the calls that came before.
+    pub fn behind(&self, behind: Arc<Behind>) {
+        self.tell(Notice::Behind(behind));
     }
 
     /// Calls of a connection here that were taken before are not wanted any more.

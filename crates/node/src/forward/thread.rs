@@ -116,6 +116,10 @@ impl ForwardThread {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.executor.outstanding() <= elsewhere + but_for);
             }
+            Notice::Behind(behind) => {
+                self.executor.send_batches();
+                drop(behind);
+            }
             Notice::CallsFrom(message) => {
                 self.early.wait(message, Instant::now());
                 self.read_early();

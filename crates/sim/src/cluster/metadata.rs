@@ -53,7 +53,13 @@ pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
         loss: None,
     };
     let command = Command::Found {
-        settings: Settings { cluster, revision: 1, kfactor: plan.kfactor, partitions: plan.database.partitions },
+        settings: Settings {
+            cluster,
+            revision: 1,
+            kfactor: plan.kfactor,
+            partitions: plan.database.partitions,
+            paused: false,
+        },
         nodes: all.collect(),
         groups: vec![(group, founded)],
         voters: voters.iter().copied().map(NodeId).collect(),

@@ -160,6 +160,8 @@ impl Around for Outside {
         self.wishes.push(Wish::Leads(epoch));
     }
 
+    fn paused(&mut self, _: bool) {}
+
     fn gave_up(&mut self, _: GroupId, _: Epoch) {}
 
     fn hold(&mut self, _: GroupId, holds: bool) {

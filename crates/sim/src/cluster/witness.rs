@@ -77,6 +77,8 @@ impl Around for Outside {
         unreachable!("a witness has no group");
     }
 
+    fn paused(&mut self, _: bool) {}
+
     fn gave_up(&mut self, _: GroupId, _: Epoch) {
         unreachable!("a witness has no group");
     }

@@ -21,7 +21,7 @@ pub(super) struct Status {
 impl Status {
     fn of(client: &Client) -> Option<Status> {
         let response = client.call_blocking("@ClusterStatus", ()).ok()?;
-        let [nodes, group, voters] = &response.tables[..] else { panic!("three tables") };
+        let [nodes, group, voters, ..] = &response.tables[..] else { panic!("three tables") };
         let named = nodes.rows.iter().map(|row| {
             let cell = |name| text(nodes, row, name);
             (number(nodes, row, "NODE"), (cell("PRESENCE"), cell("ROLE"), cell("VOTES")))
