@@ -44,7 +44,7 @@ export class Server {
 
 async function launch(dir: string, listen: string, flags: string[]): Promise<[ChildProcess, string]> {
   if (!binary) throw new Error('FERRITE_BINARY names no server binary')
-  const child = spawn(binary, ['server', '--dir', dir, '--listen', listen, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(binary, ['server', '--new', '--dir', dir, '--listen', listen, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] })
   for await (const line of createInterface({ input: child.stdout! })) {
     const ready = /ready on (\S+)/.exec(line)
     if (ready) {

@@ -79,7 +79,7 @@ fn farewell(is_cluster: bool) -> String {
     // As the caller can type it: the program is rarely in the path yet.
     let program = std::env::args_os().next().unwrap_or_else(|| "ferrite".into());
     format!(
-        "That server and its data are gone. For one that stays:  {} server --dir mydata\n\
+        "That server and its data are gone. For one that stays:  {} server --dir mydata --new\n\
          Clients connect to its port 21212: any VoltDB client, such as Python's voltdbclient or the JDBC driver\n\
          (jdbc:voltdb://localhost:21212), or the crate ferrite-client.",
         program.display()

@@ -66,6 +66,12 @@ pub fn end_all_now() {
     }
 }
 
+/// Whether that program's server has the option: one of an earlier release is compared with, too.
+fn knows(executable: &Path, option: &str) -> bool {
+    let help = Command::new(executable).args(["server", "--help"]).stdin(Stdio::null()).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).split_whitespace().any(|word| word == option))
+}
+
 /// How to start `ferrite server`.
 #[derive(Clone, Debug)]
 pub struct ServerCommand {
@@ -93,6 +99,9 @@ impl ServerProcess {
         };
         let mut arguments: Vec<OsString> = ["server", "--listen", "127.0.0.1:0", "--dir"].map(OsString::from).to_vec();
         arguments.push(directory.into());
+        if knows(&command.executable, "--new") {
+            arguments.push("--new".into());
+        }
         if let Some(durability) = &command.durability {
             arguments.extend(["--durability".into(), durability.into()]);
         }

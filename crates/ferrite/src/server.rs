@@ -10,7 +10,7 @@ use ferrite_base::Settings;
 use ferrite_base::limits::{
     ADDRESS_SPACE_BYTES_MIN, DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX,
 };
-use ferrite_io::{RealDisk, VolatileDisk, stdio};
+use ferrite_io::{Disk, RealDisk, VolatileDisk, stdio};
 use ferrite_node::privilege;
 use ferrite_node::{
     ClusterOptions, ConnectionLimits, DecimalScale, Durability, Server, ServerError, ServerOptions, SnapshotSettings,
@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::iterator::Signals;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,10 @@ pub struct Options {
     /// Directory of the database; created if missing.
     #[arg(long, value_name = "DATA")]
     dir: PathBuf,
+    /// Create a database if the directory has none. Without this option, --schema, --classes or
+    /// --cluster, such a directory is refused: its volume may not be mounted.
+    #[arg(long, conflicts_with = "cluster")]
+    new: bool,
     /// Address, or name of the machine, and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
     listen: SocketAddr,
@@ -311,6 +315,7 @@ pub fn run(options: Options) -> ExitCode {
         Err(error) => return fail(&format!("cannot watch for signals: {error}")),
     };
     let (told, signalled) = std::sync::mpsc::channel();
+    let unused = unused_when_old(&options);
     let ends = Arc::new(AtomicBool::new(false));
     let transfer_rate = options.transfer_rate * 1_000_000;
     let reads_by_barrier = options.reads_by_barrier;
@@ -360,6 +365,14 @@ pub fn run(options: Options) -> ExitCode {
             return fail(&format!("--limit {name}={value}: {problem}"));
         }
     }
+    let disk: Arc<dyn Disk> = match options.unsynced_writes_are_lost {
+        None => Arc::new(RealDisk),
+        Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
+    };
+    let wants_new = options.new || schema.is_some() || !classes.is_empty() || !cluster.hosts.is_empty();
+    if !wants_new && !ferrite_node::has_database(&disk, &options.dir) {
+        return fail(&no_database(&options.dir));
+    }
     let durability = options.durability;
     let query_time_max = Duration::from_secs(options.query_timeout);
     let java_options = options.java_options.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned);
@@ -368,12 +381,6 @@ pub fn run(options: Options) -> ExitCode {
         Some(AdminListen::At(address)) => Some(address),
         Some(AdminListen::Nowhere) => None,
         None => (options.listen.port() == CLIENT_PORT).then(|| (Ipv4Addr::LOCALHOST, ADMIN_PORT).into()),
-    };
-    let unused = match (options.schema.is_some(), options.classes.is_empty()) {
-        (true, true) => "--schema was",
-        (true, false) => "--schema and --classes were",
-        (false, false) => "--classes was",
-        (false, true) => "",
     };
     let dir = options.dir.clone();
     let started = Server::start(ServerOptions {
@@ -405,10 +412,7 @@ pub fn run(options: Options) -> ExitCode {
         },
         recovery_threads: options.recovery_threads.map_or_else(cores, |count| count as usize),
         long_query_threads: options.long_query_threads.map_or_else(quarter_of_the_cores, |count| count as usize),
-        disk: match options.unsynced_writes_are_lost {
-            None => Arc::new(RealDisk),
-            Some(seed) => Arc::new(VolatileDisk::new(Arc::new(RealDisk), seed)),
-        },
+        disk,
         query_time_max,
         settings,
         runtime,
@@ -421,13 +425,12 @@ pub fn run(options: Options) -> ExitCode {
         Err(error) => return fail(&error.to_string()),
     };
     let recovery = server.recovery();
+    if recovery.created && server.node().is_none() {
+        ferrite_io::errln!("ferrite: {} had no database: created a new one", dir.display());
+    }
     if !recovery.created {
-        if !unused.is_empty() {
-            ferrite_io::errln!(
-                "ferrite: {} holds a database already, so {unused} not used. For a new database give another --dir; to change this \
-                 one use `ferrite sql -f FILE`",
-                dir.display()
-            );
+        if let Some(unused) = unused {
+            ferrite_io::errln!("ferrite: {} holds a database already, so {unused}", dir.display());
         }
         if let Some(loaded) = &recovery.snapshot {
             let seconds = loaded.duration.as_secs_f64();
@@ -545,6 +548,32 @@ pub fn is_ignored(signal: i32) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
+}
+
+/// What is for a new database, where there was one.
+fn unused_when_old(options: &Options) -> Option<String> {
+    let schema = options.schema.as_ref().map(|_| "--schema");
+    let classes = (!options.classes.is_empty()).then_some("--classes");
+    let given: Vec<&str> = schema.into_iter().chain(classes).collect();
+    let verb = if given.len() == 1 { "was" } else { "were" };
+    if given.is_empty() {
+        let leave = "--new was not needed: leave it out of scripts and unit files, or a volume that is not mounted \
+                     becomes a new database";
+        return options.new.then(|| leave.to_owned());
+    }
+    Some(format!(
+        "{} {verb} not used. For a new database give another --dir; to change this one use `ferrite sql -f FILE`",
+        given.join(" and ")
+    ))
+}
+
+/// A directory of which nothing says that a database is to be created there.
+fn no_database(dir: &Path) -> String {
+    format!(
+        "{} has no database. If it had one, check --dir, and that its volume is mounted. To create a new database there, \
+         add --new; to start a node of a cluster, give the command with --cluster",
+        dir.display()
+    )
 }
 
 fn fail(message: &str) -> ExitCode {

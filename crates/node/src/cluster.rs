@@ -40,7 +40,7 @@ mod transfer;
 mod unusable;
 mod witness;
 
-pub use begun_alone::look;
+pub use begun_alone::{has_database, look};
 pub use copy_side::CopySide;
 pub use directory::Unsynced;
 pub use door::Calls;

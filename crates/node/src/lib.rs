@@ -52,7 +52,7 @@ mod threads;
 mod topology;
 mod work;
 
-pub use cluster::{Unsynced, Witness, WitnessOptions, accept_loss, damage, leads_without, leave_cluster};
+pub use cluster::{Unsynced, Witness, WitnessOptions, accept_loss, damage, has_database, leads_without, leave_cluster};
 pub use connections::ConnectionLimits;
 pub use ferrite_catalog::DecimalScale;
 pub use ferrite_log::Durability;

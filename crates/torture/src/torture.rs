@@ -196,6 +196,8 @@ impl Run {
     ) -> BenchResult<Run> {
         let mut arguments = ["server", "--listen", "127.0.0.1:0", "--dir"].map(Into::into).to_vec();
         arguments.push(place.path().join("data").into());
+        // Also behind the first start, which may be killed before there is anything.
+        arguments.push("--new".into());
         arguments.extend(["--partitions".into(), options.partitions.to_string().into()]);
         arguments.extend(["--durability".into(), options.durability.clone().into()]);
         // So small that the server takes snapshots by itself in most rounds, and cuts the log.

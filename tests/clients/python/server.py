@@ -44,7 +44,7 @@ class Server:
 
     def start(self, listen="127.0.0.1:0"):
         command = [
-            str(binary()), "server",
+            str(binary()), "server", "--new",
             "--dir", str(self.directory / "data"),
             "--listen", listen,
             "--partitions", str(self.partitions),

@@ -24,7 +24,7 @@ final class TestServer implements AutoCloseable {
 
     TestServer() throws IOException {
         String binary = System.getenv().getOrDefault("FERRITE_BINARY", "ferrite");
-        process = new ProcessBuilder(binary, "server", "--dir", directory.toString(), "--listen", "127.0.0.1:0", "--partitions", "2")
+        process = new ProcessBuilder(binary, "server", "--new", "--dir", directory.toString(), "--listen", "127.0.0.1:0", "--partitions", "2")
                 .redirectError(ProcessBuilder.Redirect.INHERIT).start();
         BufferedReader output = process.inputReader();
         for (String line = output.readLine(); line != null; line = output.readLine()) {

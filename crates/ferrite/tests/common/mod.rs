@@ -12,6 +12,13 @@ use std::time::Duration;
 /// Only what hangs takes so long, however busy the machine is.
 const START_TIME_MAX: Duration = Duration::from_secs(300);
 
+/// Something that a server has begun there.
+fn has_database(dir: &Path) -> bool {
+    let names = std::fs::read_dir(dir).into_iter().flatten().map_while(Result::ok).map(|entry| entry.file_name());
+    let is_ours = |name: &str| name.starts_with("redo-") || ["node", "founding"].contains(&name);
+    names.into_iter().any(|name| name.to_str().is_some_and(is_ours))
+}
+
 pub const VOTER: &str = include_str!("voter.sql");
 
 /// A running `ferrite server`; killed when dropped.
@@ -22,7 +29,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a free port and waits for its ready line.
+    /// Starts a server on a free port and waits for its ready line. A directory without a
+    /// database gets one.
     pub fn start(dir: &Path, options: &[&str]) -> Server {
         Self::try_start(dir, options).unwrap_or_else(|error| panic!("the server did not start: {error}"))
     }
@@ -48,11 +56,13 @@ impl Server {
 
     /// The same by a command that runs the program with what comes behind.
     pub fn try_start_by(mut command: Command, dir: &Path, options: &[&str]) -> Result<Server, String> {
+        let wants_new = !has_database(dir) && !options.iter().any(|option| ["--new", "--cluster"].contains(option));
         let mut child = command
             .arg("server")
             .arg("--dir")
             .arg(dir)
             .args(["--listen", "127.0.0.1:0"])
+            .args(wants_new.then_some("--new"))
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -20,7 +20,7 @@ fn demo(options: &[&str]) -> String {
 fn one_server_counts_what_it_has_accepted() {
     let said = demo(&["--duration", "2"]);
     assert!(said.contains("and as many rows counted"), "{said}");
-    assert!(said.contains("server --dir mydata"), "{said}");
+    assert!(said.contains("server --dir mydata --new"), "{said}");
 }
 
 #[test]

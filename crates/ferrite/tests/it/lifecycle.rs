@@ -1,7 +1,9 @@
 //! Start, stop, and what is refused.
 
 use crate::common::{Server, voter, votes};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 #[test]
@@ -13,6 +15,49 @@ fn starts_fast_says_so_and_stops_cleanly() {
     assert!(took.as_secs_f64() < 30.0, "took {took:?}: some hundred milliseconds, and more on a busy machine");
     assert!(server.ready_line.contains("(2 partitions, durability sync)"), "{}", server.ready_line);
     server.stop();
+}
+
+/// `ferrite server` by its bare name: the helper says `--new` by itself.
+fn server_without_help(dir: &Path, options: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+    command.args(["server", "--listen", "127.0.0.1:0", "--dir"]).arg(dir).args(options);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it can be started");
+    // A server that starts says one line, and one that does not says nothing.
+    let is_ready = BufReader::new(child.stdout.take().expect("a pipe")).lines().next().is_some();
+    let _ = child.kill();
+    let output = child.wait_with_output().expect("it ends");
+    (is_ready, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_database_is_created_only_where_that_is_wanted() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let (missing, mount_point) = (root.path().join("missing"), root.path().join("mount-point"));
+    std::fs::create_dir_all(mount_point.join("lost+found")).expect("it can be made");
+    for dir in [&missing, &mount_point] {
+        let (done, said) = server_without_help(dir, &["--partitions", "2"]);
+        let words = "has no database. If it had one, check --dir, and that its volume is mounted";
+        assert!(!done && said.contains(words) && said.contains("add --new"), "{said}");
+    }
+    assert!(!missing.exists(), "nothing is left of that");
+    assert_eq!(std::fs::read_dir(&mount_point).expect("a directory").count(), 1);
+    let schema = root.path().join("schema.sql");
+    std::fs::write(&schema, "CREATE TABLE t (a INTEGER)").expect("it can be written");
+    for (dir, how) in [(&missing, &["--new"][..]), (&mount_point, &["--schema", schema.to_str().expect("text")])] {
+        let mut server = Server::start(dir, how);
+        let mut lines = BufReader::new(server.take_stderr()).lines();
+        let first = lines.next().expect("it says something").expect("it is text");
+        assert_eq!(first, format!("ferrite: {} had no database: created a new one", dir.display()));
+        server.stop();
+        Server::start(dir, &[]).stop();
+    }
+    let mut server = Server::start(&missing, &["--new"]);
+    let mut lines = BufReader::new(server.take_stderr()).lines();
+    let first = lines.next().expect("it says something").expect("it is text");
+    assert!(first.contains("holds a database already, so --new was not needed"), "{first}");
+    server.stop();
+    let (done, said) = server_without_help(&missing, &["--new", "--cluster", "127.0.0.1:1"]);
+    assert!(!done && said.contains("cannot be used with"), "{said}");
 }
 
 #[test]

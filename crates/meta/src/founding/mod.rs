@@ -215,7 +215,7 @@ impl Founding {
                     self.answers_as_another(from, &declaration);
                 }
                 None if self.misplaced.values().any(|key| *key == declaration.key) => {}
-                // The answer says all, and nobody carries anything out any more.
+                // The answer says all, and effects are not carried out any more.
                 None if matches!(self.phase, Phase::Done) => {}
                 _ => {
                     from.map(|from| self.misplaced.remove(&from));

@@ -4,12 +4,15 @@
 //! Promises that what is declared of it is durable, and that nothing is added to it from then on
 //! but by the cluster.
 
+use crate::cluster::directory;
 use crate::options::ServerError;
 use ferrite_base::Incarnation;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_meta::founding::Database;
 use ferrite_partition::recovery::{self, Options, Recovered, StartError};
+use ferrite_partition::snapshots;
+use ferrite_snapshot::Files;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -27,6 +30,18 @@ pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
     // What cannot be read is no empty directory.
     let known = Identity::read(disk, dir).map_or(true, |known| known.is_some());
     known || ferrite_log::count_segments(disk, dir, 0).map_or(true, |(_, segments)| segments > 0)
+}
+
+/// Whether the directory has a database, or a part of one, or is a cluster's node's. Of one that
+/// cannot be read, a start finds that out.
+pub fn has_database(disk: &Arc<dyn Disk>, dir: &Path) -> bool {
+    if matches!(dir.try_exists(), Ok(false)) {
+        return false;
+    }
+    let is_declared = || directory::founding(&**disk, dir).map_or(true, |founding| founding.is_some());
+    let files = Files::new(Arc::clone(disk), &dir.join(snapshots::DIRECTORY));
+    let has_snapshots = || files.find().is_ok_and(|found| !found.snapshots.is_empty());
+    is_there(&**disk, dir) || is_declared() || has_snapshots()
 }
 
 /// Recovers it, as a start without others does, and closes it in good order. A database of an

@@ -29,7 +29,7 @@ public final class TestServer implements AutoCloseable {
     public void start() throws IOException {
         String binary = System.getenv("FERRITE_BINARY");
         if (binary == null) throw new IllegalStateException("FERRITE_BINARY names no server binary");
-        List<String> command = new ArrayList<>(List.of(binary, "server", "--dir", directory.toString(), "--listen", address));
+        List<String> command = new ArrayList<>(List.of(binary, "server", "--new", "--dir", directory.toString(), "--listen", address));
         command.addAll(List.of(flags));
         process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
         BufferedReader out = process.inputReader();
