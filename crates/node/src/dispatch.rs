@@ -5,7 +5,7 @@ use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{self, Connection, is_admin};
 use crate::connections::Connections;
-use crate::forward::{self, Forward};
+use crate::forward::{self, Forward, Passage, Way};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::SystemJob;
 use crate::mode::Mode;
@@ -75,7 +75,9 @@ pub struct Dispatcher {
     batches: Vec<Batch>,
     /// Calls on their way to the coordinator.
     multi: Vec<ProgramCall>,
-    /// The calls at hand are for another node.
+    /// None: a node without others.
+    passage: Option<Passage>,
+    /// The calls of this turn go to the thread that forwards.
     away: bool,
     /// Calls on their way there, by place in the bytes.
     passed_on: Vec<forward::Call>,
@@ -106,6 +108,7 @@ impl Dispatcher {
             // The system thread has ended only when the server stops.
             let _ = system.send(SystemJob::AsWritten { body: body.to_vec(), reply });
         });
+        let passage = node.forward.clone().map(Passage::new);
         Dispatcher {
             node,
             in_force,
@@ -115,6 +118,7 @@ impl Dispatcher {
             compiled,
             batches,
             multi: Vec::new(),
+            passage,
             away: false,
             passed_on: Vec::new(),
             passed_bytes: Vec::new(),
@@ -142,12 +146,20 @@ impl Dispatcher {
         }
     }
 
+    /// Where the calls of this turn go. False: nothing may be read before those are on their way
+    /// that were handed to the thread that forwards.
+    #[inline]
+    pub fn look_at_leadership(&mut self) -> bool {
+        let way = self.passage.as_ref().map_or(Way::Here, Passage::way);
+        self.away = way == Way::Elsewhere;
+        way != Way::Wait
+    }
+
     /// Handles the complete frames of `bytes`, as many as the connection and the node may have
     /// outstanding, and says how many bytes they took. After the login each goes to [`Self::call`].
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
-        self.away = self.node.forward.as_ref().is_some_and(Forward::is_away);
         self.passed = 0;
         let before = connection.work();
         let room = if is_admin(connection.id) { Room::ENDLESS } else { self.node.work.room() };
@@ -189,9 +201,9 @@ impl Dispatcher {
         }
         self.node.work.take(connection.work() - before);
         if self.away
-            && let Some(forward) = &self.node.forward
+            && let Some(passage) = &self.passage
         {
-            forward.passed(self.passed);
+            passage.passed(self.passed);
         }
         if connection.closing { bytes.len() } else { consumed }
     }
@@ -396,8 +408,8 @@ impl Dispatcher {
     }
 
     fn send_passed_on(&mut self) {
-        if let Some(forward) = self.node.forward.as_ref().filter(|_| !self.passed_on.is_empty()) {
-            forward.take(forward::Batch {
+        if let Some(passage) = self.passage.as_mut().filter(|_| !self.passed_on.is_empty()) {
+            passage.take(forward::Batch {
                 mailbox: Arc::clone(&self.mailbox),
                 calls: std::mem::take(&mut self.passed_on),
                 bytes: std::mem::take(&mut self.passed_bytes),

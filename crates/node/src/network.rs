@@ -60,6 +60,9 @@ pub struct NetworkThread {
     buffer: Vec<u8>,
     /// Connections that may have more to read although no event will say so.
     ready: Vec<usize>,
+    /// None of these is read before calls are on their way that were handed to the thread that
+    /// forwards. It wakes this one.
+    waits: bool,
     last_sweep: Instant,
     latencies: Latencies,
     /// Bytes and messages of connections that are gone.
@@ -113,6 +116,7 @@ impl NetworkThread {
             next_thread: 0,
             buffer: vec![0; BUFFER_BYTES],
             ready: Vec::new(),
+            waits: false,
             last_sweep: Instant::now(),
             latencies: Latencies::default(),
             closed: Traffic::default(),
@@ -133,7 +137,8 @@ impl NetworkThread {
     pub fn run(mut self) {
         let mut events = Events::with_capacity(1024);
         while !(self.stopping && self.connections.iter().all(Option::is_none)) {
-            let timeout = if self.ready.is_empty() { Some(self.sweep_every) } else { Some(Duration::ZERO) };
+            let rests = self.ready.is_empty() || self.waits;
+            let timeout = if rests { Some(self.sweep_every) } else { Some(Duration::ZERO) };
             match self.poll.poll(&mut events, timeout) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -148,6 +153,7 @@ impl NetworkThread {
     /// answers that have come are mail, which [`Self::take`] delivers.
     fn turn(&mut self, events: &Events) {
         self.dispatcher.look_at_catalog();
+        self.waits = !self.dispatcher.look_at_leadership();
         for event in events {
             match event.token() {
                 WAKER => {}
@@ -168,13 +174,15 @@ impl NetworkThread {
                 }
             }
         }
-        // A connection may be listed twice; the second time there is nothing to read.
-        let mut ready = std::mem::take(&mut self.ready);
-        for index in ready.drain(..) {
-            self.read(index);
+        if !self.waits {
+            // A connection may be listed twice; the second time there is nothing to read.
+            let mut ready = std::mem::take(&mut self.ready);
+            for index in ready.drain(..) {
+                self.read(index);
+            }
+            ready.append(&mut self.ready);
+            self.ready = ready;
         }
-        ready.append(&mut self.ready);
-        self.ready = ready;
         self.dispatcher.send_batches();
         self.mailbox.taking();
         while let Ok(mail) = self.mail.try_recv() {

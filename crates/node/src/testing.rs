@@ -4,11 +4,12 @@ use crate::cancelling::Cancelling;
 use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch::Handles;
+use crate::message::SystemJob;
 use crate::routes::Routes;
 use crate::submit::Submit;
 use crate::work::Work;
 use arc_swap::ArcSwap;
-use crossbeam_channel::unbounded;
+use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::Settings;
 use ferrite_catalog::Catalog;
 use ferrite_partition::Compiled;
@@ -19,6 +20,12 @@ use std::sync::Arc;
 
 /// A node that nobody runs, with an empty schema, as a network thread sees it.
 pub fn handles(partitions: u32) -> Handles {
+    handles_and_calls(partitions).0
+}
+
+/// The same, and what comes to the system thread.
+pub fn handles_and_calls(partitions: u32) -> (Handles, Receiver<SystemJob>) {
+    let (system, calls) = unbounded();
     let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
     let inboxes = (0..partitions).map(|_| unbounded().0).collect();
     let settings = Settings::default();
@@ -27,13 +34,13 @@ pub fn handles(partitions: u32) -> Handles {
         compiled: Arc::new(ArcSwap::new(Arc::new(compiled))),
         mode: Arc::default(),
         routes: Arc::new(Routes::new(Ring::new_default(partitions), inboxes, unbounded().0)),
-        system: unbounded().0,
+        system,
         compounds: Arc::new(Compounds::new(&settings, Arc::new(ferrite_io::SystemClock)).0),
         query_time_max,
         gate: Default::default(),
     };
     let long_reads = LongReads::new(2, Home::Coordinator(unbounded().0)).0;
-    Handles {
+    let handles = Handles {
         submit: Arc::new(submit),
         plan_cache: Arc::default(),
         work: Arc::new(Work::new(&settings)),
@@ -63,5 +70,6 @@ pub fn handles(partitions: u32) -> Handles {
         mailboxes: Arc::new([]),
         forward: None,
         settings,
-    }
+    };
+    (handles, calls)
 }

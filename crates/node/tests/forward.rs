@@ -11,14 +11,15 @@ mod endless;
 use common::raw::Raw;
 use common::{Db, connect, options, start, text_of, wait_for};
 use endless::ENDLESS;
-use ferrite_client::{CallFuture, Status};
+use ferrite_client::{CallFuture, Client, ClientOptions, Status};
 use ferrite_node::{ClusterOptions, Server};
 use ferrite_value::OwnedValue;
 use ferrite_wire::{Response, handles};
-use std::collections::BTreeSet;
 use std::collections::hash_map::RandomState;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, Hasher};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, s VARCHAR(1000000), PRIMARY KEY (id));
@@ -157,6 +158,63 @@ fn any_node_takes_any_call_and_a_change_of_leader_loses_none() {
     }
     let after = topology(&nodes, &[1, 2]);
     assert!(after.leader != "1" && after.addresses == before.addresses, "{after:?}");
+}
+
+/// A call counts, and answers the number that it has got: that of its place among its connection's.
+#[test]
+fn calls_of_a_connection_stay_in_their_order_when_its_own_node_begins_to_lead() {
+    // So many that a hand-over finds some on their way and some that come.
+    const UNDER_WAY: usize = 20_000;
+    let mut nodes = Nodes::start(3);
+    let client = |place: usize| {
+        let options = ClientOptions::new([nodes.node(place).address().to_string()]);
+        Db(Client::connect(ClientOptions { outstanding_max: 2 * UNDER_WAY, ..options }).expect("it takes connections"))
+    };
+    let (two, three) = (client(1), client(2));
+    two.sql(TABLES);
+    two.sql(
+        "CREATE PROCEDURE Next PARTITION ON TABLE account COLUMN id AS BEGIN
+             UPDATE account SET balance = balance + 1 WHERE id = ?;
+             SELECT balance FROM account WHERE id = ?;
+         END",
+    );
+    [1i64, 2].iter().for_each(|id| drop(two.call("ACCOUNT.insert", (*id, 0i64))));
+    let ended = AtomicBool::new(false);
+    let places = std::thread::scope(|scope| {
+        let ended = &ended;
+        let calls = |id: i64, db: &Db| {
+            let (mut under_way, mut places) = (VecDeque::new(), Vec::new());
+            while !ended.load(Ordering::Acquire) {
+                under_way.push_back(db.0.call("Next", (id, id)));
+                if under_way.len() >= UNDER_WAY {
+                    places.push(place(under_way.pop_front().expect("there are some")));
+                }
+            }
+            places.extend(under_way.into_iter().map(place));
+            places
+        };
+        let clients = [(1i64, &two), (2, &three)].map(|(id, db)| scope.spawn(move || calls(id, db)));
+        let count = || two.scalar("SELECT balance FROM account WHERE id = 1");
+        wait_for("calls to be under way", || count() > 500);
+        nodes.stop(0);
+        let then = count();
+        wait_for("the next leader to execute some", || count() > then + 500);
+        ended.store(true, Ordering::Release);
+        clients.map(|client| client.join().expect("its calls are answered"))
+    });
+    for places in places {
+        let moved = (1..).zip(&places).filter(|(expected, place)| expected != *place).take(20);
+        let moved: Vec<(i64, &i64)> = moved.collect();
+        assert!(moved.is_empty(), "of {} calls these changed places: {moved:?}", places.len());
+    }
+}
+
+fn place(call: CallFuture) -> i64 {
+    let answer = call.wait().unwrap_or_else(|error| panic!("{error}"));
+    match answer.tables.last().and_then(|table| table.rows.first()).map(|row| &row[0]) {
+        Some(OwnedValue::Integer(place)) => *place,
+        other => panic!("not a number: {other:?}"),
+    }
 }
 
 #[derive(PartialEq, Debug)]

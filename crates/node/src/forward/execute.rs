@@ -157,7 +157,9 @@ impl Executor {
         self.alone(invocation, body, &self.reply(connection, handle))
     }
 
-    fn wake_held(&self) {
+    /// Network threads look again where calls go, and those who wait for room whether there is
+    /// some.
+    pub fn wake_network(&self) {
         self.node.mailboxes.iter().for_each(|mailbox| mailbox.send(Mail::Room));
     }
 }
@@ -204,7 +206,7 @@ impl Execute for Executor {
     fn answered(&mut self, work: Outstanding) {
         let eased = self.node.work.charge(-(queued_bytes(work) as isize));
         if self.node.work.give_back(work) || eased {
-            self.wake_held();
+            self.wake_network();
         }
     }
 }

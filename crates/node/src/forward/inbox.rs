@@ -5,23 +5,25 @@
 use crate::behind::Behind;
 use crate::forward::early::Message;
 use crate::forward::link::{Batch, Leadership};
+use crate::forward::order::{Handed, Switch};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::limits::FORWARD_INBOX_BYTES_MAX;
 use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, Mailbox};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub enum Notice {
     /// Of clients here.
-    Calls(Batch),
+    Calls(Batch, Handed),
     /// Calls of a connection here are not wanted any more.
     Cancel(u64, Cancel),
-    /// Who leads, and in which epoch, as far as it is known here.
-    Leadership(Leadership, Epoch),
+    /// Who leads, and in which epoch, as far as it is known here; and how often the lead was lost
+    /// before that.
+    Leadership(Leadership, Epoch, u64),
     /// Whether all that was taken is answered, but for so many calls, and for those that wait to be
     /// executed elsewhere.
     Drained(usize, Sender<bool>),
@@ -53,7 +55,7 @@ struct Held {
 pub struct Forward {
     notices: Sender<Notice>,
     held: Arc<Mutex<Held>>,
-    away: Arc<AtomicBool>,
+    switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
 }
 
@@ -61,6 +63,7 @@ pub struct Forward {
 pub struct Inbox {
     notices: Receiver<Notice>,
     held: Arc<Mutex<Held>>,
+    switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
 }
 
@@ -68,10 +71,11 @@ pub struct Inbox {
 pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
-    let away = Arc::new(AtomicBool::new(true));
+    let switch = Arc::new(Switch::default());
     let passed = Arc::new(AtomicU64::new(0));
-    let forward = Forward { notices: sender, held: Arc::clone(&held), away, passed: Arc::clone(&passed) };
-    (forward, Inbox { notices, held, passed })
+    let forward =
+        Forward { notices: sender, held: Arc::clone(&held), switch: Arc::clone(&switch), passed: Arc::clone(&passed) };
+    (forward, Inbox { notices, held, switch, passed })
 }
 
 impl Forward {
@@ -80,15 +84,17 @@ impl Forward {
         let _ = self.notices.send(notice);
     }
 
-    /// Whether calls are for another node, or none. Asked once for the calls that come in one read.
+    /// Whether calls go to the thread that forwards: another node leads, or none, or what came
+    /// before is not settled.
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.away.load(Ordering::Relaxed)
+        self.switch.is_away()
     }
 
-    /// Calls that this node does not execute itself. Each gets one answer.
-    pub fn take(&self, batch: Batch) {
-        self.tell(Notice::Calls(batch));
+    /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: all
+    /// that the thread has given here up to now.
+    pub fn take(&self, batch: Batch, handed: Handed) {
+        self.tell(Notice::Calls(batch, handed));
     }
 
     /// So many calls will come by [`Forward::take`]. Said behind what counts them as taken.
@@ -121,8 +127,11 @@ impl Forward {
 
     /// Who leads from now on.
     pub fn lead(&self, leadership: Leadership, epoch: Epoch) {
-        self.away.store(leadership != Leadership::Here, Ordering::Relaxed);
-        self.tell(Notice::Leadership(leadership, epoch));
+        let losses = match leadership {
+            Leadership::Here => self.switch.losses(),
+            _ => self.switch.lose(),
+        };
+        self.tell(Notice::Leadership(leadership, epoch, losses));
     }
 
     /// A message of calls from another node's process. False: nothing more may be read from it
@@ -187,6 +196,12 @@ impl Inbox {
         self.passed.load(Ordering::SeqCst)
     }
 
+    /// This node leads, and nothing waits here: calls need not come here any more, unless the lead
+    /// was lost since. Whether that is new.
+    pub fn open(&self, losses: u64) -> bool {
+        self.switch.open(losses)
+    }
+
     /// A message of that many bytes was read; the nodes that may send again.
     pub fn done_with(&self, bytes: usize) -> BTreeSet<NodeId> {
         let mut held = self.held.lock().expect("nobody panics with it");
@@ -214,14 +229,20 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_away_until_it_leads() {
-        let (forward, _inbox) = connect();
+    fn a_node_is_away_until_it_leads_and_nothing_waits() {
+        let (forward, inbox) = connect();
         assert!(forward.is_away());
         forward.lead(Leadership::Here, Epoch(1));
-        assert!(!forward.is_away());
+        assert!(forward.is_away(), "something may wait");
+        let losses = || match inbox.next() {
+            Some(Notice::Leadership(.., losses)) => losses,
+            _ => panic!("it was told who leads"),
+        };
+        let before = losses();
+        assert!(inbox.open(before) && !forward.is_away() && !inbox.open(before));
         for other in [Leadership::Unknown, Leadership::HandingOver] {
             forward.lead(other, Epoch(1));
-            assert!(forward.is_away());
+            assert!(forward.is_away() && !inbox.open(before) && forward.is_away(), "an earlier lead opens nothing");
         }
     }
 }

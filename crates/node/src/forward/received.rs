@@ -49,6 +49,10 @@ struct Origin {
     answers_number: u32,
     /// Nothing more is taken of the session.
     over: bool,
+    /// Calls of the session went back, for a leadership from this epoch on. What was sent behind
+    /// them goes back, too, though this node may lead again: it must not overtake them. The other
+    /// side begins another session when all is back.
+    gave_back: Option<Epoch>,
     /// By what its messages say: the connection's number there, and whether it is trusted.
     connections: HashMap<(u64, bool), u64>,
     /// Messages that wait to be sent; more is added to the last.
@@ -63,6 +67,7 @@ impl Origin {
             number: 0,
             answers_number: 0,
             over: false,
+            gave_back: None,
             connections: HashMap::new(),
             answers: VecDeque::new(),
         }
@@ -83,6 +88,14 @@ impl Origin {
     fn answer(&mut self, connection: u64, frames: &[u8]) {
         batch::put_answers(self.message(frames.len()), connection, frames);
         memory::answers_changed(frames.len() as isize);
+    }
+
+    /// What becomes of the next message.
+    fn taking(&mut self, taking: Taking) -> Taking {
+        if let Taking::GiveBack(epoch) = taking {
+            self.gave_back = self.gave_back.max(Some(epoch));
+        }
+        self.gave_back.map_or(taking, Taking::GiveBack)
     }
 
     #[cold]
@@ -172,6 +185,7 @@ impl Received {
             return Err(Malformed("a message of calls is missing"));
         }
         origin.number = origin.number.wrapping_add(1);
+        let taking = origin.taking(taking);
         for item in items {
             match item {
                 CallItem::Call { connection, trusted, body } => {

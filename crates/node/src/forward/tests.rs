@@ -1,5 +1,6 @@
 //! Nodes that pass calls on, with queues in the place of sockets.
 
+mod order;
 mod returned;
 mod waiting;
 
@@ -16,7 +17,7 @@ use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
 use ferrite_partition::cancel::{Cancel, cancelled};
 use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
 use ferrite_wire::response::{self, ResponseWriter};
-use ferrite_wire::{Response, Status, frame};
+use ferrite_wire::{Invocation, Response, Status, frame};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -137,7 +138,7 @@ impl Execute for Executing {
     }
 
     fn call(&mut self, connection: u64, body: &[u8]) {
-        self.calls.push_back((connection, i64::from_be_bytes(body[6..14].try_into().unwrap())));
+        self.calls.push_back((connection, Invocation::parse(body).expect("it was written here").handle));
     }
 
     fn cancel(&mut self, connection: u64, cancel: Cancel) {

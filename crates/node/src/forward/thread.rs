@@ -6,6 +6,7 @@ use crate::forward::early::{Early, Message};
 use crate::forward::execute::Executor;
 use crate::forward::inbox::{Inbox, Notice};
 use crate::forward::link::{Leadership, Link};
+use crate::forward::order::HandedByAll;
 use crate::forward::received::{Received, Taking};
 use crate::forward::window::Window;
 use ferrite_base::Epoch;
@@ -31,8 +32,14 @@ pub struct ForwardThread {
     leadership: Leadership,
     /// Of the configuration that is known.
     epoch: Epoch,
+    /// In which this node was chosen to lead, if it does.
+    since: Epoch,
+    /// How often this node had not led, or not any more, when that was said.
+    losses: u64,
     /// Calls of clients here that came, in all.
     taken: u64,
+    /// The same, for the network threads that they came from.
+    handed: HandedByAll,
     /// Nothing of other nodes is executed any more: what comes goes back, for a leadership from
     /// this epoch on.
     closed: Option<Epoch>,
@@ -50,7 +57,10 @@ impl ForwardThread {
             early: Early::default(),
             leadership: Leadership::Unknown,
             epoch: Epoch(0),
+            since: Epoch(0),
+            losses: 0,
             taken: 0,
+            handed: HandedByAll::default(),
             closed: None,
             notices: Notices::default(),
         }
@@ -58,44 +68,60 @@ impl ForwardThread {
 
     /// Until it is told to stop. Whoever makes calls has ended by then.
     pub fn run(mut self) {
-        let mut timeout = LOOK;
-        let mut ended = false;
+        let (mut timeout, mut ended) = (LOOK, false);
         while !ended {
-            let mut next = self.inbox.wait(timeout);
-            self.executor.look_at_catalog();
-            for _ in 0..NOTICES_PER_TURN {
-                let Some(notice) = next.take() else { break };
-                ended |= matches!(notice, Notice::Stop);
-                self.take(notice);
-                next = self.inbox.next();
-            }
-            if let Some(notice) = next {
-                ended |= matches!(notice, Notice::Stop);
-                self.take(notice);
-            }
-            let now = Instant::now();
-            while let Some(message) = self.early.overdue(now) {
-                self.read(&message);
-            }
-            self.window.send(&*self.link, now);
-            self.window.tick(now);
-            self.execute_own();
-            self.executor.send_batches();
-            let waits = self.received.send(&*self.link) || self.window.has_waiting();
-            let rests = self.early.first().is_none() && self.window.held() == 0 && self.executor.outstanding() == 0;
-            timeout = match waits {
-                true => RETRY,
-                false if rests => REST,
-                false => LOOK,
-            };
+            let first = self.inbox.wait(timeout);
+            (timeout, ended) = self.turn(first, Instant::now);
         }
         self.window.end();
     }
 
+    /// Takes what has come, and sends what may be sent. How long there is nothing to do unless
+    /// something comes, and whether all has ended.
+    fn turn(&mut self, first: Option<Notice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
+        let (mut next, mut ended) = (first, false);
+        self.executor.look_at_catalog();
+        for _ in 0..NOTICES_PER_TURN {
+            let Some(notice) = next.take() else { break };
+            ended |= matches!(notice, Notice::Stop);
+            self.take(notice);
+            next = self.inbox.next();
+        }
+        if let Some(notice) = next {
+            ended |= matches!(notice, Notice::Stop);
+            self.take(notice);
+        }
+        let now = now();
+        while let Some(message) = self.early.overdue(now) {
+            self.read(&message);
+        }
+        self.window.send(&*self.link, now);
+        self.window.tick(now);
+        self.execute_own();
+        self.executor.send_batches();
+        self.open_way();
+        let waits = self.received.send(&*self.link) || self.window.has_waiting();
+        let rests = self.early.first().is_none() && self.window.held() == 0 && self.executor.outstanding() == 0;
+        let timeout = match waits {
+            true => RETRY,
+            false if rests => REST,
+            false => LOOK,
+        };
+        (timeout, ended)
+    }
+
+    /// One turn at that moment.
+    #[cfg(test)]
+    pub fn turn_at(&mut self, now: Instant) {
+        let first = self.inbox.next();
+        self.turn(first, || now);
+    }
+
     fn take(&mut self, notice: Notice) {
         match notice {
-            Notice::Calls(batch) => {
+            Notice::Calls(batch, handed) => {
                 self.taken += batch.calls.len() as u64;
+                self.handed.heard(handed);
                 if self.leadership == Leadership::Here && !self.window.has_waiting() {
                     self.executor.own(&batch);
                 } else {
@@ -107,7 +133,12 @@ impl ForwardThread {
                 self.window.cancel(connection, cancel, &error);
             }
             Notice::Leadership(..) if self.closed.is_some() => {}
-            Notice::Leadership(leadership, epoch) => self.lead(leadership, epoch),
+            Notice::Leadership(leadership, epoch, losses) => {
+                self.losses = losses;
+                self.lead(leadership, epoch);
+                // One that waits until what it has handed over is executed here does so no longer.
+                self.executor.wake_network();
+            }
             Notice::Drained(but_for, to) => {
                 // In this order: what is passed on counts as taken before it counts as passed on.
                 let (passed, held) = (self.inbox.passed_in_all(), self.window.held() as u64);
@@ -162,7 +193,13 @@ impl ForwardThread {
 
     /// Reads calls of another node, and executes them if this one leads.
     fn read(&mut self, message: &Message) {
-        let taking = taking(self.closed, self.leadership, self.epoch);
+        let sent_in = batch::epoch_of_calls(&message.bytes);
+        let taking = match taking(self.closed, self.leadership, self.epoch) {
+            // Of an earlier leadership of this node: its client was told that the outcome is
+            // unknown, and may have gone on.
+            Taking::Execute if sent_in < self.since => Taking::GiveBack(self.epoch),
+            taking => taking,
+        };
         let from = (message.node, message.incarnation);
         if let Err(error) = self.received.calls(from, &message.bytes, taking, &mut self.executor) {
             self.notices.say(&format!("node {}: {error}", message.node));
@@ -171,6 +208,9 @@ impl ForwardThread {
     }
 
     fn lead(&mut self, leadership: Leadership, epoch: Epoch) {
+        if !is_chosen(self.leadership) && is_chosen(leadership) {
+            self.since = epoch;
+        }
         (self.leadership, self.epoch) = (leadership, epoch);
         self.read_early();
         let destination = match leadership {
@@ -190,9 +230,25 @@ impl ForwardThread {
         }
     }
 
+    /// Network threads need not hand over calls any more: this node leads, and nothing that they
+    /// have handed over waits (see [`crate::forward::order`]).
+    fn open_way(&mut self) {
+        if self.leadership == Leadership::Here && !self.window.has_waiting() {
+            let done = self.handed.done();
+            if self.inbox.open(self.losses) || done {
+                self.executor.wake_network();
+            }
+        }
+    }
+
     fn done_with(&self, bytes: usize) {
         self.inbox.done_with(bytes).into_iter().for_each(|node| self.link.resume(node));
     }
+}
+
+/// This node leads, or is about to, or still does.
+fn is_chosen(leadership: Leadership) -> bool {
+    matches!(leadership, Leadership::Here | Leadership::HandingOver | Leadership::Coming)
 }
 
 /// Of the leadership that calls are for which come to this node and are not executed here.

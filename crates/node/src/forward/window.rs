@@ -38,7 +38,7 @@ struct Queued {
     returned: bool,
 }
 
-/// Another node leads, or none; the former one has calls yet.
+/// Another node leads, or none, or calls have come back; the former one has calls yet.
 struct Next {
     destination: Option<Destination>,
     until: Instant,
@@ -118,10 +118,15 @@ impl Window {
     /// `here`: this one leads, though it may be handing over.
     pub fn lead(&mut self, destination: Option<Destination>, here: bool, epoch: Epoch, now: Instant) {
         (self.epoch, self.here) = (epoch, here);
-        if destination == self.destination {
+        if destination == self.destination && !self.queue.front().is_some_and(|first| first.returned) {
             self.next = None;
-            return;
+        } else {
+            self.go_over(destination, now);
         }
+    }
+
+    /// Sends nothing before what was sent is answered or has come back.
+    fn go_over(&mut self, destination: Option<Destination>, now: Instant) {
         let until = self.next.as_ref().map_or(now + FORWARD_SETTLE, |next| next.until);
         self.next = Some(Next { destination, until });
     }
@@ -280,6 +285,9 @@ impl Window {
             return Ok(());
         }
         let batch = Batch { mailbox, calls: vec![call], bytes: body.to_vec(), sent_micros };
+        // What was sent behind it may be on its way back, too.
+        let destination = self.next.as_ref().map_or(self.destination, |next| next.destination);
+        self.go_over(destination, now);
         let place = self.queue.iter().take_while(|queued| queued.returned).count();
         self.queue.insert(place, Queued { batch, next: 0, came: now, returned: true });
         Ok(())

@@ -1,7 +1,6 @@
 //! Calls that come back from a node that does not lead any more.
 
 use super::*;
-use ferrite_wire::Invocation;
 
 #[test]
 fn what_comes_back_goes_to_the_next_node_before_all_that_was_not_sent() {
@@ -46,7 +45,8 @@ fn what_comes_back_waits_until_a_later_leadership_is_known() {
     here.carry_back(2, &mut there);
     here.send();
     here.lead(Some(2));
-    assert!(here.link.next(NodeId(2)).is_none() && here.window.held() == 1, "epoch 2 is not known to be meant");
+    here.carry(2, &mut there);
+    assert!(there.execute.calls.is_empty() && here.window.held() == 1, "epoch 2 is not known to be meant");
     here.lead(Some(2));
     here.carry(2, &mut there);
     assert_eq!(there.answer(), Some((7, 1)));
@@ -136,4 +136,26 @@ fn a_handle_that_is_used_again_before_its_call_is_answered_is_not_cancelled() {
     there.give_back(&again, 2);
     here.carry_back(2, &mut there);
     assert!(here.window.held() == 2 && here.answers.take().is_empty());
+}
+
+#[test]
+fn what_was_sent_behind_a_call_that_comes_back_does_not_overtake_it() {
+    let (mut here, mut there) = (Here::new(), Leader::default());
+    here.call(&[(7, 1)]);
+    here.call(&[(7, 2)]);
+    let (_, first) = here.link.next(NodeId(2)).unwrap();
+    there.give_back(&first, 2);
+    // It leads again before the next message comes, and before this node hears that it did not.
+    here.carry(2, &mut there);
+    here.lead(Some(2));
+    here.call(&[(7, 3)]);
+    here.carry(2, &mut there);
+    assert!(there.execute.calls.is_empty(), "behind what went back");
+    here.carry_back(2, &mut there);
+    here.call(&[(7, 4)]);
+    here.carry(2, &mut there);
+    let answered: Vec<_> = std::iter::from_fn(|| there.answer()).collect();
+    assert_eq!(answered, [(7, 1), (7, 2), (7, 3), (7, 4)]);
+    here.carry_back(2, &mut there);
+    assert!(here.answers.take().len() == 4 && here.window.held() == 0);
 }

@@ -1,0 +1,93 @@
+//! That a connection's calls stay in their order where this node begins to lead, or takes a
+//! hand-over back.
+//!
+//! The invariant: a network thread gives calls to partitions itself only while this node leads and
+//! nothing that it has handed to the thread that forwards waits there. It decides that once per
+//! turn, so that what one turn reads goes one way. Two steps lead there:
+//!
+//! 1. The switch stays *away* when this node begins to lead. The thread that forwards opens it when
+//!    its window is empty and settled.
+//! 2. What a network thread handed over before it saw that is on its way to partitions shortly:
+//!    until then the network thread reads nothing. It must not hand over more meanwhile, or callers
+//!    who never pause would keep it there for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const AWAY: u64 = 1;
+
+/// Whether calls go to the thread that forwards, in the lowest bit; above it, how often the lead
+/// was lost. So the thread cannot open what was closed since it heard of its lead.
+pub struct Switch(AtomicU64);
+
+impl Default for Switch {
+    fn default() -> Switch {
+        Switch(AtomicU64::new(AWAY))
+    }
+}
+
+impl Switch {
+    #[inline]
+    pub fn is_away(&self) -> bool {
+        self.0.load(Ordering::Acquire) & AWAY != 0
+    }
+
+    pub fn losses(&self) -> u64 {
+        self.0.load(Ordering::Acquire) >> 1
+    }
+
+    /// This node does not lead, or hands over. How often that was so.
+    pub fn lose(&self) -> u64 {
+        let next = |before: u64| ((before >> 1) + 1) << 1 | AWAY;
+        let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| Some(next(before)));
+        next(updated.unwrap_or_else(|before| before)) >> 1
+    }
+
+    /// Whether it was opened just now.
+    pub fn open(&self, losses: u64) -> bool {
+        self.0.compare_exchange(losses << 1 | AWAY, losses << 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+/// How many calls one network thread has handed to the thread that forwards, and how many of these
+/// do not wait there any more.
+#[derive(Clone, Default)]
+pub struct Handed {
+    calls: u64,
+    /// Exact where nothing waits; behind where something does.
+    done: Arc<AtomicU64>,
+}
+
+impl Handed {
+    pub fn add(&mut self, calls: usize) {
+        self.calls += calls as u64;
+    }
+
+    #[inline]
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == self.calls
+    }
+}
+
+/// What all network threads have handed over, as the thread that forwards has heard.
+#[derive(Default)]
+pub struct HandedByAll(Vec<Handed>);
+
+impl HandedByAll {
+    pub fn heard(&mut self, handed: Handed) {
+        // There are as many as network threads.
+        match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.done, &handed.done)) {
+            Some(known) => *known = handed,
+            None => self.0.push(handed),
+        }
+    }
+
+    /// Nothing of it waits any more. Whether that is new.
+    pub fn done(&self) -> bool {
+        let mut news = false;
+        for handed in &self.0 {
+            news |= handed.done.swap(handed.calls, Ordering::AcqRel) != handed.calls;
+        }
+        news
+    }
+}

@@ -1,0 +1,47 @@
+//! A network thread's way to the thread that forwards, and whether its calls take it
+//! ([`crate::forward::order`]).
+
+use crate::forward::inbox::Forward;
+use crate::forward::link::Batch;
+use crate::forward::order::Handed;
+
+/// Where a network thread's next calls go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    Here,
+    Elsewhere,
+    /// Nothing is read before what was handed over is on its way.
+    Wait,
+}
+
+/// A network thread's way to the thread that forwards.
+pub struct Passage {
+    forward: Forward,
+    handed: Handed,
+}
+
+impl Passage {
+    pub fn new(forward: Forward) -> Passage {
+        Passage { forward, handed: Handed::default() }
+    }
+
+    /// Asked once per turn, when nothing of the turn before is left to be handed over.
+    #[inline]
+    pub fn way(&self) -> Way {
+        match self.forward.is_away() {
+            true => Way::Elsewhere,
+            false if self.handed.is_done() => Way::Here,
+            false => Way::Wait,
+        }
+    }
+
+    pub fn take(&mut self, batch: Batch) {
+        self.handed.add(batch.calls.len());
+        self.forward.take(batch, self.handed.clone());
+    }
+
+    /// So many calls will come by [`Passage::take`]. Said behind what counts them as taken.
+    pub fn passed(&self, calls: usize) {
+        self.forward.passed(calls);
+    }
+}
