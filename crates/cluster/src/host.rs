@@ -5,6 +5,7 @@ use crate::cause::{Cause, CommittedEntries};
 use crate::lease::Lease;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
+use ferrite_io::Clock;
 use ferrite_partition::bell::Ringing;
 use ferrite_partition::gate::Gate;
 use std::collections::BTreeMap;
@@ -19,7 +20,9 @@ pub trait Post: Send + Sync {
 pub struct Host {
     causes: Ringing<Cause>,
     post: Arc<dyn Post>,
+    /// For reads; and the one that says until when this node may lead.
     lease: Lease,
+    lead: Lease,
     /// Bytes of committed entries among the causes.
     held: Arc<AtomicUsize>,
     /// Of each group's partitions and coordinator.
@@ -29,7 +32,14 @@ pub struct Host {
 impl Host {
     /// `lease`: the one that the node extends.
     pub fn new(causes: Ringing<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
-        Host { causes, post, lease, held: Arc::default(), gates: OnceLock::new() }
+        Host { causes, post, lead: lease.clone(), lease, held: Arc::default(), gates: OnceLock::new() }
+    }
+
+    /// Reads wait for the other members, whatever the lease says.
+    pub fn with_reads_by_barrier(mut self, clock: Arc<dyn Clock>) -> Host {
+        // Nobody extends it.
+        self.lease = Lease::new(clock);
+        self
     }
 
     /// Where the answers of each group's partitions and coordinator wait. They are there later than
@@ -76,5 +86,9 @@ impl GroupHost for Host {
 
     fn has_lease(&self) -> bool {
         self.lease.holds()
+    }
+
+    fn may_lead(&self) -> bool {
+        self.lead.may_lead()
     }
 }

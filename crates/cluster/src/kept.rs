@@ -15,7 +15,7 @@ use crate::handing::HandingOver;
 use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
-use ferrite_base::{NodeId, Position};
+use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
 use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
@@ -74,6 +74,8 @@ pub(crate) struct Kept {
     pub offers: Offers,
     /// While it hands over.
     pub handing: Option<HandingOver>,
+    /// The last epoch that it was chosen to lead, and since when it knows.
+    pub led_since: Option<(Epoch, u64)>,
 }
 
 impl Kept {
@@ -97,9 +99,17 @@ impl Kept {
             causes,
             offers: Offers::default(),
             handing: None,
+            led_since: None,
         };
         kept.begin_to_copy(start, around);
         kept
+    }
+
+    /// This node leads in that epoch, as the metadata says.
+    pub fn leads_in(&mut self, epoch: Epoch, now: u64) {
+        if self.led_since.is_none_or(|(known, _)| known < epoch) {
+            self.led_since = Some((epoch, now));
+        }
     }
 
     fn begin_to_copy(&mut self, start: CopyStart, around: &mut dyn Around) {

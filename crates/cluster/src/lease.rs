@@ -2,6 +2,7 @@
 //! 8): written by the node, read by who releases answers.
 
 use ferrite_io::Clock;
+use ferrite_meta::CUT_OFF_NANOS;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,18 +15,27 @@ struct Shared {
     clock: Arc<dyn Clock>,
     /// By the boot-time clock; 0: there is none.
     until: AtomicU64,
+    /// Until when a leader may commit what the others could do without (section 8).
+    leads_until: AtomicU64,
 }
 
 impl Lease {
     /// One that does not hold. `clock`: the one whose boot-time the metadata is told.
     pub fn new(clock: Arc<dyn Clock>) -> Lease {
-        Lease(Arc::new(Shared { clock, until: AtomicU64::new(0) }))
+        Lease(Arc::new(Shared { clock, until: AtomicU64::new(0), leads_until: AtomicU64::new(0) }))
     }
 
     /// To be asked after a read ran.
     pub fn holds(&self) -> bool {
         // In this order: a thread that stands still in between sees a later clock.
         let until = self.0.until.load(Ordering::Acquire);
+        self.0.clock.boottime_nanos() < until
+    }
+
+    /// Whether nobody can have accepted the loss of what this node leads: to be asked when what is
+    /// to be committed is durable.
+    pub fn may_lead(&self) -> bool {
+        let until = self.0.leads_until.load(Ordering::Acquire);
         self.0.clock.boottime_nanos() < until
     }
 
@@ -37,9 +47,10 @@ impl Lease {
     /// What it was granted for is applied.
     pub(crate) fn extend(&self, until: u64) {
         self.0.until.fetch_max(until, Ordering::AcqRel);
+        self.0.leads_until.fetch_max(until.saturating_add(CUT_OFF_NANOS), Ordering::AcqRel);
     }
 
-    /// Nothing is read by it from here on.
+    /// Nothing is read by it from here on. What is led is led on until others have been told.
     pub(crate) fn end(&self) {
         self.0.until.store(0, Ordering::Release);
     }

@@ -4,7 +4,7 @@
 use crate::GroupHandle;
 use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
-use ferrite_replica::group::Member;
+use ferrite_replica::group::{GroupConfiguration, Member};
 use std::collections::BTreeSet;
 
 /// A node that has begun to catch up and is no member after so long does not keep others from
@@ -14,6 +14,13 @@ const ALONE_NANOS: u64 = 60_000_000_000;
 /// A node that is there answers within this. One that runs as far as the metadata knows may be
 /// dead, as the former leader is whose lease has just ended: then it is the next one's turn.
 const ANSWER_NANOS: u64 = 300_000_000;
+
+/// Whether the voters can decide without any of the members: an operator may have accepted the loss
+/// of what they have, while they know nothing of it.
+pub(crate) fn is_dispensable(state: &State, configuration: &GroupConfiguration) -> bool {
+    let beyond = state.voters().iter().filter(|voter| !configuration.has_node(**voter)).count();
+    2 * beyond > state.voters().len()
+}
 
 /// Who was offered to a group, when, and since when it has lacked a member.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use crate::membership;
 use crossbeam_channel::Receiver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
-use ferrite_meta::{Ask, Kind, Node as Registration, Phase, Presence, State, why_retired};
+use ferrite_meta::{Ask, CUT_OFF_NANOS, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_partition::bell::Ringing;
@@ -22,10 +22,9 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news, between two attempts to register,
 /// and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader that has had no lease for so long, and of which a member has said nothing for longer,
-/// is cut off: others could have chosen another leader by now, and so its callers wait for what
-/// does not come.
-const CUT_OFF_NANOS: u64 = 3_000_000_000;
+/// A leader that has had no lease for [`CUT_OFF_NANOS`], and of which a member has said nothing for
+/// longer, is cut off: others could have chosen another leader by now, and so its callers wait for
+/// what does not come.
 const UNANSWERED_NANOS: u64 = 5_000_000_000;
 
 /// What a node begins with.
@@ -221,19 +220,27 @@ impl Node {
     /// Calls of clients that reach this node, and no other, are answered, and they go elsewhere.
     fn resign_where_cut_off(&mut self) {
         let since = self.lease.until().max(self.registered_at);
-        if !self.registered || self.leaves || self.now.saturating_sub(since) < CUT_OFF_NANOS {
+        if !self.registered || self.leaves {
             return;
         }
         for (id, kept) in &self.kept {
-            if kept.group.is_unanswered(UNANSWERED_NANOS)
+            // One that has just been chosen has time to ask for a lease.
+            let since = since.max(kept.led_since.map_or(0, |(_, since)| since));
+            if self.now.saturating_sub(since) < CUT_OFF_NANOS {
+                continue;
+            }
+            let is_dispensable = kept.group.is_dispensable();
+            if (is_dispensable || kept.group.is_unanswered(UNANSWERED_NANOS))
                 && let Some(epoch) = kept.group.resign()
             {
                 self.resigned.insert(*id, epoch);
                 self.around.gave_up(*id, epoch);
-                self.around.notice(&format!(
-                    "this node reaches neither a majority of the voters nor all members of group {id}: it gives up \
-                     leading it"
-                ));
+                let reached = if is_dispensable {
+                    "this node does not reach a majority of the voters, who could let another lead"
+                } else {
+                    "this node reaches neither a majority of the voters nor all members of"
+                };
+                self.around.notice(&format!("{reached} group {id}: it gives up leading it"));
             }
         }
     }
@@ -443,11 +450,13 @@ impl Node {
             kept.offers.seen(group, &state);
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {
+                kept.leads_in(group.configuration.epoch, self.now);
                 for member in membership::forget(&kept.group, group, &state, &mut kept.offers, self.now) {
                     self.around.needs_no_snapshot(*id, member.node);
                 }
             }
-            kept.group.configured(group.configuration.clone());
+            let dispensable = membership::is_dispensable(&state, &group.configuration);
+            kept.group.configured_among(group.configuration.clone(), dispensable);
             if group.phase == Phase::Sealing
                 || self.resigned.get(id).is_some_and(|epoch| group.configuration.epoch > *epoch)
             {
@@ -488,6 +497,8 @@ impl Node {
     fn leased(&mut self, index: u64, until: u64) {
         if self.registered && !self.leaves && index <= self.known.0 {
             self.lease.extend(until);
+            // What waited for it.
+            self.groups.iter().for_each(|group| group.tick());
         }
     }
 

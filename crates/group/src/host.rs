@@ -136,6 +136,12 @@ pub trait GroupHost: Send + Sync + 'static {
     fn has_lease(&self) -> bool {
         false
     }
+
+    /// Whether the voters cannot have done without this group's members yet (section 8): asked when
+    /// something is durable, where they could.
+    fn may_lead(&self) -> bool {
+        true
+    }
 }
 
 /// Of a node without others: none of it ever comes.

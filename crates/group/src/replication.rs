@@ -307,6 +307,7 @@ impl<C: Party> Replication<C> {
         state.waiting.push_back(Waiting { position: header.mark.position, payload: Vec::new(), party });
         if !self.solo {
             let now = self.now();
+            self.look_at_lead(&mut state);
             state.machine.tick(now);
             self.carry_out(&mut state, &[]);
         }
@@ -357,6 +358,7 @@ impl<C: Party> Replication<C> {
             state.note_written(what, payload);
         }
         if entries {
+            self.look_at_lead(&mut state);
             state.machine.tell_written();
             self.carry_out(&mut state, &[]);
         }
@@ -441,6 +443,7 @@ impl<C: Party> Replication<C> {
             return Some(0);
         }
         let now = self.now();
+        self.look_at_lead(&mut state);
         let round = state.machine.read();
         state.machine.tick(now);
         self.carry_out(&mut state, &[]);

@@ -15,7 +15,7 @@ pub(crate) use nodes::offers_vote;
 use crate::ask::{Ask, Question, Told};
 use crate::bytes::Malformed;
 use crate::command::Command;
-use crate::lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
+use crate::lease::{LEAD_ENDED_NANOS, LEASE_ENDED_NANOS, LEASE_NANOS};
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
@@ -99,6 +99,8 @@ struct Waiting {
 
 struct Seal {
     epoch: Epoch,
+    /// When it was decided, as far as this leader of the voters knows.
+    since: u64,
     answers: BTreeMap<NodeId, Sealed>,
     /// When one sufficed.
     sufficed: Option<u64>,
@@ -236,6 +238,7 @@ impl Keeper {
                     && known.phase == Phase::Sealing
                     && known.configuration.epoch == expected
                     && !duties.suffices(state, group, known)
+                    && duties.has_surely_stopped(group, now)
                 {
                     let command = Command::AcceptLoss { group, expected, sealed: known.burnt, member };
                     self.voter.propose(&command);
@@ -309,7 +312,7 @@ impl Keeper {
                         if outcome.is_ok() {
                             duties.give_time(&command, now);
                         }
-                        duties.applied(&command, outcome.is_ok());
+                        duties.applied(&command, outcome.is_ok(), now);
                     }
                 }
                 Did::Installed { .. } => {}
@@ -516,6 +519,12 @@ impl Duties {
         decide(&group.configuration, seal.epoch, &seal.current(state, group)).is_some()
     }
 
+    /// Whether the leader from before the seal commits nothing any more, also where it has not
+    /// heard of the seal: a loss that is accepted earlier could make two leaders.
+    fn has_surely_stopped(&self, id: GroupId, now: u64) -> bool {
+        self.seals.get(&id).is_some_and(|seal| now.saturating_sub(seal.since) > LEAD_ENDED_NANOS)
+    }
+
     /// A process that has just come, or that leads from here on, has time to ask for a lease:
     /// whoever was silent while it was nothing is not replaced for that at once.
     fn give_time(&mut self, command: &Command, now: u64) {
@@ -529,14 +538,14 @@ impl Duties {
     }
 
     /// A refused command has changed nothing, so nothing that was known ends with it.
-    fn applied(&mut self, command: &Command, taken: bool) {
+    fn applied(&mut self, command: &Command, taken: bool, now: u64) {
         self.ended(command);
         if let Command::Configure { group, .. } = command {
             self.configured.remove(group);
         }
         match command {
             Command::Seal { group, epoch, .. } if taken => {
-                let seal = Seal { epoch: *epoch, answers: BTreeMap::new(), sufficed: None };
+                let seal = Seal { epoch: *epoch, since: now, answers: BTreeMap::new(), sufficed: None };
                 self.seals.insert(*group, seal);
             }
             Command::Activate { group, .. } | Command::Configure { group, .. } if taken => {

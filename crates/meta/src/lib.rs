@@ -26,7 +26,7 @@ pub use ask::{Ask, Question, Told};
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};
 pub use keeper::{Keeper, Out, has_lost_its_vote};
-pub use lease::{LEASE_ENDED_NANOS, LEASE_NANOS};
+pub use lease::{CUT_OFF_NANOS, LEAD_ENDED_NANOS, LEASE_ENDED_NANOS, LEASE_NANOS};
 pub use link::Link;
 pub use parts::{Group, Kind, Node, Phase, Presence, Settings};
 pub use removal::{CannotRemove, may_remove, why_retired};

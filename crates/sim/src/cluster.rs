@@ -6,6 +6,7 @@
 //! disks, clocks, network, clients, the order of turns.
 
 mod accepting;
+mod accepting_beside;
 mod callers;
 mod contents;
 mod copying;
@@ -17,6 +18,7 @@ mod machine;
 mod metadata;
 mod network;
 mod noting;
+mod operator;
 mod peace;
 mod plan;
 mod process;

@@ -1,7 +1,7 @@
 //! One node, whose partitions and metadata are the test: what it asks for, what it does before
 //! what, and that its roles follow each other whatever the group says meanwhile.
 
-use crate::world::{MILLI, Wish, World, founded, founded_with, member, registration};
+use crate::world::{MILLI, Wish, World, founded, founded_by, founded_with, member, registration};
 use ferrite_base::{Epoch, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
@@ -312,4 +312,56 @@ fn a_node_that_nobody_can_follow_says_so_and_holds_nothing() {
     world.node.tick(1);
     let wishes = world.outside.take();
     assert!(matches!(&wishes[..], [Wish::Ask(Ask::Goodbye(_))]), "{wishes:?}");
+}
+
+/// Node 1 leads alone, of so many voters, and hears nothing more: for how long, and what it said
+/// until it gave up its lead, within a minute.
+fn hears_nothing(voters: u32) -> (World, u64, Vec<Wish>) {
+    let mut world = World::new(1);
+    world.told(1, &founded_by(registration(1), 0, voters));
+    let begun = world.clock.boottime_nanos();
+    world.causes.send(Cause::Lease { index: 1, until: begun + 2_000 * MILLI }).unwrap();
+    world.settle();
+    let mut said = Vec::new();
+    for _ in 0..600 {
+        world.clock.advance(Duration::from_millis(100));
+        world.node.tick(world.clock.boottime_nanos());
+        world.settle();
+        said.extend(world.outside.take());
+        if said.iter().any(|wish| matches!(wish, Wish::GaveUp(_))) {
+            break;
+        }
+    }
+    let nanos = world.clock.boottime_nanos() - begun;
+    (world, nanos, said)
+}
+
+#[test]
+fn a_leader_without_which_the_others_can_decide_gives_up_when_they_could_have_accepted_its_loss() {
+    let (world, nanos, said) = hears_nothing(3);
+    assert!(said.iter().any(|wish| matches!(wish, Wish::GaveUp(Epoch(1)))), "{said:?}");
+    assert_eq!(nanos / (100 * MILLI), 50, "three seconds without a lease");
+    assert!(!world.lease.may_lead() && !world.groups.get(FIRST_GROUP).unwrap().is_leading());
+}
+
+#[test]
+fn the_only_voter_leads_on_whatever_it_hears() {
+    let (world, _, said) = hears_nothing(1);
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::GaveUp(_))), "{said:?}");
+    assert!(world.groups.get(FIRST_GROUP).unwrap().is_open());
+}
+
+#[test]
+fn what_becomes_durable_when_others_could_have_replaced_it_waits_for_the_next_lease() {
+    let mut world = World::new(1);
+    world.told(1, &founded_by(registration(1), 0, 3));
+    let group = world.groups.get(FIRST_GROUP).unwrap().clone();
+    assert!(group.is_leading() && !group.is_open(), "it has had no lease yet");
+    let until = world.clock.boottime_nanos() + 2_000 * MILLI;
+    world.causes.send(Cause::Lease { index: 1, until }).unwrap();
+    world.settle();
+    assert!(group.is_open(), "what waited for it is committed");
+    // Its process stands still: it finds that out before it commits anything, or confirms a read.
+    world.clock.advance(Duration::from_millis(5_000));
+    assert!(group.read().is_some_and(|round| round > 0));
 }

@@ -181,6 +181,11 @@ pub fn registration(incarnation: u64) -> Registration {
     }
 }
 
+fn at(registration: &Registration, id: u32) -> Registration {
+    let addresses = if id == 1 { registration.addresses.clone() } else { vec![format!("there:{id}")] };
+    Registration { addresses, ..registration.clone() }
+}
+
 pub fn member(incarnation: u64) -> Member {
     Member { node: NodeId(1), incarnation: Incarnation(incarnation) }
 }
@@ -191,6 +196,11 @@ pub fn founded(registration: Registration) -> State {
 }
 
 pub fn founded_with(registration: Registration, kfactor: u32) -> State {
+    founded_by(registration, kfactor, 1)
+}
+
+/// Nodes 1 and so on vote; node 1 alone has anything.
+pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State {
     let configuration = GroupConfiguration::alone(Epoch(1), member(registration.incarnation.0));
     let group = Group {
         configuration,
@@ -203,9 +213,9 @@ pub fn founded_with(registration: Registration, kfactor: u32) -> State {
     let mut state = State::default();
     let command = Command::Found {
         settings: Settings { cluster: [1; 16], revision: 1, kfactor, partitions: 1, paused: false },
-        nodes: vec![(NodeId(1), registration)],
+        nodes: (1..=nodes).map(|id| (NodeId(id), at(&registration, id))).collect(),
         groups: vec![(FIRST_GROUP, group)],
-        voters: vec![NodeId(1)],
+        voters: (1..=nodes).map(NodeId).collect(),
     };
     state.apply(&command).unwrap();
     state

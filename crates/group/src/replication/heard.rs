@@ -1,6 +1,7 @@
 //! What other nodes, the metadata and the time say to a group.
 
 use super::Replication;
+use super::state::State;
 use crate::host::Party;
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Successor};
@@ -15,6 +16,7 @@ impl<C: Party> Replication<C> {
             return;
         }
         let now = self.now();
+        self.look_at_lead(&mut state);
         state.machine.received(envelope, now);
         if state.machine.has_to_send() {
             // What it says shows that it lacks something, or makes room for more on the way to it.
@@ -27,14 +29,22 @@ impl<C: Party> Replication<C> {
     fn told(self: &Arc<Self>, tell: impl FnOnce(&mut Group, u64)) {
         let mut state = self.lock();
         let now = self.now();
+        self.look_at_lead(&mut state);
         tell(&mut state.machine, now);
         self.carry_out(&mut state, &[]);
         self.tell(state);
     }
 
+    /// Of a group that nobody can lead without its members.
     pub fn configured(self: &Arc<Self>, configuration: GroupConfiguration) {
+        self.configured_among(configuration, false);
+    }
+
+    /// `dispensable`: the voters can decide without any of the members.
+    pub fn configured_among(self: &Arc<Self>, configuration: GroupConfiguration, dispensable: bool) {
         self.told(|machine, now| {
             let led = machine.is_leading();
+            machine.is_led_among(dispensable, !dispensable || self.host.may_lead());
             machine.configured(configuration, now);
             // A new leader asks its members at once where they stand. One that leads on waits for a
             // tick: what comes to a member before the news would be lost.
@@ -106,6 +116,20 @@ impl<C: Party> Replication<C> {
     pub fn is_unanswered(&self, nanos: u64) -> bool {
         let now = self.now();
         self.lock().machine.is_unanswered(nanos, now)
+    }
+
+    /// Whether this node leads, and the voters can decide without any of the members.
+    pub fn is_dispensable(&self) -> bool {
+        let state = self.lock();
+        state.machine.is_leading() && state.machine.is_dispensable()
+    }
+
+    /// What is durable, or was read, is as it is now; whether others may have replaced this leader
+    /// is looked at behind that.
+    pub(super) fn look_at_lead(&self, state: &mut State<C>) {
+        if state.machine.is_dispensable() {
+            state.machine.may_lead(self.host.may_lead());
+        }
     }
 
     /// This node gives up its lead, of which epoch if it has any.

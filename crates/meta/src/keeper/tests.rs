@@ -26,12 +26,12 @@ fn no_lease_while_a_seal_is_on_its_way_whatever_else_is_applied() {
     let seal = duties.look(&state, GROUP, group, now).unwrap();
     let configuration = group.configuration.clone();
     let configure = Command::Configure { group: GROUP, expected: epoch, configuration, parent: group.parent };
-    duties.applied(&configure, false);
+    duties.applied(&configure, false, 0);
     assert!(duties.is_given_up(&state, leader.node), "the leader's own proposal was refused");
     let again = duties.look(&state, GROUP, group, now + AGAIN_NANOS).unwrap();
     duties.ended(&again);
     assert!(duties.is_given_up(&state, leader.node), "a second seal was not taken");
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     assert!(!duties.is_given_up(&state, leader.node));
 }
 
@@ -45,14 +45,14 @@ fn a_node_goes_after_its_vote_and_an_even_number_of_votes_shrinks() {
         let command = duties.remove(&state, here, lost, now).unwrap();
         assert_eq!(matches!(command, Command::Voters { .. }), steps == "vote", "{command:?}");
         state.apply(&command).unwrap();
-        duties.applied(&command, true);
+        duties.applied(&command, true, 0);
     }
     assert_eq!(state.nodes()[&lost.node].presence, Presence::Retired);
     assert_eq!(duties.remove(&state, here, lost, now), None);
     // Four nodes call for three voters.
     let command = duties.care(&state, here, now).unwrap();
     state.apply(&command).unwrap();
-    duties.applied(&command, true);
+    duties.applied(&command, true, 0);
     assert_eq!(state.voters().iter().map(|node| node.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(duties.care(&state, here, now), None);
 }
@@ -69,9 +69,9 @@ fn a_node_that_runs_is_not_removed() {
 fn a_refused_seal_forgets_no_answers() {
     let mut duties = Duties::since(0);
     let seal = Command::Seal { group: GROUP, expected: Epoch(1), epoch: Epoch(2) };
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     duties.seals.get_mut(&GROUP).unwrap().sufficed = Some(7);
-    duties.applied(&seal, false);
+    duties.applied(&seal, false, 0);
     assert_eq!(duties.seals[&GROUP].sufficed, Some(7));
 }
 
@@ -92,7 +92,7 @@ fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
     let seal = Command::Seal { group: GROUP, expected, epoch };
     state.apply(&seal).unwrap();
     let mut duties = Duties::since(0);
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     let begin = LEASE_ENDED_NANOS + 1;
     duties.heard.extend(heard.iter().map(|node| (NodeId(*node), begin)));
     for node in answers {
@@ -121,7 +121,7 @@ fn a_leader_that_was_silent_before_is_not_replaced_at_once() {
     let next = GroupConfiguration::new(Epoch(expected.0 + 1), members[1], members, Vec::new());
     let configure = Command::Configure { group: GROUP, expected, configuration: next, parent };
     state.apply(&configure).unwrap();
-    duties.applied(&configure, true);
+    duties.applied(&configure, true, 0);
     duties.give_time(&configure, now);
     let group = &state.groups()[&GROUP];
     assert_eq!(duties.look(&state, GROUP, group, now), None, "it had no reason to ask for a lease");
@@ -139,7 +139,7 @@ fn activated_after(heard: bool, waited: u64) -> bool {
     let seal = Command::Seal { group: GROUP, expected, epoch };
     state.apply(&seal).unwrap();
     let mut duties = Duties::since(0);
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     answer(&mut duties, Member { node: NodeId(1), incarnation: Incarnation(2) }, &seal);
     let now = LEASE_ENDED_NANOS + 1;
     assert_eq!(duties.look(&state, GROUP, &state.groups()[&GROUP], now), None);
@@ -173,7 +173,7 @@ fn whoever_leads_a_group_leaves_the_voters_to_another_that_is_there() {
     assert_eq!(duties.moves_to(leader, &state, again), None, "it is silent");
     duties.heard.insert(others[1], again);
     let seal = Command::Seal { group: GROUP, expected: Epoch(2), epoch: Epoch(3) };
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     assert_eq!(duties.moves_to(leader, &state, again), None, "a group is without a leader");
     duties.seals.clear();
     assert_eq!(duties.moves_to(leader, &state, again), Some(others[1]));
@@ -192,7 +192,7 @@ fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
     let seal = Command::Seal { group: GROUP, expected, epoch };
     state.apply(&seal).unwrap();
     let mut duties = Duties::since(0);
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     let mut decided = |end| {
         let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
@@ -215,7 +215,7 @@ fn sealed_without_anybody(duties: &mut Duties) -> State {
     let (expected, epoch) = (Epoch(expected.0 + 1), Epoch(expected.0 + 2));
     let seal = Command::Seal { group: GROUP, expected, epoch };
     state.apply(&seal).unwrap();
-    duties.applied(&seal, true);
+    duties.applied(&seal, true, 0);
     state
 }
 
@@ -266,6 +266,18 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
 }
 
 #[test]
+fn a_loss_is_accepted_only_when_the_leader_has_surely_stopped_and_a_new_seal_counts_anew() {
+    let mut duties = Duties::since(0);
+    assert!(!duties.has_surely_stopped(GROUP, u64::MAX), "nobody has sealed it");
+    let seal = Command::Seal { group: GROUP, expected: Epoch(1), epoch: Epoch(2) };
+    for at in [7, 100 * LEAD_ENDED_NANOS] {
+        duties.applied(&seal, true, at);
+        assert!(!duties.has_surely_stopped(GROUP, at + LEAD_ENDED_NANOS));
+        assert!(duties.has_surely_stopped(GROUP, at + LEAD_ENDED_NANOS + 1));
+    }
+}
+
+#[test]
 fn it_sleeps_until_a_node_has_been_silent_for_too_long_and_not_while_anything_is_under_way() {
     let (state, mut duties) = (state(), Duties::since(7));
     let ended = LEASE_ENDED_NANOS + 1;
@@ -296,6 +308,6 @@ fn what_a_leader_wants_is_proposed_once_until_it_is_decided() {
     assert!(duties.is_new(GROUP, &other, now + 1), "it wants something else");
     assert!(duties.is_new(GROUP, &wanted, now + AGAIN_NANOS), "it may be lost");
     let configure = Command::Configure { group: GROUP, expected: wanted.epoch, configuration: wanted.clone(), parent };
-    duties.applied(&configure, false);
+    duties.applied(&configure, false, 0);
     assert!(duties.is_new(GROUP, &wanted, now + 1), "it was refused");
 }

@@ -39,9 +39,9 @@ pub fn open(
         return Err(ServerError::Start(StartError::Partitions { asked, stored }));
     }
     let (causes, lease) = (ringing(), Lease::new(Arc::clone(&clock)));
-    // One that nobody extends never holds.
-    let of_reads = if of_cluster.reads_by_barrier { Lease::new(Arc::clone(&clock)) } else { lease.clone() };
-    let host = Arc::new(Host::new(causes.0.clone(), Arc::new(joined.links.clone()), of_reads));
+    let host = Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone());
+    let barrier = of_cluster.reads_by_barrier;
+    let host = Arc::new(if barrier { host.with_reads_by_barrier(Arc::clone(&clock)) } else { host });
     let as_member =
         AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
     let log = LogOptions { database: Some(joined.database), ..options.log.clone() };

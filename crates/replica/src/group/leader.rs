@@ -253,7 +253,8 @@ impl Group {
         if !leading.open {
             return None;
         }
-        if self.configuration.as_ref().is_some_and(|configuration| configuration.members().len() == 1) {
+        let is_alone = self.configuration.as_ref().is_some_and(|configuration| configuration.members().len() == 1);
+        if is_alone && !self.lead.is_doubtful() {
             return Some(0);
         }
         leading.wanted = true;
@@ -407,6 +408,9 @@ impl Group {
     /// What all members have is committed, once the epoch's start is; rounds that all have answered
     /// are confirmed.
     pub(super) fn advance(&mut self) {
+        if self.lead.is_doubtful() {
+            return;
+        }
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(configuration) = &self.configuration else { return };
         let others = || configuration.members().iter().filter(|member| **member != self.here);
@@ -424,7 +428,7 @@ impl Group {
         }
         let Role::Leading(leading) = &mut self.role else { return };
         let round = round.or_else(|| {
-            // Nobody else may lead: what waits was true.
+            // Nobody else may lead yet: what waits was true.
             let waits = std::mem::take(&mut leading.wanted) || leading.round > leading.confirmed;
             waits.then(|| {
                 leading.round += 1;

@@ -47,7 +47,25 @@ pub struct Group {
     /// A node that follows and has nothing of the stream gets a snapshot, not the stream's first
     /// entries.
     snapshots: bool,
+    lead: Lead,
     effects: Vec<Effect>,
+}
+
+/// Whether this node may lead on when it hears nothing (docs/replication.md, section 8).
+#[derive(Clone, Copy, Debug)]
+struct Lead {
+    /// The voters can decide without any of the members: that the loss of what they have is
+    /// accepted, too.
+    dispensable: bool,
+    /// They cannot have done so yet.
+    holds: bool,
+}
+
+impl Lead {
+    /// Nothing is committed or confirmed meanwhile.
+    fn is_doubtful(self) -> bool {
+        self.dispensable && !self.holds
+    }
 }
 
 #[derive(Debug)]
@@ -88,6 +106,7 @@ impl Group {
             role: Role::Following { verified: None, round: 0 },
             sealing: None,
             snapshots: false,
+            lead: Lead { dispensable: false, holds: true },
             effects: Vec::new(),
         }
     }
@@ -148,6 +167,24 @@ impl Group {
 
     pub fn is_leading(&self) -> bool {
         matches!(self.role, Role::Leading(_))
+    }
+
+    /// Whether the voters can decide without any of the members: then this node leads only as long
+    /// as [`Group::may_lead`] says.
+    pub fn is_dispensable(&self) -> bool {
+        self.lead.dispensable
+    }
+
+    /// What the voters can do, with the next configuration or with other voters.
+    pub fn is_led_among(&mut self, dispensable: bool, may_lead: bool) {
+        self.lead = Lead { dispensable, holds: may_lead };
+    }
+
+    /// As of now, behind what is durable and what was read. What waited for it is committed.
+    pub fn may_lead(&mut self, holds: bool) {
+        if !std::mem::replace(&mut self.lead.holds, holds) && holds {
+            self.advance();
+        }
     }
 
     /// What is to be done, in order.

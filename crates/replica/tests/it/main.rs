@@ -3,6 +3,7 @@
 #[path = "../world/mod.rs"]
 mod world;
 
+mod dispensable;
 mod group_cluster;
 mod parted;
 mod sent_again;

@@ -3,8 +3,9 @@
 //! recover --accept-loss`. What is there then is a beginning of the stream.
 
 use crate::cluster::invariants::committed;
+use crate::cluster::operator::Operator;
 use crate::cluster::process::Process;
-use crate::cluster::world::{MILLI, Operator, World};
+use crate::cluster::world::{MILLI, World};
 use crate::invariants::{self, Violation};
 use crate::state::State;
 use ferrite_base::{NodeId, Position};
@@ -20,7 +21,7 @@ const DARK_MILLIS: u64 = 2_000;
 /// Between two attempts of the operator.
 const ASK_MILLIS: u64 = 500;
 /// Somebody leads within that: after a loss of power the voters wait ten seconds for all members.
-const ACCEPTED_MILLIS: u64 = 60_000;
+pub(super) const ACCEPTED_MILLIS: u64 = 60_000;
 
 impl World {
     /// From rest to rest. Whether anything is left.
@@ -107,7 +108,7 @@ impl World {
     }
 
     /// What an operator asks of any node that runs.
-    fn accept(&mut self) {
+    pub(super) fn accept(&mut self) {
         let Some(Operator { chosen, epoch, next }) = self.operator else { return };
         if self.now < next {
             return;
@@ -128,9 +129,13 @@ impl World {
     }
 
     /// The operator cuts the log of the chosen node where it cannot be read, and of one whose vote
-    /// is needed, or goes on with another node's data where nothing of it can be read.
+    /// is needed, or goes on with another node's data where nothing of it can be read. Where things
+    /// go wrong yet, other voters may come back by themselves.
     pub fn cuts_the_log(&mut self, id: NodeId) -> Option<bool> {
-        let is_chosen = self.operator?.chosen == id;
+        if self.operator.is_none() && !self.network.calm {
+            return None;
+        }
+        let is_chosen = self.operator.is_some_and(|operator| operator.chosen == id);
         if !is_chosen && !self.lacks_the_vote_of(id) {
             return None;
         }
@@ -154,7 +159,7 @@ impl World {
 
     /// The rules that hold where something may be missing at the end. From there on all hold for
     /// what is there.
-    fn check_what_is_left(&mut self) -> Result<(), Violation> {
+    pub(super) fn check_what_is_left(&mut self) -> Result<(), Violation> {
         let leader = self.leader().expect("at rest there is one");
         if self.process(leader).version() == 0 {
             // Not even the schema is left.

@@ -50,6 +50,11 @@ impl Callers {
         self.sent.len()
     }
 
+    /// Calls of one process, by their numbers.
+    pub fn asked(&self, member: Member) -> Vec<usize> {
+        self.sent.iter().filter(|(_, asked)| **asked == member).map(|(number, _)| *number).collect()
+    }
+
     /// Calls of one process.
     pub fn waiting_for(&self, member: Member) -> usize {
         self.sent.values().filter(|asked| **asked == member).count()

@@ -70,6 +70,8 @@ pub struct Counts {
     /// whose other members had started again without their knowing how to go on.
     pub left: u64,
     pub behind: u64,
+    /// Losses that an operator accepted while the leader lived.
+    pub lived: u64,
     /// Losses that an operator accepted; logs that one cut before; copies that were made anew.
     pub accepted: u64,
     pub logs_cut: u64,
@@ -124,6 +126,7 @@ impl Counts {
         self.came_back += other.came_back;
         self.left += other.left;
         self.behind += other.behind;
+        self.lived += other.lived;
         self.accepted += other.accepted;
         self.logs_cut += other.logs_cut;
         self.made_anew += other.made_anew;

@@ -5,7 +5,7 @@ use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::Identity;
 use ferrite_meta::State;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[derive(Default)]
@@ -14,6 +14,8 @@ pub struct Book {
     pub committed: BTreeMap<Position, Mark>,
     /// Where the stream goes on since a loss was accepted, and in which epoch.
     pub lost: Option<(Position, Epoch)>,
+    /// All epochs that began so.
+    pub losses: BTreeSet<Epoch>,
     /// Who has opened in each epoch.
     pub opened: BTreeMap<Epoch, Member>,
     /// What each node has made durable of itself.

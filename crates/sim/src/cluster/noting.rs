@@ -43,6 +43,10 @@ impl GroupHost for Noting {
         self.host.has_lease()
     }
 
+    fn may_lead(&self) -> bool {
+        self.host.may_lead()
+    }
+
     fn event(&self, group: GroupId, event: GroupEvent) {
         if let GroupEvent::Deposed(place) = &event {
             self.ledger.with(|book| committed::note(book, self.here, place.end));

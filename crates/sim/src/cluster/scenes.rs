@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Takes steps until something is so, or for so long; whether it is.
-    fn step_until(&mut self, millis: u64, is: impl Fn(&World) -> bool) -> Result<bool, Violation> {
+    pub(super) fn step_until(&mut self, millis: u64, is: impl Fn(&World) -> bool) -> Result<bool, Violation> {
         let end = self.now + millis * MILLI;
         while !is(self) {
             if self.now >= end {
@@ -462,7 +462,7 @@ impl World {
         }
     }
 
-    fn crash_for(&mut self, node: NodeId, restart: Restart, millis: u64) {
+    pub(super) fn crash_for(&mut self, node: NodeId, restart: Restart, millis: u64) {
         self.crash(node, restart);
         let machine = self.machines.get_mut(&node).expect("machines are known");
         machine.down_until = self.now + millis * MILLI;

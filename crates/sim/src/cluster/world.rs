@@ -10,6 +10,7 @@ use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started, leaves_alone};
 use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
+use crate::cluster::operator::Operator;
 use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::{Process, Wish};
 use crate::cluster::witness::Witness;
@@ -75,6 +76,8 @@ pub fn run(seed: u64, show: bool) -> Report {
 
 pub(super) struct World {
     pub random: SimulatedRandom,
+    /// For what was added later: seeds in which none of it happens mean what they did before.
+    pub more: SimulatedRandom,
     pub plan: Plan,
     /// The true time, nanoseconds.
     pub now: u64,
@@ -99,6 +102,8 @@ pub(super) struct World {
     pub wiped: bool,
     /// An operator who is to accept a loss.
     pub operator: Option<Operator>,
+    /// A node that has more than what an operator went on with, until it is made anew.
+    pub given_up: Option<NodeId>,
     /// Machines whose node has no id yet.
     pub newcomers: Vec<Newcomer>,
     pub network: Network,
@@ -112,17 +117,6 @@ pub(super) struct World {
 
 fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
     move |detail| Violation { invariant, detail }
-}
-
-/// What an operator does about a loss.
-#[derive(Clone, Copy)]
-pub(super) struct Operator {
-    /// The node with whose data the cluster is to go on.
-    pub chosen: NodeId,
-    /// In this epoch all was well.
-    pub epoch: Epoch,
-    /// When it asks again.
-    pub next: u64,
 }
 
 /// A machine in the place of one that has lost everything.
@@ -174,10 +168,12 @@ impl World {
             last_epoch: Epoch(1),
             wiped: false,
             operator: None,
+            given_up: None,
             newcomers: Vec::new(),
             trace,
             counts: Counts::default(),
             random,
+            more: SimulatedRandom::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1),
             plan,
         }
     }
@@ -212,6 +208,9 @@ impl World {
             self.trace.line(&format!("chapter {chapter}"));
             if !self.plan.database.power_loss && self.random.percent(50) && !self.lose_all()? {
                 return Ok(());
+            }
+            if self.more.percent(20) {
+                self.accept_the_loss_of_a_leader_that_lives()?;
             }
             if !self.plan.faults.schema {
                 self.callers.keep_the_schema();
@@ -257,8 +256,11 @@ impl World {
 
     /// All rules, when all is at rest.
     fn check(&mut self) -> Result<(), Violation> {
-        let chain: Vec<GroupConfiguration> = self.ledger.with(|book| book.configurations.values().cloned().collect());
-        chain::check(&chain).map_err(violated("configurations form a chain"))?;
+        let (chain, losses) = self.ledger.with(|book| {
+            let all: Vec<GroupConfiguration> = book.configurations.values().cloned().collect();
+            (all, book.losses.clone())
+        });
+        chain::check(&chain, &losses).map_err(violated("configurations form a chain"))?;
         let leader = self.leader().expect("at rest there is one");
         self.compare_copies()?;
         let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
@@ -566,7 +568,10 @@ impl World {
                     problem = Some(("the log has what a member missed", format!("for node {node}: {error}")));
                 }
                 // It has more than what an operator goes on with.
-                Wish::MakeAnew(_) if self.operator.is_some() => anew = true,
+                Wish::MakeAnew(_) if self.operator.is_some() || self.given_up == Some(id) => {
+                    self.given_up = None;
+                    anew = true;
+                }
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => problem = Some(("no process ends for nothing", reason)),
                 Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),

@@ -20,12 +20,17 @@ fn led_by_the_first(options: &[&str], rows: i64) -> (Cluster, Client) {
     cluster.write(rows);
     let first = cluster.nodes[0].as_ref().expect("it runs");
     first.lines.wait("is kept by 2 nodes");
-    let address = first.server.address.clone();
     assert_eq!(cluster.leader(), 0);
+    let client = client_of_the_first(&cluster);
+    (cluster, client)
+}
+
+fn client_of_the_first(cluster: &Cluster) -> Client {
+    let address = cluster.nodes[0].as_ref().expect("it runs").server.address.clone();
     // Calls wait as long as they must, and a connection whose pings are answered is not given up.
     let options =
         ClientOptions { affinity: false, discover: false, call_timeout: PATIENCE, ..ClientOptions::new([address]) };
-    (cluster, Client::connect(options).expect("it is up"))
+    Client::connect(options).expect("it is up")
 }
 
 #[test]
@@ -66,6 +71,36 @@ fn what_a_leader_executes_when_it_is_cut_off_holds_up_nobody() {
     others().for_each(|server| server.signal("STOP"));
     let answer = status(running.wait().map(drop));
     assert!(matches!(answer, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{answer:?}");
+    others().for_each(|server| server.signal("CONT"));
+    cluster.write(20);
+    cluster.check();
+}
+
+#[test]
+fn the_only_copy_answers_nothing_once_others_could_go_on_without_it() {
+    let mut cluster = Cluster::start_with(3, 0, &[]);
+    cluster.statement(TABLE);
+    cluster.write(20);
+    assert_eq!(cluster.leader(), 0);
+    let client = client_of_the_first(&cluster);
+    let said = cluster.nodes[0].as_ref().expect("it runs").lines.clone();
+    let write = |id: i64| status(client.call_blocking("T.upsert", (id, 3 * id)).map(drop));
+    let read = || status(client.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM t",)).map(drop));
+    let others = || cluster.running().filter(|(place, _)| *place != 0).map(|(_, node)| &node.server);
+    others().for_each(|server| server.signal("STOP"));
+    // It needs nobody's disk. It is refused as soon as it cannot know whether it still leads.
+    let mut last = write(100);
+    while last == Some(Status::Success) {
+        last = write(100);
+    }
+    assert!(matches!(last, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{last:?}");
+    said.wait("who could let another lead group 0: it gives up leading it");
+    // What comes while it steps back is unknown.
+    for first in [write(101), read()] {
+        assert!(matches!(first, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{first:?}");
+    }
+    let refused = Some(Status::ServerUnavailable);
+    assert_eq!((write(102), read()), (refused, refused), "nothing is executed");
     others().for_each(|server| server.signal("CONT"));
     cluster.write(20);
     cluster.check();

@@ -1,8 +1,8 @@
 //! What must hold at each moment, and at rest.
 
-use super::World;
+use super::{Process, World};
 use ferrite_base::NodeId;
-use ferrite_meta::{Keeper, Presence};
+use ferrite_meta::{CUT_OFF_NANOS, Keeper, Presence};
 
 impl World {
     /// All voters have the vote that they were given, and know it, so one of them may lose it.
@@ -32,6 +32,18 @@ impl World {
             let retired = of.is_some_and(|node| node.presence == Presence::Retired);
             let holds = !process.leaves && self.clock(number) < process.link.lease_until();
             assert!(!(retired && holds), "node {:?} is retired while its lease holds", node.id);
+        }
+        // One that knows of nothing commits for as long as this.
+        let may_commit = |number: usize, process: &Process| {
+            let until = process.link.lease_until();
+            until > 0 && self.clock(number) < until + CUT_OFF_NANOS
+        };
+        for (number, node) in self.nodes.iter().enumerate() {
+            for process in node.process.iter().filter(|process| may_commit(number, process)) {
+                let Some((epoch, _)) = self.process_leads(number, process) else { continue };
+                let lost = self.losses.keys().find(|lost| **lost > epoch);
+                assert!(lost.is_none(), "node {} may commit at {epoch}, which was lost at {lost:?}", number + 1);
+            }
         }
         for (node, epoch, lease) in &leads {
             self.counts.leases += u64::from(*lease);

@@ -31,5 +31,6 @@ pub fn lost(book: &mut Book, parent: Mark, epoch: Epoch) -> bool {
     }
     book.committed.retain(|position, mark| *position <= parent.position && mark.epoch <= parent.epoch);
     book.lost = Some((parent.position, epoch));
+    book.losses.insert(epoch);
     known != parent
 }

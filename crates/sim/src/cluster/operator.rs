@@ -1,0 +1,14 @@
+//! What an operator has in hand.
+
+use ferrite_base::{Epoch, NodeId};
+
+/// What an operator does about a loss.
+#[derive(Clone, Copy)]
+pub(super) struct Operator {
+    /// The node with whose data the cluster is to go on.
+    pub chosen: NodeId,
+    /// In this epoch all was well.
+    pub epoch: Epoch,
+    /// When it asks again.
+    pub next: u64,
+}
