@@ -150,7 +150,8 @@ fn summary(counts: &Counts, failed: &BTreeMap<String, Vec<u64>>, from: u64, next
     let refused: u64 = counts.refused.values().map(|(count, _)| count).sum();
     let refused_by_them: u64 = counts.refused_by_them.values().map(|(count, _)| count).sum();
     println!(
-        "seeds {from} to {}, {} s: {} schemas, {} changes, {} queries in {} runs, {} compared with PostgreSQL; {} errors in all, {} tolerated, \
+        "seeds {from} to {}, {} s: {} schemas, {} changes, {} queries in {} runs, {} compared with PostgreSQL; {} with parameters \
+         anywhere, {} whose types nothing says; {} errors in all, {} tolerated, \
          {refused} refused by ours, {refused_by_them} by PostgreSQL; {} seeds failed",
         next - 1,
         time.as_secs(),
@@ -159,6 +160,8 @@ fn summary(counts: &Counts, failed: &BTreeMap<String, Vec<u64>>, from: u64, next
         counts.queries,
         counts.runs,
         counts.compared_with_theirs,
+        counts.with_parameters,
+        counts.undecided,
         counts.errors_in_all,
         counts.tolerated,
         failed.values().map(Vec::len).sum::<usize>(),

@@ -63,6 +63,16 @@ impl fmt::Display for Failure {
 }
 
 impl Answer {
+    /// Columns whose values are of other types than those of `other`; all integers are of one. What
+    /// has only NULLs may have any type.
+    pub fn has_types_of(&self, other: &Answer) -> bool {
+        let is_null = |column: usize| self.rows.iter().all(|row| row[column].is_none());
+        let same = |(column, (left, right)): (usize, (&SqlType, &SqlType))| {
+            left == right || left.is_integer() && right.is_integer() || is_null(column)
+        };
+        self.types.len() == other.types.len() && self.types.iter().zip(&other.types).enumerate().all(same)
+    }
+
     /// Equal as bags, or in their order too.
     pub fn same_rows(&self, other: &Answer, ordered: bool) -> bool {
         if self.rows.len() != other.rows.len() {

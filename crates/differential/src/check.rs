@@ -57,6 +57,10 @@ pub struct Counts {
     pub runs: u64,
     pub compared_with_theirs: u64,
     pub errors_in_all: u64,
+    /// Statements with parameters anywhere that were compared with the same with literals.
+    pub with_parameters: u64,
+    /// Those among them that compare parameters with parameters only, which is an error by intent.
+    pub undecided: u64,
     pub tolerated: u64,
     /// Statements that ours refuses, by message.
     pub refused: BTreeMap<String, (u64, String)>,
@@ -165,8 +169,12 @@ impl<'p> Databases<'p> {
         // By the text, so that a case does the same again.
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        let (given, values) = print::change_given(change, hasher.finish());
-        let is_given = !values.is_empty() && hasher.finish().is_multiple_of(2);
+        let (given, values) = match hasher.finish() % 3 {
+            0 => print::change_given(change, hasher.finish()),
+            1 => print::change_given_anywhere(change, hasher.finish()),
+            _ => (String::new(), Vec::new()),
+        };
+        let is_given = !values.is_empty() && !self.is_undecided(&given, values.len(), counts);
         let (oracle, text) = if is_given {
             ("change, 7 partitions, literals as parameters", format!("{text} -- as {given} with {values:?}"))
         } else {
@@ -198,6 +206,13 @@ impl<'p> Databases<'p> {
         let table = change.table();
         // Their views are computed when they are read, so only an error of ours can come from one.
         let hazardous = hazardous || (one.is_err() && self.watched.contains(table));
+        if let Err(failure) = &one
+            && failure.is_refusal()
+        {
+            let entry = counts.refused.entry(failure.reason()).or_insert((0, text.clone()));
+            entry.0 += 1;
+            return theirs.is_ok().then(Finding::stop);
+        }
         let undone = one.is_ok() != theirs.is_ok() && hazardous;
         let compared = Compared {
             oracle: "change, PostgreSQL",
@@ -304,6 +319,9 @@ impl<'p> Databases<'p> {
                 return Some(finding);
             }
         }
+        if let Some(finding) = self.parameters_anywhere(query, &base, hazardous, seed, counts) {
+            return Some(finding);
+        }
         if !reads_view(query) {
             let other = guarded(|| self.bare.run(&text, Way::Plain));
             counts.runs += 1;
@@ -328,6 +346,55 @@ impl<'p> Databases<'p> {
         counts.compared_with_theirs += 1;
         let compared = Compared { oracle: "PostgreSQL", text: &text, theirs: Some(&their_text), ordered, hazardous };
         compared.with_theirs(&base, &theirs, counts)
+    }
+
+    /// With literals anywhere as parameters, ad hoc and as a procedure: the same rows, of the same
+    /// types.
+    fn parameters_anywhere(
+        &mut self,
+        query: &Query,
+        base: &EngineResult,
+        hazardous: bool,
+        seed: u64,
+        counts: &mut Counts,
+    ) -> Option<Finding> {
+        let (given, values) = print::query_given_anywhere(query, seed);
+        if values.is_empty() || self.is_undecided(&given, values.len(), counts) {
+            return None;
+        }
+        let text = format!("{} -- as {given} with {values:?}", print::query(query, Dialect::Ours));
+        let ordered = !query.order.is_empty();
+        for (oracle, is_procedure) in
+            [("parameters anywhere, ad hoc", false), ("parameters anywhere, in a procedure", true)]
+        {
+            let other = guarded(|| match is_procedure {
+                true => self.seven.run_procedure(&given, &values),
+                false => self.seven.run_given(&given, &values),
+            });
+            counts.runs += 1;
+            let compared = Compared { oracle, text: &text, theirs: None, ordered, hazardous };
+            if let Some(finding) = compared.ours(base, &other, counts) {
+                return Some(finding);
+            }
+            if let (Ok(expected), Ok(found)) = (base, &other)
+                && !found.has_types_of(expected)
+            {
+                let failure = Failure {
+                    code: "types".to_owned(),
+                    message: format!("{:?}, not {:?}", found.types, expected.types),
+                };
+                return Some(Finding::alone(oracle, &text, &failure));
+            }
+        }
+        None
+    }
+
+    /// Whether nothing says the type of some parameter of the statement, which is then refused.
+    fn is_undecided(&self, given: &str, values: usize, counts: &mut Counts) -> bool {
+        let undecided = self.one.refusal(given, values).is_some_and(|code| code == "42P18");
+        counts.with_parameters += u64::from(!undecided);
+        counts.undecided += u64::from(undecided);
+        undecided
     }
 
     /// Rows for which a condition is true, false and unknown are together all rows.

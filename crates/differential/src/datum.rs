@@ -210,6 +210,21 @@ impl Datum {
         }
     }
 
+    /// As a client gives it who knows its type.
+    pub fn own(&self) -> OwnedValue {
+        match self {
+            Datum::Null(_) => OwnedValue::Null,
+            Datum::Integer(x) => OwnedValue::Integer(*x),
+            Datum::Float(x) => OwnedValue::Float(*x as f64 / 8.0),
+            Datum::Decimal(x) => OwnedValue::Decimal(text::parse_decimal(x).expect("a decimal")),
+            Datum::Text(x) => OwnedValue::Text(x.as_str().into()),
+            Datum::Bytes(x) => OwnedValue::Bytes(x.as_slice().into()),
+            Datum::Timestamp(x) => OwnedValue::Timestamp(temporal::parse_timestamp(x).expect("a timestamp")),
+            Datum::Date(x) => OwnedValue::Date(temporal::parse_date(x).expect("a date")),
+            Datum::Boolean(x) => OwnedValue::Boolean(*x),
+        }
+    }
+
     /// As a client may give it beside a value of type `beside`: of its own type or of another in
     /// which it is the same value.
     pub fn given(&self, random: &mut Random, beside: Type) -> OwnedValue {

@@ -99,21 +99,50 @@ impl Engine {
         self.with_values(text, values).map_err(failure)
     }
 
+    /// The code of the error that the statement has when it is compiled.
+    pub fn refusal(&self, text: &str, values: usize) -> Option<String> {
+        let compiled = ferrite_sql::parse_batch(text)
+            .and_then(|statements| ferrite_sql::compile_adhoc(&self.catalog, &statements, values));
+        compiled.err().map(|error| error.code().to_owned())
+    }
+
+    /// The same, as a call of a procedure that is the statement.
+    pub fn run_procedure(&mut self, text: &str, values: &[OwnedValue]) -> EngineResult {
+        self.as_procedure(text, values).map_err(failure)
+    }
+
+    fn as_procedure(&mut self, text: &str, values: &[OwnedValue]) -> UserResult<Answer> {
+        let statements = ferrite_sql::parse_batch(&format!("CREATE PROCEDURE differential_call AS {text}"))?;
+        let [statement] = statements.as_slice() else { return Err(UserError::internal("it is one statement")) };
+        let (change, _warnings) = ferrite_sql::bind_ddl(&self.catalog, statement)?;
+        let (catalog, _) = self.catalog.apply(&change)?;
+        let Some(procedure) = catalog.procedures.get("DIFFERENTIAL_CALL") else {
+            return Err(UserError::internal("a procedure that is not there"));
+        };
+        let called = ferrite_sql::compile_procedure(&self.catalog, procedure)?;
+        self.call_with(&called, values)
+    }
+
     fn with_values(&mut self, text: &str, values: &[OwnedValue]) -> UserResult<Answer> {
         let statements = ferrite_sql::parse_batch(text)?;
         let called = ferrite_sql::compile_adhoc(&self.catalog, &statements, values.len())?;
+        self.call_with(&called, values)
+    }
+
+    /// Converts the values as a server does, and calls the program or a variant of it.
+    fn call_with(&mut self, called: &Program, values: &[OwnedValue]) -> UserResult<Answer> {
         let arena = Bump::new();
         let given: Vec<Value<'_>> = values.iter().map(OwnedValue::as_value).collect();
         let fitted = match &called.variants {
             None => Fitted { program: None, values: &given },
-            Some(variants) => variants.fit(&called, &self.catalog, &given, &arena),
+            Some(variants) => variants.fit(called, &self.catalog, &given, &arena),
         };
-        let program = fitted.program.as_deref().unwrap_or(&called);
+        let program = fitted.program.as_deref().unwrap_or(called);
         let mut parameters = Vec::new();
         for (value, parameter) in fitted.values.iter().zip(&program.parameters) {
             parameters.push(convert::to_declared(*value, &parameter.column_type, &arena)?);
         }
-        let range = self.route(&called, &given)?;
+        let range = self.route(called, &given)?;
         self.call(program, &parameters, range)
     }
 

@@ -14,17 +14,27 @@ pub fn query(query: &Query, dialect: Dialect) -> String {
 
 /// Ours, with literals that are compared in WHERE and ON given as parameters, by their values.
 pub fn query_given(query: &Query, seed: u64) -> (String, Vec<OwnedValue>) {
-    given(seed, |printer| printer.query(query))
+    given(seed, Places::Beside, |printer| printer.query(query))
 }
 
 /// Ours, with literals that are compared in WHERE and ON, and those that are stored, given as
 /// parameters.
 pub fn change_given(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
-    given(seed, |printer| printer.change(change))
+    given(seed, Places::Beside, |printer| printer.change(change))
 }
 
-fn given(seed: u64, print: impl FnOnce(&mut Printer)) -> (String, Vec<OwnedValue>) {
-    let given = Given { random: Random::new(seed), values: Vec::new() };
+/// Ours, with literals anywhere given as parameters, each by a value of its own type.
+pub fn query_given_anywhere(query: &Query, seed: u64) -> (String, Vec<OwnedValue>) {
+    given(seed, Places::Any, |printer| printer.query(query))
+}
+
+/// [`query_given_anywhere`] of a change.
+pub fn change_given_anywhere(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
+    given(seed, Places::Any, |printer| printer.change(change))
+}
+
+fn given(seed: u64, places: Places, print: impl FnOnce(&mut Printer)) -> (String, Vec<OwnedValue>) {
+    let given = Given { places, random: Random::new(seed), values: Vec::new() };
     let mut printer = Printer { given: Some(given), ..Printer::new(Dialect::Ours) };
     print(&mut printer);
     (printer.out, printer.given.map(|given| given.values).unwrap_or_default())
@@ -51,23 +61,35 @@ struct Printer {
     /// What is printed stands in WHERE or ON: elsewhere a text may have to be the same in two
     /// places.
     in_condition: bool,
+    /// What the blocks around are grouped by, as it is written: it must be written so everywhere.
+    groups: Vec<String>,
+}
+
+/// Which literals may be parameters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// Those beside something else that tells the type: values of other types are given, too.
+    Beside,
+    Any,
 }
 
 /// The parameters so far.
 struct Given {
+    places: Places,
     random: Random,
     values: Vec<OwnedValue>,
 }
 
 impl Printer {
     fn new(dialect: Dialect) -> Printer {
-        Printer { dialect, out: String::new(), given: None, in_condition: false }
+        Printer { dialect, out: String::new(), given: None, in_condition: false, groups: Vec::new() }
     }
 
     /// A literal beside something of type `beside`, which tells a parameter's type: as a parameter,
     /// if there may be any.
     fn literal(&mut self, datum: &Datum, beside: Type) {
         if let Some(given) = &mut self.given
+            && given.places == Places::Beside
             && given.random.chance(80)
         {
             // What CAST cuts off must not decide where the call goes.
@@ -82,7 +104,32 @@ impl Printer {
             given.values.push(value);
             return;
         }
-        datum.print(self.dialect, &mut self.out);
+        self.literal_anywhere(datum);
+    }
+
+    /// A literal that stands anywhere.
+    fn literal_anywhere(&mut self, datum: &Datum) {
+        if let Some(given) = &mut self.given
+            && given.places == Places::Any
+            && given.random.chance(70)
+        {
+            given.values.push(datum.own());
+            self.text("?");
+        } else {
+            datum.print(self.dialect, &mut self.out);
+        }
+    }
+
+    /// A number of rows, or what a recursion counts to.
+    fn number(&mut self, number: i64) {
+        self.literal_anywhere(&Datum::Integer(number));
+    }
+
+    /// As it is written, where parameters may stand elsewhere.
+    fn without_parameters(&mut self, print: impl FnOnce(&mut Printer)) {
+        let given = self.given.take();
+        print(self);
+        self.given = given;
     }
 
     fn stored(&mut self, expr: &Expr) {
@@ -127,7 +174,8 @@ impl Printer {
             self.query(&common.query);
             if let Some(last) = common.recursive_to {
                 let name = &common.name;
-                write!(self.out, " UNION SELECT {name}.c1 + 1 FROM {name} WHERE {name}.c1 < {last}").expect("a string");
+                write!(self.out, " UNION SELECT {name}.c1 + 1 FROM {name} WHERE {name}.c1 < ").expect("a string");
+                self.number(last);
             }
             self.text(")");
         }
@@ -144,10 +192,12 @@ impl Printer {
             self.direction(*direction);
         }
         if let Some(limit) = query.limit {
-            write!(self.out, " LIMIT {limit}").expect("a string");
+            self.text(" LIMIT ");
+            self.number(limit as i64);
         }
         if let Some(offset) = query.offset {
-            write!(self.out, " OFFSET {offset}").expect("a string");
+            self.text(" OFFSET ");
+            self.number(offset as i64);
         }
     }
 
@@ -180,7 +230,10 @@ impl Printer {
     }
 
     fn select(&mut self, select: &Select, query: &Query) {
+        let outer = self.groups.len();
+        self.groups.extend(select.group.iter().map(|group| expression(group, self.dialect)));
         self.as_condition(false, |printer| printer.select_clauses(select, query));
+        self.groups.truncate(outer);
     }
 
     fn select_clauses(&mut self, select: &Select, query: &Query) {
@@ -209,7 +262,7 @@ impl Printer {
         }
         if !select.group.is_empty() {
             self.text(" GROUP BY ");
-            self.list(&select.group, Printer::expr);
+            self.without_parameters(|printer| printer.list(&select.group, Printer::expr));
         }
         if let Some(having) = &select.having {
             self.text(" HAVING ");
@@ -259,12 +312,24 @@ impl Printer {
     }
 
     fn expr(&mut self, expr: &Expr) {
+        if self.given.is_some() && !self.groups.is_empty() && self.groups.contains(&expression(expr, self.dialect)) {
+            self.without_parameters(|printer| printer.part(expr));
+        } else {
+            self.part(expr);
+        }
+    }
+
+    fn part(&mut self, expr: &Expr) {
         match expr {
             Expr::Column { qualifier: Some(qualifier), name, .. } => {
                 write!(self.out, "{qualifier}.{name}").expect("a string");
             }
             Expr::Column { name, .. } => self.text(name),
-            Expr::Literal(datum) => datum.print(self.dialect, &mut self.out),
+            Expr::Literal(datum) => self.literal_anywhere(datum),
+            // A parameter beside a number is a number.
+            Expr::Apply { function, .. } if self.given.is_some() && function.ours == "({0} - 7)" => {
+                self.without_parameters(|printer| printer.part(expr));
+            }
             Expr::Apply { function, arguments, .. } => {
                 let template = if self.dialect == Dialect::Ours { function.ours } else { function.theirs };
                 // One argument at least must tell the type.

@@ -13,6 +13,8 @@ const SHRINK_TIME: Duration = Duration::from_secs(15);
 /// So few of a thousand statements may be refused: more would mean that the generator asks for what
 /// is not there.
 const REFUSED_MAX: u64 = 20;
+/// At most one of so many statements may compare parameters only.
+const UNDECIDED_SHARE: u64 = 10;
 
 fn run(seeds: impl Iterator<Item = u64>, mut postgres: Option<Postgres>) {
     keep_panics();
@@ -26,12 +28,13 @@ fn run(seeds: impl Iterator<Item = u64>, mut postgres: Option<Postgres>) {
     }
     let refused: u64 = counts.refused.values().map(|(count, _)| count).sum();
     println!(
-        "{} queries, {} runs, {} compared, {refused} refused",
-        counts.queries, counts.runs, counts.compared_with_theirs
+        "{} queries, {} runs, {} compared, {refused} refused; {} with parameters, {} of undecided types",
+        counts.queries, counts.runs, counts.compared_with_theirs, counts.with_parameters, counts.undecided
     );
     let _ = std::panic::take_hook();
     assert_eq!(failed, 0, "seeds failed; their stories stand above");
     assert!(refused * 1_000 <= counts.queries * REFUSED_MAX, "{:#?}", counts.refused);
+    assert!(counts.undecided * UNDECIDED_SHARE <= counts.with_parameters, "parameters have types");
     assert!(counts.queries > 1_000 && counts.runs > 5 * counts.queries, "the run does what it is made for");
 }
 

@@ -137,7 +137,8 @@ impl Aggregate {
             {
                 Ok(argument_type)
             }
-            _ => Err(UserError::compile("42804", format!("{} does not take {argument_type}", kind.name()))),
+            _ => Err(UserError::compile("42804", format!("{} does not take {argument_type}", kind.name()))
+                .with_hint("CAST the argument to a type that it takes")),
         }
     }
 }

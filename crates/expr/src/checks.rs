@@ -19,5 +19,9 @@ pub(crate) fn check_length(bytes: usize) -> UserResult<()> {
 #[inline(never)]
 pub(crate) fn mismatch(operation: &str, operands: &[Value<'_>]) -> UserError {
     let kinds: Vec<&str> = operands.iter().map(Value::kind_name).collect();
+    // The names of our functions mean nothing to users.
+    let is_ours = operation.starts_with(char::is_uppercase) && operation.contains(char::is_lowercase);
+    let operation = if is_ours { "a function" } else { operation };
     UserError::compile("42804", format!("{operation} does not take {}", kinds.join(", ")))
+        .with_hint("CAST the values to the types that it takes")
 }

@@ -237,6 +237,10 @@ pub enum Function {
     /// (pattern), (pattern, escape): the literal text that all begin with which are LIKE it; NULL
     /// where there is none that an index can use. For bounds of index scans.
     LiteralPrefix,
+    /// (pattern, escape), and whether any letter is its other case, too: the pattern of LIKE with
+    /// [`crate::like::ESCAPE`] in the place of its escape character, which must not be a letter
+    /// then.
+    EscapedPattern,
 }
 
 impl Function {
@@ -276,6 +280,13 @@ impl Function {
                 let prefix = crate::like::literal_prefix(pattern, escape);
                 Ok(prefix.map_or(Value::Null, |(prefix, _)| Value::Text(prefix)))
             }
+            EscapedPattern => match arguments {
+                [Value::Text(pattern), Value::Text(escape), Value::Boolean(any_case)] => {
+                    let escaped = crate::like::with_own_escape(pattern, escape, *any_case)?;
+                    Ok(Value::Text(arena.alloc_str(&escaped)))
+                }
+                _ => Err(crate::checks::mismatch("ESCAPE", arguments)),
+            },
             Together => Ok(Value::Array(arena.alloc_slice_copy(arguments))),
             Extract(_) | Truncate(_) | DateAdd(_) | DateDifference(_) | SinceEpoch(_) | ToTimestamp(_)
             | FormatTimestamp | ToChar | DaysAfter | ValidTimestamp | IsValidTimestamp | MinValidTimestamp

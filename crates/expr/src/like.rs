@@ -114,6 +114,33 @@ pub fn text_after(prefix: &str) -> Option<String> {
     None
 }
 
+/// The escape character of patterns whose own is known only when they are evaluated: the last of
+/// Unicode, which stands for nothing.
+pub const ESCAPE: char = '\u{10ffff}';
+
+/// The pattern, with [`ESCAPE`] for its escape character.
+pub fn with_own_escape(pattern: &str, escape: &str, any_case: bool) -> UserResult<String> {
+    let mut characters = escape.chars();
+    let (Some(escape), None) = (characters.next(), characters.next()) else {
+        return Err(UserError::data("22019", "ESCAPE takes one character"));
+    };
+    if any_case && escape.is_alphabetic() {
+        return Err(UserError::data("22019", "the ESCAPE character of ILIKE must not be a letter"));
+    }
+    check_escapes(pattern, escape)?;
+    let mut escaped = String::with_capacity(pattern.len());
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        let is_escaped = character == escape;
+        let literal = if is_escaped { rest.next().unwrap_or(escape) } else { character };
+        if literal == ESCAPE || is_escaped && matches!(literal, '%' | '_') {
+            escaped.push(ESCAPE);
+        }
+        escaped.push(literal);
+    }
+    Ok(escaped)
+}
+
 /// Before the first comparison, so that the error does not depend on the text.
 fn check_escapes(pattern: &str, escape: char) -> UserResult<()> {
     let mut characters = pattern.chars();
@@ -127,7 +154,23 @@ fn check_escapes(pattern: &str, escape: char) -> UserResult<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::text_after;
+    use super::{matches, text_after, with_own_escape};
+
+    #[test]
+    fn patterns_match_the_same_with_our_escape() {
+        let patterns = ["a!%b", "!!%", "!_", "%!%%", "a!b", "\u{10ffff}%", "!\u{10ffff}_"];
+        for pattern in patterns {
+            let escaped = with_own_escape(pattern, "!", false).expect("it ends in no escape");
+            for text in ["a%b", "axb", "!x", "_", "x", "%", "x%", "ab", "\u{10ffff}", "\u{10ffff}x", ""] {
+                let of = |pattern: &str, escape| matches(text, pattern, Some(escape), |_| Ok(()));
+                assert_eq!(of(pattern, '!'), of(&escaped, super::ESCAPE), "{text} LIKE {pattern}");
+            }
+        }
+        assert_eq!(with_own_escape("a!", "!", false).expect_err("it ends in its escape").code(), "22025");
+        for (escape, any_case) in [("", false), ("ab", false), ("a", true)] {
+            assert_eq!(with_own_escape("a", escape, any_case).expect_err("no escape").code(), "22019");
+        }
+    }
 
     #[test]
     fn texts_after_a_prefix() {

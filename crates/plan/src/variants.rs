@@ -22,6 +22,11 @@ pub enum Adoption {
     Fixed,
     /// It is stored in an integer column, which takes whole numbers of any type.
     Stored,
+    /// Nothing in the statement says its type: the value's type decides.
+    Undecided,
+    /// Its type was met elsewhere, after COALESCE or a subquery had carried it there: the value's
+    /// type decides, as a literal's would.
+    Carried,
     /// It is computed with: the value's type decides.
     Computed,
     /// It is compared: a value that is of the type keeps it, so that indexes serve; others are
@@ -114,8 +119,23 @@ impl Variants {
                 presets.get_or_insert_with(|| self.pinned.clone())[place] = Some(preset);
             }
         }
+        if let Some(presets) = &mut presets {
+            self.keep_own_types(presets, program, given);
+        }
         let program = presets.and_then(|presets| self.made_for(program, catalog, presets));
         Fitted { program, values: values.map_or(given, |values| values) }
+    }
+
+    /// In a variant, values that are of the declared types keep these where their types decide:
+    /// what the parameters meet there may be of another type.
+    #[cold]
+    fn keep_own_types(&self, presets: &mut Presets, program: &Program, given: &[Value<'_>]) {
+        for (place, (value, parameter)) in given.iter().zip(&program.parameters).enumerate() {
+            let decides = matches!(self.adoptions.get(place), Some(Adoption::Carried | Adoption::Undecided));
+            if decides && presets[place].is_none() && !value.is_null() && !parameter.array {
+                presets[place] = Some(parameter.column_type.sql_type);
+            }
+        }
     }
 
     #[cold]
@@ -211,7 +231,7 @@ impl Program {
 
 /// The integer that is wanted in place of a FLOAT that is one.
 fn whole<'a>(value: Value<'a>, adoption: Adoption, parameter: &Parameter, arena: &'a Bump) -> Option<Value<'a>> {
-    if adoption == Adoption::Computed || !parameter.column_type.sql_type.is_integer() {
+    if !matches!(adoption, Adoption::Stored | Adoption::Compared) || !parameter.column_type.sql_type.is_integer() {
         return None;
     }
     let of_one = |value: Value<'a>| match value {
@@ -247,30 +267,34 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
     let compared = adoption == Adoption::Compared;
     match (value, declared, adoption) {
         (_, _, Adoption::Fixed | Adoption::Stored) => None,
+        (value, _, Adoption::Undecided) => type_of(value).filter(|given| *given != declared),
         (Value::Float(_), to, _) if to.is_integer() => Some(SqlType::Float),
         (Value::Decimal(number), to, _) if to.is_integer() => {
             (!compared || number.to_i64_exact().is_none()).then_some(SqlType::Decimal)
         }
-        (Value::Timestamp(_), to, Adoption::Compared) if to.is_integer() => Some(SqlType::Timestamp),
+        (Value::Timestamp(_), to, _) if to.is_integer() => Some(SqlType::Timestamp),
         (Value::Text(written), to, _) if to.is_integer() => {
             if written == "\\N" || text::parse_integer(written).is_some() {
                 None
             } else if text::parse_decimal(written).is_ok() {
                 Some(SqlType::Decimal)
             } else {
-                text::parse_float(written).map(|_| SqlType::Float)
+                let otherwise = (adoption == Adoption::Carried).then_some(SqlType::Varchar);
+                text::parse_float(written).map(|_| SqlType::Float).or(otherwise)
             }
         }
+        (Value::Timestamp(at), SqlType::Date, _) => {
+            (at.rem_euclid(temporal::MICROSECONDS_PER_DAY) != 0).then_some(SqlType::Timestamp)
+        }
+        (Value::Date(_), to, _) if to.is_integer() => Some(SqlType::Date),
+        (value, _, Adoption::Carried) => type_of(value).filter(|given| !is_of(value, *given, declared)),
         // A double that DECIMAL does not hold: too large, or with more digits.
         (Value::Float(number), SqlType::Decimal, _) => {
             let held = Decimal::from_f64(number).is_some_and(|decimal| !compared || decimal.to_f64() == number);
             (!held).then_some(SqlType::Float)
         }
-        (Value::Integer(number), SqlType::Float, Adoption::Compared) => {
+        (Value::Integer(number), SqlType::Float, _) => {
             (number.unsigned_abs() > EXACT && number != i64::MIN).then_some(SqlType::Bigint)
-        }
-        (Value::Timestamp(at), SqlType::Date, Adoption::Compared) => {
-            (at.rem_euclid(temporal::MICROSECONDS_PER_DAY) != 0).then_some(SqlType::Timestamp)
         }
         (Value::Text(written), SqlType::Date, Adoption::Compared) => {
             let no_date = temporal::parse_date(written).is_none() && temporal::parse_timestamp(written).is_some();
@@ -278,4 +302,32 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
         }
         _ => None,
     }
+}
+
+/// Whether a value of type `given` is one of `declared`, or a text that says one.
+fn is_of(value: Value<'_>, given: SqlType, declared: SqlType) -> bool {
+    match (value, declared) {
+        (Value::Text(written), SqlType::Float) => text::parse_float(written).is_some(),
+        (Value::Text(written), SqlType::Decimal) => text::parse_decimal(written).is_ok(),
+        (Value::Text(written), SqlType::Timestamp) => temporal::parse_timestamp(written).is_some(),
+        (Value::Text(written), SqlType::Date) => temporal::parse_date(written).is_some(),
+        _ => given == declared || given.is_integer() && declared.is_integer(),
+    }
+}
+
+/// The type that a value is of by itself.
+fn type_of(value: Value<'_>) -> Option<SqlType> {
+    Some(match value {
+        Value::Null | Value::Array(_) | Value::Table(_) => return None,
+        Value::Boolean(_) => SqlType::Boolean,
+        Value::Integer(_) => SqlType::Bigint,
+        Value::Float(_) => SqlType::Float,
+        Value::Decimal(_) => SqlType::Decimal,
+        Value::Timestamp(_) => SqlType::Timestamp,
+        Value::Date(_) => SqlType::Date,
+        Value::Text(_) => SqlType::Varchar,
+        Value::Bytes(_) => SqlType::Varbinary,
+        Value::Point(_) => SqlType::Point,
+        Value::Geography(_) => SqlType::Geography,
+    })
 }

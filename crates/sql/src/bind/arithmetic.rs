@@ -57,9 +57,11 @@ impl Binder<'_> {
                 *side = Typed::new(expr, SqlType::Bigint);
             }
         }
-        let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Bigint);
-        self.settle_as(&mut left, widest(known), Adoption::Computed);
-        self.settle_as(&mut right, widest(known), Adoption::Computed);
+        let met = left.sql_type.or(right.sql_type);
+        let known = met.unwrap_or(SqlType::Bigint);
+        let adoption = if met.is_some() { Adoption::Computed } else { Adoption::Carried };
+        self.settle_as(&mut left, widest(known), adoption);
+        self.settle_as(&mut right, widest(known), adoption);
         let (left_type, right_type) = (left.sql_type.unwrap_or(known), right.sql_type.unwrap_or(known));
         let Some(domain) = arithmetic_domain(left_type, right_type) else {
             let error = UserError::compile(
@@ -115,7 +117,7 @@ impl Binder<'_> {
                 if typed.sql_type == Some(SqlType::Varbinary) && typed.constant().is_some() {
                     typed = Typed::new(constant_as(typed, SqlType::Bigint)?, SqlType::Bigint);
                 }
-                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Bigint), Adoption::Computed);
+                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Bigint), Adoption::Carried);
                 let sql_type = typed.sql_type.unwrap_or(SqlType::Bigint);
                 let Some(domain) = arithmetic_domain(sql_type, sql_type) else {
                     return Err(UserError::compile(

@@ -11,7 +11,7 @@ use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
 use ferrite_expr::Expr;
 use ferrite_plan::Adoption;
 use ferrite_plan::walk::{conjunction, split_conjunction};
-use ferrite_plan::{Access, Delete, Insert, InsertSource, Plan, Query, QueryBody, Select, Source, Update};
+use ferrite_plan::{Access, Delete, Insert, InsertSource, Plan, Select, Source, Update};
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -151,14 +151,11 @@ impl Binder<'_> {
             return Err(width_mismatch(table, assigned.len(), query.columns.len()));
         }
         let slot = self.plan.new_slot()?;
+        self.note_columns_of(slot, &query);
         let mut row = default_row(table, &assigned, upsert)?;
         for (output, position) in assigned.iter().enumerate() {
             let column = &table.columns[usize::from(*position)];
-            let null = output_constant(&query, output).is_some_and(|value| *value == OwnedValue::Null);
-            let typed = Typed {
-                expr: Expr::column(slot, output as u16),
-                sql_type: (!null).then_some(query.columns[output].sql_type),
-            };
+            let typed = Typed { expr: Expr::column(slot, output as u16), sql_type: self.output_type(&query, output) };
             row[usize::from(*position)] = self.stored(typed, column, table)?;
         }
         let source = InsertSource::Query(Box::new(query));
@@ -473,16 +470,6 @@ fn constant_of(expr: Expr) -> UserResult<OwnedValue> {
 
 fn is_default(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::Identifier(ident) if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("DEFAULT"))
-}
-
-fn output_constant(query: &Query, position: usize) -> Option<&OwnedValue> {
-    match &query.body {
-        QueryBody::Select(select) => match select.output.get(position) {
-            Some(Expr::Constant(value)) => Some(value),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn width_mismatch(table: &Table, wanted: usize, given: usize) -> UserError {

@@ -8,7 +8,7 @@ use super::Binder;
 use super::from::bound_source;
 use super::ordering::Tail;
 use super::scope::fold_name;
-use super::types::{common_type, same_kind};
+use super::types::same_kind;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_plan::{Input, OutputColumn, Query, QueryBody, SetOperator, Source};
 use ferrite_value::SqlType;
@@ -139,6 +139,11 @@ impl Binder<'_> {
             }
         };
         let slot = self.plan.new_slot()?;
+        match &input {
+            Input::Working { slot: working } => self.note_columns_of_slot(slot, *working),
+            Input::Common { table } => self.note_columns_of_common(slot, *table),
+            _ => {}
+        }
         self.enter_source(name.to_owned(), slot, columns, alias)?;
         Ok(bound_source(slot, input))
     }
@@ -203,6 +208,7 @@ impl Binder<'_> {
         }
         let columns = first.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
         let working = self.plan.new_slot()?;
+        self.note_columns_of(working, &first);
         let definition = Definition::Working { slot: working, columns, frame: self.frames.len(), uses: 0 };
         let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
         let place = self.common_names.len();
@@ -232,11 +238,11 @@ impl Binder<'_> {
             ));
         }
         for position in 0..first.columns.len() {
-            let OutputColumn { name: column, sql_type: wanted } = &first.columns[position];
+            let common = self.common_output([&first, &step], position)?;
+            let OutputColumn { name: column, sql_type } = &first.columns[position];
+            let wanted = self.output_type(&first, position).unwrap_or(*sql_type);
             let given = step.columns[position].sql_type;
-            let null = super::query::output_is_null(&step, position);
-            let common = common_type(Some(*wanted), (!null).then_some(given))?;
-            if common.is_some_and(|common| !same_kind(common, *wanted)) {
+            if common.is_some_and(|common| !same_kind(common, wanted)) {
                 return Err(UserError::compile(
                     "42804",
                     format!(
@@ -245,7 +251,7 @@ impl Binder<'_> {
                 )
                 .with_hint(format!("CAST it to {given} in the first part")));
             }
-            self.cast_output(&mut step, position, *wanted)?;
+            self.cast_output(&mut step, position, wanted)?;
         }
         let columns = first.columns.clone();
         let (first, step) = (Box::new(first), Box::new(step));

@@ -6,7 +6,7 @@ use super::folding::Operands;
 use super::literal::constant_as;
 use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
 use ferrite_base::{UserError, UserResult};
-use ferrite_expr::{CompareOperator, Expr, Function};
+use ferrite_expr::{CompareOperator, Expr, Function, like};
 use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
@@ -103,9 +103,13 @@ impl Binder<'_> {
     /// Brings both sides to one kind of value, so that comparing and index lookups need no
     /// conversion.
     pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
-        let known = left.sql_type.or(right.sql_type).unwrap_or(SqlType::Varchar);
-        self.settle_as(&mut left, widest(known), Adoption::Compared);
-        self.settle_as(&mut right, widest(known), Adoption::Compared);
+        match left.sql_type.or(right.sql_type) {
+            Some(known) => {
+                self.settle_as(&mut left, widest(known), Adoption::Compared);
+                self.settle_as(&mut right, widest(known), Adoption::Compared);
+            }
+            None => self.compared_undecided(&left.expr, &right.expr)?,
+        }
         let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
             return Ok((left.expr, right.expr));
         };
@@ -181,13 +185,7 @@ impl Binder<'_> {
             if is_found && fails {
                 continue;
             }
-            let mut operand = operand.clone();
-            if operand.sql_type.is_none()
-                && let Expr::Parameter(index) = operand.expr
-            {
-                operand.sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
-            }
-            let (left, right) = self.comparable(operand, item)?;
+            let (left, right) = self.comparable(operand.clone(), item)?;
             is_found = is_found || are_equal_constants(&left, &right);
             uniform &= first.get_or_insert_with(|| left.clone()) == &left;
             bound.push(right.clone());
@@ -213,6 +211,9 @@ impl Binder<'_> {
         let Expr::Parameter(index) = typed.expr else {
             return Err(UserError::syntax("IN without parentheses takes one parameter"));
         };
+        if operand.sql_type.is_none() {
+            self.compared_undecided(&operand.expr, &typed.expr)?;
+        }
         let operand_type = operand.decided_type();
         self.settle_array_parameter(index, widest(operand_type));
         let element = self.parameter_type(index).map_or(operand_type, |known| known.sql_type);
@@ -256,31 +257,47 @@ impl Binder<'_> {
         negated: bool,
         how: Likeness,
     ) -> UserResult<Typed> {
+        let mut own_escape = None;
         let escape = match escape {
             None => None,
-            Some(expr) => match self.expression(expr)?.constant() {
-                Some(OwnedValue::Text(text)) if text.chars().count() == 1 => text.chars().next(),
-                _ => return Err(UserError::compile("22019", "ESCAPE takes one character")),
-            },
+            Some(expr) => {
+                let typed = self.expression(expr)?;
+                match typed.constant() {
+                    Some(OwnedValue::Text(text)) if text.chars().count() == 1 => text.chars().next(),
+                    Some(_) => return Err(UserError::compile("22019", "ESCAPE takes one character")),
+                    None => {
+                        own_escape = Some(self.text_of_like(typed)?);
+                        Some(like::ESCAPE)
+                    }
+                }
+            }
         };
         if how == Likeness::AnyCase && escape.is_some_and(char::is_alphabetic) {
             return Err(UserError::compile("22019", "the ESCAPE character of ILIKE must not be a letter"));
         }
-        let (operand, pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
+        let (operand, mut pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
+        if let Some(escape) = own_escape {
+            let any_case = Expr::Constant(OwnedValue::Boolean(how == Likeness::AnyCase));
+            let arguments = [*pattern, escape, any_case].into();
+            *pattern = Expr::Call { function: Function::EscapedPattern, arguments };
+        }
         let prefix_only = how == Likeness::Prefix;
         Ok(Typed::boolean(self.folding.fold(Expr::Like { operand, pattern, escape, prefix_only, negated })?))
     }
 
     fn side_of_like(&mut self, side: &ast::Expr, how: Likeness) -> UserResult<Box<Expr>> {
-        let mut typed = self.expression(side)?;
+        let typed = self.expression(side)?;
+        let text = self.text_of_like(typed)?;
+        if how != Likeness::AnyCase || matches!(text, Expr::Constant(OwnedValue::Null)) {
+            return Ok(Box::new(text));
+        }
+        self.folding.fold(Expr::Call { function: Function::Lower, arguments: [text].into() }).map(Box::new)
+    }
+
+    fn text_of_like(&mut self, mut typed: Typed) -> UserResult<Expr> {
         self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
         match typed.sql_type {
-            None => Ok(Box::new(typed.expr)),
-            Some(SqlType::Varchar) if how == Likeness::AnyCase => self
-                .folding
-                .fold(Expr::Call { function: Function::Lower, arguments: [typed.expr].into() })
-                .map(Box::new),
-            Some(SqlType::Varchar) => Ok(Box::new(typed.expr)),
+            None | Some(SqlType::Varchar) => Ok(typed.expr),
             Some(other) => Err(incompatible(other, SqlType::Varchar)),
         }
     }

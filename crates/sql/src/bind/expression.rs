@@ -4,7 +4,7 @@ use super::comparison::Likeness;
 use super::folding::{Branches, Operands};
 use super::literal::{cast_type, data_type, declared, hex_bytes, number};
 use super::scope::fold_name;
-use super::types::{Typed, cast_constant, common_type, widest};
+use super::types::{Typed, cast_constant};
 use super::{Binder, place};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
@@ -82,7 +82,7 @@ impl Binder<'_> {
             A::Floor { expr, field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 self.call("FLOOR", &[expr])
             }
-            A::Position { expr, r#in } => self.call("POSITION", &[expr, r#in]),
+            A::Position { expr, r#in } => self.call("POSITION", &[expr, without_unnest(r#in)]),
             A::Substring { expr, substring_from, substring_for, .. } => {
                 let arguments: Vec<&ast::Expr> = std::iter::once(expr.as_ref())
                     .chain(substring_from.as_deref())
@@ -169,24 +169,7 @@ impl Binder<'_> {
         if usize::from(index) >= self.parameter_count() {
             return Err(UserError::syntax("parameters are not allowed here"));
         }
-        let sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
-        Ok(Typed { expr: Expr::Parameter(index), sql_type })
-    }
-
-    /// Gives an untyped parameter the type that its context wants.
-    pub fn settle(&mut self, typed: &mut Typed, column_type: ColumnType) {
-        self.settle_as(typed, column_type, Adoption::Fixed);
-    }
-
-    /// [`Binder::settle`], with what is to become of values of other types.
-    pub fn settle_as(&mut self, typed: &mut Typed, column_type: ColumnType, adoption: Adoption) {
-        if typed.sql_type.is_none()
-            && let Expr::Parameter(index) = typed.expr
-        {
-            self.settle_parameter(index, column_type, adoption);
-            // It may stand here a second time.
-            typed.sql_type = self.parameter_type(index).map(|known| known.sql_type);
-        }
+        Ok(self.parameter(index))
     }
 
     fn typed_string(&mut self, typed: &ast::TypedString) -> UserResult<Typed> {
@@ -289,11 +272,10 @@ impl Binder<'_> {
     }
 
     /// A CASE whose results are brought to one type.
-    pub fn searched_case(&mut self, branches: Vec<(Expr, Typed)>, otherwise: Typed) -> UserResult<Typed> {
-        let mut sql_type = otherwise.sql_type;
-        for (_, result) in &branches {
-            sql_type = common_type(sql_type, result.sql_type)?;
-        }
+    pub fn searched_case(&mut self, mut branches: Vec<(Expr, Typed)>, mut otherwise: Typed) -> UserResult<Typed> {
+        let mut results: Vec<&mut Typed> = branches.iter_mut().map(|(_, result)| result).collect();
+        results.insert(0, &mut otherwise);
+        let sql_type = self.one_type(&mut results)?;
         let decided = sql_type.unwrap_or(SqlType::Varchar);
         let mut bound = Vec::with_capacity(branches.len());
         for (condition, result) in branches {
@@ -302,8 +284,19 @@ impl Binder<'_> {
         let otherwise = Box::new(self.result_of_case(otherwise, decided)?);
         Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
     }
-    fn result_of_case(&mut self, mut result: Typed, sql_type: SqlType) -> UserResult<Expr> {
-        self.settle_as(&mut result, widest(sql_type), Adoption::Computed);
+
+    fn result_of_case(&mut self, result: Typed, sql_type: SqlType) -> UserResult<Expr> {
         Ok(self.evaluated_perhaps(true, |binder| binder.folding.convert_common(result, sql_type))?.0)
+    }
+}
+
+/// What stands after the IN of POSITION: a parameter there reads like an array.
+fn without_unnest(expr: &ast::Expr) -> &ast::Expr {
+    let ast::Expr::Function(ast::Function { args: ast::FunctionArguments::List(list), name, .. }) = expr else {
+        return expr;
+    };
+    match list.args.as_slice() {
+        [ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(argument))] if name.to_string() == "UNNEST" => argument,
+        _ => expr,
     }
 }

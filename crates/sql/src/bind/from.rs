@@ -7,7 +7,7 @@
 
 use super::Binder;
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
-use super::types::{Typed, common_type};
+use super::types::Typed;
 use crate::parse::tokens::FerriteDialect;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Table};
@@ -238,18 +238,18 @@ impl Binder<'_> {
             }
             places.push(place);
             let source = &scope.sources[place.0];
-            sides.push(Typed::new(source.unqualified(place.1), source.columns[place.1].sql_type));
+            sides.push((source.unqualified(place.1), source.columns[place.1].sql_type));
         }
+        let sides: Vec<Typed> = sides.into_iter().map(|(expr, sql_type)| self.read(expr, sql_type)).collect();
         let (left_side, right_side) = (sides[0].clone(), sides[1].clone());
         let (shown, hidden) = if kind == Joined::Right { (places[1], places[0]) } else { (places[0], places[1]) };
         if kind == Joined::Full {
-            let sql_type = common_type(left_side.sql_type, right_side.sql_type)?;
             let present = Expr::IsNull { operand: Box::new(left_side.expr.clone()), negated: true };
             let either = self.searched_case(vec![(present, left_side.clone())], right_side.clone())?;
             if let Some(scope) = self.scope() {
                 let column = &mut scope.sources[shown.0].columns[shown.1];
                 column.merged_with = Some(either.expr);
-                column.sql_type = sql_type.unwrap_or(column.sql_type);
+                column.sql_type = either.sql_type.unwrap_or(column.sql_type);
             }
         }
         if let Some(scope) = self.scope() {
@@ -344,6 +344,7 @@ impl Binder<'_> {
     ) -> UserResult<Source> {
         let slot = self.plan.new_slot()?;
         let columns = query.columns.iter().map(|column| (column.name.clone(), column.sql_type)).collect();
+        self.note_columns_of(slot, &query);
         self.enter_source(name, slot, columns, alias)?;
         let input = Input::Derived { query: Box::new(query), correlated };
         Ok(bound_source(slot, input))
@@ -380,6 +381,7 @@ impl Binder<'_> {
             for_each_slot(expr, &self.plan.subqueries, &mut |slot| correlated |= slot < first_slot);
         });
         let slot = self.plan.new_slot()?;
+        self.note_columns_of(slot, &query);
         if let Some(scope) = self.scope() {
             let mut next = 0;
             let mut merged = merged.into_iter();

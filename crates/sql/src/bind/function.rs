@@ -71,22 +71,59 @@ impl Binder<'_> {
     /// A scalar function.
     pub fn call(&mut self, name: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let bound = self.expressions(arguments)?;
-        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
-        let resolved = Function::resolve(name, &types).map_err(|error| super::suggest::function(error, name))?;
-        let mut bound = bound;
-        for (place, typed) in bound.iter_mut().enumerate() {
-            let to = resolved.argument_types[place];
-            if typed.sql_type.is_none() && to.is_integer() {
-                // Where a FLOAT would be one, the value decides; a count of characters is an
-                // integer.
-                let mut types = types.clone();
-                types[place] = Some(SqlType::Float);
-                let free = Function::resolve(name, &types).is_ok_and(|other| !other.argument_types[place].is_integer());
-                let adoption = if free { Adoption::Computed } else { Adoption::Fixed };
-                self.settle_as(typed, widest(to), adoption);
+        match name {
+            "GREATEST" => self.extreme_of(name, Function::Greatest, bound),
+            "LEAST" => self.extreme_of(name, Function::Least, bound),
+            _ => {
+                let resolve = |types: &[Option<SqlType>]| Function::resolve(name, types);
+                self.call_of(resolve, bound).map_err(|error| super::suggest::function(error, name))
             }
         }
+    }
+
+    /// The function that `resolve` finds for the arguments' types.
+    pub fn call_of(
+        &mut self,
+        resolve: impl Fn(&[Option<SqlType>]) -> UserResult<Resolved>,
+        mut bound: Vec<Typed>,
+    ) -> UserResult<Typed> {
+        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
+        let resolved = resolve(&types)?;
+        for (place, typed) in bound.iter_mut().enumerate().filter(|(_, typed)| typed.sql_type.is_none()) {
+            let to = resolved.argument_types[place];
+            // Where values of several types are taken as they are, the value decides; a count of
+            // characters is always an integer.
+            let is_taken = |given: SqlType| {
+                let mut types = types.clone();
+                types[place] = Some(given);
+                resolve(&types).is_ok_and(|other| other.argument_types[place] == given)
+            };
+            let others = [SqlType::Float, SqlType::Decimal, SqlType::Date, SqlType::Varbinary];
+            let is_free = others.into_iter().any(|other| other != to && is_taken(other));
+            self.settle_as(typed, widest(to), if is_free { Adoption::Carried } else { Adoption::Fixed });
+        }
         self.resolved_call(resolved, bound)
+    }
+
+    /// GREATEST and LEAST: their arguments are compared with each other, and one of them is the
+    /// result.
+    fn extreme_of(&mut self, name: &str, function: Function, mut arguments: Vec<Typed>) -> UserResult<Typed> {
+        let resolve = |arguments: &[Typed]| {
+            let types: Vec<Option<SqlType>> = arguments.iter().map(|typed| typed.sql_type).collect();
+            Function::resolve(name, &types)
+        };
+        if !arguments.is_empty() && arguments.iter().all(|typed| typed.sql_type.is_none()) {
+            if let [first, others @ ..] = arguments.as_slice() {
+                others.iter().try_for_each(|other| self.compared_undecided(&first.expr, &other.expr))?;
+            }
+            let arguments = arguments.into_iter().map(|typed| typed.expr).collect();
+            let expr = self.folding.fold(Expr::Call { function, arguments })?;
+            return Ok(Typed { expr, sql_type: None });
+        }
+        let known = widest(resolve(&arguments)?.result_type);
+        arguments.iter_mut().for_each(|typed| self.settle_as(typed, known, Adoption::Computed));
+        // A parameter is as wide as its kind.
+        self.resolved_call(resolve(&arguments)?, arguments)
     }
 
     /// A function whose first argument is a unit of time; TRUNCATE of numbers has the same name.
@@ -121,9 +158,7 @@ impl Binder<'_> {
 
     fn call_with_unit(&mut self, name: &str, unit: &str, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let bound = self.expressions(arguments)?;
-        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
-        let resolved = Function::resolve_with_unit(name, unit, &types)?;
-        self.resolved_call(resolved, bound)
+        self.call_of(|types| Function::resolve_with_unit(name, unit, types), bound)
     }
 
     fn expressions(&mut self, arguments: &[&ast::Expr]) -> UserResult<Vec<Typed>> {
@@ -183,18 +218,15 @@ impl Binder<'_> {
             perhaps |= !typed.is_null();
             bound.push(typed);
         }
+        let common = self.one_type(&mut bound.iter_mut().collect::<Vec<_>>())?;
         let Some(mut last) = bound.pop() else {
             return Err(UserError::compile("42883", "COALESCE takes one argument or more"));
         };
         // After a constant that is not NULL none is asked for; they only have a say in the type.
         if let Some(decided) = bound.iter().position(|typed| typed.constant().is_some() && !typed.is_null()) {
-            let mut sql_type = last.sql_type;
-            for typed in &bound {
-                sql_type = super::types::common_type(sql_type, typed.sql_type)?;
-            }
             last = bound.swap_remove(decided);
             bound.truncate(decided);
-            if let Some(sql_type) = sql_type {
+            if let Some(sql_type) = common {
                 last = Typed::new(self.folding.convert_common(last, sql_type)?, sql_type);
             }
         }
@@ -208,7 +240,11 @@ impl Binder<'_> {
 
     fn null_if(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
-        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let (mut left, right) = (self.expression(left)?, self.expression(right)?);
+        if let Some(known) = right.sql_type {
+            // It is not only compared, but the result, too.
+            self.settle_as(&mut left, widest(known), Adoption::Computed);
+        }
         let again = self.again(&left)?;
         let equal = self.compare(again, CompareOperator::Equal, right)?.expr;
         let null = Typed { expr: Expr::null(), sql_type: left.sql_type };
@@ -331,7 +367,7 @@ impl Binder<'_> {
         let filter = filter.map(|filter| self.condition(filter)).transpose()?;
         let mut arguments = Vec::with_capacity(row.len());
         for expr in row {
-            let (typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.output_expression(expr))?;
+            let (typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(expr))?;
             arguments.push(typed.expr);
         }
         let mut argument = Expr::Call { function: Function::Together, arguments: arguments.into() };
@@ -393,16 +429,24 @@ impl Binder<'_> {
             };
         };
         let (mut typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(argument))?;
+        match kind {
+            AggregateKind::BoolAnd | AggregateKind::BoolOr => {
+                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Boolean), Adoption::Computed);
+            }
+            AggregateKind::Count | AggregateKind::ApproximateCountDistinct => {}
+            _ => self.numbers_if_undecided(&typed.expr),
+        }
         let argument_type = typed.sql_type.unwrap_or(match kind {
             AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,
             _ => SqlType::Bigint,
         });
-        self.settle_as(&mut typed, ColumnType::unbounded(argument_type), Adoption::Computed);
         Ok((kind, Some(filtered(typed.expr)), argument_type))
     }
 
     fn add_aggregate(&mut self, aggregate: Aggregate) -> UserResult<Typed> {
         let result_type = aggregate.result_type;
+        let alike: Vec<Expr> =
+            one_of_the_values(&aggregate).filter(|value| self.is_undecided(value)).cloned().into_iter().collect();
         let slot = match self.scope().and_then(|scope| scope.aggregates.slot) {
             Some(slot) => slot,
             None => {
@@ -415,6 +459,7 @@ impl Binder<'_> {
         };
         let Some(scope) = self.scope() else { return Err(UserError::internal("an aggregate without a query")) };
         let found = &mut scope.aggregates.found;
+        let group_count = scope.aggregates.group_count;
         let position = match found.iter().position(|other| *other == aggregate) {
             Some(position) => position,
             None => {
@@ -423,9 +468,32 @@ impl Binder<'_> {
                 found.len() - 1
             }
         };
-        let column = scope.aggregates.group_count + position as u16;
-        Ok(Typed::new(Expr::Column { slot, column }, result_type))
+        let column = group_count + position as u16;
+        Ok(self.column_like(slot, column, result_type, &alike))
     }
+}
+
+/// What the aggregate takes of each row, where its result is one of these values and has their
+/// type.
+fn one_of_the_values(aggregate: &Aggregate) -> Option<&Expr> {
+    fn percentile_of(argument: &Expr) -> Option<&Expr> {
+        match argument {
+            // By FILTER.
+            Expr::Case { branches, .. } => percentile_of(&branches.first()?.1),
+            Expr::Call { function: Function::Together, arguments } => arguments.get(1),
+            _ => None,
+        }
+    }
+    match aggregate.kind {
+        AggregateKind::Percentile(_) => percentile_of(aggregate.argument.as_ref()?),
+        kind if is_extreme(kind) => aggregate.argument.as_ref(),
+        _ => None,
+    }
+}
+
+/// MIN or MAX.
+pub(super) fn is_extreme(kind: AggregateKind) -> bool {
+    matches!(kind, AggregateKind::Min | AggregateKind::Max)
 }
 
 /// Window functions that are nothing else.

@@ -16,6 +16,7 @@ pub(crate) mod function;
 pub(crate) mod grouping;
 pub(crate) mod literal;
 pub(crate) mod ordering;
+pub(crate) mod parameters;
 pub(crate) mod percentile;
 pub(crate) mod place;
 pub(crate) mod plain_view;
@@ -38,9 +39,7 @@ use crate::parse::statement::SqlKind;
 use crate::planner::context::{PlanContext, Reach};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_plan::Adoption;
-use ferrite_plan::{Parameter, Plan, Register};
-use ferrite_value::{ColumnType, SqlType};
+use ferrite_plan::{Plan, Register};
 use scope::{Scope, Variable};
 
 pub(crate) struct Binder<'c> {
@@ -51,7 +50,9 @@ pub(crate) struct Binder<'c> {
     common_names: Vec<common::CommonName>,
     /// How often a table of WITH has been bound.
     common_bound: usize,
-    parameters: Vec<BoundParameter>,
+    parameters: Vec<parameters::BoundParameter>,
+    /// What a trial learns of them; see [`parameters`].
+    undecided: parameters::Undecided,
     /// Parameters were declared with names; `?` is then an error.
     pub declared_parameters: bool,
     pub registers: Vec<Register>,
@@ -80,15 +81,6 @@ pub(crate) struct Binder<'c> {
     subquery_parts: Vec<usize>,
 }
 
-#[derive(Default)]
-struct BoundParameter {
-    name: Option<String>,
-    /// None while no context has said it.
-    column_type: Option<ColumnType>,
-    adoption: Adoption,
-    array: bool,
-}
-
 struct QueryFrame {
     /// Scopes from here on are the query's own.
     first_scope: usize,
@@ -103,6 +95,7 @@ impl<'c> Binder<'c> {
             common_names: Vec::new(),
             common_bound: 0,
             parameters: Vec::new(),
+            undecided: parameters::Undecided::default(),
             declared_parameters: false,
             registers: Vec::new(),
             variables: Vec::new(),
@@ -120,9 +113,14 @@ impl<'c> Binder<'c> {
         }
     }
 
-    /// The binder's door: binds a statement that is not a schema change. Queries go on in
-    /// `query.rs`, data changes in `change.rs`.
+    /// The binder's door: binds a statement that is not a schema change, once the types of its
+    /// parameters are known. Queries go on in `query.rs`, data changes in `change.rs`.
     pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
+        self.learn_types(statement)?;
+        self.plan_of(statement)
+    }
+
+    fn plan_of(&mut self, statement: &SqlKind) -> UserResult<Plan> {
         match statement {
             SqlKind::Query(query) => Ok(Plan::Query(self.in_frame(|binder| binder.query(query))?.0)),
             SqlKind::Insert { insert, upsert } => self.insert(insert, *upsert),
@@ -135,65 +133,6 @@ impl<'c> Binder<'c> {
                 Ok(Plan::Truncate { table: table.id })
             }
         }
-    }
-
-    /// Makes room for parameters without names, some of which may have their types already.
-    pub fn add_placeholders(&mut self, presets: &[Option<SqlType>]) {
-        for preset in presets {
-            self.parameters
-                .push(BoundParameter { column_type: preset.map(types::widest), ..BoundParameter::default() });
-        }
-    }
-
-    /// How the parameters came by their types.
-    pub fn adoptions(&self) -> Vec<Adoption> {
-        self.parameters.iter().map(|parameter| parameter.adoption).collect()
-    }
-
-    pub fn add_declared_parameter(&mut self, name: &str, column_type: ColumnType) {
-        self.parameters.push(BoundParameter {
-            name: Some(name.to_owned()),
-            column_type: Some(column_type),
-            ..BoundParameter::default()
-        });
-    }
-
-    pub fn parameter_count(&self) -> usize {
-        self.parameters.len()
-    }
-
-    pub fn parameter_type(&self, index: u16) -> Option<ColumnType> {
-        self.parameters.get(usize::from(index)).and_then(|parameter| parameter.column_type)
-    }
-
-    /// A context has said what type the parameter has.
-    pub fn settle_parameter(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
-        if let Some(parameter) = self.parameters.get_mut(usize::from(index))
-            && parameter.column_type.is_none()
-        {
-            parameter.column_type = Some(column_type);
-            parameter.adoption = adoption;
-        }
-    }
-
-    pub fn settle_array_parameter(&mut self, index: u16, column_type: ColumnType) {
-        self.settle_parameter(index, column_type, Adoption::Compared);
-        if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
-            parameter.array = true;
-        }
-    }
-
-    /// The parameters as the program declares them; what nothing has settled is text.
-    pub fn finished_parameters(&self) -> Vec<Parameter> {
-        self.parameters
-            .iter()
-            .map(|parameter| Parameter {
-                name: parameter.name.clone(),
-                column_type: parameter.column_type.unwrap_or(ColumnType::unbounded(SqlType::Varchar)),
-                array: parameter.array,
-                table: false,
-            })
-            .collect()
     }
 
     /// Guards a recursive step.

@@ -6,6 +6,7 @@ use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::PercentileOrder;
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function};
+use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
@@ -52,7 +53,10 @@ impl Binder<'_> {
         let OrderItem { expr, descending, .. } = order_item(item)?;
         let continuous = name == "PERCENTILE_CONT";
         let (mut value, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(expr))?;
-        self.settle(&mut value, ColumnType::fixed(SqlType::Float));
+        if continuous {
+            self.settle_as(&mut value, ColumnType::fixed(SqlType::Float), Adoption::Carried);
+        }
+        self.numbers_if_undecided(&value.expr);
         let argument_type = value.sql_type.unwrap_or(SqlType::Float);
         let kind = AggregateKind::Percentile(PercentileOrder { continuous, descending });
         let result_type = Aggregate::result_type_for(kind, argument_type)?;

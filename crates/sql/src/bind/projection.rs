@@ -4,7 +4,6 @@ use super::Binder;
 use super::scope::{fold_name, object_name};
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult, limits};
-use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
 
@@ -21,11 +20,11 @@ impl Binder<'_> {
             match item {
                 ast::SelectItem::UnnamedExpr(expr) => {
                     let name = implied_name(expr).unwrap_or_else(|| format!("C{}", outputs.len() + 1));
-                    let typed = self.output_expression(expr)?;
+                    let typed = self.expression(expr)?;
                     outputs.push(Output { name, typed });
                 }
                 ast::SelectItem::ExprWithAlias { expr, alias } => {
-                    let typed = self.output_expression(expr)?;
+                    let typed = self.expression(expr)?;
                     outputs.push(Output { name: fold_name(alias), typed });
                 }
                 ast::SelectItem::Wildcard(options) => {
@@ -52,34 +51,35 @@ impl Binder<'_> {
         Ok(outputs)
     }
 
-    pub fn output_expression(&mut self, expr: &ast::Expr) -> UserResult<Typed> {
-        let mut typed = self.expression(expr)?;
-        self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
-        Ok(typed)
-    }
-
     fn expand(&mut self, qualifier: Option<&str>, outputs: &mut Vec<Output>) -> UserResult<()> {
         let Some(scope) = self.scope() else { return Err(UserError::internal("* outside a query")) };
         let Some(qualifier) = qualifier else {
             if scope.sources.is_empty() {
                 return Err(UserError::syntax("SELECT * needs FROM"));
             }
-            for (source, position) in &scope.star {
+            let column = |(source, position): &(usize, usize)| {
                 let source = &scope.sources[*source];
                 let column = &source.columns[*position];
-                let typed = Typed::new(source.unqualified(*position), column.sql_type);
-                outputs.push(Output { name: column.name.clone(), typed });
-            }
+                (column.name.clone(), source.unqualified(*position), column.sql_type)
+            };
+            let shown: Vec<_> = scope.star.iter().map(column).collect();
+            outputs.extend(shown.into_iter().map(|(name, expr, sql_type)| {
+                let typed = self.read(expr, sql_type);
+                Output { name, typed }
+            }));
             return Ok(());
         };
-        let mut known = false;
-        for source in scope.sources.iter().filter(|source| source.name == qualifier) {
-            known = true;
-            for (position, column) in source.columns.iter().enumerate() {
-                let typed = Typed::new(source.column(position), column.sql_type);
-                outputs.push(Output { name: column.name.clone(), typed });
-            }
-        }
+        let named = scope.sources.iter().filter(|source| source.name == qualifier);
+        let columns = named.map(|source| {
+            let columns = source.columns.iter().enumerate();
+            columns.map(|(position, column)| (column.name.clone(), source.column(position), column.sql_type)).collect()
+        });
+        let shown: Vec<Vec<_>> = columns.collect();
+        let known = !shown.is_empty();
+        outputs.extend(shown.into_iter().flatten().map(|(name, expr, sql_type)| {
+            let typed = self.read(expr, sql_type);
+            Output { name, typed }
+        }));
         if known { Ok(()) } else { Err(UserError::unknown_table(qualifier)) }
     }
 }

@@ -11,7 +11,6 @@ use super::types::{Typed, common_type, same_kind};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
-use ferrite_plan::Adoption;
 use ferrite_plan::walk::{conjunction, for_each_expr_mut, split_conjunction};
 use ferrite_plan::{
     Aggregation, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind, Windowing,
@@ -170,16 +169,28 @@ impl Binder<'_> {
         }
         let mut columns = left.columns.clone();
         for (position, column) in columns.iter_mut().enumerate() {
-            let (from_left, from_right) = (column.sql_type, right.columns[position].sql_type);
-            let left_null = output_is_null(&left, position);
-            let right_null = output_is_null(&right, position);
-            let common = common_type((!left_null).then_some(from_left), (!right_null).then_some(from_right))?;
-            column.sql_type = common.unwrap_or(from_left);
+            if let Some(common) = self.common_output([&left, &right], position)? {
+                column.sql_type = common;
+            }
             self.cast_output(&mut left, position, column.sql_type)?;
             self.cast_output(&mut right, position, column.sql_type)?;
         }
         let (left, right) = (Box::new(left), Box::new(right));
         Ok(Query::of(QueryBody::SetOperation { operator, all, left, right }, columns))
+    }
+
+    /// The type that a column of these queries has in common, which parameters among them take.
+    /// None where nothing says it.
+    pub fn common_output(&mut self, queries: [&Query; 2], position: usize) -> UserResult<Option<SqlType>> {
+        let types = |binder: &Self| queries.map(|query| binder.output_type(query, position));
+        let [left, right] = types(self);
+        let Some(common) = common_type(left, right)? else {
+            self.outputs_are_alike(queries, position);
+            return Ok(None);
+        };
+        queries.iter().for_each(|query| self.settle_output(query, position, common));
+        let [left, right] = types(self);
+        common_type(left, right)
     }
 
     /// The query as a derived table, so that what comes after it works on its columns.
@@ -213,7 +224,7 @@ impl Binder<'_> {
         let mut source = self.derived_source(query, false, String::new(), None)?;
         let mut output: Vec<Expr> = (0..visible).map(|column| Expr::column(source.slot, column as u16)).collect();
         for item in items {
-            output.push(self.output_expression(item)?.expr);
+            output.push(self.expression(item)?.expr);
         }
         if let Input::Derived { correlated, .. } = &mut source.input {
             *correlated = true;
@@ -230,25 +241,25 @@ impl Binder<'_> {
     fn values(&mut self, values: &ast::Values, tail: Tail<'_>) -> UserResult<Query> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         let mut rows = Vec::with_capacity(values.rows.len());
-        let mut types: Vec<Option<SqlType>> = vec![None; width];
         for row in &values.rows {
             if row.content.len() != width || width == 0 {
                 return Err(UserError::compile("42601", "rows of VALUES must have the same number of columns"));
             }
             let mut bound = Vec::with_capacity(width);
-            for (position, expr) in row.content.iter().enumerate() {
-                let typed = self.expression(expr)?;
-                types[position] = common_type(types[position], typed.sql_type)?;
-                bound.push(typed);
+            for expr in &row.content {
+                bound.push(self.expression(expr)?);
             }
             rows.push(bound);
+        }
+        let mut types = Vec::with_capacity(width);
+        for position in 0..width {
+            types.push(self.one_type(&mut rows.iter_mut().map(|row| &mut row[position]).collect::<Vec<_>>())?);
         }
         let mut bound_rows = Vec::with_capacity(rows.len());
         for row in rows {
             let mut bound = Vec::with_capacity(width);
-            for (mut typed, sql_type) in row.into_iter().zip(&types) {
+            for (typed, sql_type) in row.into_iter().zip(&types) {
                 let sql_type = sql_type.unwrap_or(SqlType::Varchar);
-                self.settle_as(&mut typed, ColumnType::unbounded(sql_type), Adoption::Computed);
                 bound.push(self.folding.convert_common(typed, sql_type)?);
             }
             bound_rows.push(bound);
@@ -371,6 +382,11 @@ impl Binder<'_> {
                 names: &names,
             };
             each(&mut |expr| grouping.apply(expr))?;
+            let (aggregate_columns, dependent) = (grouping.aggregates, grouping.dependent);
+            self.move_columns(slot, aggregate_columns, dependent);
+            for (position, key) in group_by.iter().enumerate().take(named) {
+                self.column_like(slot, position as u16, SqlType::Varchar, std::slice::from_ref(key));
+            }
             Some(Aggregation { slot, group_by, sets, aggregates: aggregates.found, having: conjunction(having) })
         } else {
             None
@@ -459,14 +475,6 @@ fn refuse_clauses(select: &ast::Select) -> UserResult<()> {
             })
         }
         None => Ok(()),
-    }
-}
-
-/// Whether an output column is the constant NULL, which takes any type.
-pub(crate) fn output_is_null(query: &Query, position: usize) -> bool {
-    match &query.body {
-        QueryBody::Select(select) => matches!(select.output.get(position), Some(Expr::Constant(OwnedValue::Null))),
-        _ => false,
     }
 }
 

@@ -55,9 +55,10 @@ impl Binder<'_> {
             ));
         }
         let slot = self.plan.new_slot()?;
+        self.note_columns_of(slot, &left);
         let row = left.columns.iter().enumerate();
         let operands =
-            row.map(|(place, column)| Typed::new(Expr::column(slot, place as u16), column.sql_type)).collect();
+            row.map(|(place, column)| self.read(Expr::column(slot, place as u16), column.sql_type)).collect();
         let mut compared = self.compared(operands, operator, right, right_correlated)?;
         let input = Input::Derived { query: Box::new(left), correlated: left_correlated };
         let first = Source { slot, input, join: JoinKind::Inner, on: None, filter: None };
@@ -118,9 +119,8 @@ impl Binder<'_> {
     fn row_among(&mut self, operands: Vec<Typed>, mut query: Query, negated: bool) -> UserResult<Typed> {
         let mut values = Vec::with_capacity(operands.len());
         for (place, operand) in operands.into_iter().enumerate() {
-            let inner = Typed::new(Expr::column(0, place as u16), query.columns[place].sql_type);
             // Only the types matter here; a conversion of the query's side is done in its output.
-            let (value, inner) = self.comparable(operand, inner)?;
+            let (value, inner) = self.comparable_with_output(operand, &query, place)?;
             if let Expr::Cast { to, .. } = inner {
                 self.cast_output(&mut query, place, to.sql_type)?;
             }
@@ -159,11 +159,12 @@ impl Binder<'_> {
         query_correlated: bool,
     ) -> UserResult<Compared> {
         let slot = self.plan.new_slot()?;
+        self.note_columns_of(slot, &query);
         let pairs = operands
             .into_iter()
             .enumerate()
             .map(|(place, operand)| {
-                (operand, Typed::new(Expr::column(slot, place as u16), query.columns[place].sql_type))
+                (operand, self.read(Expr::column(slot, place as u16), query.columns[place].sql_type))
             })
             .collect();
         let condition = self.compare_pairs(pairs, operator)?.expr;

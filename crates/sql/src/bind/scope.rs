@@ -243,7 +243,7 @@ impl Binder<'_> {
                         .with_hint("qualify it with the table's name or alias"));
                 }
                 let expr = if qualifier.is_some() { source.column(position) } else { source.unqualified(position) };
-                let typed = Typed::new(expr, source.columns[position].sql_type);
+                let typed = self.read(expr, source.columns[position].sql_type);
                 found = Found::Column { scope: level, typed };
             }
             if matches!(found, Found::Column { .. }) {

@@ -53,10 +53,9 @@ impl Binder<'_> {
         let operand = self.expression(left)?;
         let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
         let (mut bound, correlated) = self.subquery_body(query)?;
-        let column = single_column(&bound)?;
-        let inner = Typed::new(Expr::Column { slot: 0, column: 0 }, column);
+        single_column(&bound)?;
         // Only the types matter here; a conversion of the query's side is done in its output.
-        let (operand_expr, inner_expr) = self.comparable(operand, inner)?;
+        let (operand_expr, inner_expr) = self.comparable_with_output(operand, &bound, 0)?;
         if let Expr::Cast { to, .. } = inner_expr {
             self.cast_output(&mut bound, 0, to.sql_type)?;
         }
@@ -82,7 +81,28 @@ impl Binder<'_> {
     pub fn scalar(&mut self, bound: Query, correlated: bool) -> UserResult<Typed> {
         let sql_type = single_column(&bound)?;
         let subquery = self.add_subquery(SubqueryKind::Scalar, bound, correlated)?;
-        Ok(Typed::new(Expr::Subquery { subquery, operand: None }, sql_type))
+        Ok(self.read(Expr::Subquery { subquery, operand: None }, sql_type))
+    }
+
+    /// [`Binder::comparable`] with an output column of a query, which stands as a column of its
+    /// own.
+    pub fn comparable_with_output(
+        &mut self,
+        operand: Typed,
+        query: &Query,
+        position: usize,
+    ) -> UserResult<(Expr, Expr)> {
+        if let Some(known) = operand.sql_type {
+            self.settle_output(query, position, known);
+        }
+        let column = Expr::column(0, position as u16);
+        match self.output_type(query, position) {
+            Some(sql_type) => self.comparable(operand, Typed::new(column, sql_type)),
+            None => {
+                self.compared_with_undecided(&operand.expr, query, position)?;
+                Ok((operand.expr, column))
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr, Function};
+use ferrite_plan::Adoption;
 use ferrite_value::temporal::TimeUnit;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
@@ -32,13 +33,14 @@ impl Binder<'_> {
         let mut moved = self.expression(time)?;
         for (count, unit) in self.parts_of(interval)? {
             let count = if operator == ArithmeticOperator::Subtract { self.negated(count)? } else { count };
-            let types = [Some(SqlType::Bigint), moved.sql_type];
-            let resolved = Function::resolve_with_unit("DATEADD", unit.name(), &types).map_err(|_| {
-                let given = moved.sql_type.map_or("NULL", SqlType::name);
-                UserError::compile("42804", format!("an INTERVAL cannot be added to {given}"))
-                    .with_hint("it is added to a TIMESTAMP, a DATE, or a text that says one")
-            })?;
-            moved = self.resolved_call(resolved, vec![count, moved])?;
+            let given = moved.sql_type.map_or("NULL", SqlType::name);
+            let resolve = |types: &[Option<SqlType>]| {
+                Function::resolve_with_unit("DATEADD", unit.name(), types).map_err(|_| {
+                    UserError::compile("42804", format!("an INTERVAL cannot be added to {given}"))
+                        .with_hint("it is added to a TIMESTAMP, a DATE, or a text that says one")
+                })
+            };
+            moved = self.call_of(resolve, vec![count, moved])?;
         }
         Ok(Some(moved))
     }
@@ -110,7 +112,8 @@ impl Binder<'_> {
                     result_type: SqlType::Bigint,
                 };
                 let mut sides = [right.clone(), left.clone()];
-                sides.iter_mut().for_each(|side| self.settle(side, ColumnType::fixed(SqlType::Date)));
+                let date = ColumnType::fixed(SqlType::Date);
+                sides.iter_mut().for_each(|side| self.settle_as(side, date, Adoption::Carried));
                 return self.resolved_call(resolved, sides.into()).map(Some);
             }
             _ => return Ok(None),

@@ -4,7 +4,7 @@ use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};
 use super::scope::fold_name;
 use super::size::check_count;
-use super::types::{Typed, common_type, widest};
+use super::types::{Typed, widest};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use ferrite_plan::Adoption;
@@ -79,14 +79,20 @@ impl Binder<'_> {
         let spec = self.whole_spec(spec)?;
         let mut partition_by = Vec::with_capacity(spec.partition_by.len());
         for expr in &spec.partition_by {
-            partition_by.push(self.output_expression(expr)?.expr);
+            partition_by.push(self.expression(expr)?.expr);
         }
         let mut order_by = Vec::with_capacity(spec.order_by.len());
         check_count(spec.partition_by.len() + spec.order_by.len(), limits::SORT_KEYS_MAX, "keys in one window")?;
         let mut types = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
             let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
-            let typed = self.output_expression(expr)?;
+            let mut typed = self.expression(expr)?;
+            if let Some(distance) = spec.window_frame.as_ref().and_then(distance_of) {
+                // Something that a distance is added to.
+                let is_time = matches!(distance, ast::Expr::Interval(_));
+                let of = if is_time { SqlType::Timestamp } else { SqlType::Bigint };
+                self.settle_as(&mut typed, ColumnType::fixed(of), Adoption::Carried);
+            }
             if nulls_apart {
                 order_by.push((is_null(typed.expr.clone()), descending));
             }
@@ -95,6 +101,15 @@ impl Binder<'_> {
         }
         let frame = self.window_frame(spec.window_frame.as_ref(), &types)?;
         let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
+        let alike = match &kind {
+            WindowKind::Lag | WindowKind::Lead if arguments.len() == 3 => {
+                vec![arguments[0].clone(), arguments[2].clone()]
+            }
+            WindowKind::Lag | WindowKind::Lead => vec![arguments[0].clone()],
+            WindowKind::FirstValue | WindowKind::LastValue | WindowKind::NthValue => vec![arguments[0].clone()],
+            WindowKind::Aggregate(aggregate) if super::function::is_extreme(aggregate.kind) => arguments.clone(),
+            _ => Vec::new(),
+        };
         let slot = match self.scope().and_then(|scope| scope.windows.slot) {
             Some(slot) => slot,
             None => self.plan.new_slot()?,
@@ -130,7 +145,7 @@ impl Binder<'_> {
                 output
             }
         };
-        Ok(Typed::new(Expr::column(slot, output), result_type))
+        Ok(self.column_like(slot, output, result_type, &alike))
     }
 
     /// The window with what it takes from the named window that it begins with.
@@ -309,17 +324,17 @@ impl Binder<'_> {
             WindowKind::PercentRank | WindowKind::CumeDist => SqlType::Float,
             WindowKind::RowNumber | WindowKind::Rank | WindowKind::DenseRank | WindowKind::Ntile => SqlType::Bigint,
             _ => {
-                let default = bound.get(2).and_then(|typed| typed.sql_type);
-                common_type(bound[0].sql_type, default)?.unwrap_or(SqlType::Varchar)
+                let values = bound.iter_mut().enumerate().filter(|(place, _)| Some(*place) != count_at);
+                let mut values: Vec<&mut Typed> = values.map(|(_, typed)| typed).collect();
+                self.one_type(&mut values)?.unwrap_or(SqlType::Varchar)
             }
         };
         let mut exprs = Vec::with_capacity(bound.len());
-        for (place, mut typed) in bound.into_iter().enumerate() {
+        for (place, typed) in bound.into_iter().enumerate() {
             if Some(place) == count_at {
                 exprs.push(typed.expr);
                 continue;
             }
-            self.settle_as(&mut typed, widest(result_type), Adoption::Computed);
             exprs.push(self.folding.convert_common(typed, result_type)?);
         }
         Ok((kind, exprs, result_type))
@@ -340,6 +355,18 @@ impl Binder<'_> {
         let aggregate = Aggregate { kind, distinct: false, argument: None, argument_type, result_type, user: None };
         Ok((WindowKind::Aggregate(aggregate), argument.into_iter().collect(), result_type))
     }
+}
+
+/// The first offset of a frame by RANGE.
+fn distance_of(frame: &ast::WindowFrame) -> Option<&ast::Expr> {
+    let by_range = frame.units == ast::WindowFrameUnits::Range;
+    let bounds = [Some(&frame.start_bound), frame.end_bound.as_ref()];
+    bounds.into_iter().flatten().filter(|_| by_range).find_map(|bound| match bound {
+        ast::WindowFrameBound::Preceding(Some(offset)) | ast::WindowFrameBound::Following(Some(offset)) => {
+            Some(&**offset)
+        }
+        _ => None,
+    })
 }
 
 /// INTERVAL '5' MINUTE as microseconds, or days of a DATE.

@@ -265,6 +265,9 @@ impl<'p> Names<'p> {
             }
             Expr::Cast { operand, to } => format!("CAST({} AS {})", self.expr(operand), to.sql_type),
             Expr::Call { function: Function::Together, arguments } => format!("({})", self.list(arguments, ", ")),
+            Expr::Call { function: Function::EscapedPattern, arguments } => {
+                format!("{} ESCAPE {}", self.expr(&arguments[0]), self.expr(&arguments[1]))
+            }
             Expr::Call { function, arguments } => format!("{function:?}({})", self.list(arguments, ", ")),
             Expr::User { function, arguments } => format!("{}({})", function.name, self.list(arguments, ", ")),
             Expr::Subquery { subquery, operand } => match operand {

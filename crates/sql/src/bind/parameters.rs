@@ -1,0 +1,390 @@
+//! Parameters without names, and where their types come from.
+//!
+//! A `?` takes the type of what it meets: its neighbour, or what becomes of the expression, the
+//! subquery or the column that it is in. Often that is known only after the `?` has been bound, as
+//! in `COALESCE(?, ?) = n`. So a statement is bound on trial, by a binder of its own, as often as a
+//! trial learns another type. What a trial makes is thrown away. The plan is made by a last pass
+//! that knows all types from the start: there, an expression's type never changes after the
+//! expression has been bound, and a value cannot reach a place that was made for another type.
+//!
+//! A parameter whose type nothing in the statement decides is *undecided*: it is described as
+//! VARCHAR, and the type of each value decides. Where the meaning would depend on the type, as in
+//! `? < ?`, that is error 42P18.
+
+use super::Binder;
+use super::types::{self, Typed, widest};
+use crate::parse::statement::SqlKind;
+use ferrite_base::{UserError, UserResult};
+use ferrite_expr::{Expr, Function};
+use ferrite_plan::{Adoption, Parameter, Query, QueryBody, SubqueryKind};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use std::collections::BTreeMap;
+
+#[derive(Clone, Default)]
+pub(super) struct BoundParameter {
+    name: Option<String>,
+    /// None while no context has said it.
+    column_type: Option<ColumnType>,
+    adoption: Adoption,
+    array: bool,
+    /// It had no type when this pass began.
+    began_open: bool,
+    /// This pass has come across it.
+    is_met: bool,
+}
+
+/// What a pass notes of parameters without a type.
+#[derive(Default)]
+pub(super) struct Undecided {
+    on_trial: bool,
+    /// Columns of sources, groups and windows whose type is that of these parameters, by slot and
+    /// place.
+    columns: BTreeMap<(u16, u16), Vec<u16>>,
+    /// Parameters that have one type, whichever it is.
+    alike: Vec<Vec<u16>>,
+    /// They are numbers, if nothing else decides: SUM(?).
+    numbers: Vec<u16>,
+}
+
+impl Binder<'_> {
+    /// Makes room for parameters without names, some of which may have their types already.
+    pub fn add_placeholders(&mut self, presets: &[Option<SqlType>]) {
+        for preset in presets {
+            self.parameters.push(BoundParameter {
+                column_type: preset.map(types::widest),
+                began_open: preset.is_none(),
+                ..BoundParameter::default()
+            });
+        }
+    }
+
+    pub fn add_declared_parameter(&mut self, name: &str, column_type: ColumnType) {
+        self.parameters.push(BoundParameter {
+            name: Some(name.to_owned()),
+            column_type: Some(column_type),
+            ..BoundParameter::default()
+        });
+    }
+
+    pub fn parameter_count(&self) -> usize {
+        self.parameters.len()
+    }
+
+    pub fn parameter_type(&self, index: u16) -> Option<ColumnType> {
+        self.parameters.get(usize::from(index)).and_then(|parameter| parameter.column_type)
+    }
+
+    /// How the parameters came by their types.
+    pub fn adoptions(&self) -> Vec<Adoption> {
+        let adoption = |parameter: &BoundParameter| match parameter.column_type {
+            Some(_) => parameter.adoption,
+            None => Adoption::Undecided,
+        };
+        self.parameters.iter().map(adoption).collect()
+    }
+
+    /// The parameters as the program declares them; what nothing has decided is text.
+    pub fn finished_parameters(&self) -> Vec<Parameter> {
+        self.parameters
+            .iter()
+            .map(|parameter| Parameter {
+                name: parameter.name.clone(),
+                column_type: parameter.column_type.unwrap_or(ColumnType::unbounded(SqlType::Varchar)),
+                array: parameter.array,
+                table: false,
+            })
+            .collect()
+    }
+
+    /// Finds the types of the parameters in the statement.
+    pub(super) fn learn_types(&mut self, statement: &SqlKind) -> UserResult<()> {
+        loop {
+            for parameter in &mut self.parameters {
+                parameter.began_open = parameter.name.is_none() && parameter.column_type.is_none();
+                parameter.is_met = false;
+            }
+            if !self.parameters.iter().any(|parameter| parameter.began_open) {
+                return Ok(());
+            }
+            let mut trial = Binder::new(self.catalog, self.plan.reach);
+            trial.parameters = std::mem::take(&mut self.parameters);
+            trial.declared_parameters = self.declared_parameters;
+            trial.registers.clone_from(&self.registers);
+            trial.variables.clone_from(&self.variables);
+            trial.undecided.on_trial = true;
+            let bound = trial.plan_of(statement);
+            let learned = trial.has_learned();
+            self.parameters = std::mem::take(&mut trial.parameters);
+            bound?;
+            if !learned || !self.parameters.iter().any(BoundParameter::is_undecided) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether this pass has met a type for a parameter that had none.
+    fn has_learned(&mut self) -> bool {
+        for alike in std::mem::take(&mut self.undecided.alike) {
+            if let Some(met) = self.type_met(&alike) {
+                alike.iter().for_each(|index| self.settle_parameter(*index, widest(met), Adoption::Carried));
+            }
+        }
+        let has_learned =
+            |binder: &Self| binder.parameters.iter().any(|other| other.began_open && other.column_type.is_some());
+        if !has_learned(self) {
+            for index in std::mem::take(&mut self.undecided.numbers) {
+                self.settle_parameter(index, ColumnType::fixed(SqlType::Bigint), Adoption::Undecided);
+            }
+        }
+        has_learned(self)
+    }
+
+    /// A `?` as an expression.
+    pub fn parameter(&mut self, index: u16) -> Typed {
+        if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
+            parameter.is_met = true;
+        }
+        let sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
+        Typed { expr: Expr::Parameter(index), sql_type }
+    }
+
+    /// A context has said what type the parameter has.
+    fn settle_parameter(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
+        if let Some(parameter) = self.parameters.get_mut(usize::from(index))
+            && parameter.column_type.is_none()
+        {
+            parameter.column_type = Some(column_type);
+            parameter.adoption = adoption;
+        }
+    }
+
+    pub fn settle_array_parameter(&mut self, index: u16, column_type: ColumnType) {
+        self.settle_parameter(index, column_type, Adoption::Compared);
+        if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
+            parameter.array = true;
+        }
+    }
+
+    /// Gives what has no type yet the type that its context wants.
+    pub fn settle(&mut self, typed: &mut Typed, column_type: ColumnType) {
+        self.settle_as(typed, column_type, Adoption::Fixed);
+    }
+
+    /// [`Binder::settle`], with what is to become of values of other types. To parameters that are
+    /// only part of the expression the type was carried: their values decide.
+    pub fn settle_as(&mut self, typed: &mut Typed, column_type: ColumnType, adoption: Adoption) {
+        if typed.sql_type.is_some() {
+            return;
+        }
+        let Some(parameters) = self.parameters_of(&typed.expr) else { return };
+        let lone = matches!(typed.expr, Expr::Parameter(_));
+        for index in &parameters {
+            match lone {
+                true => self.settle_parameter(*index, column_type, adoption),
+                false => self.settle_parameter(*index, widest(column_type.sql_type), Adoption::Carried),
+            }
+        }
+        typed.sql_type = self.type_met(&parameters);
+    }
+
+    /// [`Binder::settle_as`] for an output column of a query.
+    pub fn settle_output(&mut self, query: &Query, position: usize, sql_type: SqlType) {
+        for index in self.parameters_of_output(query, position).unwrap_or_default() {
+            self.settle_parameter(index, widest(sql_type), Adoption::Carried);
+        }
+    }
+
+    /// The type of an output column; None while nothing says it.
+    pub fn output_type(&self, query: &Query, position: usize) -> Option<SqlType> {
+        match self.parameters_of_output(query, position) {
+            None => Some(query.columns[position].sql_type),
+            Some(parameters) => self.type_met(&parameters),
+        }
+    }
+
+    /// Brings values of one place (of a CASE, of VALUES, of a set operation) to one type: the
+    /// parameters among them take it. None where nothing says which.
+    pub fn one_type(&mut self, values: &mut [&mut Typed]) -> UserResult<Option<SqlType>> {
+        let common =
+            |values: &[&mut Typed]| values.iter().map(|typed| typed.sql_type).try_fold(None, types::common_type);
+        let Some(met) = common(values)? else {
+            self.are_alike(values.iter().map(|typed| &typed.expr));
+            return Ok(None);
+        };
+        values.iter_mut().for_each(|typed| self.settle_as(typed, widest(met), Adoption::Computed));
+        // A parameter is as wide as its kind.
+        common(values)
+    }
+
+    /// Notes that these have one type, which nothing says yet.
+    pub fn are_alike<'e>(&mut self, exprs: impl Iterator<Item = &'e Expr>) {
+        let alike: Vec<u16> = exprs.filter_map(|expr| self.parameters_of(expr)).flatten().collect();
+        if self.undecided.on_trial && alike.len() > 1 {
+            self.undecided.alike.push(alike);
+        }
+    }
+
+    /// [`Binder::are_alike`] for an output column of two queries.
+    pub fn outputs_are_alike(&mut self, queries: [&Query; 2], position: usize) {
+        let parameters = queries.map(|query| self.parameters_of_output(query, position));
+        let alike: Vec<u16> = parameters.into_iter().flatten().flatten().collect();
+        if self.undecided.on_trial && alike.len() > 1 {
+            self.undecided.alike.push(alike);
+        }
+    }
+
+    /// Both sides of a comparison that says nothing about their type. An error, unless it may be
+    /// learned later, or one side is NULL.
+    pub fn compared_undecided(&mut self, left: &Expr, right: &Expr) -> UserResult<()> {
+        if self.undecided.on_trial {
+            self.are_alike([left, right].into_iter());
+            return Ok(());
+        }
+        if self.is_undecided(left) && self.is_undecided(right) { Err(cannot_be_found_out()) } else { Ok(()) }
+    }
+
+    /// [`Binder::compared_undecided`] with an output column of a query.
+    pub fn compared_with_undecided(&mut self, operand: &Expr, query: &Query, position: usize) -> UserResult<()> {
+        let others = self.parameters_of_output(query, position).unwrap_or_default();
+        let own = self.parameters_of(operand).unwrap_or_default();
+        if own.is_empty() || others.is_empty() {
+            return Ok(());
+        }
+        if !self.undecided.on_trial {
+            return Err(cannot_be_found_out());
+        }
+        self.undecided.alike.push([own, others].concat());
+        Ok(())
+    }
+
+    /// They are numbers, if nothing else says what they are.
+    pub fn numbers_if_undecided(&mut self, expr: &Expr) {
+        if self.undecided.on_trial {
+            self.undecided.numbers.extend(self.parameters_of(expr).unwrap_or_default());
+        }
+    }
+
+    /// A column of `sql_type`, or else of the type that these expressions have.
+    pub fn column_like(&mut self, slot: u16, column: u16, sql_type: SqlType, of: &[Expr]) -> Typed {
+        let parameters = self.parameters_of_all(of.iter()).unwrap_or_default();
+        if !parameters.is_empty() {
+            self.undecided.columns.insert((slot, column), parameters);
+        }
+        self.read(Expr::column(slot, column), sql_type)
+    }
+
+    /// The columns of a source are those of the query.
+    pub fn note_columns_of(&mut self, slot: u16, query: &Query) {
+        let columns = self.undecided_columns(slot, query);
+        self.undecided.columns.extend(columns);
+    }
+
+    /// [`Binder::note_columns_of`] for a table of WITH that is computed once.
+    pub fn note_columns_of_common(&mut self, slot: u16, table: u16) {
+        let Some(query) = self.plan.common_tables.get(usize::from(table)) else { return };
+        let columns = self.undecided_columns(slot, query);
+        self.undecided.columns.extend(columns);
+    }
+
+    fn undecided_columns(&self, slot: u16, query: &Query) -> Vec<((u16, u16), Vec<u16>)> {
+        let columns = (0..query.columns.len()).filter_map(|position| {
+            let parameters = self.parameters_of_output(query, position)?;
+            (!parameters.is_empty()).then_some(((slot, position as u16), parameters))
+        });
+        columns.collect()
+    }
+
+    /// The columns of a group's row from `first` on are this many places further behind.
+    pub fn move_columns(&mut self, slot: u16, first: u16, by: u16) {
+        if by > 0 && !self.undecided.columns.is_empty() {
+            let moved = self.undecided.columns.range((slot, first)..=(slot, u16::MAX));
+            let moved: Vec<_> =
+                moved.map(|((_, place), parameters)| ((slot, place + by), parameters.clone())).collect();
+            self.undecided.columns.retain(|(of, place), _| *of != slot || *place < first);
+            self.undecided.columns.extend(moved);
+        }
+    }
+
+    /// The columns of a source are those of another.
+    pub fn note_columns_of_slot(&mut self, slot: u16, other: u16) {
+        let of_other = self.undecided.columns.range((other, 0)..=(other, u16::MAX));
+        let columns: Vec<_> = of_other.map(|((_, place), parameters)| ((slot, *place), parameters.clone())).collect();
+        self.undecided.columns.extend(columns);
+    }
+
+    /// A column as it is read: of `sql_type`, unless its type is still to be learned.
+    pub fn read(&self, expr: Expr, sql_type: SqlType) -> Typed {
+        match self.parameters_of(&expr) {
+            Some(parameters) if !parameters.is_empty() => Typed { expr, sql_type: self.type_met(&parameters) },
+            _ => Typed::new(expr, sql_type),
+        }
+    }
+
+    /// Nothing has said its type, when this pass began; and it is not NULL.
+    pub fn is_undecided(&self, expr: &Expr) -> bool {
+        self.parameters_of(expr).is_some_and(|parameters| !parameters.is_empty())
+    }
+
+    /// The parameters that decide the type of an expression, none for NULL. None where the type is
+    /// known from the start of the pass.
+    pub fn parameters_of(&self, expr: &Expr) -> Option<Vec<u16>> {
+        match expr {
+            Expr::Constant(OwnedValue::Null) => Some(Vec::new()),
+            Expr::Parameter(index) => self.parameters.get(usize::from(*index))?.began_open.then(|| vec![*index]),
+            Expr::Column { slot, column } => self.undecided.columns.get(&(*slot, *column)).cloned(),
+            Expr::Case { branches, otherwise } => {
+                self.parameters_of_all(branches.iter().map(|(_, result)| result).chain([&**otherwise]))
+            }
+            Expr::Call { function: Function::Greatest | Function::Least, arguments } => {
+                self.parameters_of_all(arguments.iter())
+            }
+            Expr::Subquery { subquery, operand: None } => {
+                let subquery = self.plan.subqueries.get(usize::from(*subquery))?;
+                match subquery.kind {
+                    SubqueryKind::Scalar => self.parameters_of_output(&subquery.query, 0),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    fn parameters_of_all<'e>(&self, exprs: impl Iterator<Item = &'e Expr>) -> Option<Vec<u16>> {
+        let mut all = Vec::new();
+        for expr in exprs {
+            all.append(&mut self.parameters_of(expr)?);
+        }
+        Some(all)
+    }
+
+    fn parameters_of_output(&self, query: &Query, position: usize) -> Option<Vec<u16>> {
+        match &query.body {
+            QueryBody::Select(select) => self.parameters_of(select.output.get(position)?),
+            QueryBody::Values(rows) => self.parameters_of_all(rows.iter().filter_map(|row| row.get(position))),
+            QueryBody::SetOperation { left, right, .. } => {
+                let mut parameters = self.parameters_of_output(left, position)?;
+                parameters.append(&mut self.parameters_of_output(right, position)?);
+                Some(parameters)
+            }
+            QueryBody::Recursive { first, .. } => self.parameters_of_output(first, position),
+            QueryBody::Series { .. } => None,
+        }
+    }
+
+    /// The type that one of them has met in this pass.
+    fn type_met(&self, parameters: &[u16]) -> Option<SqlType> {
+        parameters.iter().find_map(|index| self.parameter_type(*index)).map(|met| met.sql_type)
+    }
+}
+
+impl BoundParameter {
+    fn is_undecided(&self) -> bool {
+        self.is_met && self.began_open && self.column_type.is_none()
+    }
+}
+
+#[cold]
+pub(super) fn cannot_be_found_out() -> UserError {
+    UserError::compile("42P18", "the type of a parameter cannot be found out: it is compared with parameters only")
+        .with_hint("say the type of one of them: CAST(? AS BIGINT), CAST(? AS VARCHAR)")
+}
