@@ -52,7 +52,7 @@ pub fn run_adhoc(environment: &Environment, options: &AdHocOptions) -> BenchResu
         grouped(tally.reads),
         grouped(tally.writes)
     ));
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.load.json.as_deref(), "adhoc", &report)?;
     Ok(report)
 }

@@ -45,20 +45,20 @@ pub fn run_against_limit(environment: &Environment, options: &VoterOptions) -> B
     let (mut limit, mut voter) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let report = measure_limit(environment, &load, seed_or_random(options.seed))?;
-        println!("{}", report.text());
+        ferrite_io::outln!("{}", report.text());
         limit.push(report);
         if environment.stop.load(Ordering::Relaxed) {
             break;
         }
         let report = measure_voter(environment, options, &load)?;
-        println!("{}", report.text());
+        ferrite_io::outln!("{}", report.text());
         voter.push(report);
         if environment.stop.load(Ordering::Relaxed) {
             break;
         }
     }
     let comparison = Comparison::new(limit, voter);
-    println!(
+    ferrite_io::outln!(
         "voter {}/s, limit {}/s: ratio {:.3}",
         grouped(comparison.voter_median.round() as u64),
         grouped(comparison.limit_median.round() as u64),

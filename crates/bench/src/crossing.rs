@@ -46,14 +46,21 @@ pub fn run_crossing(environment: &Environment, options: &CrossingOptions) -> Ben
             let Some(microseconds) = report.server_cpu_microseconds_per_transaction else {
                 return Err(BenchError::Load("the CPU time of a server that was not started here is not known".into()));
             };
-            println!("{name}: {} calls, {:.0} ns of the server each", grouped(report.transactions), microseconds * 1e3);
+            ferrite_io::outln!(
+                "{name}: {} calls, {:.0} ns of the server each",
+                grouped(report.transactions),
+                microseconds * 1e3
+            );
             *least = least.min(microseconds * 1e3);
         }
     }
     session.close()?;
     let [java, sql] = least;
     let report = CrossingReport { java_nanoseconds: java, sql_nanoseconds: sql, crossing_nanoseconds: java - sql };
-    println!("an empty call, least of {ROUNDS}: Java {java:.0} ns, SQL {sql:.0} ns, the crossing {:.0} ns", java - sql);
+    ferrite_io::outln!(
+        "an empty call, least of {ROUNDS}: Java {java:.0} ns, SQL {sql:.0} ns, the crossing {:.0} ns",
+        java - sql
+    );
     keep(options.load.json.as_deref(), "crossing", &report)
 }
 

@@ -113,16 +113,16 @@ pub fn run_curve(environment: &Environment, options: &CurveOptions) -> BenchResu
     let session = Session::open(environment, &options.target)?;
     let seed = seed_or_random(options.seed);
     let run = Run { environment, options, session: &session, subject: Subject::new(options.workload, seed) };
-    println!("{}", run.heading());
+    ferrite_io::outln!("{}", run.heading());
     let fire_hose = run.fire_hose()?;
     let rates: Vec<f64> = fire_hose.iter().map(|point| point.pass.transactions_per_second).collect();
     let (clients, maximum) = steps::maximum(&rates)
         .ok_or_else(|| BenchError::Load("stopped before there was a maximum to back off from".to_string()))?;
-    println!("maximum {}/s with {clients} client(s); backing off from it", grouped(maximum.round() as u64));
+    ferrite_io::outln!("maximum {}/s with {clients} client(s); backing off from it", grouped(maximum.round() as u64));
     let points = run.back_off(clients, maximum)?;
     let report = CurveReport::new(run.settings(seed), (clients, maximum), fire_hose, points);
     session.close()?;
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     files.write(&report)?;
     Ok(report)
 }
@@ -151,7 +151,7 @@ impl Files {
         write(&self.csv, page::csv(report))?;
         keep(Some(&self.json), "curve", report)?;
         write(&self.html, page::html(report, &Machine::here()))?;
-        println!("written: {}, {}, {}", self.csv.display(), self.json.display(), self.html.display());
+        ferrite_io::outln!("written: {}, {}, {}", self.csv.display(), self.json.display(), self.html.display());
         Ok(())
     }
 }
@@ -238,12 +238,12 @@ impl Run<'_> {
         };
         let pass = self.subject.run(self.session, &plan, |second, measurement| {
             if self.options.verbose {
-                println!("  {}", second_line(second, measurement));
+                ferrite_io::outln!("  {}", second_line(second, measurement));
             }
         })?;
         let (share, target_per_second) = (pace.map(|(share, _)| share), pace.map(|(_, rate)| rate));
         let point = Point { name, kind, clients, share, target_per_second, pass };
-        println!("{}", line(&point));
+        ferrite_io::outln!("{}", line(&point));
         Ok(point)
     }
 }

@@ -39,14 +39,14 @@ pub fn run_demo(environment: &Environment, options: &DemoOptions) -> BenchResult
     let target = TargetOptions { durability: options.durability.clone(), ..TargetOptions::default() };
     let (mut cluster, session) = match options.nodes {
         Some(count) => {
-            println!("starting {count} servers on temporary directories ...");
+            ferrite_io::outln!("starting {count} servers on temporary directories ...");
             let target = TargetOptions { kfactor: COPIES_BESIDE, ..target };
             let mut cluster = ClusterProcess::start(&environment.executable, count as usize, &target)?;
             let session = Session::to_cluster(cluster.nodes().client_options())?;
             (Some(cluster), session)
         }
         None => {
-            println!("starting a server on a temporary directory ...");
+            ferrite_io::outln!("starting a server on a temporary directory ...");
             (None, Session::open(environment, &target)?)
         }
     };
@@ -61,13 +61,13 @@ pub fn run_demo(environment: &Environment, options: &DemoOptions) -> BenchResult
     if let Some(cluster) = cluster {
         with_progress("stopping the cluster", || cluster.stop())?;
     }
-    println!("{summary}");
+    ferrite_io::outln!("{summary}");
     let findings = compare(&before, &votes, &Tally::of(&result.workloads));
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
-    println!();
-    println!("{}", farewell(is_cluster));
+    ferrite_io::outln!("");
+    ferrite_io::outln!("{}", farewell(is_cluster));
     Ok(())
 }
 
@@ -186,7 +186,7 @@ fn run_with_display(
         let displayed = displaying.join().map_err(|_| panicked("shows"))?;
         let asked = asking.join().map_err(|_| panicked("asks for votes"))?;
         let result = load.join().map_err(|_| panicked("makes the load"))?;
-        shown.news().iter().for_each(|event| println!("       {event}"));
+        shown.news().iter().for_each(|event| ferrite_io::outln!("       {event}"));
         displayed.and(asked).and(lost).and(result)
     })
 }
@@ -227,13 +227,13 @@ impl Display<'_> {
 
     /// One line a second.
     fn lines(&self, receiver: &Receiver<SecondSummary>) -> BenchResult<()> {
-        println!("{}\n{}", self.shown.lock().servers, self.hint());
+        ferrite_io::outln!("{}\n{}", self.shown.lock().servers, self.hint());
         while let Ok(second) = receiver.recv() {
-            self.shown.news().iter().for_each(|event| println!("       {event}"));
+            self.shown.news().iter().for_each(|event| ferrite_io::outln!("       {event}"));
             let contestants = self.shown.lock().contestants.clone();
             let total: u64 = contestants.iter().map(|(_, _, votes)| votes).sum();
             let leader = contestants.first().map(|(name, _, votes)| format!("{name} leads with {}", grouped(*votes)));
-            println!(
+            ferrite_io::outln!(
                 "{:>4} s {:>10} transactions/s   p50 {:>8}  p99 {:>8}   {} votes, {}",
                 second.second + 1,
                 grouped(second.transactions),

@@ -34,7 +34,7 @@ const IGNORED: &[&str] = &[
 pub fn run_diff(options: &DiffOptions) -> BenchResult<()> {
     let (before, after) = (read(&options.before)?, read(&options.after)?);
     let comparison = Comparison::new(&before, &after)?;
-    print!("{}", comparison.text(&options.before.to_string_lossy(), &options.after.to_string_lossy()));
+    ferrite_io::out!("{}", comparison.text(&options.before.to_string_lossy(), &options.after.to_string_lossy()));
     Ok(())
 }
 

@@ -77,9 +77,12 @@ pub fn run_failover(environment: &Environment, options: &FailoverOptions) -> Ben
         network: None,
         options: options.server_options.iter().map(Into::into).collect(),
     })?;
-    println!(
+    ferrite_io::outln!(
         "{} nodes on this machine, K = {}, durability {}: {} writes a second through one client of the Rust driver",
-        options.nodes, options.kfactor, options.durability, options.rate
+        options.nodes,
+        options.kfactor,
+        options.durability,
+        options.rate
     );
     let rounds = measure(environment, options, &mut cluster);
     match rounds {
@@ -106,13 +109,13 @@ fn measure(
     let writes = Writes::begin(cluster.client_options(), every)?;
     let mut rounds = Vec::new();
     for end in [End::Kill, End::Stop] {
-        println!("{}", explanation(end));
+        ferrite_io::outln!("{}", explanation(end));
         for number in 1..=options.rounds {
             if environment.stop.load(Ordering::Relaxed) {
                 break;
             }
             let round = round(cluster, &writes, end, number)?;
-            println!("{}", line(end, number, &round));
+            ferrite_io::outln!("{}", line(end, number, &round));
             rounds.push(round);
         }
     }
@@ -196,19 +199,19 @@ fn report(options: &FailoverOptions, rounds: Vec<Round>, writes: Ends) -> BenchR
     let (stop_refused, stop_unknown) =
         (of_stops().map(|round| round.refused).sum(), of_stops().map(|round| round.unknown).sum());
     if let (Some(p50), Some(longest)) = (kill_p50, kill_max) {
-        println!(
+        ferrite_io::outln!(
             "kill of the leader, {} times: next acknowledged write p50 {p50:.0} ms, longest {longest:.0} ms",
             kills.len()
         );
     }
     if let (Some(p50), Some(longest)) = (stop_p50, stop_max) {
-        println!(
+        ferrite_io::outln!(
             "stop of the leader, {} times: pause p50 {p50:.0} ms, longest {longest:.0} ms; {stop_refused} writes refused, \
              {stop_unknown} unknown",
             stops.len()
         );
     }
-    println!(
+    ferrite_io::outln!(
         "{} acknowledged writes are all there, none of {} refused ones is; {} had an unknown outcome",
         grouped(writes.acknowledged),
         grouped(writes.refused),

@@ -75,7 +75,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Loa
         grouped(tally.writes),
         grouped(rows_after as u64),
     ));
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.load.json.as_deref(), "kv", &report)?;
     Ok(report)
 }

@@ -28,6 +28,7 @@
 //! Knows the server only through its command line, its ready line and the client protocol.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod adhoc;
 pub mod against;
@@ -71,6 +72,7 @@ pub mod workloads;
 pub mod writes;
 
 pub use error::{BenchError, BenchResult};
+pub use ferrite_io::{errln, out, outln};
 pub use options::DemoOptions;
 pub use session::Environment;
 
@@ -81,7 +83,7 @@ pub fn report(result: BenchResult<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ferrite: {error}");
+            ferrite_io::errln!("ferrite: {error}");
             ExitCode::from(error.exit_code())
         }
     }

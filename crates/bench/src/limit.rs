@@ -18,7 +18,7 @@ const VOTES_MAX: i32 = 2;
 /// Runs the yardstick in a process of its own, prints its seconds and checks its count.
 pub fn run_limit(environment: &Environment, options: &LimitOptions) -> BenchResult<LoadReport> {
     let report = measure_limit(environment, &options.load, seed_or_random(options.seed))?;
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.load.json.as_deref(), "limit", &report)?;
     Ok(report)
 }
@@ -61,6 +61,6 @@ pub(crate) fn measure_limit(environment: &Environment, load: &LoadOptions, seed:
 /// connections.
 pub fn run_limit_server(options: &LimitServerOptions) -> BenchResult<()> {
     limit_server::serve(options.listen, i32::from(options.contestants), options.rows, |address| {
-        println!("ferrite limit ready on {address} (1 thread per connection, no log)");
+        ferrite_io::outln!("ferrite limit ready on {address} (1 thread per connection, no log)");
     })
 }

@@ -75,7 +75,7 @@ pub fn run_multi(environment: &Environment, options: &MultiOptions) -> BenchResu
         grouped(transfers),
         grouped(rates),
     ));
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.load.json.as_deref(), "multi", &report)?;
     Ok(report)
 }

@@ -281,7 +281,7 @@ mod tests {
         let made = thread::spawn(|| {
             let network = match Network::new(3) {
                 Ok(network) => network,
-                Err(error) => return println!("skipped: {error}"),
+                Err(error) => return ferrite_io::outln!("skipped: {error}"),
             };
             let listen = |place| within(network.namespace(place), || TcpListener::bind("0.0.0.0:0").expect("a port"));
             let listeners: Vec<TcpListener> = (0..3).map(listen).collect();

@@ -146,9 +146,13 @@ pub fn run_node(environment: &Environment, options: &NodeOptions) -> BenchResult
     let session = Session::open(environment, &options.target)?;
     let run = Run { options, session: &session, programs: &programs };
     let settings = run.settings();
-    println!(
+    ferrite_io::outln!(
         "node, {}: {}\n{}, {} calls outstanding per process, {} core(s) for server and processes",
-        settings.workload, settings.server, settings.node, options.outstanding, settings.cores
+        settings.workload,
+        settings.server,
+        settings.node,
+        options.outstanding,
+        settings.cores
     );
     let mut report = NodeReport { settings, runs: Vec::new() };
     for processes in process_counts(options, cores()) {
@@ -156,7 +160,7 @@ pub fn run_node(environment: &Environment, options: &NodeOptions) -> BenchResult
             break;
         }
         let one = run.with(processes)?;
-        print!("{}", text(&one));
+        ferrite_io::out!("{}", text(&one));
         report.runs.push(one);
     }
     session.close()?;
@@ -304,7 +308,7 @@ impl Run<'_> {
             for process in &mut running {
                 transactions += second_of(&process.line(PATIENCE)?)?.transactions;
             }
-            println!("{second:>6} s {:>11}/s", grouped(transactions));
+            ferrite_io::outln!("{second:>6} s {:>11}/s", grouped(transactions));
             if second == whole_seconds {
                 after = self.session.usage();
             }

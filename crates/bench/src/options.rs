@@ -55,9 +55,11 @@ impl LoadOptions {
 /// Which server.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TargetOptions {
-    /// A running server [default: start one for the run]
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["dir", "durability", "partitions", "nodes"])]
-    pub server: Option<String>,
+    /// A running server, or several nodes of a cluster, separated by commas [default: start one for
+    /// the run]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',',
+          conflicts_with_all = ["dir", "durability", "partitions", "nodes"])]
+    pub server: Vec<String>,
     /// Data directory of the server started for the run [default: a temporary one]
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "nodes")]
     pub dir: Option<PathBuf>,

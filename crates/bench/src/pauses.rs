@@ -45,7 +45,11 @@ pub fn run_pauses(options: &PausesOptions) -> BenchResult<Vec<CorePauses>> {
     let allowed =
         rustix::thread::sched_getaffinity(None).map_err(io::Error::from).doing("asking which cores there are")?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
-    println!("a thread on each of {} cores reads the clock for {:.0} s", cores.len(), options.duration.as_secs_f64());
+    ferrite_io::outln!(
+        "a thread on each of {} cores reads the clock for {:.0} s",
+        cores.len(),
+        options.duration.as_secs_f64()
+    );
     let threads: Vec<_> = cores
         .iter()
         .map(|&core| {
@@ -59,7 +63,7 @@ pub fn run_pauses(options: &PausesOptions) -> BenchResult<Vec<CorePauses>> {
         .collect::<io::Result<Vec<CorePauses>>>()
         .doing("binding a thread to its core")?;
     for core in &found {
-        println!("{}", line(core));
+        ferrite_io::outln!("{}", line(core));
     }
     keep(options.json.as_deref(), "pauses", &Pauses { cores: &found })?;
     Ok(found)

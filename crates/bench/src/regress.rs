@@ -97,9 +97,13 @@ pub fn run_regress(environment: &Environment, options: &RegressOptions) -> Bench
     if let Some(file) = &options.record {
         crate::results::check_writable(file)?;
     }
-    println!(
+    ferrite_io::outln!(
         "regress: {} against {}, bursts of {} s, {} calls outstanding; slower is below {}",
-        settings.this, settings.against, settings.burst_seconds, settings.outstanding, settings.threshold
+        settings.this,
+        settings.against,
+        settings.burst_seconds,
+        settings.outstanding,
+        settings.threshold
     );
     let mut report = RegressReport { settings, benches: Vec::new() };
     for &bench in &options.benches {
@@ -107,7 +111,7 @@ pub fn run_regress(environment: &Environment, options: &RegressOptions) -> Bench
             break;
         }
         let one = run_bench(environment, &other, options, bench, report.settings.seed)?;
-        println!("{}", one.line());
+        ferrite_io::outln!("{}", one.line());
         if let Some(file) = &options.record {
             record(file, &report.settings, &one)?;
         }
@@ -140,7 +144,7 @@ fn run_bench(
     loop {
         let seed = seed.wrapping_add(1_000 * rounds.len() as u64);
         let round = run_round([environment, other], options, bench, seed, rounds.len() % 2 == 1)?;
-        println!(
+        ferrite_io::outln!(
             "  {:<11} round {:>2}: {:>10}/s by {:>10}/s: {:.3}   CPU-us {:.3} by {:.3}: {:.3}",
             bench.name(),
             rounds.len() + 1,

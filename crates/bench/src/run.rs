@@ -40,13 +40,13 @@ pub fn measure_with<W>(
     options: &LoadOptions,
     run: impl FnOnce(&LoadPlan, &mut dyn FnMut(Progress<'_>)) -> BenchResult<LoadResult<W>>,
 ) -> BenchResult<(LoadResult<W>, LoadReport)> {
-    println!("{}", heading(name, session, options));
+    ferrite_io::outln!("{}", heading(name, session, options));
     let plan = load_plan(environment, session, options);
     let mut before: (Vec<(String, Option<Usage>)>, Option<Fsyncs>) = (Vec::new(), None);
     let mut after = (Vec::new(), None);
     let result = run(&plan, &mut |progress| match progress {
         Progress::MeasurementBegins => before = (session.usage_by_node(), session.fsyncs()),
-        Progress::Second(second, measurement) => println!("{}", second_line(second, measurement)),
+        Progress::Second(second, measurement) => ferrite_io::outln!("{}", second_line(second, measurement)),
         Progress::MeasurementEnds => after = (session.usage_by_node(), session.fsyncs()),
     })?;
     let mut report = LoadReport::new(name, &session.description(), options, &result);

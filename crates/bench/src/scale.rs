@@ -64,7 +64,7 @@ pub fn run_scale(environment: &Environment, options: &ScaleOptions) -> BenchResu
     let seed = seed_or_random(options.seed);
     let run = Run { environment, options, subject: Subject::new(options.workload, seed) };
     let numbers = numbers(options.up_to.map_or_else(|| cores().max(EVERY_NUMBER_TO), usize::from));
-    println!(
+    ferrite_io::outln!(
         "scale, {}, by {}: {numbers:?}, {} round(s), passes of {} s after {} s, {} calls outstanding",
         options.workload,
         options.by.name(),
@@ -80,12 +80,16 @@ pub fn run_scale(environment: &Environment, options: &ScaleOptions) -> BenchResu
                 break 'rounds;
             }
             let pass = run.pass(number)?;
-            println!("round {round}, {:<14} {:>11}/s", run.name(number), grouped(pass.transactions_per_second as u64));
+            ferrite_io::outln!(
+                "round {round}, {:<14} {:>11}/s",
+                run.name(number),
+                grouped(pass.transactions_per_second as u64)
+            );
             passes[place].push(pass);
         }
     }
     let report = run.report(seed, &numbers, &passes)?;
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.json.as_deref(), "scale", &report)
 }
 

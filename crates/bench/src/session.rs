@@ -85,14 +85,19 @@ enum Started {
     Cluster(Box<ClusterProcess>),
 }
 
-fn client(address: &str) -> BenchResult<Client> {
-    let options = ClientOptions {
+fn client_options(addresses: &[String]) -> ClientOptions {
+    ClientOptions {
         // Counting millions of rows takes its time.
         call_timeout: Duration::from_secs(600),
         connection_timeout: Duration::from_secs(600),
-        ..ClientOptions::new([address.to_string()])
-    };
-    Client::connect(options).doing("connecting")
+        ..ClientOptions::new(addresses)
+    }
+}
+
+/// `address`: one, or several separated by commas.
+fn client(address: &str) -> BenchResult<Client> {
+    let addresses: Vec<String> = address.split(',').map(str::to_string).collect();
+    Client::connect(client_options(&addresses)).doing("connecting")
 }
 
 /// What the server says about its log.
@@ -105,8 +110,10 @@ pub struct Fsyncs {
 impl Session {
     /// Connects to the server named, or starts one.
     pub fn open(environment: &Environment, target: &TargetOptions) -> BenchResult<Session> {
-        if let Some(address) = &target.server {
-            return Self::connect(Started::Nothing, address.clone());
+        match &target.server[..] {
+            [] => {}
+            [address] => return Self::connect(Started::Nothing, address.clone()),
+            addresses => return Self::to_cluster(client_options(addresses)),
         }
         if let Some(nodes) = target.nodes {
             let start = || ClusterProcess::start(&environment.executable, nodes.into(), target);

@@ -22,7 +22,7 @@ Greta Solberg,Hamid Rahimi,Ines Duarte,Jonas Keller,Keiko Arai,Liam Brennan";
 /// Runs Voter once, prints its seconds and the report, and checks the result to the vote.
 pub fn run_voter(environment: &Environment, options: &VoterOptions) -> BenchResult<LoadReport> {
     let report = measure_voter(environment, options, &options.load)?;
-    print!("{}", report.text());
+    ferrite_io::out!("{}", report.text());
     keep(options.load.json.as_deref(), "voter", &report)?;
     Ok(report)
 }

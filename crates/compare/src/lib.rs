@@ -174,14 +174,14 @@ pub fn run_compare(environment: &Environment, options: &CompareOptions) -> Bench
     let seed = seed_or_random(options.seed);
     let run = Run { environment, options, seed };
     let mut report = CompareReport { settings: run.settings(), results: Vec::new() };
-    println!("{}", run.heading(contenders.len()));
+    ferrite_bench::outln!("{}", run.heading(contenders.len()));
     for &workload in &options.workloads {
         for contender in &contenders {
             if environment.stop.load(Ordering::Relaxed) {
                 break;
             }
             let compared = run.one(workload, contender)?;
-            println!("{}", table::line(&compared));
+            ferrite_bench::outln!("{}", table::line(&compared));
             report.results.push(compared);
         }
     }
@@ -189,7 +189,7 @@ pub fn run_compare(environment: &Environment, options: &CompareOptions) -> Bench
         return Err(BenchError::Load("stopped before anything was measured".to_string()));
     }
     table::add_ratios(&mut report.results);
-    print!("{}", table::text(&report));
+    ferrite_bench::out!("{}", table::text(&report));
     keep(options.json.as_deref(), "compare", &report)
 }
 

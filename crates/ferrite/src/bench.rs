@@ -181,7 +181,7 @@ mod tests {
         let Command::Compare(compare) = parse("compare --systems redis,sqlite").unwrap() else { panic!("compare") };
         assert_eq!(compare.systems, [SystemName::Redis, SystemName::Sqlite]);
         assert_eq!(compare.workloads, [WorkloadKind::Voter, WorkloadKind::Read, WorkloadKind::Write]);
-        assert_eq!((kv.load.rate, kv.reads, kv.target.server.as_deref()), (Some(1e5), 50.0, Some("a:1")));
+        assert_eq!((kv.load.rate, kv.reads, &kv.target.server[..]), (Some(1e5), 50.0, &["a:1".to_owned()][..]));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ExitCode {
-    eprintln!("ferrite: {}", ferrite_shell::source::cannot_read(path, error));
+    ferrite_io::errln!("ferrite: {}", ferrite_shell::source::cannot_read(path, error));
     ExitCode::from(UNREADABLE)
 }
 

@@ -31,18 +31,18 @@ const FILES: &[(&str, &str)] = &[
 pub fn run(options: &Options) -> ExitCode {
     let name = &options.name;
     if let Some(why) = unfit(name) {
-        eprintln!("ferrite: {name} cannot be the name of a procedure: {why}");
+        ferrite_io::errln!("ferrite: {name} cannot be the name of a procedure: {why}");
         return ExitCode::FAILURE;
     }
     let folder = options.into.join(name);
     if let Err(error) = write(&folder, name) {
-        eprintln!("ferrite: {}: {error}", folder.display());
+        ferrite_io::errln!("ferrite: {}: {error}", folder.display());
         return ExitCode::FAILURE;
     }
-    println!("created {}: a procedure, its test, and a README with the next steps", folder.display());
-    println!("  test it:  mvn test");
-    println!("  load it:  mvn package && ferrite sql --file load.sql");
-    println!("  call it:  ferrite sql --command \"exec {name} first 5\"");
+    ferrite_io::outln!("created {}: a procedure, its test, and a README with the next steps", folder.display());
+    ferrite_io::outln!("  test it:  mvn test");
+    ferrite_io::outln!("  load it:  mvn package && ferrite sql --file load.sql");
+    ferrite_io::outln!("  call it:  ferrite sql --command \"exec {name} first 5\"");
     ExitCode::SUCCESS
 }
 

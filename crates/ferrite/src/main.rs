@@ -1,6 +1,7 @@
 //! The `ferrite` program: server, shell, loader, dump, benchmarks, demonstration.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod address;
 mod admin;
@@ -14,6 +15,7 @@ mod server;
 mod witness;
 
 use clap::{Parser, Subcommand};
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// FerriteDB: an in-memory, distributed, ACID SQL database for transaction processing.
@@ -45,7 +47,8 @@ enum Command {
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Administer a database: snapshots, backups, and recovery from a damaged log.
+    /// Administer a database or a cluster: status of its nodes, which one leads, snapshots,
+    /// backups, and recovery from losses.
     #[command(subcommand)]
     Admin(admin::Command),
     /// See it run: a server, the Voter application and a live scoreboard.
@@ -53,7 +56,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Arguments::parse().command {
+    let code = run(Arguments::parse().command);
+    match ferrite_io::stdio::OUT.failure() {
+        // `ferrite ... | head`: whatever reads has enough.
+        Some(error) if error.kind() != ErrorKind::BrokenPipe => {
+            ferrite_io::errln!("ferrite: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => code,
+    }
+}
+
+fn run(command: Command) -> ExitCode {
+    match command {
         Command::Server(options) => server::run(options),
         Command::Witness(options) => witness::run(options),
         Command::Sql(options) => ferrite_shell::run_sql(&options),

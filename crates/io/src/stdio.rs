@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::fmt::{self, Write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,22 @@ macro_rules! outln {
     ($($words:tt)*) => { $crate::stdio::OUT.line(format_args!($($words)*)) };
 }
 
+/// Words to standard output, as `print!`.
+#[macro_export]
+macro_rules! out {
+    ($($words:tt)*) => { $crate::stdio::OUT.words(format_args!($($words)*)) };
+}
+
 /// A line to standard error, where the server's log goes, as `eprintln!`.
 #[macro_export]
 macro_rules! errln {
     ($($words:tt)*) => { $crate::stdio::ERROR.line(format_args!($($words)*)) };
+}
+
+/// Words to standard error, as `eprint!`.
+#[macro_export]
+macro_rules! err {
+    ($($words:tt)*) => { $crate::stdio::ERROR.words(format_args!($($words)*)) };
 }
 
 /// From now on lines are written by threads of their own. Whoever ends the process has to
@@ -61,6 +73,8 @@ pub struct Stream {
     wanted: Condvar,
     /// A piece is written, or given up.
     done: Condvar,
+    /// Why something that was to be written at once could not be.
+    failure: OnceLock<Errno>,
 }
 
 struct State {
@@ -77,7 +91,13 @@ struct State {
 impl Stream {
     const fn new(which: Which) -> Stream {
         let state = State { queued: false, waiting: Vec::new(), under_way: 0, lost: 0 };
-        Stream { which, state: Mutex::new(state), wanted: Condvar::new(), done: Condvar::new() }
+        Stream {
+            which,
+            state: Mutex::new(state),
+            wanted: Condvar::new(),
+            done: Condvar::new(),
+            failure: OnceLock::new(),
+        }
     }
 
     /// Says a line, and returns at once.
@@ -89,12 +109,27 @@ impl Stream {
         self.lines(text.as_bytes());
     }
 
+    /// Says what may end within a line, and returns at once. For programs that end soon.
+    pub fn words(&self, words: fmt::Arguments<'_>) {
+        let mut text = String::new();
+        let _ = text.write_fmt(words);
+        self.lines(text.as_bytes());
+    }
+
+    /// Why something could not be written, by a program that ends soon: a closed pipe, which is no
+    /// fault of it, or a full disk.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.failure.get().map(|errno| io::Error::from(*errno))
+    }
+
     /// Says whole lines, in whatever encoding, and returns at once.
     pub fn lines(&self, text: &[u8]) {
         let mut state = self.lock();
         if !state.queued {
             drop(state);
-            self.with_descriptor(|descriptor| write(descriptor, text));
+            if let (_, Some(errno)) = self.with_descriptor(|descriptor| write(descriptor, text)) {
+                let _ = self.failure.set(errno);
+            }
             return;
         }
         if state.waiting.len() + state.under_way + text.len() > STDIO_QUEUE_BYTES_MAX {
@@ -111,7 +146,7 @@ impl Stream {
             return Ok(());
         }
         let started = thread::Builder::new().name(name.to_owned()).spawn(|| {
-            let write_here = |bytes: &[u8]| self.with_descriptor(|descriptor| write(descriptor, bytes));
+            let write_here = |bytes: &[u8]| self.with_descriptor(|descriptor| write(descriptor, bytes)).0;
             self.run(write_here, || true);
         });
         if started.is_err() {
@@ -202,25 +237,26 @@ fn lines_of(text: &[u8]) -> u64 {
     text.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// How much could be written.
-fn write(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> usize {
+/// How much could be written, and why no more.
+fn write(descriptor: BorrowedFd<'_>, bytes: &[u8]) -> (usize, Option<Errno>) {
     let mut written = 0;
     while written < bytes.len() {
         match rustix::io::write(descriptor, &bytes[written..]) {
-            Ok(0) => break,
+            Ok(0) => return (written, Some(Errno::IO)),
             Ok(count) => written += count,
             Err(Errno::INTR) => {}
             // Somebody else who has the stream wants it so.
             Err(Errno::AGAIN) => {
-                if poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], None).is_err_and(|error| error != Errno::INTR)
+                if let Err(error) = poll(&mut [PollFd::new(&descriptor, PollFlags::OUT)], None)
+                    && error != Errno::INTR
                 {
-                    break;
+                    return (written, Some(error));
                 }
             }
-            Err(_) => break,
+            Err(error) => return (written, Some(error)),
         }
     }
-    written
+    (written, None)
 }
 
 #[cfg(test)]

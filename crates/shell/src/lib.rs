@@ -14,6 +14,7 @@
 //! | [`load`], [`dump`], [`source`] | files to rows and rows to files |
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod arguments;
 pub mod bad_command;

@@ -9,9 +9,11 @@ const PORT_DEFAULT: u16 = 21212;
 /// Where the server is and who asks.
 #[derive(Clone, Debug, Args)]
 pub struct ConnectionOptions {
-    /// Address and port of the server.
-    #[arg(long, short = 's', value_name = "HOST[:PORT]", default_value = "127.0.0.1:21212", env = "FERRITE_SERVER", value_parser = server)]
-    pub server: String,
+    /// Address and port of the server, or of several nodes of a cluster, separated by commas: calls
+    /// go to those that are up.
+    #[arg(long, short = 's', value_name = "HOST[:PORT]", default_value = "127.0.0.1:21212", env = "FERRITE_SERVER",
+          value_delimiter = ',', value_parser = server)]
+    pub server: Vec<String>,
     /// User name.
     #[arg(long, short = 'u', value_name = "NAME", default_value = "", hide_default_value = true, env = "FERRITE_USER")]
     pub user: String,
@@ -24,13 +26,23 @@ pub struct ConnectionOptions {
 }
 
 impl ConnectionOptions {
-    pub fn address(&self) -> String {
-        let has_port = match self.server.rsplit_once(':') {
-            Some((host, port)) => port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')),
-            None => false,
-        };
-        if has_port { self.server.clone() } else { format!("{}:{PORT_DEFAULT}", self.server) }
+    /// Each with its port.
+    pub fn addresses(&self) -> Vec<String> {
+        self.server.iter().map(|server| with_port(server)).collect()
     }
+
+    /// The same in one text.
+    pub fn address(&self) -> String {
+        self.addresses().join(",")
+    }
+}
+
+fn with_port(server: &str) -> String {
+    let has_port = match server.rsplit_once(':') {
+        Some((host, port)) => port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')),
+        None => false,
+    };
+    if has_port { server.to_owned() } else { format!("{server}:{PORT_DEFAULT}") }
 }
 
 /// A host with a port, or without one; a colon in front of anything but a port is a mistake.
@@ -256,9 +268,15 @@ mod tests {
             ("[::1]", "[::1]:21212"),
             ("[::1]:7", "[::1]:7"),
         ] {
-            let options =
-                ConnectionOptions { server: server.into(), user: String::new(), password: None, ask_password: false };
-            assert_eq!(options.address(), address);
+            let server_only = |server: &str| ConnectionOptions {
+                server: server.split(',').map(str::to_owned).collect(),
+                user: String::new(),
+                password: None,
+                ask_password: false,
+            };
+            assert_eq!(server_only(server).address(), address);
+            let two = server_only(&format!("{server},other"));
+            assert_eq!(two.addresses(), [address, "other:21212"]);
             assert_eq!(super::server(server), Ok(server.to_owned()));
         }
     }

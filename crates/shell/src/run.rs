@@ -29,7 +29,7 @@ const FAILED: u8 = 1;
 const CANNOT: u8 = 2;
 
 fn cannot(message: &str) -> ExitCode {
-    eprintln!("ferrite: {message}");
+    ferrite_io::errln!("ferrite: {message}");
     ExitCode::from(CANNOT)
 }
 
@@ -117,7 +117,7 @@ fn run_scripts(shell: &mut Shell, options: &SqlOptions, scripted: bool) {
         let flow = match source::open(path) {
             Ok(reader) => shell.run_script(reader, Some(&name)),
             Err(error) => {
-                eprintln!("ferrite: {}", source::cannot_read(path, &error));
+                ferrite_io::errln!("ferrite: {}", source::cannot_read(path, &error));
                 shell.failed = true;
                 Flow::Failed
             }
@@ -133,7 +133,11 @@ fn prompt(mut shell: Shell, address: &str, style: Style) -> ExitCode {
         Ok(editor) => editor,
         Err(error) => return cannot(&format!("cannot use the terminal: {error}")),
     };
-    println!("ferrite {} at {address}, {}. \\? for help.", env!("CARGO_PKG_VERSION"), server_version(&mut shell));
+    ferrite_io::outln!(
+        "ferrite {} at {address}, {}. \\? for help.",
+        env!("CARGO_PKG_VERSION"),
+        server_version(&mut shell)
+    );
     loop {
         // What a Ctrl-C was meant for has ended.
         shell.session().interrupts().forget();
@@ -196,17 +200,17 @@ pub fn run_load(options: &LoadOptions) -> ExitCode {
     };
     match load::run(&connection, &names, &options.table, input, &options.data, &interrupts) {
         Ok(loaded) => {
-            eprintln!("{loaded}");
+            ferrite_io::errln!("{loaded}");
             if loaded.rejected > 0 {
-                eprintln!("corrected, they can be loaded with --comment '{}'", load::rejects::MARK);
+                ferrite_io::errln!("corrected, they can be loaded with --comment '{}'", load::rejects::MARK);
                 return ExitCode::from(FAILED);
             }
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("ferrite: {}", error.message);
+            ferrite_io::errln!("ferrite: {}", error.message);
             if let Some(hint) = &error.hint {
-                eprintln!("hint: {hint}");
+                ferrite_io::errln!("hint: {hint}");
             }
             ExitCode::from(CANNOT)
         }
@@ -232,7 +236,7 @@ pub fn run_dump(options: &DumpOptions) -> ExitCode {
         None => Box::new(io::stdout()),
     };
     let style = Style::choose(Colour::Auto, &io::stderr());
-    let mut warn = |words: &str| eprintln!("{} {words}", style.hint("warning:"));
+    let mut warn = |words: &str| ferrite_io::errln!("{} {words}", style.hint("warning:"));
     let written = if gzip {
         let mut encoder = GzEncoder::new(BufWriter::new(out), Compression::default());
         dump::run(&mut session, options, &mut encoder, &mut warn)

@@ -86,7 +86,7 @@ impl Session {
         let options = ClientOptions {
             credentials: Credentials::new(&connection.user, connection.password.as_deref().unwrap_or_default()),
             call_timeout: CALL_TIME_MAX,
-            ..ClientOptions::new([connection.address()])
+            ..ClientOptions::new(connection.addresses())
         };
         let client = Client::connect(options.clone())?;
         Ok(Session { client, options, interrupts })

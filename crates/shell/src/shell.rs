@@ -169,7 +169,7 @@ impl Shell {
             Err(Trouble::Output(error)) if output::is_closed(&error) => Flow::Quit,
             Err(Trouble::Output(_)) if self.session.interrupts().seen() => {
                 self.session.interrupts().forget();
-                eprintln!();
+                ferrite_io::errln!("");
                 Flow::Failed
             }
             Err(Trouble::Output(error)) => {
@@ -178,7 +178,7 @@ impl Shell {
             }
             Err(Trouble::Bad(bad)) => {
                 let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-                eprint!("{place}");
+                ferrite_io::err!("{place}");
                 self.complain(&bad.message, bad.hint.as_deref());
                 Flow::Failed
             }
@@ -191,9 +191,9 @@ impl Shell {
 
     fn complain(&self, message: &str, hint: Option<&str>) {
         let style = self.settings.error_style;
-        eprintln!("{} {message}", style.error("error:"));
+        ferrite_io::errln!("{} {message}", style.error("error:"));
         if let Some(hint) = hint {
-            eprintln!("{} {hint}", style.hint("hint:"));
+            ferrite_io::errln!("{} {hint}", style.hint("hint:"));
         }
     }
 
@@ -204,11 +204,11 @@ impl Shell {
         }
         let asked = Asked { statement, code: failure.code(), place };
         if self.settings.look.format == Format::Json {
-            eprint!("{}", report::report_json(&failure.to_string(), &asked, failure.outcome()));
+            ferrite_io::err!("{}", report::report_json(&failure.to_string(), &asked, failure.outcome()));
             return;
         }
         let names = self.names.borrow();
-        eprint!("{}", report::report(&failure.to_string(), &asked, Some(&names), self.settings.error_style));
+        ferrite_io::err!("{}", report::report(&failure.to_string(), &asked, Some(&names), self.settings.error_style));
     }
 
     /// Reads the catalog again if it may have changed. Without an answer the old names stay.
@@ -276,7 +276,7 @@ impl Shell {
             return words.lines().try_for_each(|line| self.remark(&render::printable(line)));
         }
         for line in words.lines() {
-            eprintln!("{} {}", self.settings.error_style.hint("warning:"), render::printable(line));
+            ferrite_io::errln!("{} {}", self.settings.error_style.hint("warning:"), render::printable(line));
         }
         Ok(())
     }
@@ -500,7 +500,7 @@ impl Shell {
                 }
             },
             Command::Echo(line) => writeln!(self.out, "{line}")?,
-            Command::EchoError(line) => eprintln!("{line}"),
+            Command::EchoError(line) => ferrite_io::errln!("{line}"),
         }
         Ok(Flow::Go)
     }
@@ -508,7 +508,7 @@ impl Shell {
     /// What a setting is now: to people only.
     fn say(&self, words: &str) {
         if self.settings.look.format == Format::Aligned {
-            eprintln!("{words}");
+            ferrite_io::errln!("{words}");
         }
     }
 

@@ -113,7 +113,7 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
         .or_else(|| session.process().and_then(|process| process.temporary_directory()).map(Path::to_path_buf));
     let mut table = options.csv.as_ref().map(fs::File::create).transpose().doing("making the table of samples")?;
     let mut line = |text: &str| -> BenchResult<()> {
-        println!("{text}");
+        ferrite_bench::outln!("{text}");
         match &mut table {
             Some(file) => writeln!(file, "{text}").doing("writing the table of samples"),
             None => Ok(()),
@@ -173,7 +173,7 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
             series.len(),
             trend.significance
         );
-        println!("{text}");
+        ferrite_bench::outln!("{text}");
         report.trends.push(TrendReport {
             name,
             median: trend.median,
@@ -190,7 +190,7 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
-    println!(
+    ferrite_bench::outln!(
         "{} votes, {} of them withdrawn, {} left, as in the view; {} calls per second; nothing grows",
         grouped(load.voted),
         grouped(load.withdrawn),

@@ -162,7 +162,7 @@ impl Journal {
     }
 
     fn line(&mut self, text: &str) -> BenchResult<()> {
-        println!("{text}");
+        ferrite_bench::outln!("{text}");
         match &mut self.file {
             Some(file) => writeln!(file, "{text}").doing("writing the log file"),
             None => Ok(()),

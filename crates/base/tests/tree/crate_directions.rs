@@ -85,10 +85,10 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("java", &["base", "io", "value", "expr", "wire", "catalog", "plan"]),
-    ("bench", &["base", "value", "wire", "client"]),
+    ("bench", &["base", "io", "value", "wire", "client"]),
     ("torture", &["value", "client", "bench"]),
     ("compare", &["bench"]),
-    ("shell", &["base", "value", "wire", "client"]),
+    ("shell", &["base", "io", "value", "wire", "client"]),
     (
         "ferrite",
         &[

@@ -170,7 +170,7 @@ pub fn run(
     let dialect = dialect(data, input.name())?;
     let rejects_path = data.rejects.clone().unwrap_or_else(|| default_rejects(input.name(), &table.name));
     let mut driver = Driver::new(DriverOptions {
-        addresses: vec![connection.address()],
+        addresses: connection.addresses(),
         connections_per_address: 1,
         credentials: Credentials::new(&connection.user, connection.password.as_deref().unwrap_or_default()),
         connection_timeout: Duration::from_secs(120),
