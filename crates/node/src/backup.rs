@@ -44,6 +44,29 @@ impl Backups {
         Backups { handles, identity, disk, turn: Turn::default() }
     }
 
+    /// When the last one ended that was completed since the start, in milliseconds since 1970.
+    pub fn last_complete_ms(&self) -> Option<i64> {
+        let complete = |attempt: &BackupAttempt| match &attempt.ended {
+            Some((ended, Ok(_))) => Some(*ended),
+            _ => None,
+        };
+        self.turn.lock().iter().rev().find_map(complete)
+    }
+
+    /// Of a cluster: this node, on whose machine backups are looked for. None: there is no other.
+    fn place(&self) -> Option<String> {
+        let identity = &self.identity;
+        (identity.host_id > 0).then(|| format!("node {} ({})", identity.host_id, identity.host_name))
+    }
+
+    /// The error, with the machine on which the files were looked for.
+    fn placed(&self, error: UserError) -> UserError {
+        let Some(place) = self.place() else { return error };
+        let words = format!("the directory is that of {place}, which leads");
+        let detail = error.detail().map_or_else(|| words.clone(), |detail| format!("{detail}; {words}"));
+        error.with_detail(detail)
+    }
+
     pub fn attempts(&self) -> Vec<BackupAttempt> {
         self.turn.attempts()
     }
@@ -134,14 +157,14 @@ pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &R
         "@SnapshotRestore" => {
             let request = request::restore(parameters, place)?;
             let (node, reply) = (Arc::clone(node), reply.clone());
-            return spawn(move || answer(&reply, &run_restore(&node, &request)));
+            return spawn(move || answer(&reply, &run_restore(&node, &request).map_err(|error| node.placed(error))));
         }
         "@SnapshotScan" => {
             let dir = scanned(node, parameters)?;
             let going = node.turn.scan()?;
             let (node, reply) = (Arc::clone(node), reply.clone());
             return spawn(move || {
-                let result = scan(&node, &dir);
+                let result = scan(&node, &dir).map_err(|error| node.placed(error));
                 // Who is answered may ask again at once.
                 drop(going);
                 answer(&reply, &result);
@@ -152,7 +175,7 @@ pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &R
             let going = node.turn.scan()?;
             let (node, reply) = (Arc::clone(node), reply.clone());
             return spawn(move || {
-                let result = delete(&node, asked);
+                let result = delete(&node, asked).map_err(|error| node.placed(error));
                 drop(going);
                 answer(&reply, &result);
             });
@@ -200,7 +223,8 @@ fn request_failed(node: &Backups, error: &UserError) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
     let identity = &node.identity;
-    let words = format!("{}{hint}", error.message());
+    let place = node.place().map_or_else(String::new, |place| format!(" (on {place})"));
+    let words = format!("{}{hint}{place}", error.message());
     table.row(cells![identity.host_id, identity.host_name.as_str(), "", "FAILURE", words]);
     table
 }
@@ -302,7 +326,8 @@ fn scan(node: &Backups, dir: &Path) -> SystemResult {
     ]);
     if !dir.is_dir() {
         space.row(cells![host_id, host, path.as_str(), 0i64, 0i64, 0i64, "FAILURE", "Path is not a directory"]);
-        let text = format!("Provided search path does not exist: {path}");
+        let place = node.place().map_or_else(String::new, |place| format!(" on {place}"));
+        let text = format!("Provided search path does not exist{place}: {path}");
         files.row(cells![
             host_id, host, "", "", 0i64, 0i64, "", "FALSE", 0i64, "", "", 0i64, "", "FAILURE", text, PATH_TYPE
         ]);
