@@ -26,6 +26,8 @@ const RUNNING: u8 = 0;
 const PAUSED: u8 = 1;
 /// All calls are refused.
 const STOPPING: u8 = 2;
+/// The same until another node leads: an administrator prepares the end of what this one does.
+const PREPARED: u8 = 32;
 /// The disk has less room than its reserve: writes are refused, in whatever state.
 const DISK_LOW: u8 = 4;
 /// Another node leads the partitions: nothing is executed here, in whatever state.
@@ -52,9 +54,15 @@ impl Mode {
         self.set(STOPPING, true);
     }
 
+    /// The same, until this node no longer leads: what an administrator has prepared here is no
+    /// state that a node has when it leads again, days later.
+    pub fn prepare_stop(&self) {
+        self.set(PREPARED, true);
+    }
+
     /// They are taken again.
     pub fn cancel_stop(&self) {
-        self.set(STOPPING, false);
+        self.set(STOPPING | PREPARED, false);
     }
 
     /// To be held while a call is admitted and handed to its partition or to the coordinator, by
@@ -71,7 +79,7 @@ impl Mode {
 
     /// All is as usual, and this node leads and is to go on.
     pub fn is_running(&self) -> bool {
-        self.state.load(Relaxed) & (PAUSED | STOPPING | FOLLOWS | HANDS_OVER) == RUNNING
+        self.state.load(Relaxed) & (PAUSED | STOPPING | PREPARED | FOLLOWS | HANDS_OVER) == RUNNING
     }
 
     /// Whether this node is about to hand over. What comes from clients is executed as ever: it was
@@ -82,7 +90,7 @@ impl Mode {
 
     /// Neither paused nor stopping, whoever leads.
     pub fn is_open(&self) -> bool {
-        self.state.load(Relaxed) & (PAUSED | STOPPING) == RUNNING
+        self.state.load(Relaxed) & (PAUSED | STOPPING | PREPARED) == RUNNING
     }
 
     /// This node leads the partitions, as a node without others always does.
@@ -95,7 +103,8 @@ impl Mode {
     pub fn follow(&self, advice: String, is_copy: bool) {
         self.is_copy.store(is_copy, Relaxed);
         *self.advice.lock().expect("no panic with the advice") = advice;
-        self.state.fetch_or(FOLLOWS, Relaxed);
+        self.set(FOLLOWS, true);
+        self.set(PREPARED, false);
     }
 
     /// Whether a node that does not lead has a copy that counts.
@@ -152,7 +161,7 @@ impl Mode {
     #[cold]
     fn admit_by(&self, mode: u8, read_only: bool, admin: bool) -> UserResult<()> {
         let text = match () {
-            () if mode & STOPPING != 0 => "Server is shutting down.",
+            () if mode & (STOPPING | PREPARED) != 0 => "Server is shutting down.",
             () if mode & FOLLOWS != 0 => return Err(self.follows()),
             () if read_only => return Ok(()),
             () if mode & PAUSED != 0 && !admin => {
@@ -206,6 +215,11 @@ mod tests {
         assert!(!mode.is_running() && mode.leads() && mode.admit(false, false).is_ok());
         mode.hand_over(false);
         assert!(mode.is_running());
+        mode.prepare_stop();
+        assert!(!mode.is_open() && mode.admit(true, true).is_err());
+        mode.follow(String::new(), false);
+        mode.lead();
+        assert!(mode.is_running(), "what was prepared ends with the lead");
         mode.follow(String::new(), false);
         mode.stop();
         let error = mode.admit(true, true).expect_err("refused").to_string();
