@@ -21,6 +21,8 @@ pub enum Letter {
     ProceduresAsked = 7,
     /// The answer, where there is another version.
     Procedures = 8,
+    /// Every second from each node to all others: figures for operators.
+    Figures = 9,
 }
 
 /// Why a message is nobody's.
@@ -46,7 +48,7 @@ impl fmt::Display for NoLetter {
 impl std::error::Error for NoLetter {}
 
 impl Letter {
-    pub const ALL: [Letter; 8] = [
+    pub const ALL: [Letter; 9] = [
         Letter::Group,
         Letter::Metadata,
         Letter::Transfer,
@@ -55,6 +57,7 @@ impl Letter {
         Letter::Health,
         Letter::ProceduresAsked,
         Letter::Procedures,
+        Letter::Figures,
     ];
 
     /// The message with its first byte, in the same memory where there is room for one byte more.

@@ -1,7 +1,11 @@
-//! `ferrite admin`: what an operator does now and then.
+//! `ferrite admin`: what an operator does, now and then or from scripts.
 
 mod cluster;
+mod status;
+mod tables;
 
+use self::status::StatusOptions;
+use self::tables::Table;
 use clap::{Args, Subcommand};
 use ferrite_client::{Client, ClientOptions, Credentials, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_io::{RealDisk, SystemClock};
@@ -17,8 +21,8 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub enum Command {
     /// Write a snapshot into a running server's directory and wait until it is complete.
     Snapshot(ServerAddress),
-    /// Back up the database as it is now to a directory on the server's machine and wait until the
-    /// backup is complete.
+    /// Back up the database as it is now to a directory on the server's machine, in a cluster on
+    /// that of the node that leads, and wait until the backup is complete.
     Backup(BackupOptions),
     /// Restore the rows of a backup into a running server, whatever its number of partitions: all
     /// or nothing.
@@ -31,9 +35,9 @@ pub enum Command {
     /// cluster whose group waits for nodes that are lost for good, this node leads with what it
     /// has.
     Recover(RecoverOptions),
-    /// Show the nodes of a cluster: who leads, who has a copy, who votes, and how many losses it
-    /// stands.
-    Status(AdminAddress),
+    /// Show a cluster and its nodes: which one leads, which have copies and votes, how many losses
+    /// the cluster tolerates, and whether it is paused.
+    Status(StatusOptions),
     /// Let another node of a cluster lead. No call fails for it.
     Transfer(TransferOptions),
     /// Take a node that is lost out of the cluster for good. It must not run, keep a copy that is
@@ -44,9 +48,16 @@ pub enum Command {
 
 #[derive(Args)]
 pub struct ServerAddress {
-    /// Address and port of the server.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212")]
-    server: String,
+    /// Address and port of the server, or of several nodes of a cluster, separated by commas: the
+    /// first that answers is asked.
+    #[arg(
+        long,
+        value_name = "ADDRESS[:PORT]",
+        default_value = "127.0.0.1:21212",
+        env = "FERRITE_SERVER",
+        value_delimiter = ','
+    )]
+    server: Vec<String>,
     /// User name to log in with.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
@@ -56,9 +67,17 @@ pub struct ServerAddress {
 
 #[derive(Args)]
 pub struct AdminAddress {
-    /// Address and port for administration: the only one that answers before the server is ready.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21211")]
-    server: String,
+    /// Address for administration, or those of several nodes of a cluster, separated by commas: the
+    /// first that answers is asked. Without a port, 21211 is tried, the port for administration,
+    /// and then 21212. Only the port for administration answers before the server is ready.
+    #[arg(
+        long,
+        value_name = "ADDRESS[:PORT]",
+        default_value = "127.0.0.1",
+        env = "FERRITE_SERVER",
+        value_delimiter = ','
+    )]
+    server: Vec<String>,
     /// User name to log in with.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
@@ -66,9 +85,33 @@ pub struct AdminAddress {
     password: String,
 }
 
+/// The ports of a server that was told nothing else: for administration, and for clients.
+const PORTS: [u16; 2] = [21211, 21212];
+
+/// Whether it ends with a port. The colons of an IPv6 address stand in brackets.
+fn has_port(server: &str) -> bool {
+    let found = server.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    found.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
 impl From<AdminAddress> for ServerAddress {
     fn from(AdminAddress { server, user, password }: AdminAddress) -> ServerAddress {
-        ServerAddress { server, user, password }
+        let with_ports = |server: String| match has_port(&server) {
+            true => vec![server],
+            false => PORTS.map(|port| format!("{server}:{port}")).to_vec(),
+        };
+        ServerAddress { server: server.into_iter().flat_map(with_ports).collect(), user, password }
+    }
+}
+
+impl ServerAddress {
+    /// Each server alone.
+    fn each(&self) -> impl Iterator<Item = ServerAddress> {
+        self.server.iter().map(|server| ServerAddress {
+            server: vec![server.clone()],
+            user: self.user.clone(),
+            password: self.password.clone(),
+        })
     }
 }
 
@@ -160,17 +203,17 @@ pub fn run(command: Command) -> ExitCode {
                 (None, None) => unreachable!("one of them is required"),
             }
         }
-        Command::Status(address) => cluster::status(&address.into()),
+        Command::Status(options) => return status::run(options),
         Command::Transfer(TransferOptions { address, to }) => cluster::transfer(&address.into(), to),
         Command::RemoveNode(RemoveNodeOptions { address, node }) => cluster::remove_node(&address.into(), node),
     };
     match outcome {
         Ok(text) => {
-            println!("{text}");
+            ferrite_io::outln!("{text}");
             ExitCode::SUCCESS
         }
         Err(text) => {
-            eprintln!("ferrite: {text}");
+            ferrite_io::errln!("ferrite: {text}");
             ExitCode::FAILURE
         }
     }
@@ -186,8 +229,11 @@ fn backup(options: &BackupOptions) -> Result<String, String> {
     let format = if options.csv { "csv" } else { "native" };
     let settings =
         format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
-    call(&options.server, "@SnapshotSave", (settings,))?;
-    Ok(format!("backup {} is complete in {directory}", options.name))
+    let response = call(&options.server, "@SnapshotSave", (settings,))?;
+    Ok(match node_of(&response) {
+        Some(node) => format!("backup {} is complete on {node}, in {directory}", options.name),
+        None => format!("backup {} is complete in {directory}", options.name),
+    })
 }
 
 fn restore(options: &RestoreOptions) -> Result<String, String> {
@@ -204,7 +250,16 @@ fn restore(options: &RestoreOptions) -> Result<String, String> {
             tables.push(table);
         }
     }
-    Ok(format!("restored {} tables: {}", tables.len(), tables.join(", ")))
+    let from = node_of(&response).map_or_else(String::new, |node| format!(" from {directory} on {node}"));
+    Ok(format!("restored {} tables{from}: {}", tables.len(), tables.join(", ")))
+}
+
+/// The node of a cluster that has answered, on whose machine the files lie: `node 1 (db1)`. None: a
+/// server without others.
+fn node_of(response: &OwnedResponse) -> Option<String> {
+    let table = Table::of(response.tables.first()?);
+    let node = table.number(0, "HOST_ID").filter(|node| *node > 0)?;
+    Some(format!("node {node} ({})", table.text(0, "HOSTNAME")))
 }
 
 /// The directory as the server understands it, which has another working directory: one that is not
@@ -235,24 +290,45 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
+/// Connects to the first server that takes the client; its address.
+fn connect(address: &ServerAddress, call_timeout: Duration) -> Result<(Client, String), String> {
+    let mut refused = Vec::new();
+    for server in &address.server {
+        let options = ClientOptions {
+            credentials: Credentials::new(&address.user, &address.password),
+            call_timeout,
+            ..ClientOptions::new([server.clone()])
+        };
+        match Client::connect(options) {
+            Ok(client) => return Ok((client, server.clone())),
+            Err(error) => refused.push(match format!("{server}: {error}") {
+                said if said.contains(TOO_MANY) => format!(
+                    "{said}. Its administration port, if it has one (--admin-listen), keeps room for administrators"
+                ),
+                said => said,
+            }),
+        }
+    }
+    Err(refused.join("; "))
+}
+
 /// Calls a procedure that takes a while, whose answer has a column that says how each part of it
 /// went.
 fn call(address: &ServerAddress, procedure: &str, parameters: impl ParameterSet) -> Result<OwnedResponse, String> {
-    let options = ClientOptions {
-        credentials: Credentials::new(&address.user, &address.password),
-        call_timeout: CALL_TIME_MAX,
-        ..ClientOptions::new([address.server.clone()])
-    };
-    let client = Client::connect(options).map_err(|error| match format!("{}: {error}", address.server) {
-        refused if refused.contains(TOO_MANY) => {
-            format!("{refused}. Its administration port, if it has one (--admin-listen), keeps room for administrators")
-        }
-        error => error,
-    })?;
+    call_within(CALL_TIME_MAX, address, procedure, parameters)
+}
+
+/// The same, where the answer comes soon or not at all.
+fn call_within(
+    time: Duration,
+    address: &ServerAddress,
+    procedure: &str,
+    parameters: impl ParameterSet,
+) -> Result<OwnedResponse, String> {
+    let (client, server) = connect(address, time)?;
     let response = client.call_blocking(procedure, parameters).map_err(|error| match error.to_string() {
         refused if refused.contains(FOR_ADMINISTRATORS) => format!(
-            "{refused} at {}: give --server the address of the administration port (--admin-listen of that node)",
-            address.server
+            "{refused} at {server}: give --server the address of the administration port (--admin-listen of that node)"
         ),
         error => error,
     })?;
@@ -296,7 +372,7 @@ fn recovery(address: &ServerAddress) -> Result<String, String> {
 const BASE_COLUMNS: [&str; 3] = ["TIMESTAMP", "HOST_ID", "HOSTNAME"];
 
 fn recover(dir: &Path) -> Result<String, String> {
-    let report = |line: &str| eprintln!("ferrite: {line}");
+    let report = |line: &str| ferrite_io::errln!("ferrite: {line}");
     let outcome = ferrite_node::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
     match outcome.map_err(|error| error.to_string())? {
         None => Ok("nothing is lost: the database opens as it is".to_owned()),
@@ -305,7 +381,23 @@ fn recover(dir: &Path) -> Result<String, String> {
 }
 
 fn leave(dir: &Path) -> Result<String, String> {
-    let report = |line: &str| eprintln!("ferrite: {line}");
+    let report = |line: &str| ferrite_io::errln!("ferrite: {line}");
     let outcome = ferrite_node::leave_cluster(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
     outcome.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_port_both_are_tried_that_a_server_has_unless_told_otherwise() {
+        let servers = ["db1", "db2:4000", "[::1]", "[::1]:5", "::1"].map(str::to_owned).to_vec();
+        let address = AdminAddress { server: servers, user: "u".to_owned(), password: String::new() };
+        let address = ServerAddress::from(address);
+        let expected = ["db1:21211", "db1:21212", "db2:4000", "[::1]:21211", "[::1]:21212", "[::1]:5"];
+        assert_eq!(address.server[..6], expected);
+        let each: Vec<ServerAddress> = address.each().collect();
+        assert_eq!((each.len(), &each[2].server[..], &*each[2].user), (8, &["db2:4000".to_owned()][..], "u"));
+    }
 }

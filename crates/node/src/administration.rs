@@ -67,7 +67,7 @@ pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> Syst
         }
         "@PrepareShutdown" => {
             none(name, parameters)?;
-            node.mode.stop();
+            node.mode.prepare_stop();
             // Clients hand it back to @Shutdown; it stands for nothing.
             status(SystemClock.wall_micros())
         }
@@ -80,6 +80,10 @@ pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> Syst
             Ok(vec![table])
         }
         "@Promote" => Err(UserError::parameters("@Promote: this server is not a replica")),
+        "@StopNode" | "@PrepareStopNode" if node.is_member => {
+            Err(UserError::parameters(format!("{name}: a node is not stopped through another one"))
+                .with_hint("SIGTERM stops a node's process, as @Shutdown does on the node itself: it hands over first"))
+        }
         "@StopNode" | "@PrepareStopNode" => Err(UserError::parameters(format!("{name}: the only node cannot leave"))
             .with_hint("@Shutdown stops the server")),
         _ => match REFUSED.iter().find(|(refused, _)| *refused == name) {
@@ -101,7 +105,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("@ProfCtl", "use a profiler of the system"),
     ("@Trace", "use a profiler of the system"),
     ("@ExportControl", "there are no export targets"),
-    ("@ElasticRemoveNT", "a node is the whole cluster"),
+    ("@ElasticRemoveNT", "every node has all partitions; ferrite admin remove-node takes a lost node out of a cluster"),
     ("@ResetDR", "there is no replication to other clusters"),
 ];
 

@@ -151,6 +151,7 @@ impl Collector {
             started: self.started,
             processor: &self.processor,
             running: self.mode.is_open(),
+            safe: true,
             log: &self.log,
             disk: &*self.disk,
             recovery: &self.recovery,

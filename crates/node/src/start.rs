@@ -45,7 +45,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Within this the stages of compound procedures that still run when the server stops must end.
 const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX);
@@ -101,10 +101,26 @@ impl Server {
             // The coordinator's.
             let _ = submit.gate.set(Arc::clone(gate));
         }
+        let handles = backup::Handles {
+            compiled: Arc::clone(&parts.compiled),
+            routes: Arc::clone(&parts.routes),
+            mode: Arc::clone(&parts.mode),
+        };
+        let backups = Arc::new(Backups::new(handles, Arc::clone(&parts.identity), Arc::clone(&disk) as Arc<dyn Disk>));
         let running = match member {
             Some(member) => {
                 let copy = copy.clone().expect("a member may be a copy");
-                Some(start_cluster(threads, &options, &parts, &recovered, gates, (member, copy), &disk, &clock)?)
+                Some(start_cluster(
+                    threads,
+                    &options,
+                    &parts,
+                    &recovered,
+                    gates,
+                    (member, copy),
+                    &backups,
+                    &disk,
+                    &clock,
+                )?)
             }
             None => None,
         };
@@ -121,12 +137,6 @@ impl Server {
             copy,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
-        let handles = backup::Handles {
-            compiled: Arc::clone(&parts.compiled),
-            routes: Arc::clone(&parts.routes),
-            mode: Arc::clone(&parts.mode),
-        };
-        let backups = Arc::new(Backups::new(handles, Arc::clone(&parts.identity), Arc::clone(&disk) as Arc<dyn Disk>));
         let collector = parts.collector(&backups, &disk);
         collector.begin();
         let of_cluster = running.as_ref().map(cluster::Running::handle);
@@ -301,6 +311,7 @@ fn start_cluster(
     recovered: &Recovered,
     gates: Vec<Arc<Gate>>,
     (member, copy): (Member, Arc<cluster::CopySide>),
+    backups: &Arc<Backups>,
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<cluster::Running, ServerError> {
@@ -318,6 +329,7 @@ fn start_cluster(
         clock: Arc::clone(clock),
         standing: Arc::new(cluster::Standing::new(here, Arc::clone(&parts.mode), told)),
         shutdown: Arc::clone(&parts.shutdown),
+        figures: own_figures(parts, backups),
     };
     let data = cluster::DataUses {
         publisher: parts.publisher(),
@@ -343,6 +355,28 @@ fn start_cluster(
         history: recovered.history.clone(),
     };
     cluster::start(threads, member, uses, data)
+}
+
+/// What a node tells the others of itself.
+fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> cluster::OwnFigures {
+    let (mode, identity) = (Arc::clone(&parts.mode), Arc::clone(&parts.identity));
+    let (recovery, snapshots) = (Arc::clone(&parts.recovery), Arc::clone(&parts.snapshot_status));
+    let (backups, began) = (Arc::clone(backups), Instant::now());
+    Box::new(move || {
+        let now = SystemClock.wall_micros();
+        let age = |micros: i64| u64::try_from(now - micros).unwrap_or(0) / 1_000_000;
+        let taken = snapshots.newest().map(|saved| saved.taken);
+        cluster::Figures {
+            uptime_seconds: began.elapsed().as_secs(),
+            memory_bytes: memory::used() as u64,
+            data_bytes: memory::bytes_used() as u64,
+            disk_free_bytes: mode.disk_free(),
+            snapshot_age_seconds: taken.or(recovery.snapshot.map(|found| found.taken)).map(age),
+            backup_age_seconds: backups.last_complete_ms().map(|ended| age(ended * 1_000)),
+            durability: identity.durability.clone(),
+            behind: Vec::new(),
+        }
+    })
 }
 
 /// The first leader gives a new database its schema.

@@ -25,7 +25,7 @@ use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCou
 use ferrite_sql::Parameterizer;
 use ferrite_system::result::{SystemResult, SystemTable};
 use ferrite_system::statistics::{self, Asker};
-use ferrite_system::{Identity, explain, system_catalog, system_information, topology};
+use ferrite_system::{Identity, Sources, explain, system_catalog, system_information, topology};
 use ferrite_value::{Value, hash};
 use ferrite_wire::Parameters;
 use ferrite_wire::invocation::Invocation;
@@ -135,7 +135,9 @@ impl System {
             "@SystemCatalog" => system_catalog::system_catalog(&compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
                 let selector = if parameters.is_empty() { None } else { Some(one_text(name, parameters)?) };
-                system_information::system_information(&self.collector.sources(), selector)
+                let safe = self.cluster.as_ref().is_none_or(cluster::Handle::has_all_copies);
+                let sources = Sources { safe, ..self.collector.sources() };
+                system_information::system_information(&sources, selector)
             }
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;

@@ -35,12 +35,6 @@ impl Hosts {
         Hosts { hosts: vec![host], leader: Some(id), epoch: 0, kfactor: 0 }
     }
 
-    /// The host that a call is for: the leader or, as long as none is known, the first that has a
-    /// copy.
-    pub fn leader_or_first(&self) -> Option<i32> {
-        self.leader.or_else(|| self.hosts.iter().find(|host| host.keeps).map(|host| host.id))
-    }
-
     /// Whether these come after others that are known.
     pub fn replaces(&self, known: &Hosts) -> bool {
         self.epoch >= known.epoch && self != known

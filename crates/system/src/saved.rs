@@ -30,6 +30,12 @@ pub struct SnapshotStatus {
 }
 
 impl SnapshotStatus {
+    /// The newest that was written since the start.
+    pub fn newest(&self) -> Option<Saved> {
+        let attempts = self.attempts.lock().expect("no panic with the attempts");
+        attempts.iter().rev().find_map(|attempt| attempt.outcome.as_ref().ok().cloned())
+    }
+
     pub fn attempts(&self) -> Vec<Attempt> {
         self.attempts.lock().expect("no panic with the attempts").iter().cloned().collect()
     }

@@ -34,6 +34,8 @@ pub struct Sources<'n> {
     pub processor: &'n ProcessorUse,
     /// Neither paused nor stopping.
     pub running: bool,
+    /// All copies that are to be there are.
+    pub safe: bool,
     pub log: &'n LogStatistics,
     pub disk: &'n dyn Disk,
     pub recovery: &'n Summary,

@@ -29,8 +29,10 @@ pub fn system_information(sources: &Sources<'_>, selector: Option<&str>) -> Syst
                 table.row(cells![sources.identity.host_id, key, value]);
             }
             let others = sources.hosts.hosts.iter().filter(|host| host.id != sources.identity.host_id);
-            for (id, key, value) in others.flat_map(|host| reached(host).map(|(key, value)| (host.id, key, value))) {
-                table.row(cells![id, key, value]);
+            for host in others {
+                for (key, value) in reached(host).into_iter().chain(of_cluster(sources)) {
+                    table.row(cells![host.id, key, value]);
+                }
             }
             table
         }
@@ -55,6 +57,26 @@ fn reached(host: &Host) -> [(&'static str, String); 6] {
         ("CLIENTPORT", port),
         ("ADMININTERFACE", admin_name),
         ("ADMINPORT", admin_port),
+    ]
+}
+
+fn cluster_state(sources: &Sources<'_>) -> &'static str {
+    if sources.running { "RUNNING" } else { "PAUSED" }
+}
+
+fn cluster_safety(sources: &Sources<'_>) -> &'static str {
+    if sources.safe { "FULL" } else { "REDUCED" }
+}
+
+/// What is the same of all nodes.
+fn of_cluster(sources: &Sources<'_>) -> [(&'static str, String); 6] {
+    [
+        ("BUILDSTRING", sources.identity.build.clone()),
+        ("VERSION", sources.identity.version.to_owned()),
+        ("CLUSTERSTATE", cluster_state(sources).to_owned()),
+        ("CLUSTERSAFETY", cluster_safety(sources).to_owned()),
+        ("FULLCLUSTERSIZE", sources.hosts.hosts.len().to_string()),
+        ("CLUSTERID", "0".to_owned()),
     ]
 }
 
@@ -97,8 +119,8 @@ fn overview(sources: &Sources<'_>) -> Vec<(&'static str, Option<String>)> {
         ("VERSION", identity.version),
         ("CATALOG", ""),
         ("DEPLOYMENT", ""),
-        ("CLUSTERSTATE", if sources.running { "RUNNING" } else { "PAUSED" }),
-        ("CLUSTERSAFETY", "FULL"),
+        ("CLUSTERSTATE", cluster_state(sources)),
+        ("CLUSTERSAFETY", cluster_safety(sources)),
         ("INITIALIZED", "true"),
         ("REPLICATIONROLE", "NONE"),
         // What it is read for: it differs when the schema does.
@@ -317,6 +339,7 @@ mod tests {
         assert_eq!((value(1, "IPADDRESS"), value(1, "CLIENTPORT")), (text("db1"), text("21212")));
         assert_eq!((value(2, "IPADDRESS"), value(2, "CLIENTPORT")), (text("db2"), text("22")));
         assert_eq!((value(2, "ADMININTERFACE"), value(2, "ADMINPORT")), (text("::1"), text("32")));
+        assert_eq!((value(2, "CLUSTERSTATE"), value(2, "CLUSTERSAFETY")), (text("RUNNING"), text("FULL")));
         assert_eq!((value(3, "HOSTNAME"), value(3, "ADMINPORT")), (text("db3"), text("-1")));
         assert_eq!(value(1, "FULLCLUSTERSIZE"), text("3"));
         let deployment = entries(&system_information(&node.sources(), Some("DEPLOYMENT")));

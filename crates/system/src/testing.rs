@@ -92,6 +92,7 @@ impl Node {
             started: self.started,
             processor: &self.processor,
             running: true,
+            safe: true,
             log: &self.log,
             disk: &RealDisk,
             recovery: &self.recovery,

@@ -14,6 +14,7 @@ mod read_only;
 mod returning;
 mod status;
 mod subscribers;
+mod tool;
 mod waiting;
 
 use crate::common::{Db, Server};

@@ -77,3 +77,58 @@ fn the_disk_of_the_log_may_be_full() {
     others_are_served(&server, 1);
     server.stop();
 }
+
+/// What the program does whose output nothing reads: its exit code, and what it says to standard
+/// error.
+fn with_closed_output(arguments: &[&str]) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).args(arguments).stdout(writer).output();
+    let output = output.expect("the program under test can be started");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn no_command_panics_where_nothing_reads_what_it_says() {
+    let (dir, folder) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let server = Server::start(dir.path(), &[]);
+    server.connect().sql("CREATE TABLE t (a BIGINT)");
+    server.connect().sql("INSERT INTO t VALUES (1)");
+    let (address, schema) = (&server.address[..], folder.path().join("schema.sql"));
+    std::fs::write(&schema, "CREATE TABLE u (a BIGINT);").expect("the file can be written");
+    let schema = schema.to_str().expect("a path of ASCII");
+    let backups = folder.path().join("backups");
+    let project = folder.path().join("project");
+    std::fs::create_dir(&project).expect("a folder can be made");
+    for arguments in [
+        &["sql", "-s", address, "-c", "SELECT * FROM t"][..],
+        &["dump", "-s", address],
+        &["check", schema],
+        &["admin", "snapshot", "--server", address],
+        &["admin", "recovery", "--server", address],
+        &["admin", "backup", backups.to_str().expect("a path of ASCII"), "--server", address],
+        &["bench", "kv", "--server", address, "--duration", "1", "--warmup", "0", "--pool-size", "1000"],
+        &["demo", "--duration", "1"],
+        &["init-procedure", "P", "--into", project.to_str().expect("a path of ASCII")],
+        &["--help"],
+        &["admin", "--help"],
+    ] {
+        let (code, said) = with_closed_output(arguments);
+        assert!(!said.contains("panicked") && code != Some(101), "{arguments:?}: {code:?}, {said}");
+        assert!(code.is_some(), "{arguments:?} was ended by a signal");
+    }
+    server.stop();
+}
+
+#[test]
+fn output_that_cannot_be_written_is_an_error() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(dir.path(), &[]);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+    let output = command.args(["admin", "recovery", "--server", &server.address]).stdout(full).output();
+    let output = output.expect("the program under test can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("cannot write to standard output"), "{said}");
+    server.stop();
+}

@@ -132,6 +132,11 @@ impl<C: Party> Replication<C> {
         }
     }
 
+    /// Of a leader: the nodes that follow, and how many entries are not durable yet on each.
+    pub fn behind(&self) -> Vec<(NodeId, u64)> {
+        self.lock().machine.behind()
+    }
+
     /// This node gives up its lead, of which epoch if it has any.
     pub fn resign(self: &Arc<Self>) -> Option<Epoch> {
         let mut epoch = None;

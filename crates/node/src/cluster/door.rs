@@ -5,6 +5,7 @@
 //! Promises that queues which peers fill are bounded: what there is no room for is lost, as on a
 //! broken line, or is not read until there is.
 
+use crate::cluster::figures::{AllFigures, Figures};
 use crate::cluster::forming::Founders;
 use crate::cluster::health::{Health, Healths};
 use crate::cluster::notices::Notices;
@@ -84,6 +85,7 @@ pub struct Inside {
     pub metadata_messages: Sender<Message>,
     pub orders: Ringing<Order>,
     pub healths: Arc<Healths>,
+    pub figures: Arc<AllFigures>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
     /// What nodes without an id ask the voters.
@@ -171,6 +173,12 @@ impl Door {
                 let health = Health::decode(body).ok_or("it says nothing of how it is")?;
                 inside.healths.said(from.node, health, Instant::now());
             }
+            Letter::Figures => {
+                // Those of another release are not shown.
+                if let Some(figures) = Figures::decode(body) {
+                    inside.figures.said(from.node, figures, Instant::now());
+                }
+            }
             Letter::ProceduresAsked => {
                 if inside.procedures.as_ref().is_some_and(|procedures| procedures.asked(from.node, body)) {
                     // A node that has ended does not mind.
@@ -194,7 +202,7 @@ impl Door {
 fn belongs_on(letter: Letter, lane: Lane) -> bool {
     match letter {
         Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
-        Letter::Metadata | Letter::Health | Letter::ProceduresAsked => lane == Lane::Control,
+        Letter::Metadata | Letter::Health | Letter::Figures | Letter::ProceduresAsked => lane == Lane::Control,
         Letter::Transfer => lane == Lane::Transfer,
         Letter::Calls | Letter::Answers | Letter::Procedures => lane == Lane::Calls,
     }

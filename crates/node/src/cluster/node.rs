@@ -5,6 +5,7 @@
 use crate::cluster::around::{Appliers, AskedToHandOver};
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::MetadataNotice;
+use crate::cluster::figures::{AllFigures, OwnFigures};
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
@@ -56,6 +57,8 @@ pub struct NodeThread {
     pub clock: Arc<dyn Clock>,
     pub links: Links,
     pub healths: Arc<Healths>,
+    pub figures: Arc<AllFigures>,
+    pub own_figures: OwnFigures,
     pub vote: Arc<OwnVote>,
     pub little_room: LittleRoom,
     /// None: a witness.
@@ -91,6 +94,7 @@ impl NodeThread {
                 if now >= self.next_look {
                     self.next_look = now + nanos(SAID_EVERY);
                     self.look_at_health(now);
+                    self.say_figures();
                     if let Some(procedures) = &self.procedures {
                         procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
                     }
@@ -184,6 +188,16 @@ impl NodeThread {
                  there is room. Start this node with a higher --memory-limit or more memory, or delete rows",
             );
         }
+    }
+
+    fn say_figures(&self) {
+        let here = self.node.here().node;
+        let mut figures = (self.own_figures)();
+        figures.behind = self.groups.get(FIRST_GROUP).map(|group| group.behind()).unwrap_or_default();
+        for node in self.node.state().nodes().keys().filter(|node| **node != here) {
+            self.links.send_on(*node, Lane::Control, Letter::Figures, figures.encode());
+        }
+        self.figures.said(here, figures, Instant::now());
     }
 
     /// What the metadata says was told to this node's mode before.

@@ -6,6 +6,7 @@ use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, Inside, Message, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
+use crate::cluster::figures::{AllFigures, OwnFigures};
 use crate::cluster::health::{Healths, OwnVote};
 use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
@@ -68,6 +69,7 @@ pub struct Uses {
     pub clock: Arc<dyn Clock>,
     pub standing: Arc<Standing>,
     pub shutdown: Arc<Shutdown>,
+    pub figures: OwnFigures,
 }
 
 /// The same of a node that keeps data.
@@ -102,6 +104,7 @@ pub struct Running {
     orders: Ringing<Order>,
     links: Links,
     healths: Arc<Healths>,
+    figures: Arc<AllFigures>,
     begun: Instant,
     before: Arc<State>,
 }
@@ -111,7 +114,8 @@ impl Running {
     pub fn handle(&self) -> Handle {
         let (orders, links) = (self.orders.clone(), self.links.clone());
         let (standing, healths) = (Arc::clone(&self.standing), Arc::clone(&self.healths));
-        Handle { orders, standing, links, healths, begun: self.begun, before: Arc::clone(&self.before) }
+        let (figures, before) = (Arc::clone(&self.figures), Arc::clone(&self.before));
+        Handle { orders, standing, links, healths, figures, begun: self.begun, before }
     }
 
     /// The way to the node's thread.
@@ -372,8 +376,10 @@ fn start_with(
     let unsynced = Arc::clone(&joined.unsynced);
     let whole = Arc::new(AtomicBool::new(joined.intact));
     let healths = Arc::<Healths>::default();
+    let figures = Arc::<AllFigures>::default();
     let inside = Inside {
         healths: Arc::clone(&healths),
+        figures: Arc::clone(&figures),
         procedures: procedures.clone(),
         groups: groups.clone(),
         causes: causes.clone(),
@@ -419,6 +425,8 @@ fn start_with(
         clock: uses.clock,
         links: joined.links.clone(),
         healths: Arc::clone(&healths),
+        figures: Arc::clone(&figures),
+        own_figures: uses.figures,
         vote,
         little_room: LittleRoom::default(),
         procedures,
@@ -430,7 +438,7 @@ fn start_with(
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
     let (standing, links, begun) = (uses.standing, joined.links, Instant::now());
-    Ok(Running { standing, unsynced, whole, orders, links, healths, begun, before: Arc::new(joined.state) })
+    Ok(Running { standing, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

@@ -1,11 +1,13 @@
 //! The cluster as a node knows it, for its operator (`ferrite admin status`).
 
+use crate::cluster::figures::AllFigures;
 use crate::cluster::health::{COUNTS, Health, Healths};
 use crate::cluster::links::Links;
 use crate::cluster::little_room::Room;
 use crate::cluster::loss;
 use crate::cluster::orders::Order;
 use crate::cluster::standing::{Seen, Standing};
+use crate::cluster::status_tables;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Kind, Node, Phase, Presence, State, has_lost_its_vote};
@@ -24,6 +26,7 @@ pub struct Handle {
     pub standing: Arc<Standing>,
     pub links: Links,
     pub healths: Arc<Healths>,
+    pub figures: Arc<AllFigures>,
     /// When this process began to hear the others, and what was known here of the cluster before.
     pub begun: Instant,
     pub before: Arc<State>,
@@ -107,7 +110,7 @@ impl Around {
 }
 
 impl Handle {
-    /// The nodes, the group of the partitions, and who votes.
+    /// The nodes, the group of the partitions, who votes; the nodes' figures, and the cluster.
     pub fn status(&self) -> Vec<SystemTable> {
         let mut seen = Seen::clone(&self.standing.seen());
         if seen.state.settings().is_none() {
@@ -118,7 +121,17 @@ impl Handle {
         let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
         let group = group(&seen, in_step, &around);
-        vec![nodes(&seen, &around), group, voters(&seen.state, &around, heard)]
+        let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
+        let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &around));
+        vec![nodes(&seen, &around), group, voters(&seen.state, &around, heard), figures, cluster]
+    }
+
+    /// Whether each group is led, and has K + 1 copies, of which each has what is committed and is
+    /// reached.
+    pub fn has_all_copies(&self) -> bool {
+        let seen = self.standing.seen();
+        let around = Around::look(&seen.state, self.standing.here(), &self.links, &self.healths);
+        has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &around)
     }
 
     /// Whether all members of the group have what is committed; None: it is not known here. Those
@@ -257,6 +270,16 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
     table
 }
 
+/// See [`Handle::has_all_copies`].
+fn has_all_copies(seen: &Seen, in_step: Option<bool>, around: &Around) -> bool {
+    let Some(settings) = seen.state.settings() else { return false };
+    in_step == Some(true)
+        && seen.state.groups().iter().all(|(id, group)| {
+            let there = keepers(&group.configuration, true, around);
+            seen.leading_of(*id).is_some() && there > settings.kfactor as usize
+        })
+}
+
 /// `heard`: this process has had the time to hear the others.
 fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
     let mut table = SystemTable::new(&[
@@ -345,6 +368,26 @@ mod tests {
         let mut state = state;
         state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
         assert_eq!(sealed(&state).as_deref(), Some("node 1 or node 2, members of its last configuration (epoch 1)"));
+    }
+
+    #[test]
+    fn all_copies_are_there_where_k_and_one_are_led_complete_and_reached() {
+        let seen = |members: &[u32]| {
+            let state = founded((1..=4).map(node).collect(), members, &[1, 2, 4]);
+            Seen { state: Arc::new(state), ..Seen::default() }
+        };
+        let (both, all) = (seen(&[1, 2]), with(0, WELL));
+        assert!(has_all_copies(&both, Some(true), &all));
+        for in_step in [None, Some(false)] {
+            assert!(!has_all_copies(&both, in_step, &all), "one of them may lack something");
+        }
+        assert!(!has_all_copies(&both, Some(true), &with(2, Found::default())), "one is not reached");
+        assert!(has_all_copies(&both, Some(true), &with(3, Found::default())), "it has no copy");
+        assert!(!has_all_copies(&seen(&[1]), Some(true), &all), "one of two");
+        assert!(!has_all_copies(&Seen::default(), Some(true), &all), "nothing is founded");
+        let mut sealed = (*both.state).clone();
+        sealed.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
+        assert!(!has_all_copies(&Seen { state: Arc::new(sealed), ..both }, Some(true), &all), "nobody leads");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A node without data: it votes, so that of two nodes with data one goes on when the other is
 //! lost.
 
+use crate::cluster::figures::Figures;
 use crate::cluster::join::{About, join};
 use crate::cluster::running::{self, Running, Uses};
 use crate::cluster::standing::Standing;
 use crate::options::{ClusterOptions, ServerError};
 use crate::threads::{Starting, Threads};
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{Incarnation, NodeId, memory};
 use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskLock, SystemClock};
 use ferrite_log::Durability;
@@ -15,7 +16,7 @@ use ferrite_meta::founding::Partitions;
 use ferrite_partition::commit::DatabaseLog;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub struct WitnessOptions {
     pub dir: PathBuf,
@@ -61,11 +62,18 @@ impl Witness {
         let mut starting = Starting::default();
         let peers = joined.leaving.hand_over();
         starting.0.ended_by(move || peers.stop());
+        let began = Instant::now();
+        let figures = move || Figures {
+            uptime_seconds: began.elapsed().as_secs(),
+            memory_bytes: memory::used() as u64,
+            ..Figures::default()
+        };
         let uses = Uses {
             disk,
             clock: Arc::new(SystemClock),
             standing: Arc::new(Standing::new(node, Arc::default(), Box::new(|_| {}))),
             shutdown: Arc::default(),
+            figures: Box::new(figures),
         };
         let running = running::start_witness(&mut starting.0, joined, uses, identity)?;
         running.is_registered(&cluster.ends)?;

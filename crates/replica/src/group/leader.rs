@@ -294,6 +294,15 @@ impl Group {
         others.any(|member| leading.followed(*member).is_none_or(is_silent))
     }
 
+    /// Of a leader: the nodes that follow and have answered in this epoch, and how many entries are
+    /// not durable yet on each.
+    pub fn behind(&self) -> Vec<(NodeId, u64)> {
+        let Role::Leading(leading) = &self.role else { return Vec::new() };
+        let end = self.end().position.0;
+        let answered = leading.others.iter().filter(|(_, progress)| progress.answered);
+        answered.map(|(node, progress)| (*node, end.saturating_sub(progress.durable.0))).collect()
+    }
+
     /// The process is to become no member: nothing more is sent to it, unless it is one.
     pub fn forget(&mut self, member: Member) {
         let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));

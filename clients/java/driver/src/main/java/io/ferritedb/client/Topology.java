@@ -75,7 +75,9 @@ final class Topology {
     private static Integer host(String site) {
         if (site == null || site.indexOf(':') < 1) return null;
         try {
-            return Integer.valueOf(site.substring(0, site.indexOf(':')));
+            int host = Integer.parseInt(site.substring(0, site.indexOf(':')));
+            // -1: no node leads at the moment.
+            return host < 0 ? null : host;
         } catch (NumberFormatException other) {
             return null;
         }
