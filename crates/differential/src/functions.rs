@@ -199,6 +199,13 @@ pub static FUNCTIONS: &[Function] = &[
     other(&[INTEGER], INTEGER, "DECODE(1, 2, 1 / 0, {0})", "{0}", Widest),
     hazardous(same(&[INTEGER], INTEGER, "(CASE WHEN {0} = 3 THEN 1 / 0 ELSE {0} END)", Widest)),
     same(&[ANY, ANY], ANY, "COALESCE({0}, {1})", Widest),
+    other(
+        &[OTHER, OTHER, ANY, ANY],
+        ANY,
+        "DECODE({0}, {1}, {2}, {3})",
+        "(CASE WHEN {0} IS NOT DISTINCT FROM {1} THEN {2} ELSE {3} END)",
+        Widest,
+    ),
     same(&[ANY, ANY, ANY], ANY, "COALESCE({0}, {1}, {2})", Widest),
     same(&[ANY, ANY], ANY, "NULLIF({0}, {1})", Widest),
     // Numbers.

@@ -25,12 +25,21 @@ pub fn change_given(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
 
 /// Ours, with literals anywhere given as parameters, each by a value of its own type.
 pub fn query_given_anywhere(query: &Query, seed: u64) -> (String, Vec<OwnedValue>) {
-    given(seed, Places::Any, |printer| printer.query(query))
+    let places = if query.any(&takes_dates_apart) { Places::AnyButDates } else { Places::Any };
+    given(seed, places, |printer| printer.query(query))
 }
 
 /// [`query_given_anywhere`] of a change.
 pub fn change_given_anywhere(change: &Change, seed: u64) -> (String, Vec<OwnedValue>) {
-    given(seed, Places::Any, |printer| printer.change(change))
+    let places = if change.any(&takes_dates_apart) { Places::AnyButDates } else { Places::Any };
+    given(seed, places, |printer| printer.change(change))
+}
+
+/// The result has another type for a DATE than for what a parameter is taken for there: a number
+/// beside a number, a TIMESTAMP as a time.
+fn takes_dates_apart(expr: &Expr) -> bool {
+    let names = ["({0} - 7)", "DATEADD(DAY, 30, {0})"];
+    matches!(expr, Expr::Apply { function, .. } if names.contains(&function.ours))
 }
 
 fn given(seed: u64, places: Places, print: impl FnOnce(&mut Printer)) -> (String, Vec<OwnedValue>) {
@@ -71,6 +80,7 @@ enum Places {
     /// Those beside something else that tells the type: values of other types are given, too.
     Beside,
     Any,
+    AnyButDates,
 }
 
 /// The parameters so far.
@@ -110,7 +120,8 @@ impl Printer {
     /// A literal that stands anywhere.
     fn literal_anywhere(&mut self, datum: &Datum) {
         if let Some(given) = &mut self.given
-            && given.places == Places::Any
+            && given.places != Places::Beside
+            && !(given.places == Places::AnyButDates && datum.type_of() == Type::Date)
             && given.random.chance(70)
         {
             given.values.push(datum.own());
@@ -279,6 +290,17 @@ impl Printer {
                 self.query(query);
                 write!(self.out, ") AS {alias}").expect("a string");
             }
+            From::Values { rows, alias } => {
+                self.text("(VALUES ");
+                self.list(rows, |printer, row| {
+                    printer.text("(");
+                    printer.list(row, Printer::expr);
+                    printer.text(")");
+                });
+                let width = rows.first().map_or(0, Vec::len);
+                let names: Vec<String> = (1..=width).map(|number| format!("c{number}")).collect();
+                write!(self.out, ") AS {alias} ({})", names.join(", ")).expect("a string");
+            }
             From::Join { kind, left, right, on } => {
                 self.from(left);
                 self.text(match kind {
@@ -326,10 +348,6 @@ impl Printer {
             }
             Expr::Column { name, .. } => self.text(name),
             Expr::Literal(datum) => self.literal_anywhere(datum),
-            // A parameter beside a number is a number.
-            Expr::Apply { function, .. } if self.given.is_some() && function.ours == "({0} - 7)" => {
-                self.without_parameters(|printer| printer.part(expr));
-            }
             Expr::Apply { function, arguments, .. } => {
                 let template = if self.dialect == Dialect::Ours { function.ours } else { function.theirs };
                 // One argument at least must tell the type.

@@ -260,6 +260,10 @@ fn smaller_selects(select: &Select) -> Vec<Select> {
 fn smaller_froms(from: &From) -> Vec<From> {
     match from {
         From::Table { .. } => Vec::new(),
+        From::Values { rows, alias } if rows.len() > 1 => {
+            (0..rows.len()).map(|row| From::Values { rows: vec![rows[row].clone()], alias: alias.clone() }).collect()
+        }
+        From::Values { .. } => Vec::new(),
         From::Derived { query, alias } => smaller_queries(query)
             .into_iter()
             .map(|query| From::Derived { query: Box::new(query), alias: alias.clone() })

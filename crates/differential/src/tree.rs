@@ -113,9 +113,25 @@ pub struct Select {
 
 #[derive(Clone, Debug)]
 pub enum From {
-    Table { name: String, alias: String },
-    Derived { query: Box<Query>, alias: String },
-    Join { kind: JoinKind, left: Box<From>, right: Box<From>, on: On },
+    Table {
+        name: String,
+        alias: String,
+    },
+    Derived {
+        query: Box<Query>,
+        alias: String,
+    },
+    /// Rows without columns in them, as a table.
+    Values {
+        rows: Vec<Vec<Expr>>,
+        alias: String,
+    },
+    Join {
+        kind: JoinKind,
+        left: Box<From>,
+        right: Box<From>,
+        on: On,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -265,6 +281,7 @@ impl From {
         match self {
             From::Table { name, .. } => names.push(name.clone()),
             From::Derived { query, .. } => names.extend(query.tables()),
+            From::Values { .. } => {}
             From::Join { left, right, .. } => {
                 left.tables(names);
                 right.tables(names);
@@ -276,6 +293,7 @@ impl From {
         match self {
             From::Table { .. } => false,
             From::Derived { query, .. } => query.any(test),
+            From::Values { rows, .. } => rows.iter().flatten().any(|expr| expr.any(test)),
             From::Join { left, right, on, .. } => {
                 left.any(test) || right.any(test) || matches!(on, On::Condition(condition) if condition.any(test))
             }

@@ -274,6 +274,9 @@ impl Generator<'_> {
             let columns = columns_of(&query.body);
             return derived(From::Derived { query: Box::new(query), alias: alias.clone() }, &alias, &columns);
         }
+        if self.random.chance(5) {
+            return self.values(alias);
+        }
         if !self.schema.views.is_empty() && self.random.chance(12) {
             let View { name, columns, bounds, .. } = self.random.pick(&self.schema.views).clone();
             let wild = self.schema.wild;
@@ -293,6 +296,24 @@ impl Generator<'_> {
         let is_key = |column: &&Expr| matches!(column, Expr::Column { name, .. } if table.primary_key.contains(name));
         let key = columns.iter().filter(is_key).cloned().collect();
         Source { from: From::Table { name: table.name, alias }, columns, key }
+    }
+
+    fn values(&mut self, alias: String) -> Source {
+        let types = self.types(3);
+        let scope = Scope::default();
+        let mut rows: Vec<Vec<Expr>> = Vec::new();
+        for _ in 0..1 + self.random.below(3) {
+            let mut row = Vec::new();
+            for ty in &types {
+                let depth = usize::from(self.random.chance(20));
+                row.push(self.without_subqueries(|generator| generator.expr(*ty, &scope, depth)));
+            }
+            rows.push(row);
+        }
+        let widest =
+            |(column, ty): (usize, &Type)| (*ty, rows.iter().map(|row| bound(&row[column])).fold(0.0, f64::max));
+        let columns: Vec<(Type, f64)> = types.iter().enumerate().map(widest).collect();
+        derived(From::Values { rows, alias: alias.clone() }, &alias, &columns)
     }
 
     fn join(&mut self, left: Source, right: Source, outer: &[Expr]) -> Source {
@@ -386,7 +407,7 @@ impl Generator<'_> {
 fn is_plain(from: &From) -> bool {
     match from {
         From::Table { .. } => true,
-        From::Derived { .. } => false,
+        From::Derived { .. } | From::Values { .. } => false,
         From::Join { kind, left, right, .. } => {
             !matches!(kind, JoinKind::Right | JoinKind::Full) && is_plain(left) && matches!(**right, From::Table { .. })
         }

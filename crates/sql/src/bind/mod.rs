@@ -117,7 +117,9 @@ impl<'c> Binder<'c> {
     /// parameters are known. Queries go on in `query.rs`, data changes in `change.rs`.
     pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
         self.learn_types(statement)?;
-        self.plan_of(statement)
+        let plan = self.plan_of(statement)?;
+        debug_assert!(!self.has_learned(), "the last pass knows all types from its start");
+        Ok(plan)
     }
 
     fn plan_of(&mut self, statement: &SqlKind) -> UserResult<Plan> {

@@ -42,7 +42,9 @@ pub(super) struct Undecided {
     columns: BTreeMap<(u16, u16), Vec<u16>>,
     /// Parameters that have one type, whichever it is.
     alike: Vec<Vec<u16>>,
-    /// They are numbers, if nothing else decides: SUM(?).
+    /// Those among them that are compared with each other.
+    compared: Vec<u16>,
+    /// They are numbers, if nothing else decides and they are compared with nothing: SUM(?).
     numbers: Vec<u16>,
 }
 
@@ -98,14 +100,8 @@ impl Binder<'_> {
 
     /// Finds the types of the parameters in the statement.
     pub(super) fn learn_types(&mut self, statement: &SqlKind) -> UserResult<()> {
-        loop {
-            for parameter in &mut self.parameters {
-                parameter.began_open = parameter.name.is_none() && parameter.column_type.is_none();
-                parameter.is_met = false;
-            }
-            if !self.parameters.iter().any(|parameter| parameter.began_open) {
-                return Ok(());
-            }
+        self.begin_pass();
+        while self.parameters.iter().any(|parameter| parameter.began_open) {
             let mut trial = Binder::new(self.catalog, self.plan.reach);
             trial.parameters = std::mem::take(&mut self.parameters);
             trial.declared_parameters = self.declared_parameters;
@@ -116,14 +112,24 @@ impl Binder<'_> {
             let learned = trial.has_learned();
             self.parameters = std::mem::take(&mut trial.parameters);
             bound?;
-            if !learned || !self.parameters.iter().any(BoundParameter::is_undecided) {
-                return Ok(());
+            let is_left = self.parameters.iter().any(BoundParameter::is_undecided);
+            self.begin_pass();
+            if !learned || !is_left {
+                break;
             }
+        }
+        Ok(())
+    }
+
+    fn begin_pass(&mut self) {
+        for parameter in &mut self.parameters {
+            parameter.began_open = parameter.name.is_none() && parameter.column_type.is_none();
+            parameter.is_met = false;
         }
     }
 
     /// Whether this pass has met a type for a parameter that had none.
-    fn has_learned(&mut self) -> bool {
+    pub(super) fn has_learned(&mut self) -> bool {
         for alike in std::mem::take(&mut self.undecided.alike) {
             if let Some(met) = self.type_met(&alike) {
                 alike.iter().for_each(|index| self.settle_parameter(*index, widest(met), Adoption::Carried));
@@ -132,7 +138,9 @@ impl Binder<'_> {
         let has_learned =
             |binder: &Self| binder.parameters.iter().any(|other| other.began_open && other.column_type.is_some());
         if !has_learned(self) {
-            for index in std::mem::take(&mut self.undecided.numbers) {
+            let mut numbers = std::mem::take(&mut self.undecided.numbers);
+            numbers.retain(|index| !self.undecided.compared.contains(index));
+            for index in numbers {
                 self.settle_parameter(index, ColumnType::fixed(SqlType::Bigint), Adoption::Undecided);
             }
         }
@@ -237,7 +245,8 @@ impl Binder<'_> {
     /// learned later, or one side is NULL.
     pub fn compared_undecided(&mut self, left: &Expr, right: &Expr) -> UserResult<()> {
         if self.undecided.on_trial {
-            self.are_alike([left, right].into_iter());
+            let [left, right] = [left, right].map(|expr| self.parameters_of(expr).unwrap_or_default());
+            self.note_compared(left, right);
             return Ok(());
         }
         if self.is_undecided(left) && self.is_undecided(right) { Err(cannot_be_found_out()) } else { Ok(()) }
@@ -253,8 +262,16 @@ impl Binder<'_> {
         if !self.undecided.on_trial {
             return Err(cannot_be_found_out());
         }
-        self.undecided.alike.push([own, others].concat());
+        self.note_compared(own, others);
         Ok(())
+    }
+
+    fn note_compared(&mut self, left: Vec<u16>, right: Vec<u16>) {
+        if !left.is_empty() && !right.is_empty() {
+            let both = [left, right].concat();
+            self.undecided.compared.extend(&both);
+            self.undecided.alike.push(both);
+        }
     }
 
     /// They are numbers, if nothing else says what they are.
