@@ -74,7 +74,7 @@ build_java() {
 build_node_driver() {
   require_node
   if [ ! -f clients/node/dist/esm/index.js ] || [ -n "$(find clients/node/src -newer clients/node/dist/esm/index.js -name '*.ts' -print -quit)" ]; then
-    (cd clients/node && npm ci --no-audit --no-fund --loglevel=error >/dev/null && npm run --silent build)
+    (cd clients/node && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null && npm run --silent build)
   fi
 }
 
