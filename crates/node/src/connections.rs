@@ -3,7 +3,7 @@
 use ferrite_base::limits;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// What a connection may do, and how many there may be.
@@ -44,11 +44,19 @@ pub struct Connections {
     numbered: AtomicU64,
     /// When the last line about refused ones was written.
     told: Mutex<Option<Instant>>,
+    /// A client has named a user.
+    user_named: AtomicBool,
 }
 
 impl Connections {
     pub fn new(limits: ConnectionLimits) -> Connections {
-        Connections { limits, open: AtomicUsize::new(0), numbered: AtomicU64::new(0), told: Mutex::new(None) }
+        Connections {
+            limits,
+            open: AtomicUsize::new(0),
+            numbered: AtomicU64::new(0),
+            told: Mutex::new(None),
+            user_named: AtomicBool::new(false),
+        }
     }
 
     /// One more, if there is room; it will be [`Connections::closed`]. Some of the administrators'
@@ -70,6 +78,17 @@ impl Connections {
             ferrite_io::errln!(
                 "ferrite: {} connections are open, as many as may be (--limit connections, and ulimit -n): more are refused",
                 self.open.load(Relaxed)
+            );
+        }
+    }
+
+    /// A login names this user, or nobody. The first time the operator is told that it protects
+    /// nothing.
+    pub fn user(&self, name: &str) {
+        if !name.is_empty() && !self.user_named.swap(true, Relaxed) {
+            ferrite_io::errln!(
+                "ferrite: warning: a client has logged in as user {name:?}: there are no users yet, so names and \
+                 passwords are not checked, and every client may do everything"
             );
         }
     }

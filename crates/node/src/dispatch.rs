@@ -251,7 +251,10 @@ impl Dispatcher {
     fn login(&mut self, connection: &mut Connection, body: &[u8]) {
         let refused = match LoginRequest::parse(body) {
             Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceNotAvailable),
-            Ok(_) => None,
+            Ok(request) => {
+                self.node.connections.user(request.user);
+                None
+            }
             Err(failure) => Some(failure),
         };
         if let Some(failure) = refused {

@@ -176,6 +176,11 @@ fn plan_from(
         effects.extend(step.effects);
         warnings.extend(step.warnings);
     }
+    if !accepted {
+        let known = ferrite_sql::missing_indexes(catalog);
+        let advice = ferrite_sql::missing_indexes(&next).into_iter().filter(|(name, _)| !known.contains_key(name));
+        warnings.extend(advice.map(|(_, advice)| advice));
+    }
     let effects = settle(effects, catalog, &next);
     // However many statements it took, it is one version.
     next.version = ferrite_base::CatalogVersion(catalog.version.0 + 1);

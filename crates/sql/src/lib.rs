@@ -28,6 +28,7 @@ pub use bind::plain_view::{check_views, view_columns};
 pub use compile::adhoc::{compile_adhoc, compile_adhoc_with};
 pub use compile::class::{broken_class, compile_class, compile_text};
 pub use compile::procedure::compile_procedure;
+pub use ddl::missing_indexes::missing_indexes;
 pub use ddl::schema::bind_ddl;
 pub use defaults::default_procedures;
 pub use expire::expire_program;

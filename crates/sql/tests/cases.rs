@@ -20,7 +20,7 @@ use ferrite_catalog::Catalog;
 use ferrite_plan::{Plan, Program, Query, Routing, Step};
 use ferrite_sql::{
     Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures, explain_with,
-    parse_batch,
+    missing_indexes, parse_batch,
 };
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -141,6 +141,7 @@ fn apply(catalog: &mut Catalog, text: &str) -> String {
         Err(error) => return format!("error {error:?}"),
     };
     let mut out = String::new();
+    let advised = missing_indexes(catalog);
     for (number, statement) in statements.iter().enumerate() {
         let applied = bind_ddl(catalog, statement).and_then(|(change, warnings)| {
             let (next, _) = catalog.apply(&change)?;
@@ -157,6 +158,8 @@ fn apply(catalog: &mut Catalog, text: &str) -> String {
             }
         }
     }
+    let advice = missing_indexes(catalog).into_iter().filter(|(name, _)| !advised.contains_key(name));
+    advice.for_each(|(_, advice)| out.push_str(&format!("warning {advice}\n")));
     out
 }
 

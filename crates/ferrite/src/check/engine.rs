@@ -102,6 +102,8 @@ pub struct Engine {
     /// Why they could not be, told once.
     no_java: Option<UserError>,
     changes_rows: Option<Lost>,
+    /// Where tables and views were made that an index would help, and the statement.
+    slow: BTreeMap<String, (Lost, String)>,
     /// Batches that have begun, one in the other.
     batches: usize,
     waiting: Vec<Waiting>,
@@ -119,6 +121,7 @@ impl Engine {
             java,
             no_java: None,
             changes_rows: None,
+            slow: BTreeMap::new(),
             batches: 0,
             waiting: Vec::new(),
         }
@@ -259,6 +262,10 @@ impl Engine {
             self.warn(source.file, Some(source.start), Some(excerpt(source.text)), warning);
         }
         let before = std::mem::replace(&mut self.catalog, step.catalog);
+        for name in ferrite_sql::missing_indexes(&self.catalog).into_keys() {
+            let made = || (Lost { file: source.file.to_owned(), place: source.start }, excerpt(source.text));
+            self.slow.entry(name).or_insert_with(made);
+        }
         for task in self.catalog.tasks.keys().filter(|name| !before.tasks.contains_key(*name)) {
             self.made.insert(task.clone(), Lost { file: source.file.to_owned(), place: source.start });
         }
@@ -451,6 +458,11 @@ impl Engine {
             .collect();
         for warning in references::missing(&self.catalog, named, true) {
             self.warn("classes", None, None, warning);
+        }
+        for (name, advice) in ferrite_sql::missing_indexes(&self.catalog) {
+            if let Some((Lost { file, place }, statement)) = self.slow.remove(&name) {
+                self.warn(&file, Some(place), Some(statement), advice);
+            }
         }
         if let Some(error) = self.no_java.take() {
             let error = error.in_context("the SQL in Java procedures was not looked at");

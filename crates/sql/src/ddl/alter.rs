@@ -5,7 +5,7 @@ use crate::bind::literal::declared;
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
 use crate::parse::table::too_many_checks;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{Catalog, Change, Export, IndexKind, Table, TableAction, TableKind, TimeToLive};
+use ferrite_catalog::{Catalog, Change, Export, Table, TableAction, TableKind, TimeToLive};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
 
@@ -177,17 +177,6 @@ pub(crate) fn time_to_live(
 ) -> UserResult<TimeToLive> {
     let column =
         table.column_named(&clause.column).ok_or_else(|| UserError::unknown_column(&clause.column).in_ddl())?;
-    let leads = |index: &ferrite_catalog::Index| {
-        index.kind == IndexKind::Ordered
-            && index.predicate.is_none()
-            && matches!(index.keys.first(), Some(Expr::Column { column: first, .. }) if *first == column)
-    };
-    if !table.indexes.iter().any(leads) {
-        warnings.push(format!(
-            "table {}: expired rows are found by scanning the table; an index helps: CREATE INDEX ... ON {} ({})",
-            table.name, table.name, clause.column
-        ));
-    }
     if table.export.as_ref().is_some_and(|export| export.migrate) {
         warnings.push(format!(
             "table {}: rows that are to be migrated are kept, and do not expire, unless the server runs with \

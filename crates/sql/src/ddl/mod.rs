@@ -2,6 +2,7 @@
 //! compiled, to see whether they can be.
 
 mod alter;
+pub(crate) mod missing_indexes;
 mod names;
 mod parts;
 pub(crate) mod schema;

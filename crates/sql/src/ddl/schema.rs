@@ -11,10 +11,8 @@ use crate::parse::statement::{
 };
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::change::NewIndex;
-use ferrite_catalog::{
-    Catalog, Change, Check, IndexKind, Procedure, ProcedurePartitioning, TableAction, TableKind, View,
-};
-use ferrite_expr::{AggregateKind, Expr};
+use ferrite_catalog::{Catalog, Change, Check, IndexKind, Procedure, ProcedurePartitioning, TableAction, TableKind};
+use ferrite_expr::Expr;
 
 /// A schema statement, bound: the change, and what the user should be told about it.
 pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change, Vec<String>)> {
@@ -101,6 +99,9 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         }
         Ddl::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
+            warnings.push(format!(
+                "role {name} is kept in the schema, but there are no users yet: every client may do everything"
+            ));
             Change::CreateRole { name: name.clone(), permissions: permissions.clone() }
         }
         Ddl::SwapTables { one, other } => Change::SwapTables { one: one.clone(), other: other.clone() },
@@ -124,9 +125,6 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
         Err(reason) if export.is_some() || time_to_live.is_some() => return Err(reason),
         Err(reason) => return crate::bind::plain_view::instead(catalog, view, reason, warnings),
     };
-    if let Change::CreateView { view, .. } = &create {
-        warnings.extend(extremes_are_slow(catalog, name, view));
-    }
     let mut actions = Vec::new();
     if let Some(export) = export {
         warnings.push(super::alter::not_exported(name, export));
@@ -148,39 +146,6 @@ fn create_view(catalog: &Catalog, view: &CreateView, warnings: &mut Vec<String>)
     }
     let alter = |action| Change::AlterTable { table: name.clone(), action };
     Ok(Change::Several(std::iter::once(create).chain(actions.into_iter().map(alter)).collect()))
-}
-
-/// MIN and MAX look for the next row of a group when the one that was least or greatest goes:
-/// through an ordered index on the groups, or through all rows.
-fn extremes_are_slow(catalog: &Catalog, name: &str, view: &View) -> Option<String> {
-    let extreme =
-        |aggregate: &ferrite_expr::Aggregate| matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max);
-    let source = catalog.table(view.source)?;
-    if source.kind == TableKind::Stream || !view.joins.is_empty() || !view.aggregates.iter().any(extreme) {
-        return None;
-    }
-    let helps = |index: &ferrite_catalog::Index| {
-        let first = index.keys.get(..view.group_by.len());
-        index.kind == IndexKind::Ordered
-            && index.predicate.is_none()
-            && first.is_some_and(|keys| keys.iter().all(|key| view.group_by.contains(key)))
-    };
-    let columns: Option<Vec<&str>> = view
-        .group_by
-        .iter()
-        .map(|group| match group {
-            Expr::Column { slot: 0, column } => Some(&*source.columns[usize::from(*column)].name),
-            _ => None,
-        })
-        .collect();
-    let columns = columns.filter(|columns| !columns.is_empty())?;
-    (!source.indexes.iter().any(helps)).then(|| {
-        format!(
-            "view {name}: deleting a row that is MIN or MAX of its group scans {}; an index helps: CREATE INDEX ... ON {0} ({})",
-            source.name,
-            columns.join(", ")
-        )
-    })
 }
 
 fn check_permissions(permissions: &[String]) -> UserResult<()> {
@@ -338,6 +303,13 @@ fn create_procedure(catalog: &Catalog, definition: &CreateProcedure, warnings: &
                 .with_hint("load the jar with the class first: load classes FILE.jar, or @UpdateClasses"));
         }
         Some(_) => {}
+    }
+    if !procedure.allow_roles.is_empty() {
+        warnings.push(format!(
+            "procedure {}: ALLOW {} is kept in the schema, but there are no users yet: every client may call it",
+            procedure.name,
+            procedure.allow_roles.join(", ")
+        ));
     }
     let create = Change::CreateProcedure { procedure };
     if definition.or_replace {

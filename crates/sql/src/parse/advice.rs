@@ -87,7 +87,9 @@ pub(crate) fn other_statement(word: &str) -> Option<UserError> {
         }
         "CALL" | "EXEC" | "EXECUTE" => "clients call procedures by name; in the shell write: exec NAME value, ...",
         "SHOW" | "DESCRIBE" | "DESC" => "the shell has: show tables, describe NAME; programs call @SystemCatalog",
-        "GRANT" | "REVOKE" => "CREATE ROLE r WITH ..., and CREATE PROCEDURE ... ALLOW r, say who may do what",
+        "GRANT" | "REVOKE" => {
+            "there are no users yet; CREATE ROLE and ALLOW are kept in the schema, but nothing enforces them"
+        }
         "REPLACE" | "MERGE" => "UPSERT INTO inserts the row, or updates the one with its primary key",
         "SET" => "there are no settings of a connection",
         "USE" => "a server has one database",
