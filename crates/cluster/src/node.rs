@@ -511,7 +511,10 @@ impl Node {
         } else if known.incarnation > incarnation {
             format!("node {node} was started again, as incarnation {}", known.incarnation)
         } else if known.incarnation == incarnation && known.start != self.registration.start {
-            format!("a copy of the directory of node {node} is in use")
+            format!(
+                "a copy of the directory of node {node} is in use, or was. Start only one of the two. Where the other has ended, \
+                 start this node once more: it then counts as the later one"
+            )
         } else {
             if !self.registered && known.incarnation == incarnation {
                 (self.registered, self.registered_at) = (true, self.now);

@@ -50,10 +50,12 @@ pub enum Refusal {
     NoCluster,
     /// An earlier start of that node is connected, and speaks.
     Runs,
+    /// A later node is where the caller looks for another.
+    Replaced,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 7] = [
+    const ALL: [Refusal; 8] = [
         Refusal::Version,
         Refusal::Cluster,
         Refusal::Incarnation,
@@ -61,6 +63,7 @@ impl Refusal {
         Refusal::Unknown,
         Refusal::NoCluster,
         Refusal::Runs,
+        Refusal::Replaced,
     ];
 
     fn byte(self) -> u8 {
@@ -76,11 +79,13 @@ impl fmt::Display for Refusal {
             Refusal::Cluster => "it belongs to another cluster: check --cluster and the data directory",
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
-                "another process runs with the same node id. Either a data directory was copied: then start only one of the \
-                 two; or somebody sends again what a node has said"
+                "another process runs with the same node id, or has run: a data directory was copied, or what a node has said is \
+                 sent again. Start only one of the two. Where the other has ended, start this node once more: it then counts as \
+                 the later one"
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
+            Refusal::Replaced => "another node of the cluster is at that address now",
             Refusal::Runs => {
                 "an earlier start of this node still runs. If this is said for longer than a few seconds, a data directory \
                  was copied: start only one of the two"

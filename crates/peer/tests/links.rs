@@ -224,6 +224,14 @@ fn whoever_is_not_of_the_cluster_hears_why_and_so_does_the_operator() {
     assert_eq!(refused(&Hello { versions: (7, 9), ..hello(2, 1) }), Refusal::Version);
     assert_eq!(refused(&hello(3, 1)), Refusal::Unknown);
     assert_eq!(refused(&hello(1, 1)), Refusal::Copied);
+    // One that looks for an earlier node at this address, which this node has taken.
+    let later = node(3);
+    later.peers.expect(&[(NodeId(2), vec!["127.0.0.1:1".parse().unwrap()])]);
+    let answer = greet(later.address, &hello(2, 1)).expect("an answer");
+    assert_eq!(answer.outcome, Err(Refusal::Replaced));
+    let heard = later.ears.heard.lock().unwrap();
+    assert!(!heard.iter().any(|heard| matches!(heard, Heard::Notice(_))), "nobody is alarmed: {heard:?}");
+    drop(heard);
     assert!(greet(one.address, &hello(2, 4)).expect("an answer").outcome.is_ok());
     one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), Incarnation(4), _)));
     assert_eq!(refused(&hello(2, 3)), Refusal::Incarnation);

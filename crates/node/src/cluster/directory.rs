@@ -55,7 +55,15 @@ pub fn founding(disk: &dyn Disk, dir: &Path) -> Result<Option<WrittenDown>, Serv
     let path = dir.join(FOUNDING);
     let Some(bytes) = read(disk, dir, FOUNDING).map_err(failed)? else { return Ok(None) };
     let written = WrittenDown::decode(&bytes);
-    written.map(Some).map_err(|error| ServerError::Cluster(format!("{} cannot be used: {error}", path.display())))
+    written.map(Some).map_err(|error| {
+        ServerError::Cluster(format!(
+            "{} cannot be used: {error}. Without it the node does not know its cluster. Where the others run, start this node with \
+             an empty directory and the command with --cluster that it was first started with: it joins as a new node and gets \
+             everything from them. Keep this directory until it has: where it is the last complete copy, restore the file from \
+             a backup of the machine",
+            path.display()
+        ))
+    })
 }
 
 /// Durable when this returns.
@@ -129,6 +137,8 @@ pub struct Unsynced {
     durability: Durability,
     /// What is here is given up: nothing that this process says of its log changes that.
     given_up: AtomicBool,
+    /// The log has failed in this process.
+    failed: AtomicBool,
 }
 
 impl Unsynced {
@@ -150,8 +160,8 @@ impl Unsynced {
             said = Some(LOST.as_bytes().to_vec());
         }
         let intact = is_intact(said.as_deref(), &boot);
-        let given_up = AtomicBool::new(false);
-        let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up };
+        let (given_up, log_fails) = (AtomicBool::new(false), AtomicBool::new(false));
+        let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up, failed: log_fails };
         if intact && durability != Durability::Sync {
             unsynced.is_whole().map_err(failed)?;
         }
@@ -185,9 +195,19 @@ impl Unsynced {
 
     /// A write to the log has failed, or an fsync.
     pub fn log_failed(&self) {
+        self.failed.store(true, Ordering::SeqCst);
         if let Err(error) = self.lost() {
             ferrite_io::errln!("ferrite: {error}");
         }
+    }
+
+    /// Whether this process cannot write its log any more.
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
+    }
+
+    pub fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// The next start throws away what is here, whatever the mode: durable when this returns.

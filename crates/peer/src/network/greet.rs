@@ -47,7 +47,7 @@ impl Connections {
                 refused("what answers there was recorded on another connection")
             }
             // It will be in one, or says itself what it waits for: it is tried again.
-            (Some(Answer { outcome: Err(Refusal::NoCluster), .. }), _) => None,
+            (Some(Answer { outcome: Err(Refusal::NoCluster | Refusal::Replaced), .. }), _) => None,
             (Some(Answer { outcome: Err(refusal), .. }), _) => refused(&format!("it says of this node: {refusal}")),
             (None, _) => refused("what answers there is no node"),
         };
@@ -95,7 +95,8 @@ impl Connections {
             let roster = locked(&self.shared.roster);
             // Of two nodes the one with the higher id dials.
             let judged = roster.judge(&hello, Instant::now());
-            judged.and_then(|version| if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Unknown) })
+            judged
+                .and_then(|version| if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Replaced) })
         };
         match (judged, rest.try_into()) {
             // One of an earlier version, with which there is none in common, says no more.
@@ -103,8 +104,9 @@ impl Connections {
             (Err(refusal), Err(_)) if refusal != Refusal::Version => connection.wanted = HELLO_BYTES + NONCE_BYTES,
             (Ok(version), Ok(nonce)) => self.admitted(number, &hello, version, nonce),
             (Err(refusal), _) => {
-                // Who connects tries again; this node says itself what it waits for.
-                if refusal != Refusal::NoCluster {
+                // Who connects tries again; this node says itself what it waits for. Where it has
+                // taken another's place, those who look for that one learn of it from the voters.
+                if !matches!(refusal, Refusal::NoCluster | Refusal::Replaced) {
                     // Not known to be true: whoever has heard it can say it.
                     let says = format!("a connection from {ip} that says it is node {} was refused", hello.node);
                     self.shared.handler.notice(&format!("{says}: {refusal}"));
