@@ -26,8 +26,15 @@ use std::sync::Arc;
 
 /// Once one candidate suffices, others that live are waited for.
 const GRACE_NANOS: u64 = 200_000_000;
-/// The same where all members were started again: after a loss of power they come one by one.
-const GRACE_AFTER_POWER_NANOS: u64 = 10_000_000_000;
+/// The same where all members were started again: after a loss of power they come one by one. One
+/// that is late had only entries that no client was told of
+/// (docs/decisions/0082-service-after-power.md).
+const GRACE_AFTER_POWER_NANOS: u64 = 1_000_000_000;
+/// The same before a node leads of which an operator has accepted that it lacks something.
+const GRACE_BEFORE_LOSS_NANOS: u64 = 10_000_000_000;
+/// From the voters' choice of a leader to a group's. What comes before is an election, and what
+/// comes between are messages.
+const _: () = assert!(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS < 3_500_000_000);
 /// Questions that wait for the voters; whoever asks asks again.
 const WAITING_MAX: usize = 4_096;
 /// A command that was not heard of again is proposed again.
@@ -601,12 +608,13 @@ impl Duties {
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
         let answers = seal.current(state, group);
         let configuration = next(group, seal.epoch, &answers)?;
+        let is_whole = decide(last, seal.epoch, &answers).is_some();
         let since = *seal.sufficed.get_or_insert(now);
         let has_answered = |node: &NodeId| answers.iter().any(|answer| answer.member.node == *node);
-        let (others_come, grace) = if restarted {
-            (answers.len() < last.members().len(), GRACE_AFTER_POWER_NANOS)
-        } else {
-            (!living.iter().all(has_answered), GRACE_NANOS)
+        let (others_come, grace) = match restarted {
+            true if !is_whole => (answers.len() < last.members().len(), GRACE_BEFORE_LOSS_NANOS),
+            true => (answers.len() < last.members().len(), GRACE_AFTER_POWER_NANOS),
+            false => (!living.iter().all(has_answered), GRACE_NANOS),
         };
         if others_come && now.saturating_sub(since) < grace {
             return None;

@@ -243,7 +243,7 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     let now = 100 * LEASE_ENDED_NANOS;
     let decided = |duties: &mut Duties, state: &State| {
         duties.look(state, GROUP, &state.groups()[&GROUP], now);
-        duties.look(state, GROUP, &state.groups()[&GROUP], now + GRACE_AFTER_POWER_NANOS)
+        duties.look(state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS)
     };
     says(&mut duties, 3, end, true);
     assert_eq!(decided(&mut duties, &state), None, "it was no member");
@@ -252,6 +252,9 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     says(&mut duties, 3, Mark::ORIGIN, true);
     assert_eq!(decided(&mut duties, &state), None, "it has nothing");
     says(&mut duties, 3, end, false);
+    duties.look(&state, GROUP, &state.groups()[&GROUP], now);
+    let early = duties.look(&state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS - 1);
+    assert_eq!(early, None, "one that has everything may come yet");
     let Some(Command::Activate { configuration, .. }) = decided(&mut duties, &state) else { panic!("it leads") };
     assert_eq!((configuration.leader, configuration.members().len()), (member(3), 1));
     duties.proposed.clear();
