@@ -14,9 +14,9 @@ pub struct MemberOptions {
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
     cluster: Vec<String>,
     /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be
-    /// lost.
-    #[arg(long, value_name = "K", default_value_t = 0, requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
-    kfactor: u32,
+    /// lost. Needed where a cluster of several nodes begins, and cannot be changed later.
+    #[arg(long, value_name = "K", requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
+    kfactor: Option<u32>,
     /// Join the cluster that the other nodes of --cluster belong to, as a new node. The list names
     /// this node and any that are in the cluster already; --kfactor is the cluster's.
     #[arg(long, requires = "cluster", conflicts_with = "kfactor")]

@@ -489,15 +489,10 @@ pub fn run(options: Options) -> ExitCode {
     });
     let partitions = server.partition_count();
     let plural = if partitions == 1 { "" } else { "s" };
-    let mode = match durability {
-        Durability::Sync => "sync".to_owned(),
-        Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
-        Durability::None => "none".to_owned(),
-    };
     let node = server.node().map_or_else(String::new, |node| format!(", node {node}"));
     let admin = server.admin_address().map_or_else(String::new, |address| format!(", administration on {address}"));
     ferrite_io::outln!(
-        "ferrite ready on {} ({partitions} partition{plural}, durability {mode}{node}{admin})",
+        "ferrite ready on {} ({partitions} partition{plural}, durability {durability}{node}{admin})",
         server.address()
     );
     READY.store(true, Ordering::Release);

@@ -1,5 +1,6 @@
 //! What a completed append survives.
 
+use std::fmt;
 use std::time::Duration;
 
 /// When an append completes, and so what a completed append survives.
@@ -18,4 +19,15 @@ pub enum Durability {
     /// end of the process; loss of power loses what the operating system had not written yet,
     /// usually up to half a minute.
     None,
+}
+
+/// As `--durability` is written.
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Durability::Sync => f.write_str("sync"),
+            Durability::Interval(interval) => write!(f, "interval={}", interval.as_millis()),
+            Durability::None => f.write_str("none"),
+        }
+    }
 }

@@ -40,6 +40,7 @@ mod supply;
 pub(crate) mod testing;
 mod transfer;
 mod unusable;
+mod waits;
 mod witness;
 
 pub use begun_alone::{has_database, look};
@@ -63,4 +64,5 @@ pub use running::{DataUses, Running, Uses, start};
 pub use standing::{Seen, Standing};
 pub use status::Handle;
 pub use unusable::{damage, leads_without};
+pub use waits::Waits;
 pub use witness::{Witness, WitnessOptions};

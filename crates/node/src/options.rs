@@ -66,8 +66,8 @@ pub struct ClusterOptions {
     pub hosts: Vec<String>,
     /// The others are of a cluster already, which this node joins.
     pub joins: bool,
-    /// Copies of everything beside the first.
-    pub kfactor: u32,
+    /// Copies of everything beside the first. None: its operator says nothing of it.
+    pub kfactor: Option<u32>,
     /// Which of the nodes this one is, as the list has it. None: that follows from its addresses.
     pub place: Option<String>,
     /// Where this node listens for the others. None: at its place in the list.
@@ -87,7 +87,7 @@ impl Default for ClusterOptions {
         ClusterOptions {
             hosts: Vec::new(),
             joins: false,
-            kfactor: 0,
+            kfactor: None,
             place: None,
             listen: None,
             transfer_rate,

@@ -5,6 +5,7 @@
 //! that whoever asks as it ends is told to ask again: soon after they are closed. Does not know
 //! the database: there is none yet.
 
+use crate::cluster::Waits;
 use ferrite_base::{ErrorKind, UserError, limits};
 use ferrite_io::Clock;
 use ferrite_partition::RecoveryProgress;
@@ -30,7 +31,8 @@ const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 /// What is done meanwhile.
 #[derive(Clone, Copy)]
 pub enum Meanwhile<'d> {
-    Recovers(&'d RecoveryProgress, &'d dyn Clock),
+    /// Or the node is of no cluster yet, and waits for others.
+    Recovers(&'d RecoveryProgress, &'d dyn Clock, &'d Waits),
     /// The node waits for others: how it sees its cluster.
     Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync)),
     /// Nothing any more: who connects now finds the database.
@@ -258,9 +260,16 @@ impl Answers<'_> {
         };
         let unavailable = |text: String| UserError::new(ErrorKind::Unavailable, "57P03", text);
         let result = match self.meanwhile {
-            Meanwhile::Recovers(progress, clock) => {
+            Meanwhile::Recovers(progress, clock, waits) => {
                 let seen = progress.look(clock.monotonic_nanos());
-                if invocation.procedure == "@Statistics" && about("RECOVERY") {
+                if let Some((status, reason)) = waits.look() {
+                    if invocation.procedure == "@ClusterStatus" {
+                        Ok(status)
+                    } else {
+                        Err(unavailable(format!("this node is of no cluster yet: it waits for {reason}"))
+                            .with_hint("ferrite admin status shows who is missing"))
+                    }
+                } else if invocation.procedure == "@Statistics" && about("RECOVERY") {
                     Ok(vec![statistics::progress(Some(seen))])
                 } else {
                     Err(unavailable(format!("the database is not open yet; {seen}"))

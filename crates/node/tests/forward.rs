@@ -57,7 +57,7 @@ impl Nodes {
                 let mut options = options(&dir.path().join(host.port().to_string()), 3);
                 std::fs::create_dir_all(options.dir.parent().expect("it has one")).expect("a directory");
                 let (hosts, listen) = (names.clone(), Some(*host));
-                options.cluster = ClusterOptions { hosts, kfactor: 1, listen, ..ClusterOptions::default() };
+                options.cluster = ClusterOptions { hosts, kfactor: Some(1), listen, ..ClusterOptions::default() };
                 scope.spawn(move || start(options))
             };
             let starting: Vec<_> = hosts.iter().map(begin).collect();

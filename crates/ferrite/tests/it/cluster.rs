@@ -10,6 +10,7 @@ mod joining;
 mod little_room;
 mod operator;
 mod pausing;
+mod power;
 mod read_only;
 mod returning;
 mod status;
@@ -368,6 +369,7 @@ fn what_cannot_be_a_cluster_is_refused() {
             &["--cluster", "127.0.0.1:1,127.0.0.1:2", "--kfactor", "1", "--cluster-listen", "127.0.0.1:1"][..],
             "3 nodes with data, K = 1",
         ),
+        (&["--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:1"], "names 2 nodes: give --kfactor"),
         (&["--cluster", "127.0.0.1:1,127.0.0.1:1"], "twice"),
         (&["--cluster", "203.0.113.1,203.0.113.2,203.0.113.3"], "is an address of this machine"),
         (&["--cluster", "127.0.0.1:1,127.0.0.1:2"], "are all this machine"),

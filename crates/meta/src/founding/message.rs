@@ -2,19 +2,22 @@
 //! keeps it.
 
 use super::declaration::Declaration;
+use super::manner::Manner;
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
 use crate::{NODES_MAX, State};
 use ferrite_base::NodeId;
 use ferrite_base::checksum::crc32c;
 
 const FORMAT: u8 = 1;
+/// Of a declaration that is followed by the node's manner.
+const WITH_MANNER: u8 = 2;
 const DECLARES: u8 = 1;
 const FOUNDED: u8 = 2;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// This node has declared, durably.
-    Declares(Declaration),
+    /// This node has declared, durably; and with what it was started besides.
+    Declares(Declaration, Option<Manner>),
     /// It has founded a cluster, from these.
     Founded(Vec<Declaration>),
 }
@@ -23,9 +26,13 @@ impl Message {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         match self {
-            Message::Declares(declaration) => {
+            Message::Declares(declaration, manner) => {
                 out.push(DECLARES);
                 declaration.put(&mut out);
+                if let Some(manner) = manner {
+                    out[0] = WITH_MANNER;
+                    manner.put(&mut out);
+                }
             }
             Message::Founded(declarations) => {
                 out.push(FOUNDED);
@@ -37,12 +44,17 @@ impl Message {
 
     pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
         let mut rest = Reader(bytes);
-        if rest.u8()? != FORMAT {
+        let format = rest.u8()?;
+        if ![FORMAT, WITH_MANNER].contains(&format) {
             return Err(Malformed("a declaration is of a format that this release does not know"));
         }
         let message = match rest.u8()? {
-            DECLARES => Message::Declares(Declaration::take(&mut rest)?),
-            FOUNDED => Message::Founded(all(rest.list(NODES_MAX, Declaration::take)?)?),
+            DECLARES => {
+                let declaration = Declaration::take(&mut rest)?;
+                let manner = if format == WITH_MANNER { Some(Manner::take(&mut rest)?) } else { None };
+                Message::Declares(declaration, manner)
+            }
+            FOUNDED if format == FORMAT => Message::Founded(all(rest.list(NODES_MAX, Declaration::take)?)?),
             _ => return Err(Malformed("a message before founding is of an unknown kind")),
         };
         rest.end()?;

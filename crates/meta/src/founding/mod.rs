@@ -9,12 +9,14 @@ mod declaration;
 mod founded;
 mod joining;
 mod layout;
+mod manner;
 mod message;
 
 pub use declaration::{Database, Declaration, Partitions, Plan};
 pub use founded::{Unfounded, cluster_id, found};
 pub use joining::{Joins, Looks, Shown};
 pub use layout::{Impossible, KFACTOR_MAX, Layout};
+pub use manner::Manner;
 pub use message::{Acquainted, WrittenDown};
 
 use crate::State;
@@ -39,6 +41,19 @@ pub enum Effect {
     Say(String),
 }
 
+/// A place of the list, as far as it is known before there is a cluster.
+pub struct Place {
+    pub host: String,
+    pub declaration: Option<Declaration>,
+}
+
+/// What a node that founds waits for.
+pub struct Awaits {
+    pub places: Vec<Place>,
+    /// In words.
+    pub reason: String,
+}
+
 enum Phase {
     /// Its declaration is being written.
     Declaring,
@@ -57,12 +72,16 @@ pub struct Founding {
     phase: Phase,
     /// By place, of the same plan.
     declared: BTreeMap<u32, Declaration>,
+    /// With what each was started, as far as they say.
+    manners: BTreeMap<u32, Manner>,
     /// By place, the key of who answers there, if it says that it is at another.
     misplaced: BTreeMap<u32, [u8; 16]>,
     /// What was said last of whom it waits for.
     said: Option<BTreeSet<u32>>,
     /// Of others whose plan differs, what was said.
-    complained: BTreeMap<u32, Plan>,
+    complained: BTreeMap<u32, (Plan, String)>,
+    /// The same of manners.
+    differed: Option<String>,
     effects: Vec<Effect>,
 }
 
@@ -87,9 +106,11 @@ impl Founding {
             written,
             phase,
             declared,
+            manners: BTreeMap::new(),
             misplaced: BTreeMap::new(),
             said: None,
             complained: BTreeMap::new(),
+            differed: None,
             effects,
         };
         if let Some(all) = founding.written.founded.clone() {
@@ -102,8 +123,37 @@ impl Founding {
         founding
     }
 
+    /// With what this node was started besides. To be called before anything is carried out.
+    #[must_use]
+    pub fn started_with(mut self, manner: Option<Manner>) -> Founding {
+        let place = self.written.own.place;
+        self.manners.extend(manner.map(|manner| (place, manner)));
+        self
+    }
+
     pub fn move_effects(&mut self, to: &mut Vec<Effect>) {
         to.append(&mut self.effects);
+    }
+
+    /// What has been declared so far, and why there is no cluster yet.
+    pub fn awaits(&self) -> Awaits {
+        let hosts = &self.written.own.plan.hosts;
+        let place = |(place, host): (u32, &String)| Place {
+            host: host.clone(),
+            declaration: self.declared.get(&place).cloned(),
+        };
+        let places: Vec<Place> = (1..).zip(hosts).map(place).collect();
+        let missing = (1..).zip(&places).filter(|(_, place)| place.declaration.is_none());
+        let missing: Vec<String> = missing.map(|(number, place)| format!("node {number} ({})", place.host)).collect();
+        let complaints = self.complained.values().map(|(_, line)| line.clone());
+        let reasons: Vec<String> = if missing.is_empty() {
+            let all: Vec<Declaration> = self.declared.values().cloned().collect();
+            let why = self.differed.clone().or_else(|| found(&all).err().map(|unfounded| unfounded.to_string()));
+            vec![why.map_or_else(|| "the others".to_owned(), |why| format!("nodes that agree: {why}"))]
+        } else {
+            std::iter::once(format!("{}, to found the cluster", missing.join(", "))).chain(complaints).collect()
+        };
+        Awaits { places, reason: reasons.join("; ") }
     }
 
     /// Something new came, or was done, that is to be carried out.
@@ -197,7 +247,10 @@ impl Founding {
         match (&self.phase, &self.written.founded) {
             (Phase::Declaring, _) => None,
             (Phase::Done, Some(all)) => Some(Message::Founded(all.clone())),
-            _ => Some(Message::Declares(self.written.own.clone())),
+            _ => {
+                let own = &self.written.own;
+                Some(Message::Declares(own.clone(), self.manners.get(&own.place).cloned()))
+            }
         }
     }
 
@@ -210,7 +263,7 @@ impl Founding {
     pub fn received(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
         match Message::decode(bytes)? {
             // Of another list, its places are others.
-            Message::Declares(declaration) => match from {
+            Message::Declares(declaration, manner) => match from {
                 Some(from) if from != declaration.place && declaration.plan == self.written.own.plan => {
                     self.answers_as_another(from, &declaration);
                 }
@@ -219,7 +272,7 @@ impl Founding {
                 None if matches!(self.phase, Phase::Done) => {}
                 _ => {
                     from.map(|from| self.misplaced.remove(&from));
-                    self.declared(declaration);
+                    self.declared(declaration, manner);
                 }
             },
             Message::Founded(all) => self.told(all),
@@ -245,7 +298,7 @@ impl Founding {
         self.look();
     }
 
-    fn declared(&mut self, declaration: Declaration) {
+    fn declared(&mut self, declaration: Declaration, manner: Option<Manner>) {
         let place = declaration.place;
         if declaration.plan != self.written.own.plan {
             return self.complain(&declaration);
@@ -257,7 +310,11 @@ impl Founding {
             Phase::Declaring | Phase::Waiting => {
                 // The last word counts: an earlier one is of a directory that was emptied since.
                 let before = self.declared.insert(place, declaration.clone());
-                if before.as_ref() != Some(&declaration) {
+                let manner_before = match &manner {
+                    Some(manner) => self.manners.insert(place, manner.clone()),
+                    None => self.manners.remove(&place),
+                };
+                if before.as_ref() != Some(&declaration) || manner_before != manner {
                     self.say(place);
                     self.look();
                 }
@@ -274,6 +331,8 @@ impl Founding {
         let own = &self.written.own;
         if all.iter().any(|one| one == own) {
             self.phase = Phase::Waiting;
+            // There is a cluster, whatever this node was started with.
+            self.manners.clear();
             self.declared = all.into_iter().map(|declaration| (declaration.place, declaration)).collect();
             self.look();
         } else if matches!(self.phase, Phase::Waiting) {
@@ -283,10 +342,9 @@ impl Founding {
     }
 
     fn complain(&mut self, other: &Declaration) {
-        if self.complained.get(&other.place) == Some(&other.plan) {
+        if self.complained.get(&other.place).is_some_and(|(plan, _)| *plan == other.plan) {
             return;
         }
-        self.complained.insert(other.place, other.plan.clone());
         let (own, theirs) = (&self.written.own.plan, &other.plan);
         let differs = if own.kfactor == theirs.kfactor {
             format!(
@@ -297,10 +355,10 @@ impl Founding {
         } else {
             format!("--kfactor {}, and this one with --kfactor {}", theirs.kfactor, own.kfactor)
         };
-        self.effects.push(Effect::Say(format!(
-            "{} was started with {differs}: start one of them again with what the other has",
-            name(other)
-        )));
+        let line =
+            format!("{} was started with {differs}: start one of them again with what the other has", name(other));
+        self.complained.insert(other.place, (other.plan.clone(), line.clone()));
+        self.effects.push(Effect::Say(line));
     }
 
     /// Founds, or says whom it waits for.
@@ -320,6 +378,15 @@ impl Founding {
             }
             return;
         }
+        let differs = manner::differing(&self.declared, &self.manners);
+        if let Some(line) = &differs {
+            if self.differed != differs {
+                self.effects.push(Effect::Say(line.clone()));
+            }
+            self.differed = differs;
+            return;
+        }
+        self.differed = None;
         let all: Vec<Declaration> = self.declared.values().cloned().collect();
         match found(&all) {
             Ok(state) => {

@@ -4,7 +4,7 @@
 //! `FOUNDING_SEEDS=5000` runs more.
 
 use ferrite_base::{Epoch, Incarnation, NodeId, Position};
-use ferrite_meta::founding::{Database, Declaration, Effect, Founding, Partitions, Plan, WrittenDown, found};
+use ferrite_meta::founding::{Database, Declaration, Effect, Founding, Manner, Partitions, Plan, WrittenDown, found};
 use ferrite_meta::{Kind, State};
 use ferrite_replica::group::Mark;
 use std::collections::VecDeque;
@@ -335,6 +335,70 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
 }
 
 #[test]
+fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
+    let all = plan(3, 1);
+    let manner = |durability: &str, schema, classes| {
+        let durability = durability.to_owned();
+        Manner { durability, schema, classes, decimal_scale: None }
+    };
+    let new = |place: u32, manner| {
+        let mut node = Founding::new(None, declaration(&all, place, [place as u8; 16]), false).started_with(manner);
+        node.written();
+        node
+    };
+    let sync = || Some(manner("sync", None, None));
+    for (other, said) in [
+        (
+            manner("none", None, None),
+            "node 1 (host1:3021) was started with --durability sync and node 3 (host3:3021) with --durability none: start one \
+             of them again with what the other has",
+        ),
+        (
+            manner("sync", Some(7), None),
+            "node 3 (host3:3021) was started with --schema and node 1 (host1:3021) without",
+        ),
+        (
+            manner("sync", None, Some(7)),
+            "node 3 (host3:3021) was started with --classes and node 1 (host1:3021) without",
+        ),
+        (
+            Manner { decimal_scale: Some(7), ..manner("sync", None, None) },
+            "node 3 (host3:3021) was started with --decimal-scale and node 1 (host1:3021) without",
+        ),
+    ] {
+        let (mut one, two) = (new(1, sync()), new(2, None));
+        one.received(None, &two.answer().unwrap()).unwrap();
+        let mut effects = Vec::new();
+        let mut hear = |node: &Founding| {
+            one.received(Some(3), &node.answer().unwrap()).unwrap();
+            effects.clear();
+            one.move_effects(&mut effects);
+            let founds = effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some()));
+            let lines = effects.iter().filter(|effect| matches!(effect, Effect::Say(line) if line.starts_with(said)));
+            (founds, lines.count())
+        };
+        let differs = new(3, Some(other));
+        assert_eq!([hear(&differs), hear(&differs)], [(false, 1), (false, 0)], "{said}");
+        // The same directory, started with what the others have.
+        assert_eq!(hear(&new(3, sync())), (true, 0));
+    }
+    let different = [new(1, Some(manner("sync", Some(1), None))), new(3, Some(manner("sync", Some(2), None)))];
+    let [mut one, other] = different;
+    one.received(None, &new(2, None).answer().unwrap()).unwrap();
+    one.received(None, &other.answer().unwrap()).unwrap();
+    let mut effects = Vec::new();
+    one.move_effects(&mut effects);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Say(line) if line.contains("different --schema"))));
+    // Where others have founded with this node, it is one of them.
+    let all: Vec<Declaration> = (1..=3).map(|place| new(place, None).own().clone()).collect();
+    let written = WrittenDown { own: all[1].clone(), joins: false, founded: Some(all), known: None };
+    let founded = Founding::new(Some(written), declaration(&plan(3, 1), 2, [2; 16]), false);
+    one.received(Some(2), &founded.answer().unwrap()).unwrap();
+    one.move_effects(&mut effects);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
+}
+
+#[test]
 fn no_cluster_has_a_node_that_was_started_as_another() {
     let all = plan(3, 1);
     let new = |place, key: u8| {
@@ -461,6 +525,7 @@ fn hostile_bytes_do_not_panic() {
         let _ = founding.received(Some(*from), bytes);
         let _ = founding.received(None, &[&[1, 1], &bytes[..]].concat());
         let _ = founding.received(None, &[&[1, 2], &bytes[..]].concat());
+        let _ = founding.received(None, &[&[2, 1], &bytes[..]].concat());
         let _ = WrittenDown::decode(bytes);
     });
 }

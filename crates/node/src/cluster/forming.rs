@@ -12,7 +12,9 @@ use crate::options::ServerError;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::NodeId;
 use ferrite_io::Disk;
-use ferrite_meta::founding::{Acquainted, Declaration, Effect, Founding, Joins, Looks, Shown, WrittenDown};
+use ferrite_meta::founding::{
+    Acquainted, Awaits, Declaration, Effect, Founding, Joins, Looks, Manner, Shown, WrittenDown,
+};
 use ferrite_meta::{Node, Presence, State, why_retired};
 use ferrite_peer::inquire;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -62,12 +64,14 @@ pub struct Founders {
     founding: Mutex<Founding>,
     news: (Sender<()>, Receiver<()>),
     notices: Notices,
+    /// Whom it asks to be taken in, and what it waits for, where it joins.
+    joining: Mutex<Option<(BTreeSet<String>, String)>>,
 }
 
 impl Founders {
-    pub fn new(written: Option<WrittenDown>, wanted: Declaration, joins: bool) -> Founders {
-        let founding = Mutex::new(Founding::new(written, wanted, joins));
-        Founders { founding, news: bounded(1), notices: Notices::default() }
+    pub fn new(written: Option<WrittenDown>, wanted: Declaration, joins: bool, manner: Option<Manner>) -> Founders {
+        let founding = Mutex::new(Founding::new(written, wanted, joins).started_with(manner));
+        Founders { founding, news: bounded(1), notices: Notices::default(), joining: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Founding> {
@@ -81,6 +85,17 @@ impl Founders {
     /// Its operator says that there is a cluster.
     fn joins_by_word(&self) -> bool {
         self.lock().joins_by_word()
+    }
+
+    /// What it waits for where it founds.
+    pub fn awaits(&self) -> Awaits {
+        self.lock().awaits()
+    }
+
+    /// The nodes that are asked to take this one in, and what that waits for; None: it does not
+    /// join.
+    pub fn asks_to_join(&self) -> Option<(BTreeSet<String>, String)> {
+        self.joining.lock().expect("no panic with whom it asks").clone()
     }
 
     /// What this node's cluster was founded from.
@@ -348,9 +363,11 @@ impl Founders {
                 return self.joined(disk, dir, node, shown).map(Some);
             }
         }
+        let reason = waits_for(joining, newcomer);
         if joining.since.elapsed() >= SAY_AFTER {
-            self.notices.say(&waits_for(joining, newcomer));
+            self.notices.say(&format!("waiting for {reason}"));
         }
+        *self.joining.lock().expect("no panic with whom it asks") = Some((joining.hosts.clone(), reason));
         Ok(None)
     }
 
@@ -399,12 +416,12 @@ fn listed(hosts: &BTreeSet<String>) -> String {
 
 fn waits_for(joining: &Joining, newcomer: &Node) -> String {
     let Some(Shown { state, .. }) = &joining.shown else {
-        return format!("waiting for a node of the cluster at {}: none has answered", listed(&joining.hosts));
+        return format!("a node of the cluster at {}: none has answered", listed(&joining.hosts));
     };
     let before =
         state.nodes().iter().find(|(_, node)| node.host() == newcomer.host() && node.presence == Presence::Running);
     let voters: Vec<String> = state.voters().iter().map(|voter| format!("node {voter}")).collect();
-    let of = format!("waiting until a majority of the cluster's voters ({}) takes this node in", voters.join(", "));
+    let of = format!("a majority of the cluster's voters ({}) to take this node in", voters.join(", "));
     match (before, newcomer.host()) {
         (Some((id, _)), Some(host)) => {
             format!("{of}: not before the process of node {id}, which was at {host}, has surely ended")

@@ -6,6 +6,7 @@
 
 use crate::cluster::little_room::Room;
 use ferrite_base::{Epoch, NodeId};
+use ferrite_log::Durability;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -28,6 +29,14 @@ pub struct Health {
     pub room: Room,
     /// Its vote is one of the voters' and can be given.
     pub votes: bool,
+    /// Its copy may lack something that it has acknowledged.
+    pub incomplete: bool,
+    /// It does not take part yet.
+    pub starting: bool,
+    /// Its log cannot be written any more.
+    pub log_failed: bool,
+    /// None: it keeps no data, or is of an earlier release.
+    pub durability: Option<Durability>,
     /// It is a member of the group's configuration of this epoch, and knows that all members have
     /// what is committed.
     pub in_step: Option<Epoch>,
@@ -37,6 +46,12 @@ const LACKS_MEMORY: u8 = 1;
 const VOTES: u8 = 2;
 const LITTLE_DISK: u8 = 4;
 const NO_DISK: u8 = 8;
+const INCOMPLETE: u8 = 16;
+const STARTING: u8 = 32;
+const LOG_FAILED: u8 = 64;
+/// Of durability: these, or this many milliseconds more than the last.
+const SYNC: u32 = 1;
+const NONE: u32 = 2;
 
 impl Health {
     pub fn encode(self) -> Vec<u8> {
@@ -47,14 +62,29 @@ impl Health {
             Room::None => LITTLE_DISK | NO_DISK,
         };
         let flags = flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | disk;
+        let flags = flags | flag(self.incomplete, INCOMPLETE) | flag(self.starting, STARTING);
+        let flags = flags | flag(self.log_failed, LOG_FAILED);
+        let durability = match self.durability {
+            None => 0,
+            Some(Durability::Sync) => SYNC,
+            Some(Durability::None) => NONE,
+            Some(Durability::Interval(time)) => (time.as_millis() as u32).saturating_add(NONE),
+        };
         let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());
-        [&[flags][..], &in_step].concat()
+        [&[flags][..], &in_step, &durability.to_le_bytes()].concat()
     }
 
     /// What a later release says besides is passed over. None: it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<Health> {
         let (flags, rest) = bytes.split_first()?;
         let epoch = rest.first_chunk().map_or(0, |epoch| u64::from_le_bytes(*epoch));
+        let durability = rest.get(8..).and_then(<[u8]>::first_chunk).map_or(0, |code| u32::from_le_bytes(*code));
+        let durability = match durability {
+            0 => None,
+            SYNC => Some(Durability::Sync),
+            NONE => Some(Durability::None),
+            more => Some(Durability::Interval(Duration::from_millis(u64::from(more - NONE)))),
+        };
         let in_step = (epoch > 0).then_some(Epoch(epoch));
         let has = |flag| flags & flag != 0;
         let room = match (has(LITTLE_DISK), has(NO_DISK)) {
@@ -62,7 +92,16 @@ impl Health {
             (true, false) => Room::Little,
             (false, false) => Room::Enough,
         };
-        Some(Health { lacks_memory: has(LACKS_MEMORY), room, votes: has(VOTES), in_step })
+        Some(Health {
+            lacks_memory: has(LACKS_MEMORY),
+            room,
+            votes: has(VOTES),
+            incomplete: has(INCOMPLETE),
+            starting: has(STARTING),
+            log_failed: has(LOG_FAILED),
+            durability,
+            in_step,
+        })
     }
 }
 
@@ -79,6 +118,14 @@ impl Healths {
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Health> {
         let said = self.0.lock().expect("no panic with what was said");
         said.get(&node).filter(|(at, _)| now.saturating_duration_since(*at) < COUNTS).map(|(_, health)| *health)
+    }
+
+    /// Of the nodes that keep data and have said something lately.
+    pub fn durabilities(&self, now: Instant) -> impl Iterator<Item = (NodeId, Durability)> {
+        let said = self.0.lock().expect("no panic with what was said").clone();
+        let lately = move |(at, _): &(Instant, Health)| now.saturating_duration_since(*at) < COUNTS;
+        let lately = said.into_iter().filter(move |(_, said)| lately(said));
+        lately.filter_map(|(node, (_, health))| Some((node, health.durability?)))
     }
 
     /// Whether one of these nodes knows that all members of the configuration of that epoch have
@@ -165,12 +212,23 @@ mod tests {
         for flags in 0..4 {
             for room in [Room::Enough, Room::Little, Room::None] {
                 let in_step = (flags > 1).then_some(Epoch(u64::MAX - flags));
-                let health = Health { lacks_memory: flags & 1 != 0, room, votes: flags & 2 != 0, in_step };
+                let (lacks_memory, votes, incomplete) = (flags & 1 != 0, flags & 2 != 0, flags == 3);
+                let (starting, log_failed) = (flags == 2, room == Room::None);
+                let durability = [
+                    None,
+                    Some(Durability::Sync),
+                    Some(Durability::None),
+                    Some(Durability::Interval(Duration::from_millis(60_000))),
+                ][flags as usize];
+                let health =
+                    Health { lacks_memory, room, votes, incomplete, starting, log_failed, durability, in_step };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }
         }
         let votes = Health { votes: true, ..Health::default() };
-        assert_eq!(Health::decode(&[0x82, 0, 0, 0, 0, 0, 0, 0, 0, 7]), Some(votes), "a later release");
+        let later = [0x82, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+        assert_eq!(Health::decode(&later), Some(votes), "a later release");
+        assert_eq!(Health::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 0]), Some(votes), "one without durability");
         assert_eq!(Health::decode(&[2]), Some(votes), "an earlier one");
         assert_eq!(Health::decode(&[]), None);
     }

@@ -7,12 +7,13 @@ use crate::cluster::door::Door;
 use crate::cluster::forming::{Formed, Founders};
 use crate::cluster::links::{Links, hosts_of};
 use crate::cluster::place;
+use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_group::Identity;
 use ferrite_io::{Disk, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
-use ferrite_meta::founding::{Declaration, Layout, Partitions, Plan, WrittenDown};
+use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown};
 use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_partition::commit::DatabaseLog;
@@ -36,6 +37,10 @@ pub struct About<'a> {
     pub partitions: Partitions,
     /// Where clients and administrators connect.
     pub clients: Vec<SocketAddr>,
+    /// For operators who look while it waits.
+    pub waits: &'a Waits,
+    /// With what a node that keeps data was started besides.
+    pub manner: Option<Manner>,
     /// Reads the database that a server without others has left in the directory. None: a witness.
     pub look: Option<&'a dyn Fn() -> Result<BegunAlone, ServerError>>,
 }
@@ -125,7 +130,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let start: [u8; 16] = random_bytes();
     let joins = options.joins || written.as_ref().is_some_and(|written| written.joins);
     let newcomer = newcomer(&wanted, about);
-    let founders = Arc::new(Founders::new(written, wanted, joins));
+    let founders = Arc::new(Founders::new(written, wanted, joins, about.manner.clone()));
     let door = Arc::new(Door::new(Arc::clone(&founders)));
     let limits = Limits::default();
     let hello = Hello {
@@ -141,7 +146,10 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         ferrite_peer::start(hello, listener, limits, Box::new(SystemRandom), handler).map_err(ServerError::Threads)?;
     let leaving = Leaving(Some(peers.clone()));
     let links = Links::new(peers, &limits);
-    let formed = founders.form(disk, about.dir, &newcomer, &options.ends)?;
+    about.waits.set(Some(Arc::clone(&founders)));
+    let formed = founders.form(disk, about.dir, &newcomer, &options.ends);
+    about.waits.set(None);
+    let formed = formed?;
     let Part { own, all, state, node, voter } = take_part(about, belongs_to, formed)?;
     if belongs_to.is_some() {
         founders.look(node, &state)?;
@@ -232,7 +240,7 @@ fn declaration(
         Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
         Some(WrittenDown { own, founded: Some(_), .. }) => {
             let (hosts, kfactor) = (own.plan.hosts.join(","), own.plan.kfactor);
-            if own.plan.hosts != said || own.plan.kfactor != options.kfactor {
+            if own.plan.hosts != said || options.kfactor.is_some_and(|wanted| wanted != own.plan.kfactor) {
                 ferrite_io::errln!(
                     "ferrite: {} belongs to a cluster founded with --cluster {hosts} --kfactor {kfactor}, and stays so: the options \
                      given now are ignored",
@@ -256,7 +264,7 @@ fn declaration(
                     said[place as usize - 1]
                 )));
             }
-            (Plan { hosts: said, kfactor: options.kfactor }, place)
+            (Plan { kfactor: kfactor(options, &said)?, hosts: said }, place)
         }
     };
     // As good as it can be, if all the others keep data.
@@ -290,6 +298,20 @@ fn declaration(
     };
     declaration.addresses = addresses(&declaration, about);
     Ok(declaration)
+}
+
+/// Copies beside the first, of a cluster that begins. One copy of everything on several nodes is
+/// what nobody wants who has forgotten the option (docs/decisions/0083-settings-of-founders.md).
+fn kfactor(options: &ClusterOptions, hosts: &[String]) -> Result<u32, ServerError> {
+    match options.kfactor {
+        Some(kfactor) => Ok(kfactor),
+        None if options.joins || hosts.len() == 1 => Ok(0),
+        None => Err(ServerError::Cluster(format!(
+            "--cluster names {} nodes: give --kfactor, the number of copies beside the first, which cannot be changed later. \
+             With 1, no loss of one node loses data; with 0, everything is on one node only",
+            hosts.len()
+        ))),
+    }
 }
 
 /// Whether the node of this directory is the one that its operator names, if he names one.

@@ -8,14 +8,16 @@ use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
-/// For so long the voters are asked, and waited for: after a loss of power they give members that
-/// are silent ten seconds to come back.
+/// For so long the voters are asked, and waited for: they give members that have everything ten
+/// seconds to come back.
 const TIME_MAX: Duration = Duration::from_secs(30);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(200);
 /// After this, and then each time, the operator hears whom a group waits for.
 const SAY_AFTER: Duration = Duration::from_secs(5);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// Machines that lost their power take some time to start. A loss is not spoken of before.
+const LOSS_AFTER: Duration = Duration::from_secs(60);
 
 /// `node 1 or node 2`
 fn any_of(nodes: impl IntoIterator<Item = NodeId>) -> String {
@@ -29,6 +31,24 @@ pub fn waits_for(group: &Group) -> Option<String> {
         let nodes = group.configuration.members().iter().map(|member| member.node);
         format!("{}, members of its last configuration (epoch {})", any_of(nodes), group.configuration.epoch)
     })
+}
+
+/// What is seen here of those who could lead.
+#[derive(Default)]
+pub struct Seen {
+    /// Members of the last configuration that are heard, this node too, each with whether its copy
+    /// has everything that was acknowledged.
+    pub there: Vec<(NodeId, bool)>,
+    /// Why nothing can be decided, if that is so.
+    pub no_majority: Option<String>,
+}
+
+impl Seen {
+    /// One that leads without a loss. A member that was added last may lack something.
+    fn complete(&self, group: &Group) -> Option<NodeId> {
+        let has_all = |(node, whole): &&(NodeId, bool)| *whole && !group.configuration.added().contains(node);
+        self.there.iter().find(has_all).map(|(node, _)| *node)
+    }
 }
 
 /// Whoever accepts a loss, and hears what came of it.
@@ -56,9 +76,17 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// Whether there is anything to accept; else why not.
-fn check(state: &State, node: NodeId) -> Result<Member, String> {
+/// Whether there is anything to accept; else why not. `no_majority`: why nothing can be decided.
+fn check(state: &State, node: NodeId, no_majority: Option<&str>) -> Result<Member, String> {
     let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
+    // What the state says of the others may be long past then.
+    if let Some(missing) = no_majority {
+        return Err(format!(
+            "this node does not hear a majority of the cluster's voters, without which nothing is decided ({missing}). Start \
+             those nodes, or ask a node that reaches them. If a majority of the voters is lost for good, stop what is left and \
+             make a new cluster of it: ferrite admin recover --dir DATA --accept-loss --leave-cluster"
+        ));
+    }
     if group.phase == Phase::Active {
         let leader = group.configuration.leader.node;
         return Err(format!("there is nothing to recover: node {leader} leads group {FIRST_GROUP}, or is about to"));
@@ -77,8 +105,8 @@ impl Losses {
         !self.under_way.is_empty()
     }
 
-    pub fn accept(&mut self, asks: AcceptLoss, state: &State, now: u64) {
-        match check(state, asks.node) {
+    pub fn accept(&mut self, asks: AcceptLoss, state: &State, seen: &Seen, now: u64) {
+        match check(state, asks.node, seen.no_majority.as_deref()) {
             Ok(member) => {
                 let until = now + nanos(TIME_MAX);
                 self.under_way.push(UnderWay { asks, member, until, next: now });
@@ -87,14 +115,22 @@ impl Losses {
         }
     }
 
-    /// Looks at what the voters know, and asks again. `here`: this process.
-    pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
+    /// Looks at what the voters know, and asks again. `here`: this process; `seen`: None where it
+    /// does not take part, and what it knows is past.
+    pub fn look(
+        &mut self,
+        state: &State,
+        here: Member,
+        seen: Option<&dyn Fn() -> Seen>,
+        now: u64,
+        ask: &mut dyn FnMut(Ask),
+    ) {
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
-        self.say_who_is_missing(group, now);
+        self.line(group, state, seen, now).iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
             // It may have started again since, or only now be known to have.
-            if let Ok(member) = check(state, one.member.node) {
+            if let Ok(member) = check(state, one.member.node, None) {
                 one.member = member;
             }
             let (node, leader) = (one.member.node, group.configuration.leader.node);
@@ -126,21 +162,52 @@ impl Losses {
         self.under_way = left;
     }
 
-    fn say_who_is_missing(&mut self, group: &Group, now: u64) {
-        let Some(waits_for) = waits_for(group) else {
+    /// What is to be said of a group that nobody leads, if it is time.
+    fn line(&mut self, group: &Group, state: &State, seen: Option<&dyn Fn() -> Seen>, now: u64) -> Option<String> {
+        let (Phase::Sealing, Some(seen)) = (group.phase, seen) else {
             self.leaderless = None;
-            return;
+            return None;
         };
         let (since, said) = self.leaderless.get_or_insert((now, None));
         let due = said.map_or(*since + nanos(SAY_AFTER), |said| said + nanos(SAY_AGAIN));
-        if now >= due {
-            *said = Some(now);
-            ferrite_io::errln!(
-                "ferrite: group {FIRST_GROUP} waits for {waits_for}. If they are lost for good: ferrite admin recover \
-                 --accept-loss --node N, where N is a node that has an older copy"
-            );
+        if now < due {
+            return None;
         }
+        *said = Some(now);
+        Some(awaited(group, state, &seen(), now - *since >= nanos(LOSS_AFTER)))
     }
+}
+
+/// Who could lead the group, and what an operator does. `long`: it has waited for so long that the
+/// loss of those may be spoken of.
+fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
+    if let Some(node) = seen.complete(group) {
+        return format!(
+            "group {FIRST_GROUP} has no leader yet: node {node} has everything that was acknowledged, and leads when the voters \
+             have decided that"
+        );
+    }
+    let named = |member: &Member| match state.nodes().get(&member.node).and_then(ferrite_meta::Node::host) {
+        Some(host) => format!("node {} ({host})", member.node),
+        None => format!("node {}", member.node),
+    };
+    let names: Vec<String> = group.configuration.members().iter().map(named).collect();
+    let mut line = format!(
+        "group {FIRST_GROUP} waits for {}, members of its last configuration (epoch {}): start one of them, and it leads with \
+         everything that was acknowledged",
+        names.join(" or "),
+        group.configuration.epoch
+    );
+    for (node, _) in &seen.there {
+        line.push_str(&format!(". Node {node} is there, and may lack something that was acknowledged"));
+    }
+    if long {
+        line.push_str(
+            ". Only where their disks are lost for good: ferrite admin recover --accept-loss --node N, where N is a node that \
+             has an older copy",
+        );
+    }
+    line
 }
 
 #[cfg(test)]
@@ -168,11 +235,11 @@ mod tests {
             node: NodeId(2),
             told: Box::new(move |outcome| *hear.lock().expect("nobody panics") = Some(outcome)),
         };
-        losses.accept(asks, &state, 0);
+        losses.accept(asks, &state, &Seen::default(), 0);
         let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(2)].clone() };
         state.apply(&Command::Register { id: NodeId(2), expected: Incarnation(1), node }).expect("it follows");
         let mut asked = Vec::new();
-        losses.look(&state, Member::new(3, 1), 1, &mut |ask| asked.push(ask));
+        losses.look(&state, Member::new(3, 1), None, 1, &mut |ask| asked.push(ask));
         let [Ask::AcceptLoss { member, .. }] = asked[..] else { panic!("{asked:?}") };
         assert_eq!(member, Member::new(2, 2));
         let accept = Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member };
@@ -180,7 +247,39 @@ mod tests {
         let configuration = GroupConfiguration::alone(Epoch(2), member);
         let parent = Mark { epoch: Epoch(1), position: ferrite_base::Position(1), chain: 0 };
         state.apply(&Command::Activate { group: FIRST_GROUP, configuration, parent }).expect("it follows");
-        losses.look(&state, Member::new(3, 1), 2, &mut |_| {});
+        losses.look(&state, Member::new(3, 1), None, 2, &mut |_| {});
         assert!(matches!(&*told.lock().expect("nobody panics"), Some(Ok(said)) if said.contains("node 2 leads")));
+    }
+    #[test]
+    fn a_loss_is_spoken_of_when_all_that_is_complete_is_gone_for_long() {
+        let state = sealed();
+        let group = &state.groups()[&FIRST_GROUP];
+        let mut losses = Losses::default();
+        let mut line = |there: &[(u32, bool)], now: Duration| {
+            let there: Vec<_> = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
+            let seen = || Seen { there: there.clone(), no_majority: None };
+            losses.line(group, &state, Some(&seen), nanos(now))
+        };
+        assert_eq!(line(&[], Duration::ZERO), None);
+        let first = line(&[], SAY_AFTER).expect("it is time");
+        assert!(first.contains("group 0 waits for node 1 (") && first.contains("start one of them"), "{first}");
+        assert!(!first.contains("accept-loss"), "{first}");
+        assert_eq!(line(&[], SAY_AFTER + SAY_AGAIN / 2), None);
+        let whole = line(&[(1, true)], SAY_AFTER + SAY_AGAIN).expect("it is time");
+        assert!(whole.contains("node 1 has everything") && !whole.contains("accept-loss"), "{whole}");
+        let lacks = line(&[(1, false)], SAY_AFTER + 2 * SAY_AGAIN).expect("it is time");
+        assert!(lacks.contains("Node 1 is there, and may lack something") && lacks.contains("accept-loss"), "{lacks}");
+        // What a node knew before it takes part is past.
+        assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
+        assert_eq!(losses.leaderless, None);
+    }
+
+    #[test]
+    fn without_a_majority_nothing_is_accepted_and_that_is_the_reason() {
+        for state in [sealed(), testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3])] {
+            let said = check(&state, NodeId(2), Some("node 1 is not reached")).expect_err("nothing can be decided");
+            assert!(said.contains("does not hear a majority") && said.contains("(node 1 is not reached)"), "{said}");
+            assert!(said.contains("--leave-cluster"), "{said}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
 use crate::cluster::little_room::{LittleRoom, Room};
-use crate::cluster::loss::Losses;
+use crate::cluster::loss::{self, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, HandOver, Order};
@@ -20,10 +20,11 @@ use crate::cluster::remove::{Removals, Seen};
 use crate::cluster::standing::Standing;
 use crate::cluster::status::Around;
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::memory;
+use ferrite_base::{NodeId, memory};
 use ferrite_cluster::{Groups, Letter, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
+use ferrite_log::Durability;
 use ferrite_meta::State;
 use ferrite_partition::bell::Bell;
 use ferrite_peer::Lane;
@@ -101,7 +102,9 @@ impl NodeThread {
                 }
                 let (state, here) = (Arc::clone(self.node.state()), self.node.here());
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
-                self.losses.look(&state, here, now, &mut ask);
+                let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths);
+                let seen = self.node.is_registered().then_some(&seen as &dyn Fn() -> loss::Seen);
+                self.losses.look(&state, here, seen, now, &mut ask);
                 self.removals.look(&state, here, now, &mut ask);
             }
             for order in self.orders.try_iter().collect::<Vec<_>>() {
@@ -162,7 +165,11 @@ impl NodeThread {
         let group = state.groups().get(&FIRST_GROUP);
         let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
         let in_step = self.keepers.in_step().filter(|_| is_member);
-        let health = Health { lacks_memory, room, votes: self.vote.can_be_given(now), in_step };
+        let (votes, incomplete) = (self.vote.can_be_given(now), !self.whole.load(Ordering::Relaxed));
+        let (starting, log_failed) = (!self.node.is_registered(), self.unsynced.has_failed());
+        let durability = self.node.is_data().then(|| self.unsynced.durability());
+        let health = Health { lacks_memory, room, votes, incomplete, starting, log_failed, durability, in_step };
+        self.warn_of_durability(durability);
         self.healths.said(here, health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
@@ -206,6 +213,17 @@ impl NodeThread {
         self.pauses.look(self.node.state(), self.node.here(), now, &mut ask);
     }
 
+    /// Another node that keeps data acknowledges before, or after, this one would.
+    fn warn_of_durability(&self, own: Option<Durability>) {
+        let Some(own) = own else { return };
+        for (node, other) in self.healths.durabilities(Instant::now()).filter(|(_, other)| *other != own) {
+            self.notices.say(&format!(
+                "node {node} runs with --durability {other}, and this node with --durability {own}: what is acknowledged is as \
+                 durable as the weaker. Start one of them again with what the other has"
+            ));
+        }
+    }
+
     fn wait(&self, time_max: Duration) {
         self.bell.wait(Some(time_max), || self.node.can_step() || !self.orders.is_empty());
     }
@@ -221,7 +239,10 @@ impl NodeThread {
             Order::Replaced(group, start) => self.node.replaced(group, *start),
             Order::HandOver(asks) => self.hand_over(asks),
             Order::AcceptLoss(asks) => {
-                self.losses.accept(asks, self.node.state(), self.clock.boottime_nanos());
+                let state = Arc::clone(self.node.state());
+                let here = self.node.here().node;
+                let seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths);
+                self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
             Order::RemoveNode(asks) => {
                 let (state, here) = (self.node.state(), self.node.here().node);
@@ -275,6 +296,19 @@ impl NodeThread {
             }
         }
     }
+}
+
+/// Who could lead the group without a loss. `whole`: the log here has everything that was
+/// acknowledged.
+fn seen_of_losses(state: &State, here: NodeId, whole: &AtomicBool, links: &Links, healths: &Healths) -> loss::Seen {
+    let around = Around::look(state, here, links, healths);
+    let members = state.groups().get(&FIRST_GROUP).map(|group| group.configuration.members()).unwrap_or_default();
+    let there = members.iter().map(|member| member.node).filter(|node| around.is_reached(*node));
+    let is_whole = |node| match node == here {
+        true => whole.load(Ordering::Relaxed),
+        false => healths.of(node, Instant::now()).is_some_and(|health| !health.incomplete),
+    };
+    loss::Seen { there: there.map(|node| (node, is_whole(node))).collect(), no_majority: around.no_majority(state) }
 }
 
 fn nanos(time: Duration) -> u64 {

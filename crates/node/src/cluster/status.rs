@@ -52,7 +52,7 @@ impl Around {
         Around(state.nodes().keys().map(|node| (*node, found(*node, here, links, healths))).collect())
     }
 
-    fn is_reached(&self, node: NodeId) -> bool {
+    pub fn is_reached(&self, node: NodeId) -> bool {
         self.0.get(&node).is_some_and(|found| found.reached)
     }
 
@@ -105,7 +105,8 @@ impl Around {
             Room::None => Some("disk: below its reserve"),
         };
         let memory = health.lacks_memory.then_some("memory: none left");
-        disk.into_iter().chain(memory).collect::<Vec<_>>().join(", ")
+        let log = health.log_failed.then_some("log: cannot be written, start the node again when the disk can");
+        log.into_iter().chain(disk).chain(memory).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -188,19 +189,24 @@ fn vote(state: &State, around: &Around, node: NodeId) -> &'static str {
     }
 }
 
-/// The metadata know only what a node has said itself: of one that was killed, that it runs.
-fn presence(presence: Presence, reached: bool) -> &'static str {
+/// The metadata know only what a node has said itself: of one that was killed, that it runs. A
+/// process that is heard knows better: it may not take part yet, or no more.
+fn presence(presence: Presence, found: Found) -> &'static str {
+    let says = |is: fn(&Health) -> bool| found.health.as_ref().is_some_and(is);
     match presence {
-        Presence::Running if reached => "running",
-        Presence::Running => "silent",
-        Presence::Stopped => "stopped",
         Presence::Retired => "retired",
+        _ if found.reached && says(|health| health.log_failed) => "failed",
+        _ if found.reached && says(|health| health.starting) => "starting",
+        Presence::Running if found.reached => "running",
+        Presence::Running => "silent",
+        // It is connected, and has said nothing yet.
+        Presence::Stopped if found.reached && found.health.is_none() => "starting",
+        Presence::Stopped => "stopped",
     }
 }
 
-fn nodes(seen: &Seen, around: &Around) -> SystemTable {
-    let (state, leader) = (&seen.state, seen.leader());
-    let mut table = SystemTable::new(&[
+fn nodes_table() -> SystemTable {
+    SystemTable::new(&[
         ("NODE", SqlType::Integer),
         ("KIND", SqlType::Varchar),
         ("PRESENCE", SqlType::Varchar),
@@ -211,7 +217,11 @@ fn nodes(seen: &Seen, around: &Around) -> SystemTable {
         ("CLIENTS", SqlType::Varchar),
         ("SILENT_MS", SqlType::Bigint),
         ("LACKS", SqlType::Varchar),
-    ]);
+    ])
+}
+
+fn nodes(seen: &Seen, around: &Around) -> SystemTable {
+    let (state, leader, mut table) = (&seen.state, seen.leader(), nodes_table());
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
@@ -224,7 +234,7 @@ fn nodes(seen: &Seen, around: &Around) -> SystemTable {
         table.row(cells![
             i64::from(id.0),
             kind,
-            presence(node.presence, around.is_reached(*id)),
+            presence(node.presence, around.0.get(id).copied().unwrap_or_default()),
             word(around.is_reached(*id)),
             role,
             vote(state, around, *id),
@@ -237,11 +247,8 @@ fn nodes(seen: &Seen, around: &Around) -> SystemTable {
     table
 }
 
-/// `in_step`: all members have what is committed. None: this node does not take part, or has not
-/// heard yet from the others, and cannot know how many losses the cluster stands.
-fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
-    let state = &seen.state;
-    let mut table = SystemTable::new(&[
+fn group_table() -> SystemTable {
+    SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
         ("EPOCH", SqlType::Bigint),
         ("LEADER", SqlType::Integer),
@@ -250,7 +257,13 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
         ("LOSSES_WITH_DATA_KEPT", SqlType::Integer),
         ("LOSSES_WITH_SERVICE", SqlType::Integer),
         ("WAITS_FOR", SqlType::Varchar),
-    ]);
+    ])
+}
+
+/// `in_step`: all members have what is committed. None: this node does not take part, or has not
+/// heard yet from the others, and cannot know how many losses the cluster stands.
+fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
+    let (state, mut table) = (&seen.state, group_table());
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
         let leader = seen.leading_of(*id);
@@ -280,15 +293,19 @@ fn has_all_copies(seen: &Seen, in_step: Option<bool>, around: &Around) -> bool {
         })
 }
 
-/// `heard`: this process has had the time to hear the others.
-fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
-    let mut table = SystemTable::new(&[
+fn voters_table() -> SystemTable {
+    SystemTable::new(&[
         ("VOTERS", SqlType::Integer),
         ("VOTERS_THERE", SqlType::Integer),
         ("MAJORITY", SqlType::Integer),
         ("LOSSES_WITH_DECISIONS", SqlType::Integer),
         ("MISSING", SqlType::Varchar),
-    ]);
+    ])
+}
+
+/// `heard`: this process has had the time to hear the others.
+fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
+    let mut table = voters_table();
     let (voters, missing) = (state.voters().len(), around.all_missing(state));
     table.row(cells![
         voters as i64,
@@ -323,6 +340,46 @@ fn losses(state: &State, members: Option<usize>, around: &Around) -> (usize, usi
     (data, if members.is_some() { data.min(spare_voters(state, around)) } else { 0 })
 }
 
+/// The same of a node that is of no cluster yet. `known`: of the nodes that it asks, each with its
+/// number where that is known; `waits_for`: in words.
+pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str) -> Vec<SystemTable> {
+    let (mut nodes, mut group) = (nodes_table(), group_table());
+    for asked in known {
+        let kind = match asked.kind {
+            Some(Kind::Data) => "data",
+            Some(Kind::Witness) => "witness",
+            None => "",
+        };
+        let presence = if asked.kind.is_some() { "starting" } else { "awaited" };
+        nodes.row(cells![
+            asked.number.map(i64::from),
+            kind,
+            presence,
+            word(asked.kind.is_some()),
+            "",
+            "",
+            asked.host.clone(),
+            asked.clients.clone(),
+            None::<i64>,
+            ""
+        ]);
+    }
+    let (none, unknown) = (0_i64, None::<i64>);
+    group.row(cells![0_i64, none, none, none, i64::from(kfactor), unknown, unknown, waits_for.to_owned()]);
+    vec![nodes, group, voters_table()]
+}
+
+/// A node that is asked by one of no cluster.
+#[derive(Default)]
+pub struct Asked {
+    pub number: Option<u32>,
+    pub host: String,
+    /// None: it has not answered.
+    pub kind: Option<Kind>,
+    /// Where clients reach it.
+    pub clients: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -338,7 +395,16 @@ mod tests {
     const WELL: Found = Found {
         silent: Some(Duration::ZERO),
         reached: true,
-        health: Some(Health { lacks_memory: false, room: Room::Enough, votes: true, in_step: None }),
+        health: Some(Health {
+            lacks_memory: false,
+            room: Room::Enough,
+            votes: true,
+            incomplete: false,
+            starting: false,
+            log_failed: false,
+            durability: None,
+            in_step: None,
+        }),
     };
 
     /// Of nodes 1 to 4, one is so.

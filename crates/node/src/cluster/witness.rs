@@ -5,6 +5,7 @@ use crate::cluster::figures::Figures;
 use crate::cluster::join::{About, join};
 use crate::cluster::running::{self, Running, Uses};
 use crate::cluster::standing::Standing;
+use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
 use crate::threads::{Starting, Threads};
 use ferrite_base::{Incarnation, NodeId, memory};
@@ -43,6 +44,8 @@ impl Witness {
             durability: Durability::Sync,
             partitions: Partitions::Suggested(1),
             clients: Vec::new(),
+            manner: None,
+            waits: &Waits::default(),
             look: None,
         };
         let failed = |error: &dyn std::fmt::Display| ServerError::Cluster(error.to_string());

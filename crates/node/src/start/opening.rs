@@ -6,9 +6,10 @@ use crate::options::{ServerError, ServerOptions};
 use crate::privilege;
 use crate::status_listener::{self, Meanwhile};
 use ferrite_backup::request::BackupDirectories;
+use ferrite_base::checksum::crc32c;
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
-use ferrite_log::{Durability, LogOptions};
-use ferrite_meta::founding::Partitions;
+use ferrite_log::LogOptions;
+use ferrite_meta::founding::{Manner, Partitions};
 use ferrite_partition::recovery::{self, Recovered};
 use ferrite_partition::{RecoveryProgress, first_start};
 use ferrite_system::Identity;
@@ -59,7 +60,7 @@ pub(super) fn recover(
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Recovered, Option<Member>), ServerError> {
-    let progress = RecoveryProgress::default();
+    let (progress, waits) = (RecoveryProgress::default(), cluster::Waits::default());
     let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
     let how = || recovery::Options {
         log: LogOptions {
@@ -86,6 +87,8 @@ pub(super) fn recover(
         durability: options.durability,
         partitions: options.partitions.map_or_else(|| Partitions::Suggested(default_partitions()), Partitions::Said),
         clients: clients.into_iter().flatten().collect(),
+        manner: Some(manner(options)),
+        waits: &waits,
         look: Some(&look),
     };
     let recover = || {
@@ -100,7 +103,7 @@ pub(super) fn recover(
     };
     match &mut doors.admin {
         Some((listener, _)) => {
-            let meanwhile = Meanwhile::Recovers(&progress, &**clock);
+            let meanwhile = Meanwhile::Recovers(&progress, &**clock, &waits);
             status_listener::open_during(listener, meanwhile, BUILD, recover)
         }
         None => recover(),
@@ -137,6 +140,19 @@ pub(super) fn begin_if_new(
     Ok(())
 }
 
+/// What should be the same on all nodes with data.
+fn manner(options: &ServerOptions) -> Manner {
+    let (schema, classes) = (options.schema.as_ref(), &options.classes);
+    let jars: Vec<u32> = classes.iter().map(|jar| crc32c(jar)).collect();
+    let jars: Vec<u8> = jars.iter().flat_map(|checksum| checksum.to_le_bytes()).collect();
+    Manner {
+        durability: options.durability.to_string(),
+        schema: schema.map(|text| crc32c(text.as_bytes())),
+        classes: (!classes.is_empty()).then(|| crc32c(&jars)),
+        decimal_scale: options.decimal_scale.map(|scale| crc32c(scale.name().as_bytes())),
+    }
+}
+
 /// About three quarters of the cores, at least one.
 pub(super) fn default_partitions() -> u32 {
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -168,11 +184,7 @@ pub(super) fn identity(
         build: BUILD.to_owned(),
         version: VERSION,
         dir: options.dir.clone(),
-        durability: match options.durability {
-            Durability::Sync => "sync".to_owned(),
-            Durability::Interval(interval) => format!("interval={}", interval.as_millis()),
-            Durability::None => "none".to_owned(),
-        },
+        durability: options.durability.to_string(),
         query_time_max: options.query_time_max,
     }
 }

@@ -12,7 +12,7 @@ fn during<T>(visit: impl FnOnce(SocketAddr) -> T) -> T {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
-    open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || visit(address))
+    open_during(&mut listener, Meanwhile::Recovers(&progress, &clock, &Waits::default()), "test", || visit(address))
 }
 
 #[test]
@@ -79,11 +79,12 @@ fn connections_end_after_the_recovery_and_the_listener_goes_on() {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
     let (progress, clock) = (RecoveryProgress::default(), SimulatedClock::default());
-    let mut visitor = open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || {
-        std::net::TcpStream::connect(address).unwrap()
-    });
+    let mut visitor =
+        open_during(&mut listener, Meanwhile::Recovers(&progress, &clock, &Waits::default()), "test", || {
+            std::net::TcpStream::connect(address).unwrap()
+        });
     // Either it was taken and is closed now, or it waits for who listens next.
-    let second = open_during(&mut listener, Meanwhile::Recovers(&progress, &clock), "test", || {
+    let second = open_during(&mut listener, Meanwhile::Recovers(&progress, &clock, &Waits::default()), "test", || {
         Client::connect(ClientOptions::new([address.to_string()])).map(drop).map_err(|error| error.to_string())
     });
     assert_eq!(second, Ok(()));

@@ -2,6 +2,7 @@
 //! otherwise.
 
 use super::handing_over::admin;
+use super::status::cells;
 use super::{Cluster, PATIENCE, TABLE, addresses};
 use crate::common::Server;
 use std::io::{BufRead, BufReader};
@@ -89,6 +90,8 @@ fn a_node_that_is_alone_shows_its_cluster_before_it_takes_part() {
     assert!(said.contains("no majority of the voters is heard here"), "{said}");
     assert!(said.contains("node 3 is not reached (nothing came from it since this node started)"), "{said}");
     assert!(said.contains("it does not know yet") && !said.contains("survive"), "{said}");
+    // It runs, and takes no part yet.
+    assert_eq!(cells(&said, 1)[1..4], ["data", "starting", "yes"], "{said}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn a_vote_that_cannot_be_written_does_not_count_and_counts_again() {
 }
 
 /// The cells of a node's row that are not empty.
-fn cells(said: &str, node: usize) -> Vec<&str> {
+pub(super) fn cells(said: &str, node: usize) -> Vec<&str> {
     let row = said.lines().find(|line| line.split_whitespace().next() == Some(&node.to_string()));
     row.expect("the node's row").split_whitespace().collect()
 }

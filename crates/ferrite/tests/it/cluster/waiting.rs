@@ -1,6 +1,8 @@
 //! Nodes that wait for others, or that disagree with them: how often they ask, and what they say.
 
-use super::{Cluster, Lines, PATIENCE, addresses};
+use super::handing_over::admin;
+use super::status::cells;
+use super::{Cluster, Lines, PATIENCE, TABLE, addresses};
 use crate::common::Server;
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -140,6 +142,55 @@ fn nodes_that_disagree_ask_once_a_second() {
     let partitions = [two, two, three].map(|options| Some(("server", options)));
     ask_now_and_then(partitions, false, "give --partitions only once, or equally");
     ask_now_and_then(other(&["--kfactor", "1"]), true, "(the order counts)");
+    ask_now_and_then(other(&["--kfactor", "1", "--durability", "none"]), false, "with --durability none: start one of");
+}
+
+#[test]
+fn a_node_that_waits_for_founders_shows_them_to_its_operator() {
+    let (dir, hosts, ports) = (tempfile::tempdir().expect("a temporary directory"), addresses(3), addresses(1));
+    let list = hosts.join(",");
+    let options = ["--cluster", &list, "--kfactor", "1", "--cluster-listen", &hosts[0], "--admin-listen", &ports[0]];
+    let early = Waiting::start("server", dir.path(), &options);
+    early.lines.wait("waiting for node 2 (");
+    let deadline = Instant::now() + PATIENCE;
+    let said = loop {
+        let (done, said) = admin(&["status", "--server", &ports[0]]);
+        if done {
+            break said;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        std::thread::yield_now();
+    };
+    assert!(said.contains(&format!("it waits for node 2 ({}), node 3 ({}), to found", hosts[1], hosts[2])), "{said}");
+    assert_eq!(cells(&said, 1)[1..4], ["data", "starting", "yes"], "{said}");
+    assert_eq!(cells(&said, 2)[1..3], ["awaited", "no"], "{said}");
+    let (done, said) = admin(&["transfer", "--server", &ports[0]]);
+    assert!(!done && said.contains("of no cluster yet: it waits for node 2 ("), "{said}");
+}
+
+#[test]
+fn a_schema_is_given_to_all_founders_or_to_none() {
+    let mut cluster = Cluster::new(3);
+    let schema = cluster.root.path().join("schema.sql");
+    std::fs::write(&schema, TABLE).expect("it can be written");
+    let list = cluster.hosts.join(",");
+    let options = |place: usize, schema: &[&str]| {
+        let all = ["--cluster", &list, "--kfactor", "1", "--cluster-listen", &cluster.hosts[place]];
+        Waiting::start("server", &cluster.dir(place), &[&all[..], schema].concat())
+    };
+    let with = ["--schema", schema.to_str().expect("text")];
+    let first = [options(0, &with), options(1, &with)];
+    let without = options(2, &[]);
+    first.iter().chain([&without]).for_each(|node| node.lines.wait("was started with --schema and node 3 ("));
+    drop(without);
+    // The same directory, started with what the others have.
+    let third = Server::start(
+        &cluster.dir(2),
+        &[&["--cluster", &list, "--kfactor", "1", "--cluster-listen", &cluster.hosts[2]][..], &with].concat(),
+    );
+    cluster.runs(2, third);
+    cluster.write(5);
+    cluster.check();
 }
 
 #[test]
@@ -154,7 +205,7 @@ fn the_last_founder_makes_a_cluster_of_those_that_wait() {
     early.iter().for_each(|node| node.lines.wait(" of 3 nodes"));
     assert!(server.ready_line.contains("node 3"), "{}", server.ready_line);
     cluster.runs(2, server);
-    cluster.statement(super::TABLE);
+    cluster.statement(TABLE);
     cluster.write(5);
     cluster.check();
 }
