@@ -8,6 +8,7 @@
 
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::SqlType;
+use std::collections::BTreeSet;
 
 const MAGIC: u32 = 0xCAFE_BABE;
 pub(crate) const PUBLIC: u16 = 1;
@@ -73,6 +74,15 @@ impl<'a> ClassFile<'a> {
             .filter(|member| member.access & (PUBLIC | PROTECTED) != 0 && member.access & SYNTHETIC == 0);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         visible.map(move |member| (text(member.name), text(member.descriptor)))
+    }
+
+    /// Names and descriptors of all its fields and methods. None: they have more bytes than `room`,
+    /// since a name may stand for thousands of them.
+    pub fn members(&self, room: usize) -> Option<BTreeSet<(String, String)>> {
+        let all = || self.fields.iter().chain(&self.methods);
+        let length: usize = all().map(|member| member.name.len() + member.descriptor.len()).sum();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (length <= room).then(|| all().map(|member| (text(member.name), text(member.descriptor))).collect())
     }
 
     pub fn is_abstract(&self) -> bool {
@@ -326,6 +336,15 @@ pub(crate) mod made {
 
     /// A public class that refers to these.
     pub fn referring(superclass: &str, references: &[Reference<'_>]) -> Vec<u8> {
+        built(superclass, &[], references)
+    }
+
+    /// A public class that extends and implements these.
+    pub fn extending(superclass: &str, interfaces: &[String]) -> Vec<u8> {
+        built(superclass, interfaces, &[])
+    }
+
+    fn built(superclass: &str, interfaces: &[String], references: &[Reference<'_>]) -> Vec<u8> {
         let mut constants: Vec<Vec<u8>> = Vec::new();
         let mut add = |tag: u8, bytes: &[u8]| {
             constants.push([&[tag], bytes].concat());
@@ -336,6 +355,7 @@ pub(crate) mod made {
             add(7, &text.to_be_bytes())
         };
         let superclass = class(&mut add, &superclass.replace('.', "/"));
+        let interfaces: Vec<u16> = interfaces.iter().map(|name| class(&mut add, name)).collect();
         for (name, member) in references {
             let class = class(&mut add, name);
             if let Some((name, descriptor)) = member {
@@ -349,7 +369,8 @@ pub(crate) mod made {
         out.extend_from_slice(&[0, 0, 0, 61]);
         out.extend_from_slice(&(constants.len() as u16 + 1).to_be_bytes());
         constants.iter().for_each(|constant| out.extend_from_slice(constant));
-        for half in [super::PUBLIC, 0, superclass, 0, 0, 0] {
+        let head = [super::PUBLIC, 0, superclass, interfaces.len() as u16];
+        for half in head.into_iter().chain(interfaces).chain([0, 0]) {
             out.extend_from_slice(&half.to_be_bytes());
         }
         out
@@ -424,6 +445,7 @@ mod tests {
         bytes.extend_from_slice(&METHODS.to_be_bytes());
         bytes.extend(method.repeat(METHODS.into()));
         let class = ClassFile::parse(&bytes).unwrap();
+        assert!(class.members(bytes.len() * 4).is_none());
         assert_eq!(class.methods(&name).count(), usize::from(METHODS));
         let first = class.methods(&name).next().unwrap();
         assert!(bytes.as_ptr_range().contains(&first.name.as_ptr()));

@@ -8,6 +8,7 @@
 //! more than its words: what is reached by reflection is not seen.
 
 use crate::class_file::{ClassFile, MemberReference, java_name, references, types};
+use crate::jar::Classes;
 use crate::objects::Catalog;
 use ferrite_base::limits::CLASS_WARNINGS_MAX;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,10 +33,14 @@ const OF_THE_JDK: [&str; 9] = [
     "org/ietf/jgss/",
     "netscape/javascript/",
 ];
-const OF_THE_SERVER: &str = "org/voltdb/";
+/// Packages of the original's server. A jar may have classes in them.
+const OF_THE_SERVER: [&str; 2] = ["org/voltdb/", "org/voltcore/"];
 /// Every object has these.
 const OF_OBJECTS: [&str; 9] =
     ["<init>", "clone", "equals", "finalize", "getClass", "hashCode", "notify", "notifyAll", "toString"];
+
+/// Has no members that a class could inherit; `Object` has none but [`OF_OBJECTS`].
+const MARKERS: [&str; 3] = ["java/lang/Object", "java/io/Serializable", "java/lang/Cloneable"];
 
 /// How many base classes are looked into.
 const ANCESTORS_MAX: usize = 64;
@@ -129,6 +134,7 @@ pub fn missing(catalog: &Catalog, roots: BTreeSet<String>, procedures: bool) -> 
     let mut seen: BTreeSet<String> = roots.clone();
     let mut next: VecDeque<String> = roots.iter().cloned().collect();
     let mut warnings = BTreeSet::new();
+    let mut inherited = Inherited { classes, known: BTreeMap::new() };
     while let Some(class) = next.pop_front() {
         let Ok(bytes) = classes.class_bytes(&class) else { continue };
         let Some(found) = references(&bytes) else {
@@ -144,20 +150,98 @@ pub fn missing(catalog: &Catalog, roots: BTreeSet<String>, procedures: bool) -> 
                 if seen.insert(dotted.clone()) {
                     next.push_back(dotted);
                 }
-            } else if name.starts_with(OF_THE_SERVER) {
-                warnings.insert(format!("class {class} refers to {dotted}, which is not here"));
+            } else if OF_THE_SERVER.iter().any(|server| name.starts_with(server)) {
+                warnings.insert(format!(
+                    "class {class} refers to {dotted}, which is not here: put a class of that name into the jar"
+                ));
             } else if is_root(&class) && !OF_THE_JDK.iter().any(|jdk| name.starts_with(jdk)) {
                 warnings.insert(format!("class {class} refers to {dotted}, which is not among the loaded classes"));
             }
         }
         for MemberReference { class: of, name, descriptor } in found.members {
-            if API.contains_key(&*of) && !has_member(&of, &name, &descriptor) {
-                let shown = shown_member(&of, &name, &descriptor);
+            if let Found::Missing { from } = inherited.find(&of, &name, &descriptor) {
+                let shown = shown_member(&from, &name, &descriptor);
                 warnings.insert(format!("class {class} refers to {shown}, which is not here"));
             }
         }
     }
     warnings.into_iter().collect()
+}
+
+/// Where a member is that a class refers to.
+#[derive(PartialEq, Eq, Debug)]
+enum Found {
+    Here,
+    /// Neither the loaded classes nor those of the API above them have it; `from` is that class of
+    /// the API which would.
+    Missing {
+        from: String,
+    },
+    /// The search ends in classes that are not looked at: those of the JDK, or missing ones.
+    Unknown,
+}
+
+/// Looks members up as Java does: in the class itself, then in what stands above it.
+struct Inherited<'a> {
+    classes: &'a Classes,
+    /// Loaded classes that were looked into. None: there is no such class, or it cannot be read.
+    known: BTreeMap<String, Option<LoadedClass>>,
+}
+
+struct LoadedClass {
+    /// What it extends and implements, with slashes.
+    above: Vec<String>,
+    members: BTreeSet<(String, String)>,
+}
+
+impl Inherited<'_> {
+    fn find(&mut self, class: &str, name: &str, descriptor: &str) -> Found {
+        let member = (name.to_owned(), descriptor.to_owned());
+        let mut seen = BTreeSet::new();
+        let mut next = VecDeque::from([class.to_owned()]);
+        let mut missing = None;
+        let mut unknown = false;
+        while let Some(class) = next.pop_front() {
+            if !seen.insert(class.clone()) || MARKERS.contains(&&*class) {
+                continue;
+            }
+            if API.contains_key(&*class) {
+                if has_member(&class, name, descriptor) {
+                    return Found::Here;
+                }
+                missing.get_or_insert(class);
+                continue;
+            }
+            match self.loaded(&class) {
+                Some(loaded) if loaded.members.contains(&member) => return Found::Here,
+                Some(loaded) if seen.len() < ANCESTORS_MAX => next.extend(loaded.above.iter().cloned()),
+                _ => unknown = true,
+            }
+        }
+        let of_object = name == "wait" || OF_OBJECTS.contains(&name);
+        match missing {
+            // Constructors are not inherited: that of a loaded class is its own matter.
+            Some(from) if from == class || !(unknown || of_object) => Found::Missing { from },
+            _ => Found::Unknown,
+        }
+    }
+
+    fn loaded(&mut self, class: &str) -> Option<&LoadedClass> {
+        if !self.known.contains_key(class) {
+            let bytes = self.classes.class_bytes(&class.replace('/', ".")).ok();
+            self.known.insert(class.to_owned(), bytes.and_then(|bytes| LoadedClass::read(&bytes)));
+        }
+        self.known.get(class)?.as_ref()
+    }
+}
+
+impl LoadedClass {
+    fn read(bytes: &[u8]) -> Option<LoadedClass> {
+        let class = ClassFile::parse(bytes).ok()?;
+        let superclass = class.superclass.iter().map(|name| name.replace('.', "/"));
+        let above = superclass.chain(class.interfaces.iter().cloned()).collect();
+        Some(LoadedClass { above, members: class.members(bytes.len().saturating_mul(4))? })
+    }
 }
 
 fn shown_member(class: &str, name: &str, descriptor: &str) -> String {
@@ -223,6 +307,8 @@ mod tests {
                     ("org/voltdb/VoltTable", Some(("noSuch", "(I[Ljava/lang/String;)V"))),
                     ("a/Vote", Some(("voltQueueSQL", "()V"))),
                     ("org/voltdb/utils/Missing", Some(("now", "()J"))),
+                    ("org/voltcore/utils/Pair", None),
+                    ("org/voltcore/logging/VoltLogger", Some(("warn", "(Ljava/lang/Object;)V"))),
                     ("[Lorg/voltdb/VoltTable;", None),
                     ("[[J", None),
                     ("org/voltdb/own/Helper", None),
@@ -238,17 +324,36 @@ mod tests {
             ("a/Indirect.class", made::referring("a.Vote", &[("org/voltdb/Elsewhere", None)])),
             ("a/Client.class", made::referring("java.lang.Object", &[("org/voltdb/client/ClientFactory", None)])),
             ("org/voltdb/own/Helper.class", made::referring("java.lang.Object", &[])),
+            ("a/Compound.class", made::referring("org.voltdb.VoltCompoundProcedure", &[])),
+            (
+                "a/Pay.class",
+                made::referring(
+                    "a.Compound",
+                    &[
+                        ("a/Pay", Some(("completeProcedure", "(J)V"))),
+                        ("a/Pay", Some(("completeProcedure", "(D)V"))),
+                        ("a/Pay", Some(("hashCode", "()I"))),
+                        ("a/Pay", Some(("<init>", "(I)V"))),
+                        ("a/FromJdk", Some(("elsewhere", "()V"))),
+                    ],
+                ),
+            ),
+            ("a/FromJdk.class", made::referring("java.util.ArrayList", &[])),
             ("a/Circle.class", made::referring("a.Square", &[("org/voltdb/Nothing", None)])),
             ("a/Square.class", made::referring("a.Circle", &[])),
         ]);
+        let at = |words: &str| format!("{words}, which is not here: put a class of that name into the jar");
         assert_eq!(
             class_warnings(&Catalog::default(), &catalog),
             [
-                "class a.Help refers to org.voltdb.Gone, which is not here",
-                "class a.Indirect refers to org.voltdb.Elsewhere, which is not here",
+                &*at("class a.Help refers to org.voltdb.Gone"),
+                &*at("class a.Indirect refers to org.voltdb.Elsewhere"),
+                "class a.Pay refers to org.voltdb.VoltCompoundProcedure.completeProcedure(double), which is not here",
                 "class a.Vote refers to com.google.gson.Gson, which is not among the loaded classes",
+                &*at("class a.Vote refers to org.voltcore.utils.Pair"),
+                "class a.Vote refers to org.voltdb.VoltProcedure.voltQueueSQL(), which is not here",
                 "class a.Vote refers to org.voltdb.VoltTable.noSuch(int, java.lang.String[]), which is not here",
-                "class a.Vote refers to org.voltdb.utils.Missing, which is not here",
+                &*at("class a.Vote refers to org.voltdb.utils.Missing"),
             ]
         );
         assert_eq!(class_warnings(&catalog, &catalog), [""; 0], "nothing has changed");
@@ -263,6 +368,23 @@ mod tests {
         let over = warned(CLASS_WARNINGS_MAX + 1);
         assert_eq!(over.len(), CLASS_WARNINGS_MAX + 1);
         assert_eq!(over[CLASS_WARNINGS_MAX], "1 more like these: ferrite check lists them all");
+    }
+
+    /// Interfaces that extend each other many times over, and a superclass that is its own: each is
+    /// looked at once.
+    #[test]
+    fn what_stands_above_a_class_is_looked_at_once() {
+        let extends = |above: &[String]| made::extending("org.voltdb.VoltTable", above);
+        let layer = |number: usize| [format!("L{number}"), format!("R{number}")];
+        let mut files = vec![("P.class".to_owned(), procedure(&[("L0", Some(("nowhere", "()V")))]))];
+        for number in 0..ANCESTORS_MAX / 4 {
+            let bytes = extends(&layer(number + 1));
+            files.extend(layer(number).map(|name| (format!("{name}.class"), bytes.clone())));
+        }
+        files.extend(layer(ANCESTORS_MAX / 4).map(|name| (format!("{name}.class"), extends(&layer(0)))));
+        let files: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
+        let warnings = class_warnings(&Catalog::default(), &catalog(&files));
+        assert_eq!(warnings, ["class P refers to org.voltdb.VoltTable.nowhere(), which is not here"]);
     }
 
     #[test]

@@ -25,7 +25,24 @@ pub(crate) fn told(machine: &Machine, exchange: &mut Exchange, what: &dyn fmt::D
             let detail = error.detail().map_or_else(|| frames.to_owned(), |detail| format!("{detail}\n{frames}"));
             if frames.is_empty() { error } else { error.with_detail(detail) }
         }
-        _ => UserError::new(ErrorKind::Internal, "38000", format!("{what} failed: {words}")),
+        _ => hinted(UserError::new(ErrorKind::Internal, "38000", format!("{what} failed: {words}")), words),
+    }
+}
+
+/// With what helps where these words of Java's say that a class is missing.
+pub(crate) fn hinted(error: UserError, words: &str) -> UserError {
+    let missing = words
+        .split("NoClassDefFoundError: ")
+        .skip(1)
+        // That is how Java tells of a class that is there, but whose initializer has failed before.
+        .find(|rest| !rest.starts_with("Could not initialize"))
+        .and_then(|rest| rest.split(|c: char| c.is_whitespace() || c == ';').next());
+    match missing {
+        Some(class) => {
+            let class = class.replace('/', ".");
+            error.with_hint(format!("class {class} is not here: load a jar with a class of that name"))
+        }
+        None => error,
     }
 }
 
@@ -58,4 +75,21 @@ pub(crate) fn pending(exchange: &mut Exchange, what: &dyn fmt::Display) -> UserE
     }
     UserError::new(ErrorKind::Internal, "38000", format!("{what} failed, and so did Java's report of it"))
         .with_hint("its memory may be used up: see -Xmx in --java-options")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_class_is_named_in_the_hint() {
+        let hint = |words: &str| hinted(UserError::syntax("failed"), words).hint().map(str::to_owned);
+        let expected = Some("class org.voltdb.utils.Gone is not here: load a jar with a class of that name".to_owned());
+        assert_eq!(hint("java.lang.NoClassDefFoundError: org/voltdb/utils/Gone\n    at app.Lacks.run"), expected);
+        let again = "java.lang.NoClassDefFoundError: Could not initialize class a.B";
+        assert_eq!(hint(again), None);
+        let caused = format!("{again}\ncaused by java.lang.NoClassDefFoundError: org/voltdb/utils/Gone");
+        assert_eq!(hint(&caused), expected);
+        assert_eq!(hint("java.lang.IllegalStateException: a"), None);
+    }
 }

@@ -114,7 +114,7 @@ impl Library for JavaLibrary {
             let lines = strings(env, lines)?;
             Ok(Ok((env.new_global_ref(found)?, lines)))
         })?
-        .map_err(|reason: String| UserError::ddl("42P13", reason))?;
+        .map_err(unfit)?;
         let kind = lines.first().map_or("", String::as_str);
         if matches!(kind, "compound" | "futures") {
             let futures = kind == "futures";
@@ -150,10 +150,16 @@ impl Library for JavaLibrary {
             }
             Ok(Ok(env.new_global_ref(found)?))
         })?
-        .map_err(|reason: String| UserError::ddl("42P13", reason))?;
+        .map_err(unfit)?;
         let (machine, loader) = (Arc::clone(&self.machine), self.loader());
         Ok(Arc::new(Function { machine, class, name: function.name.clone(), result: function.result, _loader: loader }))
     }
+}
+
+/// The bridge says why a class cannot be used.
+fn unfit(reason: String) -> UserError {
+    let error = UserError::ddl("42P13", reason.clone());
+    crate::failure::hinted(error, &reason)
 }
 
 fn strings(env: &mut JNIEnv<'_>, array: JObject<'_>) -> jni::errors::Result<Vec<String>> {

@@ -17,6 +17,8 @@ macro_rules! sources {
 }
 
 const SOURCES: &[(&str, &str)] = sources! {
+    "org/voltcore/logging/Level.java": "../../../clients/java/procedure-api/src/main/java/org/voltcore/logging/Level.java";
+    "org/voltcore/logging/VoltLogger.java": "../../../clients/java/procedure-api/src/main/java/org/voltcore/logging/VoltLogger.java";
     "org/voltdb/Bytes.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/Bytes.java";
     "org/voltdb/CallContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CallContext.java";
     "org/voltdb/CompoundContext.java": "../../../clients/java/procedure-api/src/main/java/org/voltdb/CompoundContext.java";

@@ -165,8 +165,9 @@ final class CompoundCall extends StagedCall implements CompoundContext {
     @Override
     public void complete(Object value) {
         check(false, "completeProcedure");
+        // Existing procedures complete with an error code, and then once more on the way out.
         if (completed) {
-            throw new IllegalStateException("the procedure was completed already");
+            return;
         }
         completed = true;
         result = value;

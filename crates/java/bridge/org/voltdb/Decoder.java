@@ -36,9 +36,9 @@ final class Decoder {
 
     /** Null when a procedure cannot have such a parameter. */
     static Decoder of(Class<?> target) {
-        boolean isArray = target.isArray() && target != byte[].class;
+        boolean isArray = target.isArray() && !isBinary(target);
         Class<?> element = isArray ? target.getComponentType() : target;
-        if (element.isArray() && element != byte[].class) {
+        if (element.isArray() && !isBinary(element)) {
             return null;
         }
         VoltType type;
@@ -47,12 +47,16 @@ final class Decoder {
         } catch (VoltTypeException e) {
             return null;
         }
-        boolean known = element.isPrimitive() || element == String.class || element == byte[].class || element == Byte[].class
+        boolean known = element.isPrimitive() || element == String.class || isBinary(element)
                 || element == BigDecimal.class || element == TimestampType.class || element == java.util.Date.class
                 || element == java.sql.Date.class || element == java.sql.Timestamp.class
                 || element == GeographyPointValue.class || element == GeographyValue.class || element == VoltTable.class
                 || Number.class.isAssignableFrom(element) || element == Boolean.class;
         return known && type != VoltType.NULL ? new Decoder(type, isArray, element) : null;
+    }
+
+    private static boolean isBinary(Class<?> type) {
+        return type == byte[].class || type == Byte[].class;
     }
 
     /** Reads from `in.at` on, and moves it. */

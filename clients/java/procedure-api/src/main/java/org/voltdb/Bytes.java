@@ -197,7 +197,7 @@ final class Bytes {
             putString((String) value);
         } else if (value == null) {
             putByte(1);
-        } else if (value instanceof Object[] || (value.getClass().isArray() && !(value instanceof byte[]))) {
+        } else if (value.getClass().isArray() && !(value instanceof byte[]) && !(value instanceof Byte[])) {
             putArray(value);
         } else {
             VoltType type = VoltType.typeFromClass(value.getClass());
@@ -327,6 +327,9 @@ final class Bytes {
                     Byte[] boxed = (Byte[]) value;
                     putInt(boxed.length);
                     for (Byte one : boxed) {
+                        if (one == null) {
+                            throw new VoltTypeException("a Byte[] with a null in it is no value for a " + type.getName());
+                        }
                         putByte(one);
                     }
                 } else {

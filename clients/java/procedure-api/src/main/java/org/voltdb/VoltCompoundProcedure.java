@@ -95,6 +95,11 @@ public abstract class VoltCompoundProcedure extends VoltNonTransactionalProcedur
     }
 
     /** Ends the procedure with a number. Stages that have not run are left out. */
+    public void completeProcedure(long result) {
+        compound().complete(result);
+    }
+
+    /** Ends the procedure with a number. Stages that have not run are left out. */
     public void completeProcedure(Long result) {
         compound().complete(result);
     }

@@ -60,11 +60,11 @@ public final class VoltTable extends VoltTableRow {
      * not part of it.
      */
     private byte[] bytes;
-    private final int start;
+    private int start;
     private int end;
     private int rowCount;
     /** Where the rows begin. */
-    private final int rowsStart;
+    private int rowsStart;
     /** Read from the header when first needed. */
     private VoltType[] types;
     private String[] names;
@@ -75,6 +75,46 @@ public final class VoltTable extends VoltTableRow {
      * table is changed.
      */
     VoltTable(byte[] bytes, int start, int end) {
+        over(bytes, start, end);
+    }
+
+    // The published client reaches these four where it finds this class before its own: an
+    // application whose class path has both jars.
+
+    /** To be filled by {@link #initFromBuffer}. */
+    VoltTable() {
+    }
+
+    /** A table without its length: what lies between the buffer's position and its limit. */
+    VoltTable(ByteBuffer buffer, boolean readOnly) {
+        byte[] copy = rest(buffer, buffer.remaining());
+        over(copy, 0, copy.length);
+    }
+
+    VoltTable(ByteBuffer buffer, boolean readOnly, boolean ignored) {
+        this(buffer, readOnly);
+    }
+
+    /** Reads a table with its length in front. */
+    void initFromBuffer(ByteBuffer buffer) {
+        byte[] copy = rest(buffer, buffer.getInt());
+        over(copy, 0, copy.length);
+    }
+
+    /** Its bytes are an array of their own already. */
+    void convertToHeapBuffer() {
+    }
+
+    private static byte[] rest(ByteBuffer buffer, int length) {
+        if (length < 0 || length > buffer.remaining()) {
+            throw new IllegalArgumentException("a table of " + length + " bytes is cut to " + buffer.remaining());
+        }
+        byte[] copy = new byte[length];
+        buffer.get(copy);
+        return copy;
+    }
+
+    private void over(byte[] bytes, int start, int end) {
         this.bytes = bytes;
         this.start = start;
         this.end = end;

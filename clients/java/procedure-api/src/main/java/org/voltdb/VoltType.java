@@ -1,6 +1,10 @@
 package org.voltdb;
 
 import java.math.BigDecimal;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.charset.StandardCharsets;
+import java.sql.Types;
 import org.voltdb.types.GeographyPointValue;
 import org.voltdb.types.GeographyValue;
 import org.voltdb.types.TimestampType;
@@ -242,6 +246,143 @@ public enum VoltType {
 
     public boolean isNumber() {
         return isExactNumeric() || this == FLOAT;
+    }
+
+    /** The name of the class that JDBC gives; null: there is none. */
+    public String getJdbcClass() {
+        switch (this) {
+            case TIMESTAMP:
+                return "java.sql.Timestamp";
+            case VARBINARY:
+                return "java.lang.Byte[]";
+            default:
+                return javaClass == null || this == VOLTTABLE ? null : javaClass.getName();
+        }
+    }
+
+    /** One of {@link java.sql.Types}. */
+    public int getJdbcSqlType() {
+        switch (this) {
+            case TINYINT:
+                return Types.TINYINT;
+            case SMALLINT:
+                return Types.SMALLINT;
+            case INTEGER:
+                return Types.INTEGER;
+            case BIGINT:
+                return Types.BIGINT;
+            case FLOAT:
+                return Types.FLOAT;
+            case STRING:
+                return Types.VARCHAR;
+            case TIMESTAMP:
+                return Types.TIMESTAMP;
+            case DECIMAL:
+                return Types.DECIMAL;
+            case BOOLEAN:
+                return Types.BOOLEAN;
+            case VARBINARY:
+                return Types.VARBINARY;
+            default:
+                return Types.OTHER;
+        }
+    }
+
+    /** Digits behind the point; null: that says nothing of this type. */
+    public Integer getMaximumScale() {
+        if (isAnyIntegerType() || this == BOOLEAN) {
+            return 0;
+        }
+        return this == DECIMAL ? 12 : null;
+    }
+
+    /** Precision and radix of numbers, bytes of texts; null where there is none. */
+    public Integer[] getTypePrecisionAndRadix() {
+        if (isVariableLength()) {
+            return new Integer[] {MAX_VALUE_LENGTH, null};
+        }
+        switch (this) {
+            case TINYINT:
+            case SMALLINT:
+            case INTEGER:
+            case BIGINT:
+            case TIMESTAMP:
+                return new Integer[] {8 * getLengthInBytesForFixedTypes() - 1, 2};
+            case FLOAT:
+                return new Integer[] {53, 2};
+            case DECIMAL:
+                return new Integer[] {38, 10};
+            default:
+                return new Integer[] {null, null};
+        }
+    }
+
+    public boolean isCaseSensitive() {
+        return this == STRING;
+    }
+
+    /** Null: not a number. */
+    public Boolean isUnsigned() {
+        return isNumber() ? Boolean.FALSE : null;
+    }
+
+    /** Of a parameter: primitive where there is one, without its package. */
+    public String getMostCompatibleJavaTypeName() {
+        switch (this) {
+            case TINYINT:
+                return "byte";
+            case SMALLINT:
+                return "short";
+            case INTEGER:
+                return "int";
+            case BIGINT:
+                return "long";
+            case FLOAT:
+                return "double";
+            case BOOLEAN:
+                return "boolean";
+            default:
+                return javaClass == null ? "(unknown?)" : javaClass.getSimpleName();
+        }
+    }
+
+    /** What the value of a partitioning column is hashed by. */
+    public static byte[] valueToBytes(Object value) {
+        if (value instanceof byte[]) {
+            return (byte[]) value;
+        }
+        if (value instanceof String) {
+            return ((String) value).getBytes(StandardCharsets.UTF_8);
+        }
+        if (value == null) {
+            return null;
+        }
+        boolean whole = value instanceof Long || value instanceof Integer || value instanceof Short || value instanceof Byte;
+        long number = whole ? ((Number) value).longValue() : 0;
+        return ByteBuffer.allocate(8).order(ByteOrder.LITTLE_ENDIAN).putLong(number).array();
+    }
+
+    /** The value that {@link #valueToBytes} gave these bytes for. */
+    public Object bytesToValue(byte[] bytes) {
+        ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        switch (this) {
+            case NULL:
+                return null;
+            case TINYINT:
+                return in.get();
+            case SMALLINT:
+                return in.getShort();
+            case INTEGER:
+                return in.getInt();
+            case BIGINT:
+                return in.getLong();
+            case STRING:
+                return new String(bytes, StandardCharsets.UTF_8);
+            case VARBINARY:
+                return bytes;
+            default:
+                throw new RuntimeException("no table is partitioned by values of type " + this);
+        }
     }
 
     /** The object that means NULL where null itself cannot. */

@@ -64,21 +64,39 @@ public class GeographyPointValue {
         return toWKT();
     }
 
+    /** As far as it is written: vertices of polygons come back from their vectors with an error. */
+    private static long written(double coordinate) {
+        return Math.round(coordinate * 1e12);
+    }
+
+    private boolean isPole() {
+        return Math.abs(written(latitude)) == written(90.0);
+    }
+
+    /** The antimeridian has two longitudes, a pole all of them. */
+    private long writtenLongitude() {
+        long value = written(longitude);
+        return isPole() ? 0 : value == written(-180.0) ? -value : value;
+    }
+
+    /** Points are equal if they agree to twelve digits, as {@link #toWKT} has them. */
     @Override
     public boolean equals(Object other) {
         if (!(other instanceof GeographyPointValue)) {
             return false;
         }
         GeographyPointValue that = (GeographyPointValue) other;
-        boolean pole = Math.abs(latitude) == 90.0 && latitude == that.latitude;
-        boolean antimeridian = Math.abs(longitude) == 180.0 && Math.abs(that.longitude) == 180.0;
-        return pole || (latitude == that.latitude && (longitude == that.longitude || antimeridian));
+        return written(latitude) == written(that.latitude) && writtenLongitude() == that.writtenLongitude();
     }
 
     @Override
     public int hashCode() {
-        return Math.abs(latitude) == 90.0 ? Double.hashCode(latitude)
-                : Objects.hash(latitude, Math.abs(longitude) == 180.0 ? 180.0 : longitude);
+        return Objects.hash(written(latitude), writtenLongitude());
+    }
+
+    /** Characters of {@link #toWKT} at most. */
+    public static int getValueDisplaySize() {
+        return 42;
     }
 
     public static int getLengthInBytes() {

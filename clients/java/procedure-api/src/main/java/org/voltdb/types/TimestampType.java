@@ -30,6 +30,18 @@ public class TimestampType implements Comparable<TimestampType> {
     }
 
     /** Now. */
+    /**
+     * Milliseconds of a text {@code yyyy-mm-dd hh:mm:ss[.fff]} in the JVM's time zone; {@link
+     * IllegalArgumentException} for other texts, those with microseconds among them.
+     */
+    public static long millisFromJDBCformat(String text) {
+        java.sql.Timestamp time = java.sql.Timestamp.valueOf(text);
+        if (time.getNanos() % 1_000_000 != 0) {
+            throw new IllegalArgumentException("'" + text + "' has microseconds, which a Date cannot hold");
+        }
+        return time.getTime();
+    }
+
     public TimestampType() {
         Instant now = Instant.now();
         micros = now.getEpochSecond() * 1_000_000L + now.getNano() / 1000;

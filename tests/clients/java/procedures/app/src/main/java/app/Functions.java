@@ -41,6 +41,15 @@ public class Functions extends FunctionsBase {
         return out;
     }
 
+    public Byte[] boxed(Byte[] bytes, int more) {
+        if (bytes == null) {
+            return null;
+        }
+        Byte[] out = java.util.Arrays.copyOf(bytes, bytes.length + more);
+        java.util.Arrays.fill(out, bytes.length, Math.min(out.length, bytes.length + 2), Byte.MIN_VALUE);
+        return out;
+    }
+
     public BigDecimal decimal(BigDecimal value) {
         return value == null ? null : value.negate();
     }

@@ -20,7 +20,7 @@ import org.voltdb.client.ProcCallException;
 
 /** User-defined functions in Java, scalar and aggregate, wherever an expression may stand. */
 class FunctionsTest {
-    private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "decimal", "number", "later",
+    private static final List<String> METHODS = List.of("add", "tiny", "small", "integer", "real", "text", "reversed", "boxed", "decimal", "number", "later",
             "point", "polygon", "isNull", "calls", "intrudes", "fails", "inherited");
     private static Database db;
     private static Client client;
@@ -99,6 +99,10 @@ class FunctionsTest {
         assertEquals("\u00e4\u00e4\u00e4", value("f_text('\u00e4', 3)"));
         assertEquals("", value("f_text('', 3)"));
         assertArrayEquals(new byte[] {3, 2, 1}, (byte[]) value("f_reversed(x'010203')"));
+        assertArrayEquals(new byte[] {1, 2, -128, -128}, (byte[]) value("f_boxed(x'0102', 2)"));
+        assertArrayEquals(new byte[0], (byte[]) value("f_boxed(x'', 0)"));
+        assertNull(value("f_boxed(NULL, 1)"));
+        refused("SELECT f_boxed(x'01', 3) FROM one", "a Byte[] with a null in it");
         assertEquals("-1.250000000000", value("f_decimal(1.25)").toString());
         for (String tiny : new String[] {"1E-999999999", "4E-13", "0E-999999999", "0E999999999"}) {
             assertEquals("0E-12", value("f_number('" + tiny + "')").toString(), tiny);

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Server;
+import ferrite.support.Wait;
 import java.io.IOException;
 import java.math.BigDecimal;
 import java.util.List;
@@ -39,6 +40,8 @@ class ProceduresTest {
             + "CREATE PROCEDURE FROM CLASS app.Types;"
             + "CREATE PROCEDURE FROM CLASS app.Arrays;"
             + "CREATE PROCEDURE FROM CLASS app.Nulls;"
+            + "CREATE PROCEDURE FROM CLASS app.Boxed;"
+            + "CREATE PROCEDURE FROM CLASS app.Logs;"
             + "CREATE PROCEDURE FROM CLASS app.Tables;"
             + "CREATE PROCEDURE FROM CLASS app.Context; PARTITION PROCEDURE Context ON TABLE accounts COLUMN id;"
             + "CREATE PROCEDURE FROM CLASS app.TableTexts;"
@@ -254,11 +257,38 @@ class ProceduresTest {
      */
     @Test
     void whatClassesLackIsToldWhenTheyAreLoaded() throws Exception {
-        assertEquals("class app.Lacks refers to org.voltdb.utils.Gone, which is not here", loaded.getStatusString());
+        assertEquals("class app.Lacks refers to org.voltdb.utils.Gone, which is not here: put a class of that name into the jar",
+                loaded.getStatusString());
         ClientResponse created = client.callProcedure("@AdHoc", "CREATE PROCEDURE FROM CLASS app.Lacks");
         ok(created);
         assertEquals(loaded.getStatusString(), created.getStatusString());
         contains(refused("Lacks"), ClientResponse.UNEXPECTED_FAILURE, "NoClassDefFoundError");
+        contains(refused("Lacks"), ClientResponse.UNEXPECTED_FAILURE,
+                "class org.voltdb.utils.Gone is not here: load a jar with a class of that name");
+    }
+
+    @Test
+    void binaryValuesMayBeObjects() throws Exception {
+        assertEquals(21234, number("Boxed", new byte[] {0, 0}, new byte[][] {{1, 2}, {}, {3, 4}}));
+        assertEquals(-1, number("Boxed", null, new byte[0][]));
+        contains(refused("Boxed", "no", new byte[0][]), ClientResponse.GRACEFUL_FAILURE, "");
+    }
+
+    /** The original's loggers write where the server writes. */
+    @Test
+    void loggersWriteToTheServersLog() throws Exception {
+        assertEquals(1, number("Logs", "words"));
+        String last = "ERROR app.Logs: " + "*".repeat(80) + "\nwords last\n" + "*".repeat(80) + "\n";
+        Wait.until(last, () -> db.server.log().contains(last));
+        String log = db.server.log();
+        for (String line : List.of("FATAL app.Logs: words fatal\n", "ERROR app.Logs: words error\njava.lang.IllegalStateException: why\n",
+                "WARN app.Logs: words warn\n", "INFO app.Logs: %d of %s [x, words]\njava.lang.IllegalStateException: formatted\n",
+                "WARN app.Logs: limited words 0\n")) {
+            assertTrue(log.contains(line), line + log);
+        }
+        for (String line : List.of("words debug", "limited words 1", "words quiet")) {
+            assertFalse(log.contains(line), line + log);
+        }
     }
 
     @Test
