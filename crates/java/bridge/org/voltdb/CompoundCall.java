@@ -119,13 +119,12 @@ final class CompoundCall extends StagedCall implements CompoundContext {
     @Override
     public void stages(List<Stage> list) {
         check(false, "build");
-        if (inStage) {
-            throw new IllegalStateException("the stages are set up in run, not in a stage");
-        }
-        if (stages != null) {
+        if (stages != null && !inStage) {
             throw new IllegalStateException("method run has set up stages already");
         }
+        // In a stage: those that have not run are left out, and these come in their place.
         stages = list.toArray(new Stage[0]);
+        next = 0;
     }
 
     @Override

@@ -82,8 +82,9 @@ public abstract class VoltCompoundProcedure extends VoltNonTransactionalProcedur
     }
 
     /**
-     * Begins the list of stages with the first, which gets no answers: an empty array. Belongs into
-     * {@code run}.
+     * Begins the list of stages with the first. In {@code run} that one gets no answers: an empty
+     * array. In a stage the list takes the place of the stages that have not run, and its first one
+     * gets the answers to the calls of this stage.
      */
     public StageListBuilder newStageList(Consumer<ClientResponse[]> first) {
         return new StageListBuilder(first);

@@ -52,6 +52,11 @@ public abstract class VoltNonTransactionalProcedure {
         return context().callAllPartitions(procedure, values);
     }
 
+    public int getClusterId() {
+        context();
+        return 0;
+    }
+
     /** A status of the procedure's own, which its caller receives. */
     public void setAppStatusCode(byte code) {
         context().statusCode(code);

@@ -16,9 +16,9 @@ import java.util.concurrent.TimeUnit;
  * <p>Loggers of the same name have the same level, {@link Level#INFO} at the start.
  */
 public class VoltLogger {
-    /** As many formats are remembered by {@link #rateLimitedLog}; the oldest is forgotten. */
+    /** Formats that {@link #rateLimitedLog} remembers; the oldest is forgotten. */
     private static final int FORMATS_MAX = 1_000;
-    /** As many names may have a level of their own. */
+    /** Names that may have a level of their own. */
     private static final int NAMES_MAX = 10_000;
     private static final Map<String, Level> LEVELS = new ConcurrentHashMap<>();
     /** When a line of the format came last, by {@link System#nanoTime}. */
@@ -150,7 +150,7 @@ public class VoltLogger {
         }
     }
 
-    /** At most one line of a format in so many seconds, whatever its values; others are left out. */
+    /** Writes at most one line of a format within these seconds, whatever its values. */
     public void rateLimitedLog(long seconds, Level level, Throwable cause, String format, Object... values) {
         if (isEnabledFor(level) && isDue(seconds, format)) {
             write(level, formatted(format, values), cause);

@@ -102,7 +102,8 @@ public class Stages extends VoltCompoundProcedure {
                 }
                 throw new IllegalStateException(caught[0]);
             case "stages in a stage":
-                newStageList(this::complete).build();
+                queueProcedureCall("@Ping");
+                newStageList(answers -> ran += 10 * answers.length).then(this::complete).build();
                 return;
             case "a wrong value":
                 queueProcedureCall("Open", new Object(), 1);

@@ -66,6 +66,7 @@ class CompoundTest {
         assertEquals(3, db.number("Stages", "waits for nothing"));
         assertEquals(1, db.number("Stages", "ends early"));
         assertEquals(1, db.number("Stages", "completes twice"));
+        assertEquals(12, db.number("Stages", "stages in a stage"));
         assertEquals(11, db.number("Stages", "run completes"));
         assertEquals(123_456_789, db.number("Stages", "as many as it may"));
         assertEquals(0, db.call("Stages", "no result").getResults().length);
@@ -106,7 +107,7 @@ class CompoundTest {
             {"throws", "app.Stages.first(Stages.java:"}, {"overflows", "StackOverflowError"},
             {"too many", "a stage may queue 10 calls"},
             {"completes and queues", "none was sent"}, {"another thread", "by a thread that runs no stage"},
-            {"stages in a stage", "not in a stage"}, {"a wrong value", "java.lang.Object"}, {"no name", "null for a procedure's name"},
+            {"a wrong value", "java.lang.Object"}, {"no name", "null for a procedure's name"},
             {"does not complete", "has not called completeProcedure; the calls that it has queued were not sent"},
         };
         for (String[] one : cases) {
