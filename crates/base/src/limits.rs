@@ -122,11 +122,14 @@ pub const COMPOUND_STOP_SECONDS_MAX: u64 = 3;
 pub const STATEMENTS_MAX: usize = 10_000;
 /// The most that [`STATEMENTS_MAX`] may be set to: a response counts its tables in 16 bits.
 pub const STATEMENTS_CEILING: usize = 32_767;
-/// Nesting of expressions and of procedure blocks.
+/// Nesting of expressions and of procedure blocks. In a chain of arithmetic or `||` each operator
+/// nests what stands before it; chains of AND and OR are flat.
 pub const NESTING_MAX: usize = 200;
 /// Operators in one expression, between two commas or parentheses: longer chains would be trees too
 /// deep to walk.
 pub const OPERATORS_MAX: usize = 1_000;
+/// UNION, INTERSECT and EXCEPT behind one another in one query.
+pub const SET_OPERATIONS_MAX: usize = 200;
 /// Expressions of one statement, those that stand in its plan several times counted for each.
 pub const EXPRESSIONS_MAX: usize = 2_000_000;
 /// Subqueries in the expressions of one statement or procedure.

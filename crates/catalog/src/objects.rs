@@ -1,7 +1,7 @@
 //! The objects of a schema.
 
 use crate::task::Task;
-use ferrite_base::{CatalogVersion, IndexId, TableId, UserError};
+use ferrite_base::{CatalogVersion, IndexId, TableId, UserError, earlier};
 use ferrite_expr::{Aggregate, Expr, UserFunction};
 use ferrite_value::ColumnType;
 use std::any::Any;
@@ -49,8 +49,22 @@ pub struct Catalog {
 pub enum FunctionValues {
     #[default]
     Current,
+    /// Today's, but of literals with more digits than DECIMAL has only those of DECIMAL
+    /// (docs/decisions/0072).
+    RoundedLiterals,
     /// Those of databases that were made before there was a choice.
     Earlier,
+}
+
+impl FunctionValues {
+    /// Runs `body` with these values.
+    pub fn hold<T>(self, body: impl FnOnce() -> T) -> T {
+        match self {
+            FunctionValues::Current => body(),
+            FunctionValues::RoundedLiterals => earlier::with_rounded_literals(body),
+            FunctionValues::Earlier => earlier::with(body),
+        }
+    }
 }
 
 /// What precision and scale of DECIMAL(p, s) do. A property of the database, set by the first

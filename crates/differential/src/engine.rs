@@ -10,7 +10,7 @@ use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
 use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program, SnapshotPlan};
-use ferrite_sql::{Argument, Parameterizer, Statistics};
+use ferrite_sql::{Argument, Parameterizer, Statistics, Template};
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use ferrite_value::{OwnedValue, Value, convert};
@@ -201,18 +201,46 @@ impl Engine {
             ferrite_sql::find_template(&self.catalog, &ferrite_sql::NoStatistics, text, literals, exact)
         });
         let Some((template, _)) = found else { return self.call(exact, &[], 0..self.stores.len()) };
+        let missing = || UserError::internal("a literal that is not a parameter");
+        self.by_template(&template, text).unwrap_or_else(|| Err(missing()))
+    }
+
+    /// Runs `text`, which was taken apart last. None where one of its literals is none that the
+    /// template takes.
+    fn by_template(&mut self, template: &Template, text: &str) -> Option<UserResult<Answer>> {
         let arena = Bump::new();
         let mut parameters = Vec::new();
         for argument in &template.arguments {
-            let Argument::Literal { number, sql_type } = argument else {
-                return Err(UserError::internal("a parameter that nobody gave"));
-            };
-            let value = self.parameterizer.literals()[usize::from(*number)].value(text, &arena);
-            let value = value.and_then(|value| ferrite_sql::as_parameter(value, *sql_type, &arena));
-            parameters.push(value.ok_or_else(|| UserError::internal("a literal that is not a parameter"))?);
+            // Nobody gives other parameters.
+            let Argument::Literal { number, sql_type } = argument else { return None };
+            let literal = self.parameterizer.literals()[usize::from(*number)];
+            parameters.push(literal.as_parameter(text, *sql_type, &arena)?);
         }
-        let range = self.route(&template.program, &parameters)?;
-        self.call(&template.program, &parameters, range)
+        let range = self.route(&template.program, &parameters);
+        Some(range.and_then(|range| self.call(&template.program, &parameters, range)))
+    }
+
+    /// Runs `text` by the plan that is made for `first`, as the plan cache does. None where they
+    /// differ in more than literals, or no plan for both is to be had.
+    pub fn run_by_template(&mut self, first: &str, text: &str) -> Option<EngineResult> {
+        let exact = ferrite_sql::parse_batch(first)
+            .and_then(|statements| ferrite_sql::compile_adhoc(&self.catalog, &statements, 0))
+            .ok()?;
+        self.parameterizer.parameterize(first)?;
+        let shape = self.parameterizer.shape().to_vec();
+        let literals = self.parameterizer.literals().to_vec();
+        let (template, lifted) =
+            ferrite_sql::find_template(&self.catalog, &ferrite_sql::NoStatistics, first, &literals, &exact)?;
+        self.parameterizer.parameterize(text)?;
+        let kept = literals.iter().zip(self.parameterizer.literals()).zip(&lifted).filter(|(_, lifted)| !**lifted);
+        let mut same = self.parameterizer.shape() == shape;
+        for ((one, other), _) in kept {
+            same &= one.written(first) == other.written(text);
+        }
+        if !same {
+            return None;
+        }
+        self.by_template(&template, text).map(|answer| answer.map_err(failure))
     }
 
     /// Runs the program as one transaction and commits it.

@@ -10,7 +10,8 @@
 //! The rooms: [`random`], [`datum`] (types and constants in both dialects), [`functions`]
 //! (operators and functions in both dialects, and *every known difference with its reason*),
 //! [`tree`] and [`print`] (statements), [`schema`], [`generate`], [`engine`] and [`postgres`]
-//! (where statements run), [`answer`], [`check`] (the oracles), [`shrink`], [`run`].
+//! (where statements run), [`answer`], [`check`] (the oracles), [`shrink`], [`run`]. By itself
+//! stands [`numbers`]: literals with many digits.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -20,6 +21,7 @@ pub mod datum;
 pub mod engine;
 pub mod functions;
 pub mod generate;
+pub mod numbers;
 pub mod postgres;
 pub mod print;
 pub mod random;

@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
-use ferrite_sql::{Argument, Parameterizer, Statistics, Template, as_parameter, find_template, template};
+use ferrite_sql::{Argument, Parameterizer, Statistics, Template, find_template, template};
 use ferrite_system::plans::{Compilations, PlanCacheStatistics};
 use ferrite_wire::{Parameters, parameters};
 use std::collections::HashMap;
@@ -266,7 +266,7 @@ impl CachedPlan {
                 }
                 Argument::Literal { number, sql_type } => {
                     let literal = parameterizer.literals().get(usize::from(*number))?;
-                    let value = as_parameter(literal.value(text, arena)?, *sql_type, arena)?;
+                    let value = literal.as_parameter(text, *sql_type, arena)?;
                     parameters::write_value(out, &value).ok()?;
                 }
             }

@@ -65,7 +65,7 @@ impl SchemaHistory {
             version: catalog.version.0,
             next_table_id: catalog.next_table_id,
             next_index_id: catalog.next_index_id,
-            text: ferrite_catalog::schema_text(catalog),
+            text: said_before(catalog.values) + &ferrite_catalog::schema_text(catalog),
             tables: catalog.tables.values().map(|table| (table.id.0, table.name.clone())).collect(),
             indexes: catalog
                 .tables
@@ -121,23 +121,31 @@ pub struct Planned {
     pub swapped: Vec<TableId>,
 }
 
-/// What a logged change begins with after which functions have today's values
-/// (docs/decisions/0024).
-const CURRENT_VALUES: &str = "SET FUNCTION_VALUES CURRENT;\n";
+/// What a logged change begins with after which functions have the values of decision 0024.
+const ROUNDED_LITERALS: &str = "SET FUNCTION_VALUES CURRENT;\n";
+/// The same with literals that keep all digits (docs/decisions/0072): today's values.
+const CURRENT_VALUES: &str = "SET FUNCTION_VALUES 3;\n";
 
 /// Binds the DDL statements of `text`, each against the catalog that those before it leave. They
 /// were accepted before, and mean what they meant then.
 pub fn plan(catalog: &Catalog, text: &str) -> UserResult<Planned> {
     let mut next = catalog.clone();
-    let (text, said) = match text.strip_prefix(CURRENT_VALUES) {
-        Some(text) => (text, true),
-        None => (text, catalog.version.0 == 0 && text.starts_with(ferrite_catalog::DECIMAL_SCALE)),
-    };
-    if said {
-        next.values = FunctionValues::Current;
+    let (text, said) = values_said(catalog, text);
+    next.values = said;
+    said.hold(|| plan_from(catalog, next.clone(), text, &SqlLimits::CEILING, true))
+}
+
+/// The statements of a logged change, and the values that functions have in them.
+fn values_said<'t>(before: &Catalog, text: &'t str) -> (&'t str, FunctionValues) {
+    if let Some(text) = text.strip_prefix(CURRENT_VALUES) {
+        return (text, FunctionValues::Current);
     }
-    let plan = || plan_from(catalog, next.clone(), text, &SqlLimits::CEILING, true);
-    if next.values == FunctionValues::Earlier { earlier::with(plan) } else { plan() }
+    if let Some(text) = text.strip_prefix(ROUNDED_LITERALS) {
+        return (text, FunctionValues::RoundedLiterals);
+    }
+    let begins = before.version.0 == 0 && text.starts_with(ferrite_catalog::DECIMAL_SCALE);
+    let says = begins && before.values == FunctionValues::Earlier;
+    (text, if says { FunctionValues::RoundedLiterals } else { before.values })
 }
 
 /// The same for what comes from a client, with the limits that are set.
@@ -188,16 +196,24 @@ fn plan_from(
 }
 
 /// A schema change as the log has it. The first one of a database says what holds for all that
-/// follow: what DECIMAL(p, s) means, and thereby that functions have today's values. The first one
-/// that is made to an old database says the latter alone.
+/// follow: that functions have today's values, and what DECIMAL(p, s) means. The first one that is
+/// made to an old database says the former alone.
 pub fn logged_text(before: &Catalog, text: &str) -> String {
-    if before.version.0 > 0 {
-        let says = if before.values == FunctionValues::Earlier { CURRENT_VALUES } else { "" };
-        return format!("{says}{text}");
+    let mut logged = String::new();
+    if before.version.0 == 0 || before.values != FunctionValues::Current {
+        logged.push_str(CURRENT_VALUES);
     }
-    let mut logged = ferrite_catalog::decimal_scale_text(before.decimals);
+    if before.version.0 == 0 {
+        logged.push_str(&ferrite_catalog::decimal_scale_text(before.decimals));
+    }
     logged.push_str(text);
     logged
+}
+
+/// What a text that leads to a catalog of such values begins with.
+fn said_before(values: FunctionValues) -> String {
+    // The others follow from how the text goes on.
+    if values == FunctionValues::Current { CURRENT_VALUES.to_owned() } else { String::new() }
 }
 
 /// One statement of a schema change.
@@ -225,8 +241,8 @@ pub fn judge_classes(before: &Catalog, after: &Catalog) -> UserResult<Vec<String
 
 /// Carries the change out on all stores: on every one, or on none. `time` is the transaction's.
 pub fn apply(stores: &mut [Store], planned: &Planned, time: i64) -> UserResult<()> {
-    let mut apply = || ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time);
-    if planned.catalog.values == FunctionValues::Earlier { earlier::with(apply) } else { apply() }
+    let apply = || ferrite_table::change_schema(stores, &planned.catalog, &planned.effects, time);
+    planned.catalog.values.hold(apply)
 }
 
 /// The same, of a change that is not in the log yet, which `watcher` may end.

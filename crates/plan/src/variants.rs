@@ -10,6 +10,7 @@ use crate::program::{Parameter, Program, Routing, SnapshotPlan};
 use bumpalo::Bump;
 use ferrite_base::{TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
+use ferrite_value::decimal::Rest;
 use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -96,8 +97,9 @@ impl Variants {
         let (Some(adoption), Some(parameter)) = (self.adoptions.get(place), program.parameters.get(place)) else {
             return false;
         };
-        let whole = || whole(value, *adoption, parameter, &Bump::new()).is_some();
-        self.origin.reaches_all() && !value.is_null() && !whole() && preset(value, *adoption, parameter).is_some()
+        let arena = Bump::new();
+        let value = whole(value, *adoption, parameter, &arena).unwrap_or(value);
+        self.origin.reaches_all() && !value.is_null() && preset(value, *adoption, parameter).is_some()
     }
 
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these
@@ -229,13 +231,21 @@ impl Program {
     }
 }
 
-/// The integer that is wanted in place of a FLOAT that is one.
+/// The integer that is wanted in place of a FLOAT that is one; of a text that is none, a DECIMAL
+/// that compares with integers as it does.
 fn whole<'a>(value: Value<'a>, adoption: Adoption, parameter: &Parameter, arena: &'a Bump) -> Option<Value<'a>> {
     if !matches!(adoption, Adoption::Stored | Adoption::Compared) || !parameter.column_type.sql_type.is_integer() {
         return None;
     }
     let of_one = |value: Value<'a>| match value {
         Value::Float(number) => convert::whole_float(number).map(Value::Integer),
+        // A text with more digits than DECIMAL holds equals no integer, however it is rounded.
+        Value::Text(written) if adoption == Adoption::Compared && text::parse_integer(written).is_none() => {
+            match text::parse_decimal_truncated(written) {
+                Ok((_, Rest::Zero)) | Err(_) => None,
+                Ok((number, _)) => Some(Value::Decimal(number.beside_integers(written.trim().starts_with('-')))),
+            }
+        }
         _ => None,
     };
     match value {
@@ -262,8 +272,6 @@ fn preset(value: Value<'_>, adoption: Adoption, parameter: &Parameter) -> Option
 }
 
 fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Option<SqlType> {
-    /// Integers up to here are doubles too.
-    const EXACT: u64 = 1 << 53;
     let compared = adoption == Adoption::Compared;
     match (value, declared, adoption) {
         (_, _, Adoption::Fixed | Adoption::Stored) => None,
@@ -276,7 +284,7 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
         (Value::Text(written), to, _) if to.is_integer() => {
             if written == "\\N" || text::parse_integer(written).is_some() {
                 None
-            } else if text::parse_decimal(written).is_ok() {
+            } else if holds(written) {
                 Some(SqlType::Decimal)
             } else {
                 let otherwise = (adoption == Adoption::Carried).then_some(SqlType::Varchar);
@@ -288,17 +296,14 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
         }
         (Value::Date(_), to, _) if to.is_integer() => Some(SqlType::Date),
         (value, _, Adoption::Carried) => type_of(value).filter(|given| !is_of(value, *given, declared)),
-        // A double that DECIMAL does not hold: too large, or with more digits.
+        // A number that DECIMAL does not hold, too large or with more digits, is a FLOAT, as a
+        // literal is.
         (Value::Float(number), SqlType::Decimal, _) => {
-            let held = Decimal::from_f64(number).is_some_and(|decimal| !compared || decimal.to_f64() == number);
+            let held = Decimal::from_f64(number).is_some_and(|decimal| decimal.to_f64() == number);
             (!held).then_some(SqlType::Float)
         }
-        (Value::Integer(number), SqlType::Float, _) => {
-            (number.unsigned_abs() > EXACT && number != i64::MIN).then_some(SqlType::Bigint)
-        }
-        (Value::Text(written), SqlType::Date, Adoption::Compared) => {
-            let no_date = temporal::parse_date(written).is_none() && temporal::parse_timestamp(written).is_some();
-            no_date.then_some(SqlType::Timestamp)
+        (Value::Text(written), SqlType::Decimal, _) => {
+            (!holds(written) && text::parse_float(written).is_some()).then_some(SqlType::Float)
         }
         _ => None,
     }
@@ -310,7 +315,7 @@ fn is_of(value: Value<'_>, given: SqlType, declared: SqlType) -> bool {
         (Value::Text(written), SqlType::Float) => text::parse_float(written).is_some(),
         (Value::Text(written), SqlType::Decimal) => text::parse_decimal(written).is_ok(),
         (Value::Text(written), SqlType::Timestamp) => temporal::parse_timestamp(written).is_some(),
-        (Value::Text(written), SqlType::Date) => temporal::parse_date(written).is_some(),
+        (Value::Text(written), SqlType::Date) => temporal::date_from_text(written).is_some(),
         _ => given == declared || given.is_integer() && declared.is_integer(),
     }
 }
@@ -330,4 +335,9 @@ fn type_of(value: Value<'_>) -> Option<SqlType> {
         Value::Point(_) => SqlType::Point,
         Value::Geography(_) => SqlType::Geography,
     })
+}
+
+/// Whether a text is a number that DECIMAL holds with all its digits.
+fn holds(written: &str) -> bool {
+    matches!(text::parse_decimal_truncated(written), Ok((_, Rest::Zero)))
 }

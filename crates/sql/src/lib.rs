@@ -33,7 +33,7 @@ pub use ddl::schema::bind_ddl;
 pub use defaults::default_procedures;
 pub use expire::expire_program;
 pub use explain::{explain, explain_with};
-pub use parameterize::{Literal, LiteralKind, Parameterizer, as_parameter};
+pub use parameterize::{Literal, LiteralKind, Parameterizer};
 pub use parse::context::ddl_error;
 pub use parse::figures::{TableCall, With, table_calls};
 pub use parse::parse_batch;

@@ -9,9 +9,12 @@
 //! In the shape a literal leaves one byte that says its kind, because kinds are typed differently.
 //! The number after LIMIT and its like stays as it is: plans depend on it.
 
+use crate::bind::digits::{decimal_of, float_of};
 use bumpalo::Bump;
 use ferrite_base::limits;
 use ferrite_value::cast::cast;
+use ferrite_value::decimal::Rest;
+use ferrite_value::text::{FLOAT_NULL_MAX, parse_decimal_truncated};
 use ferrite_value::{ColumnType, Decimal, SqlType, Value};
 
 /// What type a literal has by itself. The discriminants stand in shapes; texts that contain such
@@ -282,9 +285,24 @@ impl Literal {
         &text[start..end]
     }
 
+    /// The literal in `text` as a parameter of type `to`. None where it is another value there, or
+    /// none: such a text is compiled as it is written.
+    pub fn as_parameter<'t>(&self, text: &'t str, to: SqlType, arena: &'t Bump) -> Option<Value<'t>> {
+        match self.value(text, arena) {
+            Some(value) => as_parameter(value, to, arena),
+            // More digits than DECIMAL holds.
+            None if self.kind == LiteralKind::Decimal && to == SqlType::Float => {
+                let value = float_of(&text[self.start as usize..self.end as usize])?;
+                let value = if self.negative { 0.0 - value } else { value };
+                (value > FLOAT_NULL_MAX).then_some(Value::Float(value))
+            }
+            None => None,
+        }
+    }
+
     /// What the literal in `text` means by itself. None where it means nothing, or what no
     /// parameter can carry.
-    pub fn value<'t>(&self, text: &'t str, arena: &'t Bump) -> Option<Value<'t>> {
+    fn value<'t>(&self, text: &'t str, arena: &'t Bump) -> Option<Value<'t>> {
         let written = &text[self.start as usize..self.end as usize];
         match self.kind {
             LiteralKind::Integer | LiteralKind::Bigint => {
@@ -292,7 +310,7 @@ impl Literal {
                 Some(Value::Integer(if self.negative { -value } else { value }))
             }
             LiteralKind::Decimal => {
-                let value = Decimal::parse(written).ok()?;
+                let value = decimal_of(written)?;
                 Some(Value::Decimal(if self.negative { value.neg() } else { value }))
             }
             LiteralKind::Float => {
@@ -314,16 +332,14 @@ impl Literal {
 /// A literal's value as one of the type that its parameter has, exactly as the binder converts
 /// constants. None where that is not a conversion that depends on the types alone: such a text is
 /// compiled as it is written.
-pub fn as_parameter<'a>(value: Value<'a>, to: SqlType, arena: &'a Bump) -> Option<Value<'a>> {
-    /// Integers up to here are doubles too.
-    const EXACT: i64 = 1 << 53;
+fn as_parameter<'a>(value: Value<'a>, to: SqlType, arena: &'a Bump) -> Option<Value<'a>> {
     match (value, to) {
         (Value::Integer(x), to) if to.is_integer() => {
             let (least, greatest) = to.integer_range()?;
             (least..=greatest).contains(&x).then_some(value)
         }
         (Value::Integer(x), SqlType::Decimal) => Some(Value::Decimal(Decimal::from_i64(x))),
-        (Value::Integer(x), SqlType::Float) => (-EXACT..=EXACT).contains(&x).then_some(Value::Float(x as f64)),
+        (Value::Integer(x), SqlType::Float) => Some(Value::Float(x as f64)),
         (Value::Decimal(x), to) if to.is_integer() => {
             let whole = x.to_i64_exact()?;
             as_parameter(Value::Integer(whole), to, arena)
@@ -337,6 +353,8 @@ pub fn as_parameter<'a>(value: Value<'a>, to: SqlType, arena: &'a Bump) -> Optio
             let plain = !digits.is_empty() && digits.len() <= 18 && digits.bytes().all(|byte| byte.is_ascii_digit());
             as_parameter(Value::Integer(x.parse().ok().filter(|_| plain)?), to, arena)
         }
+        // A text with more digits than DECIMAL holds is compared as what it is.
+        (Value::Text(x), SqlType::Decimal) if !matches!(parse_decimal_truncated(x), Ok((_, Rest::Zero))) => None,
         (Value::Decimal(_), SqlType::Float)
         | (Value::Integer(_), SqlType::Timestamp)
         | (Value::Text(_), SqlType::Decimal | SqlType::Float | SqlType::Timestamp | SqlType::Date) => {
@@ -446,8 +464,7 @@ mod tests {
         let value = |text: &'static str, to: SqlType| {
             let mut parameterizer = Parameterizer::default();
             parameterizer.parameterize(text).unwrap();
-            let value = parameterizer.literals()[0].value(text, &arena)?;
-            as_parameter(value, to, &arena).map(|value| format!("{value:?}"))
+            parameterizer.literals()[0].as_parameter(text, to, &arena).map(|value| format!("{value:?}"))
         };
         let same = |value: Value<'_>| Some(format!("{value:?}"));
         assert_eq!(value("(-5)", SqlType::Bigint), same(Value::Integer(-5)));
@@ -456,7 +473,22 @@ mod tests {
         assert_eq!(value("5.0", SqlType::Bigint), same(Value::Integer(5)));
         assert_eq!(value("5.5", SqlType::Bigint), None);
         assert_eq!(value("5", SqlType::Decimal), same(Value::Decimal(Decimal::from_i64(5))));
-        assert_eq!(value("9007199254740993", SqlType::Float), None);
+        assert_eq!(value("9007199254740993", SqlType::Float), same(Value::Float(9_007_199_254_740_992.0)));
+        assert_eq!(value("0.1234567890123456", SqlType::Float), same(Value::Float(0.123_456_789_012_345_6)));
+        assert_eq!(value("(-0.00000000000000)", SqlType::Float), same(Value::Float(0.0)));
+        assert_eq!(value("0.1234567890123456", SqlType::Decimal), None);
+        assert_eq!(value("'0.1234567890123456'", SqlType::Decimal), None);
+        assert_eq!(
+            value("0.500000000000000000", SqlType::Decimal),
+            same(Value::Decimal(Decimal::parse("0.5").unwrap()))
+        );
+        assert_eq!(value("1.00000000000000", SqlType::Bigint), same(Value::Integer(1)));
+        assert_eq!(value("0.9999999999999", SqlType::Bigint), None);
+        assert_eq!(value("(-9223372036854775808)", SqlType::Bigint), None);
+        assert_eq!(
+            value("(-9223372036854775808)", SqlType::Decimal),
+            same(Value::Decimal(Decimal::parse("-9223372036854775808").unwrap()))
+        );
         assert_eq!(value("'it''s'", SqlType::Varchar), same(Value::Text("it's")));
         assert_eq!(value("'\\N'", SqlType::Varchar), None);
         assert_eq!(value("'12'", SqlType::Integer), same(Value::Integer(12)));

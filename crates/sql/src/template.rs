@@ -7,7 +7,7 @@
 //! that the literals mean. Literals for which that fails stay in the text.
 
 use crate::compile::adhoc;
-use crate::parameterize::{self, Literal};
+use crate::parameterize::Literal;
 use crate::parse;
 use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
@@ -95,8 +95,7 @@ pub fn template(
             }
             Some(number) => {
                 let sql_type = parameter.column_type.sql_type;
-                let value = literals[*number].value(text, &arena)?;
-                let value = parameterize::as_parameter(value, sql_type, &arena)?;
+                let value = literals[*number].as_parameter(text, sql_type, &arena)?;
                 replacements.push(format!("{:?}", Expr::Constant(crate::bind::types::owned(&value))));
                 arguments.push(Argument::Literal { number: *number as u16, sql_type });
             }

@@ -88,10 +88,7 @@ fn cast_between<'a>(value: Value<'a>, to: &ColumnType, arena: &'a Bump) -> UserR
             Value::Timestamp(x) => {
                 temporal::date_from_timestamp(x).map(Value::Date).ok_or_else(|| out_of_range(&value, to))
             }
-            Value::Text(x) => temporal::parse_date(x)
-                .or_else(|| temporal::date_from_timestamp(temporal::parse_timestamp(x)?))
-                .map(Value::Date)
-                .ok_or_else(invalid_time),
+            Value::Text(x) => temporal::date_from_text(x).map(Value::Date).ok_or_else(invalid_time),
             _ => Err(no_cast(&value, ty)),
         },
         SqlType::Boolean => match value {

@@ -95,7 +95,7 @@ fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> User
         SqlType::Date => match value {
             Value::Date(x) => temporal::date_is_valid(x).then_some(value),
             Value::Timestamp(x) => temporal::date_from_timestamp(x).map(Value::Date),
-            Value::Text(x) => temporal::parse_date(x).map(Value::Date),
+            Value::Text(x) => temporal::date_from_text(x).map(Value::Date),
             _ => None,
         },
         SqlType::Boolean => match value {

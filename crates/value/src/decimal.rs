@@ -33,6 +33,14 @@ pub enum ParseDecimalError {
     OutOfRange,
 }
 
+/// What a number has behind its twelfth decimal, in units of that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    Zero,
+    BelowHalf,
+    HalfOrMore,
+}
+
 impl Decimal {
     pub const ZERO: Decimal = Decimal { high: 0, low: 0 };
 
@@ -237,6 +245,17 @@ impl Decimal {
     /// `[+-]digits[.digits][e[+-]digits]`, all digits taken exactly, decimals beyond the twelfth
     /// rounded half up.
     pub fn parse(text: &str) -> Result<Decimal, ParseDecimalError> {
+        let (truncated, rest) = Self::parse_truncated(text)?;
+        if rest != Rest::HalfOrMore {
+            return Ok(truncated);
+        }
+        // Zero has no sign; the text has.
+        let up = if text.starts_with('-') { -1 } else { 1 };
+        Self::from_scaled(truncated.scaled() + up).ok_or(ParseDecimalError::OutOfRange)
+    }
+
+    /// The same with the decimals beyond the twelfth cut off, and what they were.
+    pub fn parse_truncated(text: &str) -> Result<(Decimal, Rest), ParseDecimalError> {
         let malformed = ParseDecimalError::Malformed;
         let (negative, unsigned) = match text.as_bytes() {
             [b'-', rest @ ..] => (true, rest),
@@ -256,7 +275,7 @@ impl Decimal {
         // `power`: the power of ten that the next digit counts in the scaled integer.
         let mut power = whole_digits as i64 - 1 + exponent + SCALE as i64;
         let mut magnitude = 0u128;
-        let mut round_up = false;
+        let mut rest = Rest::Zero;
         for (index, byte) in mantissa.iter().enumerate() {
             if Some(index) == point {
                 continue;
@@ -269,8 +288,10 @@ impl Decimal {
                 // Held at a value out of range once it is there, as the remaining digits still have
                 // to be looked at.
                 magnitude = if magnitude > MAX as u128 / 10 { u128::MAX / 2 } else { magnitude * 10 + digit as u128 };
-            } else if power == -1 {
-                round_up = digit >= 5;
+            } else if power == -1 && digit >= 5 {
+                rest = Rest::HalfOrMore;
+            } else if digit > 0 && rest == Rest::Zero {
+                rest = Rest::BelowHalf;
             }
             power -= 1;
         }
@@ -279,7 +300,22 @@ impl Decimal {
             let factor = u32::try_from(missing_zeros).ok().and_then(|zeros| 10u128.checked_pow(zeros));
             magnitude = factor.and_then(|factor| magnitude.checked_mul(factor)).ok_or(ParseDecimalError::OutOfRange)?;
         }
-        Self::from_magnitude(magnitude + round_up as u128, negative).ok_or(ParseDecimalError::OutOfRange)
+        Ok((Self::from_magnitude(magnitude, negative).ok_or(ParseDecimalError::OutOfRange)?, rest))
+    }
+
+    /// A number between this one and the next away from zero, in the direction of the sign, as one
+    /// that is no integer: it compares with every integer as that number does.
+    pub fn beside_integers(self, negative: bool) -> Decimal {
+        if self.scaled() % ONE != 0 {
+            return self;
+        }
+        // Beyond the largest whole number there is room.
+        Self::from_scaled_in_range(self.scaled() + if negative { -1 } else { 1 })
+    }
+
+    /// The DECIMAL just below. None below the least.
+    pub fn just_below(self) -> Option<Decimal> {
+        Self::from_scaled(self.scaled() - 1)
     }
 
     /// Displays without trailing zeros: `12.5`, `12`.

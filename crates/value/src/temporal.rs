@@ -418,6 +418,11 @@ fn parse_zone(zone: &[u8]) -> Option<i64> {
         .then(|| sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60 * MICROSECONDS_PER_SECOND)
 }
 
+/// The date that a text says, with or without a time of day, which is dropped.
+pub fn date_from_text(text: &str) -> Option<i32> {
+    parse_date(text).or_else(|| date_from_timestamp(parse_timestamp(text)?))
+}
+
 /// `YYYY-MM-DD`, spaces and quotes around it ignored.
 pub fn parse_date(text: &str) -> Option<i32> {
     let (year, month, day) = parse_civil(unquoted(text).as_bytes())?;

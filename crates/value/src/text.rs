@@ -140,6 +140,11 @@ pub fn parse_decimal(text: &str) -> Result<Decimal, decimal::ParseDecimalError> 
     Decimal::parse(&cleaned(text))
 }
 
+/// The same with the decimals beyond the twelfth cut off, and what they were.
+pub fn parse_decimal_truncated(text: &str) -> Result<(Decimal, decimal::Rest), decimal::ParseDecimalError> {
+    Decimal::parse_truncated(&cleaned(text))
+}
+
 /// Bytes from pairs of hex digits, optionally written `X'..'`.
 pub fn parse_hex_bytes(text: &str) -> Option<Vec<u8>> {
     let digits = hex_pairs(text)?;

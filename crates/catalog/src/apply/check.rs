@@ -79,7 +79,7 @@ pub(super) fn row_expression(what: &str, expression: &Expr, tables: &[&Table]) -
 /// The expression as the database keeps it: with the values that functions had when it was written.
 pub(super) fn kept(values: FunctionValues, expression: &Expr, tables: &[&Table]) -> Expr {
     let expression = expression.clone();
-    if values == FunctionValues::Current {
+    if values != FunctionValues::Earlier {
         return expression;
     }
     earlier::kept(expression, &|slot, column| {

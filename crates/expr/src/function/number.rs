@@ -5,7 +5,8 @@ use crate::arithmetic::{self, is_float_value};
 use crate::checks::mismatch;
 use crate::operator::ArithmeticOperator;
 use ferrite_base::{UserError, UserResult};
-use ferrite_value::{Decimal, Value, decimal, text};
+use ferrite_value::decimal::{self, Rest};
+use ferrite_value::{Decimal, Value, text};
 
 /// Places that ROUND and FORMAT_CURRENCY round to: decimals, or if negative digits before the
 /// point.
@@ -164,8 +165,9 @@ fn exact_integer(value: &Value<'_>) -> UserResult<i64> {
         Value::Float(_) => None,
         Value::Text(x) => match text::parse_integer(x) {
             Some(integer) => Some(integer),
-            None => match text::parse_decimal(x) {
-                Ok(x) => x.to_i64_exact(),
+            None => match text::parse_decimal_truncated(x) {
+                Ok((x, Rest::Zero)) => x.to_i64_exact(),
+                Ok(_) => None,
                 Err(_) => {
                     return Err(UserError::data("22018", "data exception: invalid character value for cast"));
                 }
@@ -177,7 +179,9 @@ fn exact_integer(value: &Value<'_>) -> UserResult<i64> {
         let has_decimals = match value {
             Value::Float(x) => x.fract() != 0.0,
             Value::Decimal(x) => *x != x.trunc(),
-            Value::Text(x) => text::parse_decimal(x).is_ok_and(|x| x != x.trunc()),
+            Value::Text(x) => {
+                text::parse_decimal_truncated(x).is_ok_and(|(x, rest)| x != x.trunc() || rest != Rest::Zero)
+            }
             _ => false,
         };
         if !has_decimals {

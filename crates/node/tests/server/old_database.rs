@@ -3,6 +3,7 @@
 //! made: `tests/data/old-database`.
 
 use crate::common::{Db, connect, options, start};
+use ferrite_client::Status;
 use ferrite_value::{OwnedValue, convert::to_text_string};
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -98,6 +99,64 @@ fn sums_that_had_lost_their_small_values() {
             drop(db);
             server.stop().expect("the log is closed");
         }
+    }
+}
+
+/// Definitions whose literals have more digits than DECIMAL keep the rounded ones with which their
+/// rows were stored; what is defined later has all digits (docs/decisions/0072). The archives are
+/// those of a server of commit dae9795b.
+#[test]
+fn literals_that_were_rounded() {
+    let then = include_str!("../data/old-literals/answers.txt");
+    let told = |db: &Db, more: &[&str]| {
+        let asked = lines(then).filter(|line| line.ends_with(';')).chain(more.iter().copied());
+        asked.map(|statement| answered(db, statement)).collect::<String>()
+    };
+    let later = ["SELECT id, x FROM later;", "SELECT p, n FROM later_by_x;"];
+    for archive in
+        [&include_bytes!("../data/old-literals/log.gz")[..], include_bytes!("../data/old-literals/snapshot.gz")]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        unpack(archive, &dir.path().join("data"));
+        let open = || {
+            let server = start(options(dir.path(), 2));
+            (connect(&server), server)
+        };
+        let (db, server) = open();
+        assert_eq!(told(&db, &[]), then);
+        let insert = "INSERT INTO points (id, d) VALUES (1, 1)";
+        db.fails("@AdHoc", (insert,), Status::GracefulFailure, "NEVER_ONE");
+        db.sql("INSERT INTO points (id, d) VALUES (8, 1)");
+        db.sql("CREATE TABLE later (id INTEGER NOT NULL PRIMARY KEY, x FLOAT DEFAULT 0.1234567890123456, CHECK (id <> 0.9999999999999))");
+        db.sql("CREATE VIEW later_by_x (p, n) AS SELECT x * 1.0000000000001, COUNT(*) FROM later GROUP BY x * 1.0000000000001");
+        db.sql("INSERT INTO later (id) VALUES (1)");
+        assert_eq!(
+            db.call("exactly", ()).tables[0].rows,
+            [[OwnedValue::Integer(1)]],
+            "procedures have today's meaning"
+        );
+        let changed = told(&db, &later);
+        assert!(changed.contains("8,0.123456789012,1.000000000000,"), "{changed}");
+        assert!(changed.contains("1,0.1234567890123456\n") && changed.contains("0.12345678901235793,1\n"), "{changed}");
+        drop(db);
+        server.stop().expect("the log is closed");
+
+        let (db, server) = open();
+        assert_eq!(told(&db, &later), changed, "from the log");
+        db.call("@SnapshotSave", ());
+        drop(db);
+        server.stop().expect("the log is closed");
+
+        let (db, server) = open();
+        assert_eq!(told(&db, &later), changed, "from a snapshot");
+        db.fails("@AdHoc", (insert,), Status::GracefulFailure, "NEVER_ONE");
+        db.sql("DELETE FROM points");
+        db.sql("DELETE FROM later");
+        for view in ["scaled", "by_product", "later_by_x"] {
+            assert_eq!(db.scalar(&format!("SELECT COUNT(*) FROM {view}")), 0, "{view}");
+        }
+        drop(db);
+        server.stop().expect("the log is closed");
     }
 }
 

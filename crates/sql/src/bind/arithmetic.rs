@@ -2,7 +2,8 @@
 
 use super::Binder;
 use super::comparison::compare_operator;
-use super::literal::{constant_as, constant_type, number};
+use super::literal::{constant_as, constant_type};
+use super::number::number;
 use super::types::{Typed, arithmetic_domain, domain_type, incompatible, widest};
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{ArithmeticOperator, Expr};
@@ -83,7 +84,8 @@ impl Binder<'_> {
         let right = self.folding.convert(right, result_type)?;
         let expr =
             self.folding.fold(Expr::Arithmetic { operator, domain, left: Box::new(left), right: Box::new(right) })?;
-        Ok(Typed { sql_type: Some(constant_type(&expr, small).unwrap_or(result_type)), expr })
+        let sql_type = constant_type(&expr, small).unwrap_or(result_type);
+        Ok(Typed::new(expr, sql_type))
     }
 
     fn concatenation(&mut self, left: &ast::Expr, right: &ast::Expr) -> UserResult<Typed> {
@@ -131,7 +133,8 @@ impl Binder<'_> {
                 let narrow = sql_type.is_integer() && !earlier::values();
                 let wide = if narrow { sql_type } else { domain_type(domain) };
                 let result = constant_type(&expr, small).unwrap_or(wide);
-                Ok(Typed::new(expr, result))
+                let digits = typed.digits.map(|digits| digits.negated());
+                Ok(Typed { digits, ..Typed::new(expr, result) })
             }
             ast::UnaryOperator::Plus => self.expression(operand),
             other => Err(UserError::not_supported(format!("the operator {other}"))),

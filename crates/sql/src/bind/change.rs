@@ -1,5 +1,6 @@
 //! INSERT, UPSERT, UPDATE, DELETE, TRUNCATE.
 
+use super::digits::Digits;
 use super::folding::Folding;
 use super::literal::constant_as;
 use super::ordering::{OrderItem, is_null, order_item};
@@ -12,7 +13,7 @@ use ferrite_expr::Expr;
 use ferrite_plan::Adoption;
 use ferrite_plan::walk::{conjunction, split_conjunction};
 use ferrite_plan::{Access, Delete, Insert, InsertSource, Plan, Select, Source, Update};
-use ferrite_value::{OwnedValue, SqlType};
+use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -155,7 +156,8 @@ impl Binder<'_> {
         let mut row = default_row(table, &assigned, upsert)?;
         for (output, position) in assigned.iter().enumerate() {
             let column = &table.columns[usize::from(*position)];
-            let typed = Typed { expr: Expr::column(slot, output as u16), sql_type: self.output_type(&query, output) };
+            let sql_type = self.output_type(&query, output);
+            let typed = Typed::of(Expr::column(slot, output as u16), sql_type);
             row[usize::from(*position)] = self.stored(typed, column, table)?;
         }
         let source = InsertSource::Query(Box::new(query));
@@ -169,8 +171,8 @@ impl Binder<'_> {
         let adoption = if to.sql_type.is_integer() { Adoption::Stored } else { Adoption::Fixed };
         self.settle_as(&mut typed, to.without_declaration(), adoption);
         let Some(from) = typed.sql_type else { return Ok(typed.expr) };
-        if let Some(value) = typed.constant() {
-            return stored_constant(value, from, to.sql_type, &column.name, &table.name).map(Expr::Constant);
+        if typed.constant().is_some() {
+            return stored_constant(&typed, &to, &column.name, &table.name).map(Expr::Constant);
         }
         if same_kind(from, to.sql_type) {
             return Ok(typed.expr);
@@ -418,14 +420,22 @@ fn alias_of(factor: &ast::TableFactor) -> Option<&ast::TableAlias> {
 
 /// A constant as a column of type `to` stores it.
 pub(crate) fn stored_constant(
-    value: &OwnedValue,
-    from: SqlType,
-    to: SqlType,
+    typed: &Typed,
+    column_type: &ColumnType,
     column: &str,
     table: &str,
 ) -> UserResult<OwnedValue> {
+    let (from, to) = (typed.decided_type(), column_type.sql_type);
+    let value = typed.constant().ok_or_else(not_a_constant)?;
     if *value == OwnedValue::Null {
         return Ok(OwnedValue::Null);
+    }
+    let digits = match value {
+        OwnedValue::Text(text) if to.is_integer() || to == SqlType::Decimal => Digits::of_text(text),
+        _ => typed.digits.clone(),
+    };
+    if let Some(digits) = digits.filter(|_| can_store(from, to)) {
+        return digits.stored(column_type);
     }
     let converted = if same_kind(from, to) {
         value.clone()
@@ -442,11 +452,11 @@ pub(crate) fn stored_constant(
     } else if from == SqlType::Varbinary && to.is_integer() {
         constant_of(constant_as(Typed::new(Expr::Constant(value.clone()), from), to)?)?
     } else {
-        constant_of(Folding::default().convert_stored(Expr::Constant(value.clone()), from, to)?)?
+        constant_of(Folding::entire().convert_stored(Expr::Constant(value.clone()), from, to)?)?
     };
     let converted = match (&converted, to.is_integer()) {
         (OwnedValue::Decimal(_), true) => {
-            constant_of(Folding::default().convert_stored(Expr::Constant(converted), SqlType::Decimal, to)?)?
+            constant_of(Folding::entire().convert_stored(Expr::Constant(converted), SqlType::Decimal, to)?)?
         }
         _ => converted,
     };
@@ -464,8 +474,13 @@ pub(crate) fn stored_constant(
 fn constant_of(expr: Expr) -> UserResult<OwnedValue> {
     match expr {
         Expr::Constant(value) => Ok(value),
-        _ => Err(UserError::internal("a constant was expected")),
+        _ => Err(not_a_constant()),
     }
+}
+
+#[cold]
+fn not_a_constant() -> UserError {
+    UserError::internal("a constant was expected")
 }
 
 fn is_default(expr: &ast::Expr) -> bool {

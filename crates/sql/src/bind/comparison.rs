@@ -4,8 +4,9 @@
 use super::Binder;
 use super::folding::Operands;
 use super::literal::constant_as;
+use super::number::exact_comparison;
 use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{CompareOperator, Expr, Function, like};
 use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
@@ -46,7 +47,7 @@ impl Binder<'_> {
     }
 
     pub fn compare(&mut self, left: Typed, operator: CompareOperator, right: Typed) -> UserResult<Typed> {
-        let (left, right) = self.comparable(left, right)?;
+        let (left, operator, right) = self.comparable_by(left, operator, right)?;
         Ok(Typed::boolean(self.folding.fold(Expr::Compare {
             operator,
             left: Box::new(left),
@@ -100,9 +101,29 @@ impl Binder<'_> {
         Ok(Typed::boolean(result.unwrap_or_else(Expr::null)))
     }
 
-    /// Brings both sides to one kind of value, so that comparing and index lookups need no
+    /// [`Binder::comparable`], where the order counts as well: a number between two values of the
+    /// other side is one of them beside another operator.
+    pub fn comparable_by(
+        &mut self,
+        left: Typed,
+        operator: CompareOperator,
+        right: Typed,
+    ) -> UserResult<(Expr, CompareOperator, Expr)> {
+        let Some((left, operator, right)) = exact_comparison(&left, operator, &right) else {
+            let (left, right) = self.comparable(left, right)?;
+            return Ok((left, operator, right));
+        };
+        let (left_type, right_type) = (left.decided_type(), right.decided_type());
+        Ok((beside_number(left, right_type), operator, beside_number(right, left_type)))
+    }
+
+    /// Brings both sides to one kind of value, so that finding equal ones and index lookups need no
     /// conversion.
     pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
+        if let Some((left, _, right)) = exact_comparison(&left, CompareOperator::Equal, &right) {
+            let (left_type, right_type) = (left.decided_type(), right.decided_type());
+            return Ok((beside_number(left, right_type), beside_number(right, left_type)));
+        }
         match left.sql_type.or(right.sql_type) {
             Some(known) => {
                 self.settle_as(&mut left, widest(known), Adoption::Compared);
@@ -116,11 +137,16 @@ impl Binder<'_> {
         if same_kind(left_type, right_type) {
             return Ok((left.expr, right.expr));
         }
-        // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one.
-        if left_type == SqlType::Float && right_type == SqlType::Decimal {
+        // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one. So is
+        // a constant that is an integer.
+        let is_nearest = |typed: &Typed, sql_type: SqlType| {
+            let constant = typed.constant().is_some() && sql_type.is_integer() && !earlier::rounded_literals();
+            sql_type == SqlType::Decimal || constant
+        };
+        if left_type == SqlType::Float && is_nearest(&right, right_type) {
             return Ok((left.expr, self.folding.convert(right, SqlType::Float)?));
         }
-        if left_type == SqlType::Decimal && right_type == SqlType::Float {
+        if is_nearest(&left, left_type) && right_type == SqlType::Float {
             return Ok((self.folding.convert(left, SqlType::Float)?, right.expr));
         }
         if left_type.is_numeric() && right_type.is_numeric() {
@@ -130,7 +156,7 @@ impl Binder<'_> {
             if let Some(value) = right.constant().and_then(|value| exact_constant(value, left_type)) {
                 return Ok((left.expr, Expr::Constant(value)));
             }
-            return Ok((beside_number(left, right_type)?, beside_number(right, left_type)?));
+            return Ok((beside_number(left, right_type), beside_number(right, left_type)));
         }
         if left.constant().is_some() && can_compare_as(left_type, right_type) {
             return Ok((constant_as(left, right_type)?, right.expr));
@@ -222,7 +248,7 @@ impl Binder<'_> {
             operand
         } else {
             let element = Typed::new(Expr::column(0, 0), element);
-            Typed { expr: self.comparable(operand, element)?.0, sql_type: Some(operand_type) }
+            Typed::new(self.comparable(operand, element)?.0, operand_type)
         };
         let expr = Expr::InArray { operand: Box::new(operand.expr), array: Box::new(typed.expr), negated };
         Ok(Typed::boolean(expr))
@@ -360,20 +386,20 @@ fn exact_constant(value: &OwnedValue, to: SqlType) -> Option<OwnedValue> {
     (order == Some(std::cmp::Ordering::Equal)).then_some(converted)
 }
 
-/// One side of a comparison of an integer with a number of another kind. The comparison itself is
-/// exact; a cast to the other's kind, or to its own, only says that no index key equals it bit for
-/// bit.
-fn beside_number(typed: Typed, other: SqlType) -> UserResult<Expr> {
+/// One side of a comparison of numbers of different kinds. The comparison itself is exact; a cast
+/// to the other's kind, or to its own, only says that no index key equals it bit for bit.
+fn beside_number(typed: Typed, other: SqlType) -> Expr {
     let sql_type = typed.decided_type();
     if typed.constant().is_some() {
-        return Ok(typed.expr);
+        return typed.expr;
     }
-    Ok(match (sql_type, other) {
+    match (sql_type, other) {
         (integer, SqlType::Decimal) if integer.is_integer() => typed.expr.cast_to(SqlType::Decimal),
         (integer, SqlType::Float) if integer.is_integer() => typed.expr.cast_to(SqlType::Bigint),
+        (SqlType::Decimal, SqlType::Float) => typed.expr.cast_to(SqlType::Decimal),
         (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
         _ => typed.expr,
-    })
+    }
 }
 
 /// Text constants may stand for values of other types.

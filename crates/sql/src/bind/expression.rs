@@ -2,7 +2,8 @@
 
 use super::comparison::Likeness;
 use super::folding::{Branches, Operands};
-use super::literal::{cast_type, data_type, declared, hex_bytes, number};
+use super::literal::{cast_type, data_type, declared, hex_bytes};
+use super::number::number;
 use super::scope::fold_name;
 use super::types::{Typed, cast_constant};
 use super::{Binder, place};
@@ -240,6 +241,9 @@ impl Binder<'_> {
         {
             return Ok(typed);
         }
+        if let Some(digits) = &typed.digits {
+            return self.folding.cast_digits(digits, &to).map(|expr| Typed::new(expr, to.sql_type));
+        }
         if (typed.sql_type, to.sql_type) == (Some(SqlType::Date), SqlType::Timestamp) {
             return Ok(Typed::new(self.folding.valid_timestamp(typed.expr)?, to.sql_type));
         }
@@ -282,7 +286,7 @@ impl Binder<'_> {
             bound.push((condition, self.result_of_case(result, decided)?));
         }
         let otherwise = Box::new(self.result_of_case(otherwise, decided)?);
-        Ok(Typed { expr: Expr::Case { branches: bound.into(), otherwise }, sql_type })
+        Ok(Typed::of(Expr::Case { branches: bound.into(), otherwise }, sql_type))
     }
 
     fn result_of_case(&mut self, result: Typed, sql_type: SqlType) -> UserResult<Expr> {

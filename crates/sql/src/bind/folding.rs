@@ -6,12 +6,13 @@
 //! refused wherever it stands: it is misspelled, not computed.
 
 use super::Binder;
+use super::digits::Digits;
 use super::types::{Typed, owned, same_kind};
 use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::{Context, Expr, Function};
-use ferrite_value::{OwnedValue, SqlType, Value};
+use ferrite_value::{ColumnType, OwnedValue, SqlType, Value};
 use sqlparser::ast;
 use std::cell::Cell;
 
@@ -26,9 +27,16 @@ pub(crate) struct Folding {
     perhaps: bool,
     /// Constants so far that fail and were left to the run.
     failing: usize,
+    /// However much work it is, the result is needed now.
+    entirely: bool,
 }
 
 impl Folding {
+    /// For a constant that is stored: its work is linear in the text that says it.
+    pub fn entire() -> Folding {
+        Folding { entirely: true, ..Folding::default() }
+    }
+
     /// Evaluates an operation on constants now, unless it is much work. Its operands have been
     /// folded before.
     pub fn fold(&mut self, expr: Expr) -> UserResult<Expr> {
@@ -47,17 +55,37 @@ impl Folding {
             return Ok(expr);
         }
         let arena = Bump::new();
-        let constants = Constants { arena: &arena, work: Cell::new(0) };
+        let work_max = if self.entirely { usize::MAX } else { FOLDED_WORK_MAX };
+        let constants = Constants { arena: &arena, work: Cell::new(0), work_max };
         let value = match expr.eval(&constants) {
             Ok(value) => Some(owned(&value)),
             Err(_) if constants.is_too_much() => None,
-            Err(error) if self.perhaps && error.kind() == ErrorKind::Sql => {
-                self.failing += 1;
+            Err(error) => {
+                self.left_to_the_run(error)?;
                 None
             }
-            Err(error) => return Err(at_compile_time(error)),
         };
         Ok(value.map_or(expr, Expr::Constant))
+    }
+
+    /// A constant fails: whether that is left to the run.
+    fn left_to_the_run(&mut self, error: UserError) -> UserResult<()> {
+        if self.perhaps && error.kind() == ErrorKind::Sql {
+            self.failing += 1;
+            return Ok(());
+        }
+        Err(at_compile_time(error))
+    }
+
+    /// A number as CAST to `to` has it.
+    pub fn cast_digits(&mut self, digits: &Digits, to: &ColumnType) -> UserResult<Expr> {
+        match digits.cast(to) {
+            Ok(value) => Ok(Expr::Constant(value)),
+            Err(error) => {
+                self.left_to_the_run(error)?;
+                Ok(Expr::Cast { operand: Box::new(Expr::Constant(digits.float())), to: *to })
+            }
+        }
     }
 
     /// `expr` as a value of `to`'s kind, a cast only where it is of another.
@@ -65,6 +93,7 @@ impl Folding {
         match typed.sql_type {
             None => Ok(typed.expr),
             Some(from) if same_kind(from, to) => Ok(typed.expr),
+            Some(_) if let Some(digits) = &typed.digits => self.cast_digits(digits, &ColumnType::unbounded(to)),
             Some(_) => self.fold(typed.expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to })),
         }
     }
@@ -108,7 +137,7 @@ impl Binder<'_> {
         perhaps: bool,
         bind: impl FnOnce(&mut Self) -> UserResult<T>,
     ) -> UserResult<(T, bool)> {
-        let Folding { perhaps: before, failing } = self.folding;
+        let Folding { perhaps: before, failing, .. } = self.folding;
         self.folding.perhaps |= perhaps;
         let bound = bind(self);
         self.folding.perhaps = before;
@@ -197,12 +226,13 @@ impl Branches {
 struct Constants<'a> {
     arena: &'a Bump,
     work: Cell<usize>,
+    work_max: usize,
 }
 
 impl Constants<'_> {
     /// It is left to the run, which is interrupted in time.
     fn is_too_much(&self) -> bool {
-        self.work.get() > FOLDED_WORK_MAX
+        self.work.get() > self.work_max
     }
 }
 

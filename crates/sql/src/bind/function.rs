@@ -118,7 +118,7 @@ impl Binder<'_> {
             }
             let arguments = arguments.into_iter().map(|typed| typed.expr).collect();
             let expr = self.folding.fold(Expr::Call { function, arguments })?;
-            return Ok(Typed { expr, sql_type: None });
+            return Ok(Typed::of(expr, None));
         }
         let known = widest(resolve(&arguments)?.result_type);
         arguments.iter_mut().for_each(|typed| self.settle_as(typed, known, Adoption::Computed));
@@ -247,7 +247,7 @@ impl Binder<'_> {
         }
         let again = self.again(&left)?;
         let equal = self.compare(again, CompareOperator::Equal, right)?.expr;
-        let null = Typed { expr: Expr::null(), sql_type: left.sql_type };
+        let null = Typed::of(Expr::null(), left.sql_type);
         self.searched_case(vec![(equal, null)], left)
     }
 

@@ -97,13 +97,13 @@ impl Binder<'_> {
         let bound = match ordinal(expr, select.projection.len())? {
             Some(position) => match &select.projection[position] {
                 ast::SelectItem::UnnamedExpr(item) | ast::SelectItem::ExprWithAlias { expr: item, .. } => {
-                    self.expression(item)?
+                    self.grouped_item(position, item)?
                 }
                 _ => return Err(UserError::not_supported("GROUP BY the number of a *").with_hint("name the column")),
             },
             None => match self.expression(expr) {
                 Err(error) if error.code() == "42703" => match aliased(expr, &select.projection) {
-                    Some(item) => self.expression(item)?,
+                    Some((position, item)) => self.grouped_item(position, item)?,
                     None => return Err(error),
                 },
                 result => result?,
@@ -119,6 +119,18 @@ impl Binder<'_> {
         };
         // Without sets nobody reads the bits, and there may be more keys.
         Ok(1_u64.checked_shl(position as u32).unwrap_or(0))
+    }
+
+    /// An item of the SELECT list that is grouped by. What has a subquery in it is bound once: the
+    /// list shows the key itself.
+    fn grouped_item(&mut self, position: usize, item: &ast::Expr) -> UserResult<Typed> {
+        let typed = self.expression(item)?;
+        if typed.expr.any(&mut |inner| matches!(inner, Expr::Subquery { .. }))
+            && let Some(scope) = self.scope()
+        {
+            scope.grouped_items.push((position, typed.clone()));
+        }
+        Ok(typed)
     }
 
     /// GROUPING(a, b): a binary number, with a 1 for each argument that the row is not grouped by.
@@ -175,11 +187,11 @@ fn too_many_sets() -> UserError {
 }
 
 /// The item of the SELECT list that has this name as alias.
-fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<&'a ast::Expr> {
+fn aliased<'a>(expr: &ast::Expr, items: &'a [ast::SelectItem]) -> Option<(usize, &'a ast::Expr)> {
     let ast::Expr::Identifier(ident) = expr else { return None };
     let name = fold_name(ident);
-    items.iter().find_map(|item| match item {
-        ast::SelectItem::ExprWithAlias { expr, alias } if fold_name(alias) == name => Some(expr),
+    items.iter().enumerate().find_map(|(position, item)| match item {
+        ast::SelectItem::ExprWithAlias { expr, alias } if fold_name(alias) == name => Some((position, expr)),
         _ => None,
     })
 }

@@ -1,4 +1,4 @@
-//! Literals and type names: what the text of a constant or a type means.
+//! Literals and type names: what the text of a constant or a type means. Numbers are in `number`.
 
 use super::folding::Folding;
 use super::types::{Typed, cast_constant, whole_number};
@@ -8,37 +8,8 @@ use crate::parse::cursor::{sized_type, type_named};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_expr::Expr;
-use ferrite_value::text::FLOAT_NULL_MAX;
-use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, decimal};
+use ferrite_value::{ColumnType, OwnedValue, SqlType, decimal};
 use sqlparser::ast;
-
-/// A number's literal: INTEGER or BIGINT where it fits, DECIMAL with a point or beyond BIGINT,
-/// FLOAT with an exponent.
-pub(crate) fn number(digits: &str, negative: bool) -> UserResult<Typed> {
-    let sign = if negative { "-" } else { "" };
-    let out_of_range = || UserError::compile("22003", format!("numeric value out of range: {sign}{digits}"));
-    if digits.contains(['e', 'E']) {
-        let value: f64 =
-            format!("{sign}{digits}").parse().map_err(|_| UserError::syntax(format!("malformed number {digits}")))?;
-        // The doubles at the lower end mean NULL on the wire.
-        if !value.is_finite() || value <= FLOAT_NULL_MAX {
-            return Err(out_of_range());
-        }
-        return Ok(Typed::new(Expr::Constant(OwnedValue::Float(value)), SqlType::Float));
-    }
-    if !digits.contains('.')
-        && let Ok(value) = format!("{sign}{digits}").parse::<i64>()
-    {
-        // The smallest integer means NULL on the wire and is refused as a value.
-        if value == i64::MIN {
-            return Err(out_of_range());
-        }
-        let sql_type = if value.abs() <= i64::from(i32::MAX) { SqlType::Integer } else { SqlType::Bigint };
-        return Ok(Typed::new(Expr::integer(value), sql_type));
-    }
-    let value = Decimal::parse(&format!("{sign}{digits}")).map_err(|_| out_of_range())?;
-    Ok(Typed::new(Expr::Constant(OwnedValue::Decimal(value)), SqlType::Decimal))
-}
 
 /// The type of a folded integer result: INTEGER when its operands were at most that and it fits.
 pub(crate) fn constant_type(expr: &Expr, small: bool) -> Option<SqlType> {

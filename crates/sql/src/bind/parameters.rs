@@ -153,7 +153,7 @@ impl Binder<'_> {
             parameter.is_met = true;
         }
         let sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
-        Typed { expr: Expr::Parameter(index), sql_type }
+        Typed::of(Expr::Parameter(index), sql_type)
     }
 
     /// A context has said what type the parameter has.
@@ -332,7 +332,7 @@ impl Binder<'_> {
     /// A column as it is read: of `sql_type`, unless its type is still to be learned.
     pub fn read(&self, expr: Expr, sql_type: SqlType) -> Typed {
         match self.parameters_of(&expr) {
-            Some(parameters) if !parameters.is_empty() => Typed { expr, sql_type: self.type_met(&parameters) },
+            Some(parameters) if !parameters.is_empty() => Typed::of(expr, self.type_met(&parameters)),
             _ => Typed::new(expr, sql_type),
         }
     }

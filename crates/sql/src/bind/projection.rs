@@ -16,15 +16,15 @@ pub(crate) struct Output {
 impl Binder<'_> {
     pub fn projection(&mut self, items: &[ast::SelectItem]) -> UserResult<Vec<Output>> {
         let mut outputs: Vec<Output> = Vec::with_capacity(items.len());
-        for item in items {
+        for (position, item) in items.iter().enumerate() {
             match item {
                 ast::SelectItem::UnnamedExpr(expr) => {
                     let name = implied_name(expr).unwrap_or_else(|| format!("C{}", outputs.len() + 1));
-                    let typed = self.expression(expr)?;
+                    let typed = self.item(position, expr)?;
                     outputs.push(Output { name, typed });
                 }
                 ast::SelectItem::ExprWithAlias { expr, alias } => {
-                    let typed = self.expression(expr)?;
+                    let typed = self.item(position, expr)?;
                     outputs.push(Output { name: fold_name(alias), typed });
                 }
                 ast::SelectItem::Wildcard(options) => {
@@ -49,6 +49,14 @@ impl Binder<'_> {
             return Err(UserError::syntax("SELECT has no columns"));
         }
         Ok(outputs)
+    }
+
+    fn item(&mut self, position: usize, expr: &ast::Expr) -> UserResult<Typed> {
+        let grouped = self.scope().and_then(|scope| scope.grouped_items.iter().find(|(item, _)| *item == position));
+        match grouped {
+            Some((_, typed)) => Ok(typed.clone()),
+            None => self.expression(expr),
+        }
     }
 
     fn expand(&mut self, qualifier: Option<&str>, outputs: &mut Vec<Output>) -> UserResult<()> {

@@ -137,8 +137,12 @@ impl Binder<'_> {
             operations.push((operator, all, right.as_ref()));
             current = left;
         }
-        if operations.len() > ferrite_base::limits::NESTING_MAX {
-            return Err(UserError::limit("too many set operations in one query"));
+        if operations.len() > limits::SET_OPERATIONS_MAX {
+            return Err(UserError::limit(format!(
+                "more than {} set operations in one query",
+                limits::SET_OPERATIONS_MAX
+            ))
+            .with_hint("put some of them into derived tables: SELECT * FROM (... UNION ...) AS t UNION ..."));
         }
         let mut query = self.set_expr(current, Tail::default())?;
         for (operator, all, right) in operations.into_iter().rev() {

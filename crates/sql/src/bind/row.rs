@@ -120,7 +120,7 @@ impl Binder<'_> {
         let mut values = Vec::with_capacity(operands.len());
         for (place, operand) in operands.into_iter().enumerate() {
             // Only the types matter here; a conversion of the query's side is done in its output.
-            let (value, inner) = self.comparable_with_output(operand, &query, place)?;
+            let (value, _, inner) = self.comparable_with_output(operand, CompareOperator::Equal, &query, place)?;
             if let Expr::Cast { to, .. } = inner {
                 self.cast_output(&mut query, place, to.sql_type)?;
             }

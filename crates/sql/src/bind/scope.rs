@@ -63,6 +63,8 @@ pub(crate) struct Scope {
     pub aggregates: AggregateScope,
     /// Output names that ORDER BY, GROUP BY and HAVING may use where no column has the name.
     pub aliases: Vec<(String, Typed)>,
+    /// Items of the SELECT list, by position, that are grouped by and bound already.
+    pub grouped_items: Vec<(usize, Typed)>,
 }
 
 impl Scope {

@@ -51,11 +51,11 @@ impl Binder<'_> {
             return self.row_quantified(row, operator, query, all);
         }
         let operand = self.expression(left)?;
-        let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
         let (mut bound, correlated) = self.subquery_body(query)?;
         single_column(&bound)?;
         // Only the types matter here; a conversion of the query's side is done in its output.
-        let (operand_expr, inner_expr) = self.comparable_with_output(operand, &bound, 0)?;
+        let (operand_expr, operator, inner_expr) = self.comparable_with_output(operand, operator, &bound, 0)?;
+        let kind = if all { SubqueryKind::All(operator) } else { SubqueryKind::Any(operator) };
         if let Expr::Cast { to, .. } = inner_expr {
             self.cast_output(&mut bound, 0, to.sql_type)?;
         }
@@ -89,18 +89,19 @@ impl Binder<'_> {
     pub fn comparable_with_output(
         &mut self,
         operand: Typed,
+        operator: CompareOperator,
         query: &Query,
         position: usize,
-    ) -> UserResult<(Expr, Expr)> {
+    ) -> UserResult<(Expr, CompareOperator, Expr)> {
         if let Some(known) = operand.sql_type {
             self.settle_output(query, position, known);
         }
         let column = Expr::column(0, position as u16);
         match self.output_type(query, position) {
-            Some(sql_type) => self.comparable(operand, Typed::new(column, sql_type)),
+            Some(sql_type) => self.comparable_by(operand, operator, Typed::new(column, sql_type)),
             None => {
                 self.compared_with_undecided(&operand.expr, query, position)?;
-                Ok((operand.expr, column))
+                Ok((operand.expr, operator, column))
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Types while binding: which stand beside each other, and constants of them.
 
+use super::digits::Digits;
 use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
@@ -13,15 +14,21 @@ use ferrite_value::{ColumnType, Decimal, OwnedValue, SqlType, Value};
 pub(crate) struct Typed {
     pub expr: Expr,
     pub sql_type: Option<SqlType>,
+    /// Of a number's literal that DECIMAL does not hold: all its digits.
+    pub digits: Option<Digits>,
 }
 
 impl Typed {
     pub fn new(expr: Expr, sql_type: SqlType) -> Self {
-        Typed { expr, sql_type: Some(sql_type) }
+        Typed::of(expr, Some(sql_type))
+    }
+
+    pub fn of(expr: Expr, sql_type: Option<SqlType>) -> Self {
+        Typed { expr, sql_type, digits: None }
     }
 
     pub fn null() -> Self {
-        Typed { expr: Expr::null(), sql_type: None }
+        Typed::of(Expr::null(), None)
     }
 
     pub fn boolean(expr: Expr) -> Self {

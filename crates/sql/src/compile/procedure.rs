@@ -70,6 +70,7 @@ pub(crate) fn compile_with(
         binder,
         local,
         statements: Vec::new(),
+        block: 0,
         labels: Vec::new(),
         next_label: 0,
         returns_value: returns_value(&body),
@@ -77,7 +78,7 @@ pub(crate) fn compile_with(
         everywhere: false,
         keys: Vec::new(),
     };
-    let steps = compiler.nodes(&body.steps)?;
+    let steps = compiler.steps(&body.steps)?;
     compiler.finish(procedure, steps)
 }
 
@@ -86,6 +87,8 @@ struct Compiler<'c> {
     /// Runs on one partition.
     local: bool,
     statements: Vec<StatementText>,
+    /// Variables from here on are the innermost block's own; the outermost has the parameters, too.
+    block: usize,
     /// Names of the blocks around, innermost last, and whether ITERATE may name them.
     labels: Vec<(Option<String>, u16, bool)>,
     next_label: u16,
@@ -159,13 +162,21 @@ impl Compiler<'_> {
         })
     }
 
+    /// A block inside another: its variables hide those around it.
     fn nodes(&mut self, nodes: &[Node]) -> UserResult<Vec<Step>> {
         let scope = self.binder.variables.len();
+        let around = std::mem::replace(&mut self.block, scope);
+        let steps = self.steps(nodes)?;
+        self.block = around;
+        self.binder.variables.truncate(scope);
+        Ok(steps)
+    }
+
+    fn steps(&mut self, nodes: &[Node]) -> UserResult<Vec<Step>> {
         let mut steps = Vec::with_capacity(nodes.len());
         for node in nodes {
             self.node(node, &mut steps)?;
         }
-        self.binder.variables.truncate(scope);
         Ok(steps)
     }
 
@@ -239,8 +250,8 @@ impl Compiler<'_> {
         let column_type = crate::bind::literal::declared(self.binder.catalog, column_type)?;
         for (position, name) in names.iter().enumerate() {
             let repeated = names[..position].contains(name);
-            if repeated || self.binder.variables.iter().any(|variable| variable.row.is_none() && variable.name == *name)
-            {
+            let mut own = self.binder.variables[self.block..].iter();
+            if repeated || own.any(|variable| variable.row.is_none() && variable.name == *name) {
                 return Err(UserError::compile("42710", format!("variable {name} is declared twice")));
             }
         }
@@ -304,8 +315,8 @@ impl Compiler<'_> {
         if wide && typed.constant().is_none() {
             return Ok(typed.expr);
         }
-        if let Some(value) = typed.constant() {
-            let stored = crate::bind::change::stored_constant(value, from, to.sql_type, name, "").map_err(|error| {
+        if typed.constant().is_some() {
+            let stored = crate::bind::change::stored_constant(&typed, &to, name, "").map_err(|error| {
                 let overflows = error.message().starts_with("Constant value");
                 let message = format!("the constant overflows {to}, the type of variable {name}");
                 if overflows { error.with_message(message) } else { error }

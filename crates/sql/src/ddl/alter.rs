@@ -1,7 +1,9 @@
 //! ALTER TABLE: each action bound against the table as the actions before it leave it.
 
 use super::parts::{check_of, column, ignored_declaration, key_of, stored_default, warn_of_parts};
+use crate::bind::change::stored_constant;
 use crate::bind::literal::declared;
+use crate::bind::types::Typed;
 use crate::parse::statement::{AlterAction, ConstraintKind, CreateTable, TimeToLiveClause};
 use crate::parse::table::too_many_checks;
 use ferrite_base::{UserError, UserResult};
@@ -154,10 +156,9 @@ fn converted_default(table: &Table, column: u16, to: &ColumnType) -> UserResult<
     };
     match &column.default {
         None => Ok((None, None)),
-        Some(Expr::Constant(value)) => {
-            let from = column.column_type.sql_type;
-            let stored = crate::bind::change::stored_constant(value, from, to.sql_type, &column.name, &table.name)
-                .map_err(|_| cannot())?;
+        Some(default @ Expr::Constant(_)) => {
+            let typed = Typed::new(default.clone(), column.column_type.sql_type);
+            let stored = stored_constant(&typed, to, &column.name, &table.name).map_err(|_| cannot())?;
             let kept = ferrite_value::convert::as_kept(stored.as_value(), to, &column.name).map_err(|_| cannot())?;
             let default = Some(Expr::Constant(kept.to_owned_value()));
             let text = super::parts::default_text(default.as_ref());

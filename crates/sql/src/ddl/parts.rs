@@ -123,18 +123,17 @@ fn default_value(
     table: &str,
 ) -> UserResult<Option<Expr>> {
     let mut binder = Binder::new(catalog, Reach::Local);
-    let Typed { expr, sql_type } = binder.expression(&written.expr)?;
-    match &expr {
+    let typed = binder.expression(&written.expr)?;
+    match &typed.expr {
         Expr::Constant(OwnedValue::Null) => Ok(None),
-        Expr::Constant(value) => {
-            let from = sql_type.unwrap_or(SqlType::Varchar);
-            let stored = stored_constant(value, from, to.sql_type, column, table)?;
+        Expr::Constant(_) => {
+            let stored = stored_constant(&typed, &to, column, table)?;
             let kept = ferrite_value::convert::as_kept(stored.as_value(), &to, column)
                 .map_err(crate::errors::at_compile_time)?;
             Ok(Some(Expr::Constant(kept.to_owned_value())))
         }
-        Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(expr)),
-        Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(expr)),
+        Expr::Call { function: Function::Now, .. } if to.sql_type == SqlType::Timestamp => Ok(Some(typed.expr)),
+        Expr::Call { function: Function::CurrentDate, .. } if to.sql_type == SqlType::Date => Ok(Some(typed.expr)),
         _ => Err(UserError::ddl("42601", format!("the default of column {column} is neither a constant nor NOW"))),
     }
 }

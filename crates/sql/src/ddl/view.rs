@@ -205,7 +205,7 @@ impl ViewBuilder<'_> {
         let (kind, argument) = (aggregate.kind, aggregate.argument.clone());
         let mut column = match (kind, argument) {
             (AggregateKind::Min | AggregateKind::Max, Some(argument)) => {
-                self.column_of(&Typed { expr: argument, sql_type: typed.sql_type })
+                self.column_of(&Typed::of(argument, typed.sql_type))
             }
             _ => self.column_of(&typed),
         };

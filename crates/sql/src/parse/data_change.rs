@@ -6,6 +6,7 @@ use super::statement::{Body, SqlKind, SqlStatement, Statement};
 use super::tokens::{self, Lexeme, unexpected};
 use ferrite_base::{UserError, UserResult};
 use sqlparser::ast;
+use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Token;
 
 /// Not inlined: procedures nest, and its frame is large.
@@ -76,20 +77,52 @@ fn insert(lexemes: &[Lexeme], placeholders: &mut u16, upsert: bool) -> UserResul
     }
 }
 
-/// DELETE ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is
-/// cut out.
-fn delete(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResult<SqlKind> {
+/// Where the words stand outside of parentheses.
+fn places_of(lexemes: &[Lexeme], words: &[&str]) -> Vec<usize> {
     let mut depth = 0usize;
-    let mut offset_at = None;
+    let mut places = Vec::new();
     for (position, lexeme) in lexemes.iter().enumerate() {
         match &lexeme.token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
-            _ if depth == 0 && lexeme.is_word("OFFSET") => offset_at = Some(position),
+            _ if depth == 0 && words.iter().any(|word| lexeme.is_word(word)) => places.push(position),
             _ => {}
         }
     }
-    let Some(position) = offset_at else {
+    places
+}
+
+/// DELETE ... ORDER BY ... LIMIT ... RETURNING: sqlparser knows RETURNING before ORDER BY only, so
+/// behind it, it is parsed by itself.
+fn delete(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResult<SqlKind> {
+    const ROWS: [&str; 3] = ["ORDER", "LIMIT", "OFFSET"];
+    let rows = places_of(lexemes, &ROWS);
+    let returning = places_of(lexemes, &["RETURNING"]);
+    let (Some(last_of_rows), Some(position)) = (rows.last(), returning.last().copied()) else {
+        return delete_rows(lexemes, placeholders, migrate);
+    };
+    if position < *last_of_rows {
+        return delete_rows(lexemes, placeholders, migrate);
+    }
+    let mut kind = delete_rows(&lexemes[..position], placeholders, migrate)?;
+    let items = &lexemes[position + 1..];
+    if items.is_empty() {
+        return Err(UserError::syntax("unexpected end of statement, required: what RETURNING returns"));
+    }
+    let items = parse_with(items, placeholders, |parser| parser.parse_comma_separated(Parser::parse_select_item))?;
+    if let SqlKind::Delete { delete, .. } = &mut kind {
+        if delete.returning.is_some() {
+            return Err(UserError::syntax("RETURNING stands twice"));
+        }
+        delete.returning = Some(items);
+    }
+    Ok(kind)
+}
+
+/// ... ORDER BY ... LIMIT/OFFSET in either order: sqlparser knows no OFFSET there, so it is cut
+/// out.
+fn delete_rows(lexemes: &[Lexeme], placeholders: &mut u16, migrate: bool) -> UserResult<SqlKind> {
+    let Some(position) = places_of(lexemes, &["OFFSET"]).last().copied() else {
         return delete_without_offset(lexemes, None, placeholders, migrate);
     };
     let value = lexemes.get(position + 1..position + 2).unwrap_or_default();

@@ -5,6 +5,7 @@ use super::pieces::procedure_name;
 use super::statement::Ddl;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Cron, Interval, IntervalUnit, OnError, RunOn, Schedule, Task, TaskAction};
+use ferrite_value::decimal::Rest;
 use ferrite_value::{OwnedValue, text};
 use sqlparser::tokenizer::Token;
 
@@ -171,9 +172,10 @@ fn constant(cursor: &mut Cursor<'_>) -> UserResult<OwnedValue> {
             let digits = format!("{}{digits}", if negative { "-" } else { "" });
             let number = match text::parse_integer(&digits) {
                 Some(number) => OwnedValue::Integer(number),
-                None => match text::parse_decimal(&digits) {
-                    Ok(number) => OwnedValue::Decimal(number),
-                    Err(_) => OwnedValue::Float(
+                // With more digits than DECIMAL has it is a FLOAT, like any literal.
+                None => match text::parse_decimal_truncated(&digits) {
+                    Ok((number, Rest::Zero)) => OwnedValue::Decimal(number),
+                    _ => OwnedValue::Float(
                         text::parse_float(&digits).ok_or_else(|| cursor.unexpected("a number within its range"))?,
                     ),
                 },

@@ -223,7 +223,9 @@ fn check_shape(lexemes: &[Lexeme]) -> UserResult<()> {
 }
 
 pub(crate) fn too_deep() -> UserError {
-    UserError::limit(format!("the statement is nested deeper than {} levels", limits::NESTING_MAX))
+    UserError::limit(format!("the statement is nested deeper than {} levels", limits::NESTING_MAX)).with_hint(
+        "each operator of a chain such as a + b + c nests what stands before it: put parentheses around parts of a long one",
+    )
 }
 
 /// Operators and the words that chain like them.
@@ -346,7 +348,8 @@ pub(crate) fn for_sqlparser(lexemes: &[Lexeme], placeholders: &mut u16) -> UserR
         let mut push = |token: Token| tokens.push(TokenWithSpan { token, span });
         match &lexeme.token.token {
             Token::Placeholder(text) => {
-                let number = next_placeholder(text, placeholders)?;
+                let number =
+                    next_placeholder(text, placeholders).map_err(|error| crate::errors::at(error, span.start))?;
                 // `IN ?` (an array) has no counterpart: it goes as IN UNNEST(?), `TOP ?` as TOP
                 // (?).
                 let before = position.checked_sub(1).and_then(|position| lexemes.get(position));

@@ -6,8 +6,8 @@ use super::implied::predicate_holds;
 use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_expr::like::{literal_prefix, text_after};
 use ferrite_expr::{CompareOperator, Expr, Function};
-use ferrite_plan::walk::move_slot;
-use ferrite_plan::{Access, Bound, KeyList, SubqueryKind};
+use ferrite_plan::walk::{move_slot, split_conjunction};
+use ferrite_plan::{Access, Bound, KeyList, Source, Subquery, SubqueryKind};
 use ferrite_value::OwnedValue;
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.
@@ -353,6 +353,34 @@ fn delivers(index: &Index, slot: u16, wanted: &[(Expr, bool)], fixed: usize) -> 
         }
     }
     true
+}
+
+/// The same by another index than that of `access`: one that fulfils all of its conditions and
+/// those of the source's filter as well, and has the value at an end. It reads one row of each
+/// store, so it is better than any path to several.
+pub(crate) fn extreme_by_other(
+    table: &Table,
+    source: &Source,
+    access: &Access,
+    value: &Expr,
+    greatest: bool,
+    subqueries: &[Subquery],
+) -> Option<Access> {
+    if let Access::Lookup { index, .. } = access
+        && table.index(*index)?.unique
+    {
+        return None;
+    }
+    let slot = source.slot;
+    let mut conjuncts = conditions_of(table, slot, access)?;
+    if let Some(filter) = &source.filter {
+        split_conjunction(filter.clone(), &mut conjuncts);
+    }
+    let reached = Reached { local: &[slot], bound: &[], subqueries };
+    let mut whole = choices(table, slot, &conjuncts, &reached);
+    whole.retain(|choice| choice.consumed.len() == conjuncts.len());
+    whole.sort_by_key(|choice| choice.cost);
+    whole.iter().find_map(|choice| extreme(table, slot, &choice.access, value, greatest))
 }
 
 /// The way to the least or greatest `value` alone, if `access` can become it.

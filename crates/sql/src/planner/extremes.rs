@@ -6,11 +6,12 @@ use ferrite_base::UserResult;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use ferrite_plan::walk::{for_each_access_expr, for_each_slot, move_slot, rewrite};
-use ferrite_plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source};
+use ferrite_plan::{Aggregation, Input, JoinKind, OutputColumn, Query, QueryBody, Select, Source, Subquery};
 
 /// Takes the way to the one row, where MIN or MAX of one value is all that is asked.
 pub(super) fn shortcut_extremes(
     catalog: &Catalog,
+    subqueries: &[Subquery],
     sources: &mut [Source],
     filter: &Option<Expr>,
     aggregation: &Aggregation,
@@ -18,7 +19,7 @@ pub(super) fn shortcut_extremes(
     let ([source], None, true) = (sources, filter, is_one_group(aggregation)) else { return };
     let Some(first) = aggregation.aggregates.first() else { return };
     if aggregation.aggregates.iter().all(|other| other.kind == first.kind && other.argument == first.argument)
-        && let Some(shortcut) = shortened(catalog, source, first)
+        && let Some(shortcut) = shortened(catalog, subqueries, source, first)
     {
         *source = shortcut;
     }
@@ -29,17 +30,20 @@ fn is_one_group(aggregation: &Aggregation) -> bool {
 }
 
 /// The source with the access path that finds the aggregate's one row.
-fn shortened(catalog: &Catalog, source: &Source, aggregate: &Aggregate) -> Option<Source> {
+fn shortened(catalog: &Catalog, subqueries: &[Subquery], source: &Source, aggregate: &Aggregate) -> Option<Source> {
     let greatest = match aggregate.kind {
         AggregateKind::Min => false,
         AggregateKind::Max => true,
         _ => return None,
     };
     let Input::Table { table, access } = &source.input else { return None };
-    if source.filter.is_some() || source.on.is_some() || source.join != JoinKind::Inner {
+    if source.on.is_some() || source.join != JoinKind::Inner {
         return None;
     }
-    let access = access::extreme(catalog.table(*table)?, source.slot, access, aggregate.argument.as_ref()?, greatest)?;
+    let (definition, value) = (catalog.table(*table)?, aggregate.argument.as_ref()?);
+    let own = || access::extreme(definition, source.slot, access, value, greatest);
+    let other = || access::extreme_by_other(definition, source, access, value, greatest, subqueries);
+    let access = if source.filter.is_none() { own().or_else(other) } else { other() }?;
     let (slot, join) = (source.slot, source.join);
     Some(Source { slot, input: Input::Table { table: *table, access }, join, on: None, filter: None })
 }
@@ -65,7 +69,7 @@ pub(super) fn separate_extremes(
     }
     let mut parts = Vec::with_capacity(aggregation.aggregates.len());
     for aggregate in &aggregation.aggregates {
-        match shortened(context.catalog, source, aggregate) {
+        match shortened(context.catalog, &context.subqueries, source, aggregate) {
             Some(source) => parts.push((source, aggregate)),
             None => return Ok(None),
         }

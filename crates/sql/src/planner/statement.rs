@@ -137,7 +137,7 @@ impl PlanContext<'_> {
     /// MIN and MAX by index, where one row of each store is enough.
     fn extremes(&mut self, select: &mut Select) -> UserResult<()> {
         let Some(groups) = &select.aggregation else { return Ok(()) };
-        extremes::shortcut_extremes(self.catalog, &mut select.sources, &select.filter, groups);
+        extremes::shortcut_extremes(self.catalog, &self.subqueries, &mut select.sources, &select.filter, groups);
         self.facts.grouped(groups);
         if select.windowing.is_none()
             && let Some((tables, having)) =

@@ -80,6 +80,35 @@ fn nesting_is_bounded() {
 }
 
 #[test]
+fn chains_at_their_limits_and_one_past() {
+    let catalog = catalog();
+    let refused = |text: &str, words: &str| {
+        let error = run(&catalog, text).expect_err("one past the limit").to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    // The last term is a level of its own.
+    for (operator, term) in [("+", "k"), ("*", "k"), ("||", "v")] {
+        let chain = |terms: usize| vec![term; terms].join(operator);
+        run(&catalog, &format!("SELECT {} FROM r", chain(limits::NESTING_MAX))).expect("at the limit");
+        refused(&format!("SELECT {} FROM r", chain(limits::NESTING_MAX + 1)), "nested deeper than 200 levels");
+        let parts = vec![format!("({})", chain(100)); 9].join(operator);
+        run(&catalog, &format!("SELECT {parts} FROM r")).expect("in parts it is flatter");
+    }
+    for (operator, condition) in [("AND", "k = 1"), ("OR", "k = 1")] {
+        let chain = |terms: usize| vec![condition; terms].join(&format!(" {operator} "));
+        // A comparison is an operator, too.
+        run(&catalog, &format!("SELECT k FROM r WHERE {}", chain(limits::OPERATORS_MAX / 2))).expect("at the limit");
+        let more = chain(limits::OPERATORS_MAX / 2 + 1);
+        refused(&format!("SELECT k FROM r WHERE {more}"), "more than 1000 operators in one expression");
+    }
+    for operator in ["UNION", "UNION ALL", "EXCEPT"] {
+        let chain = |operations: usize| vec!["SELECT k FROM r"; operations + 1].join(&format!(" {operator} "));
+        run(&catalog, &chain(limits::SET_OPERATIONS_MAX)).expect("at the limit");
+        refused(&chain(limits::SET_OPERATIONS_MAX + 1), "more than 200 set operations in one query");
+    }
+}
+
+#[test]
 fn what_is_within_the_limits_works() {
     let texts = vec![
         format!("SELECT {}1{} FROM r", "(".repeat(90), ")".repeat(90)),

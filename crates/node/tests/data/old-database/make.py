@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes old databases: make.py SERVER DIRECTORY, where SERVER is the program `ferrite` as commit 8794d8c builds it, and the
-directory, this one or `../old-sums`, says what is in them.
+directory, this one or `../old-sums`, says what is in them. For `../old-literals` it is the program of commit dae9795b.
 
 Each archive is a gzip stream of files: two bytes of the name's length, the name, eight bytes of the file's length, eight of how many
 follow, and these; what is missing at the end are zeros. Integers are little-endian.

@@ -1,0 +1,4 @@
+SELECT id, x, CAST(d AS VARCHAR), y FROM points ORDER BY id;
+SELECT k, n, s, CAST(t AS VARCHAR) FROM scaled ORDER BY k;
+SELECT CAST(p AS VARCHAR), n FROM by_product ORDER BY p;
+SELECT n FROM ones;
