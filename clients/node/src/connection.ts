@@ -127,7 +127,7 @@ export class Connection {
               const answer = readLogin(frame, start, end)
               if ('refused' in answer) {
                 const { text, state, permanent } = loginFailure(answer.refused)
-                fail(text, state, permanent)
+                fail(answer.reason ?? text, state, permanent)
               } else resolve(answer)
             })
           } catch (error) {

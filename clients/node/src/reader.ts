@@ -397,11 +397,12 @@ export interface Login {
 }
 
 /** Reads the answer to a login: what the node is, or the code of the refusal. */
-export function readLogin(frame: Buffer, start: number, end: number): Login | { refused: number } {
+export function readLogin(frame: Buffer, start: number, end: number): Login | { refused: number; reason: string | null } {
   const cursor = new Cursor(frame, start, end)
   cursor.skip(1)
   const result = cursor.i8()
-  if (result !== 0) return { refused: result }
+  // Of a node that is not open yet the reason follows.
+  if (result !== 0) return { refused: result, reason: cursor.at < end ? cursor.string() : null }
   return {
     hostId: cursor.i32(),
     connectionId: cursor.i64(),

@@ -139,8 +139,11 @@ test('logins', () => {
   })
   for (const failure of vectors.login_failures) {
     const frame = Buffer.from(failure.hex, 'hex')
-    assert.deepEqual(readLogin(frame, 4, frame.length), { refused: failure.code })
+    assert.deepEqual(readLogin(frame, 4, frame.length), { refused: failure.code, reason: null })
   }
+  // As a node answers that is not open yet.
+  const waits = Buffer.from('00000015' + '0004' + '0000000f' + Buffer.from('this node waits').toString('hex'), 'hex')
+  assert.deepEqual(readLogin(waits, 4, waits.length), { refused: 4, reason: 'this node waits' })
 })
 
 test('tokens and rings', () => {

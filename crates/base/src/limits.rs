@@ -301,6 +301,9 @@ pub const CONNECTIONS_MAX: usize = 10_000;
 /// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`]
 /// already.
 pub const ADMIN_CONNECTIONS_RESERVED: usize = 16;
+/// Connections of clients that a node holds which is not open yet. The oldest gives way to the
+/// next.
+pub const UNOPENED_CONNECTIONS_MAX: usize = 256;
 
 /// File descriptors that are kept from connections, for the log, snapshots, backups and Java. Half
 /// of what there is, where that is little.
@@ -316,6 +319,9 @@ pub const KEEPALIVE_PROBES_MAX: u32 = 6;
 pub const PEER_KEEPALIVE_IDLE_SECONDS: u64 = 5;
 pub const PEER_KEEPALIVE_INTERVAL_SECONDS: u64 = 1;
 pub const PEER_KEEPALIVE_PROBES_MAX: u32 = 5;
+/// Seconds after which all connections to another node are closed from which nothing came: nodes say
+/// every second how they are. Looked at once a second.
+pub const PEER_SILENT_SECONDS_MAX: u64 = 4;
 /// Milliseconds for which what was sent to another node may be without an acknowledgement of its
 /// system.
 pub const PEER_UNACKNOWLEDGED_MILLISECONDS_MAX: u32 = 10_000;
@@ -380,6 +386,9 @@ pub const FORWARD_MESSAGE_BYTES: usize = 1_048_576;
 pub const FORWARD_AHEAD_BYTES: usize = 8_388_608;
 /// Bytes of other nodes' calls and answers that wait to be read.
 pub const FORWARD_INBOX_BYTES_MAX: usize = 67_108_864;
+/// Bytes of one node's calls that wait until this one knows whether it leads. Behind more the first
+/// of them are answered as those that have waited too long.
+pub const FORWARD_EARLY_BYTES_MAX: usize = 67_108_864;
 /// Connections of one other node whose calls a node takes.
 pub const FORWARD_CONNECTIONS_MAX: usize = 65_536;
 /// How long calls wait for a node that leads, or for the way to it.

@@ -46,10 +46,15 @@ pub enum Event<'a, C> {
 }
 
 /// The connection cannot go on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ConnectionError {
     /// With this failure code of the protocol.
-    LoginRefused(i8),
+    LoginRefused {
+        /// The protocol's.
+        code: i8,
+        /// What a node that is not open yet waits for.
+        reason: Option<String>,
+    },
     /// What came is not the protocol.
     Malformed(DecodeError),
 }
@@ -280,7 +285,9 @@ impl<C> Connection<C> {
 #[cold]
 fn parse_login(body: &[u8]) -> Result<LoginInfo, ConnectionError> {
     match LoginResponse::parse(body)? {
-        LoginResponse::Refused(code) => Err(ConnectionError::LoginRefused(code)),
+        LoginResponse::Refused { code, reason } => {
+            Err(ConnectionError::LoginRefused { code, reason: reason.map(str::to_owned) })
+        }
         LoginResponse::Accepted(accepted) => Ok(LoginInfo {
             host_id: accepted.host_id,
             connection_id: accepted.connection_id,

@@ -433,7 +433,7 @@ impl<C> Driver<C> {
                 }
                 Err(error) => {
                     let reason = move |address: String| match error {
-                        ConnectionError::LoginRefused(code) => ClientError::Login { address, code },
+                        ConnectionError::LoginRefused { code, reason } => ClientError::Login { address, code, reason },
                         ConnectionError::Malformed(reason) => ClientError::Protocol { address, reason },
                     };
                     return self.give_up(handler, index, reason, at);

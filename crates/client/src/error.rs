@@ -25,6 +25,8 @@ pub enum ClientError {
         address: String,
         /// The failure code of the protocol.
         code: i8,
+        /// What a node that is not open yet waits for, such as another node.
+        reason: Option<String>,
     },
     /// Two addresses lead to nodes of different clusters. Nothing was sent.
     AnotherCluster {
@@ -150,7 +152,10 @@ impl fmt::Display for ClientError {
                 };
                 write!(f, "cannot connect to {address}: {reason}; {advice}")
             }
-            ClientError::Login { address, code } => match LoginFailure::from_code(*code) {
+            ClientError::Login { address, reason: Some(reason), .. } => {
+                write!(f, "{address} is not open yet: {reason}")
+            }
+            ClientError::Login { address, code, reason: None } => match LoginFailure::from_code(*code) {
                 Some(failure) => write!(f, "{address} refused the login: {failure}"),
                 None => write!(f, "{address} refused the login with the unknown code {code}"),
             },

@@ -1,12 +1,14 @@
-//! The administration port while the database is being recovered, and while a node waits for the
-//! others of its cluster: who asks hears how far that is, and that nothing else goes yet.
+//! The ports while the database is being recovered, and while a node waits for the others of its
+//! cluster. On the administration port an operator hears how far that is, and that nothing else
+//! goes yet. On the clients' port each login is refused with the reason, at once: a client with
+//! other addresses goes on to the next, and none waits for its connect timeout.
 //!
-//! Owns the connections that come meanwhile. Promises that recovery waits for none of them, and
-//! that whoever asks as it ends is told to ask again: soon after they are closed. Does not know
+//! Owns the connections that come meanwhile. Promises that recovery waits for none of them, that
+//! they are few, and that those which are there as it ends are told to connect again. Does not know
 //! the database: there is none yet.
 
-use crate::cluster::Waits;
-use ferrite_base::{ErrorKind, UserError, limits};
+use ferrite_base::limits::{ADMIN_CONNECTIONS_RESERVED, UNOPENED_CONNECTIONS_MAX};
+use ferrite_base::{ErrorKind, UserError};
 use ferrite_io::Clock;
 use ferrite_partition::RecoveryProgress;
 use ferrite_system::result::{SystemTable, write_response};
@@ -15,49 +17,92 @@ use ferrite_value::Value;
 use ferrite_wire::login::{self, LoginAccepted, LoginFailure, LoginRequest};
 use ferrite_wire::{Invocation, frame, response};
 use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use std::io::{self, ErrorKind::Interrupted, ErrorKind::WouldBlock, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(0);
-const LISTENER: Token = Token(1);
-const FIRST_VISITOR: usize = 2;
+const ADMIN_LISTENER: Token = Token(1);
+const CLIENT_LISTENER: Token = Token(2);
+const FIRST_VISITOR: usize = 3;
 /// No question about a recovery is longer.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
+/// What a client is told as the node opens.
+const JUST_OPENED: &str = "the server has just opened: connect again";
 /// For so long those that are connected are told to connect again.
 const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What is done meanwhile.
 #[derive(Clone, Copy)]
 pub enum Meanwhile<'d> {
-    /// Or the node is of no cluster yet, and waits for others.
-    Recovers(&'d RecoveryProgress, &'d dyn Clock, &'d Waits),
-    /// The node waits for others: how it sees its cluster.
-    Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync)),
+    /// Before that the node may be of no cluster yet, and wait for others.
+    Recovers(&'d RecoveryProgress, &'d dyn Clock, &'d (dyn Fn() -> Option<Awaited> + Sync)),
+    /// The node waits for others: how it sees its cluster, and for whom.
+    Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync), &'d (dyn Fn() -> String + Sync)),
     /// Nothing any more: who connects now finds the database.
     Ended,
 }
 
-/// Does `work`, and answers at the listener meanwhile.
+impl Meanwhile<'_> {
+    /// Why there is no database yet.
+    fn reason(&self) -> String {
+        match self {
+            Meanwhile::Recovers(progress, clock, awaits) => match awaits() {
+                Some((_, awaited)) => format!("this node is waiting for {awaited}"),
+                None => format!("the database is not open yet; {}", progress.look(clock.monotonic_nanos())),
+            },
+            Meanwhile::Waits(_, waits_for) => format!("this node is {}", waits_for()),
+            Meanwhile::Ended => JUST_OPENED.to_owned(),
+        }
+    }
+}
+
+/// How a node that is of no cluster yet sees it, and for what it waits, such as `node 2 (db2:3021)`.
+pub type Awaited = (Vec<SystemTable>, String);
+
+/// Where connections come.
+pub struct Ports<'l> {
+    pub clients: &'l mut TcpListener,
+    pub admin: Option<&'l mut TcpListener>,
+}
+
+impl Ports<'_> {
+    fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        registry.register(self.clients, CLIENT_LISTENER, Interest::READABLE)?;
+        match &mut self.admin {
+            Some(admin) => registry.register(*admin, ADMIN_LISTENER, Interest::READABLE),
+            None => Ok(()),
+        }
+    }
+
+    /// They are served elsewhere from here on.
+    fn deregister(&mut self, registry: &Registry) {
+        let _ = registry.deregister(self.clients);
+        if let Some(admin) = &mut self.admin {
+            let _ = registry.deregister(*admin);
+        }
+    }
+}
+
+/// Does `work`, and answers at the ports meanwhile.
 pub fn open_during<T>(
-    listener: &mut TcpListener,
+    mut ports: Ports<'_>,
     meanwhile: Meanwhile<'_>,
     build: &'static str,
     work: impl FnOnce() -> T,
 ) -> T {
     let prepared = Poll::new().and_then(|poll| {
         let waker = Waker::new(poll.registry(), WAKER)?;
-        poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+        ports.register(poll.registry())?;
         Ok((poll, waker))
     });
     // The work matters more than being watched.
     let Ok((poll, waker)) = prepared else { return work() };
     let (done, late) = thread::scope(|scope| {
-        let visitors = Visitors { poll, of: Vec::new(), answers: Answers { meanwhile, build } };
-        let serving = thread::Builder::new()
-            .name("recovery".to_owned())
-            .spawn_scoped(scope, move || visitors.served_at(listener));
+        let visitors = Visitors { poll, of: Vec::new(), came: 0, answers: Answers { meanwhile, build } };
+        let serving =
+            thread::Builder::new().name("recovery".to_owned()).spawn_scoped(scope, move || visitors.served_at(ports));
         let done = work();
         let late = serving.ok().and_then(|serving| {
             waker.wake().expect("a thread of this process can be woken");
@@ -75,6 +120,8 @@ pub fn open_during<T>(
 struct Visitors<'d> {
     poll: Poll,
     of: Vec<Option<Visitor>>,
+    /// How many came in all.
+    came: u64,
     answers: Answers<'d>,
 }
 
@@ -86,6 +133,10 @@ struct Answers<'d> {
 
 struct Visitor {
     stream: TcpStream,
+    /// From the administration port, where a login is taken.
+    admin: bool,
+    /// Those that came before it.
+    number: u64,
     input: Vec<u8>,
     output: Vec<u8>,
     logged_in: bool,
@@ -95,7 +146,7 @@ struct Visitor {
 
 impl Visitors<'_> {
     /// Those that are there when it ends, if any are.
-    fn served_at(mut self, listener: &mut TcpListener) -> Option<Visitors<'static>> {
+    fn served_at(mut self, mut ports: Ports<'_>) -> Option<Visitors<'static>> {
         let mut events = Events::with_capacity(64);
         loop {
             match self.poll.poll(&mut events, None) {
@@ -107,18 +158,17 @@ impl Visitors<'_> {
                 break;
             }
             for token in events.iter().map(|event| event.token()) {
-                if token == LISTENER {
-                    self.accept(listener);
-                } else {
-                    self.serve(token.0 - FIRST_VISITOR);
+                match (token, &ports.admin) {
+                    (CLIENT_LISTENER, _) => self.accept(ports.clients, false),
+                    (ADMIN_LISTENER, Some(admin)) => self.accept(admin, true),
+                    _ => self.serve(token.0 - FIRST_VISITOR),
                 }
             }
         }
-        // The listener goes on elsewhere.
-        let _ = self.poll.registry().deregister(listener);
-        let Visitors { poll, of, answers } = self;
+        ports.deregister(self.poll.registry());
+        let Visitors { poll, of, came, answers } = self;
         let answers = Answers { meanwhile: Meanwhile::Ended, build: answers.build };
-        Some(Visitors { poll, of, answers }).filter(Visitors::are_there)
+        Some(Visitors { poll, of, came, answers }).filter(Visitors::are_there)
     }
 
     fn told_to_call_again(mut self) {
@@ -145,28 +195,47 @@ impl Visitors<'_> {
         self.of.iter().any(Option::is_some)
     }
 
-    fn accept(&mut self, listener: &TcpListener) {
+    fn accept(&mut self, listener: &TcpListener, admin: bool) {
         // Whatever else it says, it says again.
         while let Ok((mut stream, _)) = listener.accept() {
+            if self.count(admin) >= if admin { ADMIN_CONNECTIONS_RESERVED } else { UNOPENED_CONNECTIONS_MAX } {
+                match admin {
+                    true => {
+                        let mut refusal = Vec::new();
+                        login::write_failure(&mut refusal, LoginFailure::TooManyConnections);
+                        let _ = stream.write(&refusal);
+                        continue;
+                    }
+                    // Those that say something leave at once.
+                    false => self.forget_the_oldest_client(),
+                }
+            }
             let free = self.of.iter().position(Option::is_none);
             let index = free.unwrap_or(self.of.len());
-            if index >= limits::ADMIN_CONNECTIONS_RESERVED {
-                let mut refusal = Vec::new();
-                login::write_failure(&mut refusal, LoginFailure::TooManyConnections);
-                let _ = stream.write(&refusal);
-                continue;
-            }
             let interest = Interest::READABLE | Interest::WRITABLE;
             if self.poll.registry().register(&mut stream, Token(index + FIRST_VISITOR), interest).is_err() {
                 continue;
             }
-            let visitor = Visitor { stream, input: Vec::new(), output: Vec::new(), logged_in: false, leaves: false };
+            self.came += 1;
+            let (input, output, number) = (Vec::new(), Vec::new(), self.came);
+            let visitor = Visitor { stream, admin, number, input, output, logged_in: false, leaves: false };
             if index == self.of.len() {
                 self.of.push(Some(visitor));
             } else {
                 self.of[index] = Some(visitor);
             }
             self.serve(index);
+        }
+    }
+
+    fn count(&self, admin: bool) -> usize {
+        self.of.iter().flatten().filter(|visitor| visitor.admin == admin).count()
+    }
+
+    fn forget_the_oldest_client(&mut self) {
+        let clients = self.of.iter_mut().filter(|place| place.as_ref().is_some_and(|visitor| !visitor.admin));
+        if let Some(oldest) = clients.min_by_key(|place| place.as_ref().map(|visitor| visitor.number)) {
+            *oldest = None;
         }
     }
 
@@ -230,6 +299,11 @@ impl Answers<'_> {
             visitor.leaves = true;
             return;
         }
+        if !visitor.admin {
+            login::write_failure_because(&mut visitor.output, LoginFailure::Rejoining, &self.meanwhile.reason());
+            visitor.leaves = true;
+            return;
+        }
         // When the cluster began stands in the log that is being read.
         let accepted = LoginAccepted {
             host_id: 0,
@@ -259,26 +333,19 @@ impl Answers<'_> {
             matches!(first, Ok(Some(Value::Text(text))) if text.eq_ignore_ascii_case(selector))
         };
         let unavailable = |text: String| UserError::new(ErrorKind::Unavailable, "57P03", text);
+        let reason = self.meanwhile.reason();
         let result = match self.meanwhile {
-            Meanwhile::Recovers(progress, clock, waits) => {
-                let seen = progress.look(clock.monotonic_nanos());
-                if let Some((status, reason)) = waits.look() {
-                    if invocation.procedure == "@ClusterStatus" {
-                        Ok(status)
-                    } else {
-                        Err(unavailable(format!("this node is of no cluster yet: it waits for {reason}"))
-                            .with_hint("ferrite admin status shows who is missing"))
-                    }
-                } else if invocation.procedure == "@Statistics" && about("RECOVERY") {
-                    Ok(vec![statistics::progress(Some(seen))])
-                } else {
-                    Err(unavailable(format!("the database is not open yet; {seen}"))
-                        .with_hint("try again when the server has said that it is ready"))
-                }
+            Meanwhile::Recovers(progress, clock, _) if invocation.procedure == "@Statistics" && about("RECOVERY") => {
+                Ok(vec![statistics::progress(Some(progress.look(clock.monotonic_nanos())))])
             }
-            Meanwhile::Waits(status) if invocation.procedure == "@ClusterStatus" => Ok(status()),
-            Meanwhile::Waits(_) => {
-                Err(unavailable("this node does not take part in its cluster yet: it waits for other nodes".to_owned())
+            Meanwhile::Recovers(_, _, awaits) => match awaits() {
+                Some((status, _)) if invocation.procedure == "@ClusterStatus" => Ok(status),
+                Some(_) => Err(unavailable(reason).with_hint("ferrite admin status shows who is missing")),
+                None => Err(unavailable(reason).with_hint("try again when the server has said that it is ready")),
+            },
+            Meanwhile::Waits(status, _) if invocation.procedure == "@ClusterStatus" => Ok(status()),
+            Meanwhile::Waits(..) => {
+                Err(unavailable(format!("this node does not take part in its cluster yet: {reason}"))
                     .with_hint("ferrite admin status shows who is missing; or ask another node"))
             }
             Meanwhile::Ended => Err(unavailable(

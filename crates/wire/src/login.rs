@@ -181,7 +181,7 @@ impl<'a> LoginRequest<'a> {
 pub struct LoginAccepted<'a> {
     /// Unique within the cluster.
     pub host_id: i32,
-    /// Unique within the node.
+    /// Unique within the cluster.
     pub connection_id: i64,
     /// Milliseconds since 1970; with the address the identity of the cluster, the same from every
     /// node.
@@ -214,12 +214,27 @@ pub fn write_failure(out: &mut Vec<u8>, failure: LoginFailure) {
     out.put_i8(failure.code());
 }
 
+/// The same, and why, for clients that read on: others read the code, and close. An extension of
+/// ours (docs/errors.md).
+pub fn write_failure_because(out: &mut Vec<u8>, failure: LoginFailure, reason: &str) {
+    let start = out.len();
+    out.put_i32(0);
+    out.put_i8(0);
+    out.put_i8(failure.code());
+    out.put_string(reason);
+    out.patch_length(start);
+}
+
 /// The server's answer to a login.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginResponse<'a> {
     Accepted(LoginAccepted<'a>),
-    /// The code, which [`LoginFailure::from_code`] may know.
-    Refused(i8),
+    Refused {
+        /// Which [`LoginFailure::from_code`] may know.
+        code: i8,
+        /// Of a node that is not open yet: what it waits for.
+        reason: Option<&'a str>,
+    },
 }
 
 impl<'a> LoginResponse<'a> {
@@ -232,7 +247,9 @@ impl<'a> LoginResponse<'a> {
         }
         let result = reader.i8()?;
         if result != 0 {
-            return Ok(LoginResponse::Refused(result));
+            // Of another server something else may follow, which says nothing to this client.
+            let reason = Some(reader).filter(|rest| !rest.is_empty()).and_then(|mut rest| rest.string().ok());
+            return Ok(LoginResponse::Refused { code: result, reason });
         }
         let accepted = LoginAccepted {
             host_id: reader.i32()?,

@@ -6,7 +6,7 @@ use ferrite_client::Prepared;
 use ferrite_client::event_loop::ConnectionError;
 use ferrite_client::event_loop::{Connection, Event};
 use ferrite_value::{SqlType, Value};
-use ferrite_wire::handles;
+use ferrite_wire::{LoginFailure, handles, login};
 use serde_json::Value as Json;
 
 const SECRET_DIGEST: &str = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
@@ -91,8 +91,20 @@ fn logins_accepted_and_refused() {
     {
         let mut connection = Connection::<u32>::new("", &[0; 32]);
         let code = item["code"].as_i64().unwrap() as i8;
-        assert_eq!(feed(&mut connection, &frame, 1), Err(ConnectionError::LoginRefused(code)), "{id}");
+        let refused = ConnectionError::LoginRefused { code, reason: None };
+        assert_eq!(feed(&mut connection, &frame, 1), Err(refused), "{id}");
     }
+}
+
+#[test]
+fn a_refusal_may_say_its_reason() {
+    let refused = |frame: &[u8]| feed(&mut Connection::<u32>::new("", &[0; 32]), frame, 1).unwrap_err();
+    let mut frame = Vec::new();
+    login::write_failure_because(&mut frame, LoginFailure::Rejoining, "this node waits");
+    assert_eq!(frame[..10], [0, 0, 0, 21, 0, 4, 0, 0, 0, 15]);
+    assert_eq!(refused(&frame), ConnectionError::LoginRefused { code: 4, reason: Some("this node waits".to_owned()) });
+    let other = [0, 0, 0, 5, 0, 4, 255, 255, 0];
+    assert_eq!(refused(&other), ConnectionError::LoginRefused { code: 4, reason: None });
 }
 
 #[test]

@@ -168,7 +168,8 @@ impl Running {
         self.standing.seen().why_it_ends().map_or(Ok(()), Err)
     }
 
-    fn waits_for(&self) -> String {
+    /// For whom, in words.
+    pub fn waits_for(&self) -> String {
         let (seen, here) = (self.standing.seen(), self.standing.here());
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();

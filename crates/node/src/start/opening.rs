@@ -4,7 +4,7 @@ use crate::cluster::{self, Member};
 use crate::listen::listen_on;
 use crate::options::{ServerError, ServerOptions};
 use crate::privilege;
-use crate::status_listener::{self, Meanwhile};
+use crate::status_listener::{self, Meanwhile, Ports};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_base::checksum::crc32c;
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
@@ -23,12 +23,18 @@ use std::thread;
 const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
 const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
 
-/// Ports, taken but not yet served, and where backups go.
+/// Ports, taken and served by [`status_listener`] at first, and where backups go.
 pub(super) struct Doors {
     pub(super) clients: TcpListener,
     pub(super) listen: SocketAddr,
     pub(super) admin: Option<(TcpListener, SocketAddr)>,
     pub(super) backups: BackupDirectories,
+}
+
+impl Doors {
+    fn ports(&mut self) -> Ports<'_> {
+        Ports { clients: &mut self.clients, admin: self.admin.as_mut().map(|(listener, _)| listener) }
+    }
 }
 
 pub(super) fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
@@ -53,7 +59,7 @@ pub(super) fn backup_place(options: &ServerOptions) -> Result<BackupDirectories,
     Ok(place)
 }
 
-/// Reads snapshot and log; who comes to the administration port meanwhile hears how far that is.
+/// Reads snapshot and log; who connects meanwhile hears how far that is.
 pub(super) fn recover(
     options: &ServerOptions,
     doors: &mut Doors,
@@ -101,13 +107,9 @@ pub(super) fn recover(
                 .map_err(ServerError::Start),
         }
     };
-    match &mut doors.admin {
-        Some((listener, _)) => {
-            let meanwhile = Meanwhile::Recovers(&progress, &**clock, &waits);
-            status_listener::open_during(listener, meanwhile, BUILD, recover)
-        }
-        None => recover(),
-    }
+    let awaits = || waits.look();
+    let meanwhile = Meanwhile::Recovers(&progress, &**clock, &awaits);
+    status_listener::open_during(doors.ports(), meanwhile, BUILD, recover)
 }
 
 /// Waits until the node takes part in its cluster, which may take for ever; operators see why.
@@ -116,10 +118,10 @@ pub(super) fn wait_for_others(
     doors: &mut Doors,
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
-    let Some((listener, _)) = &mut doors.admin else { return running.is_registered(ends) };
     let handle = running.handle();
-    let status = || handle.status();
-    status_listener::open_during(listener, Meanwhile::Waits(&status), BUILD, || running.is_registered(ends))
+    let (status, waits_for) = (|| handle.status(), || running.waits_for());
+    let meanwhile = Meanwhile::Waits(&status, &waits_for);
+    status_listener::open_during(doors.ports(), meanwhile, BUILD, || running.is_registered(ends))
 }
 
 /// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.

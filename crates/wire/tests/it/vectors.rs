@@ -75,7 +75,7 @@ fn login_responses() {
     for vector in vectors("login_failures") {
         let frame = hex(&vector, "hex");
         let code = integer(&vector["code"]) as i8;
-        assert_eq!(LoginResponse::parse(body(&frame)), Ok(LoginResponse::Refused(code)));
+        assert_eq!(LoginResponse::parse(body(&frame)), Ok(LoginResponse::Refused { code, reason: None }));
         let mut written = Vec::new();
         login::write_failure(&mut written, LoginFailure::from_code(code).unwrap());
         assert_eq!(written, frame);

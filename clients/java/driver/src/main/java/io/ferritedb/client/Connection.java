@@ -93,7 +93,8 @@ final class Connection {
             byte[] body = in.readNBytes(length);
             if (body.length < length) throw new ConnectException(address + ": the server closed the connection during the login", "08001", false, null);
             login = Decoder.login(body);
-            if (login.refused() != 0) throw new ConnectException(address + ": " + Decoder.refusal(login.refused()), Decoder.codeOf(login.refused()), Decoder.permanent(login.refused()), null);
+            String reason = login.reason() == null ? Decoder.refusal(login.refused()) : login.reason();
+            if (login.refused() != 0) throw new ConnectException(address + ": " + reason, Decoder.codeOf(login.refused()), Decoder.permanent(login.refused()), null);
             opened.setSoTimeout(0);
             socket = opened;
         } catch (IOException error) {

@@ -18,7 +18,7 @@ final class Decoder {
         }
     }
 
-    record Login(int refused, int hostId, long connectionId, long clusterStart, int leaderAddress, String build) {}
+    record Login(int refused, String reason, int hostId, long connectionId, long clusterStart, int leaderAddress, String build) {}
 
     private Decoder() {}
 
@@ -82,8 +82,9 @@ final class Decoder {
         try {
             in.get();
             int result = in.get();
-            if (result != 0) return new Login(result, 0, 0, 0, 0, "");
-            return new Login(0, in.getInt(), in.getLong(), in.getLong(), in.getInt(), Table.string(in, bytes.length));
+            // Of a node that is not open yet the reason follows.
+            if (result != 0) return new Login(result, in.hasRemaining() ? Table.string(in, bytes.length) : null, 0, 0, 0, 0, "");
+            return new Login(0, null, in.getInt(), in.getLong(), in.getLong(), in.getInt(), Table.string(in, bytes.length));
         } catch (BufferUnderflowException early) {
             throw new ProtocolException("the answer to the login ends early");
         }

@@ -24,6 +24,13 @@ class CodecTest {
     }
 
     @Test
+    void aRefusedLoginMaySayWhy() {
+        assertEquals(new Decoder.Login(4, null, 0, 0, 0, 0, ""), Decoder.login(HEX.parseHex("0004")));
+        byte[] waits = HEX.parseHex("0004" + "0000000f" + HEX.formatHex("this node waits".getBytes()));
+        assertEquals(new Decoder.Login(4, "this node waits", 0, 0, 0, 0, ""), Decoder.login(waits));
+    }
+
+    @Test
     void parametersAsOtherClientsSendThem() {
         assertEquals("00010305", parameters((byte) 5));
         assertEquals("000104fffa", parameters((short) -6));
