@@ -10,8 +10,8 @@ use crate::request::{Format, Save};
 use crate::server::Server;
 use ferrite_base::{TableId, UserError, UserResult};
 use ferrite_catalog::{Catalog, Change, Table, TableKind};
-use ferrite_io::{Disk, DiskResult, OpenMode, Random};
-use ferrite_partition::coordinator::Taken;
+use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, Random};
+use ferrite_partition::coordinator::{Taken, wait_until_committed};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::{
     FileIdentity, Files, Head, LogPlace, Manifest, RowsFile, SnapshotError, StoreWriter, Verified, Verifier, Written,
@@ -140,7 +140,7 @@ fn write_native(
     taken: Taken,
     chosen: Option<Chosen>,
     random: &mut dyn Random,
-) -> Result<u64, SnapshotError> {
+) -> Result<u64, NotSaved> {
     let Taken { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
     let partitions = stores.len() as u32;
     let tables: Option<BTreeSet<TableId>> =
@@ -166,21 +166,15 @@ fn write_native(
         written.push(file);
     }
     files.sync()?;
-    // What the backup shows must be durable here before the backup counts.
-    let log = match logged.recv() {
-        Ok(Ok(())) => mark.get().map(|position| LogPlace {
-            segment: position.segment,
-            position: position.position,
-            block: position.block,
-            previous_checksum: position.previous_checksum,
-        }),
-        _ => None,
+    // What the backup shows must be durable here, and committed, before the backup counts.
+    wait_until_committed(&logged).map_err(NotSaved::NotCommitted)?;
+    let position = mark.get().expect("what is committed has its place in the log");
+    let log = LogPlace {
+        segment: position.segment,
+        position: position.position,
+        block: position.block,
+        previous_checksum: position.previous_checksum,
     };
-    let log = log.ok_or_else(|| SnapshotError::Damaged {
-        path: files.dir().to_path_buf(),
-        position: 0,
-        detail: "the server's log has failed meanwhile, so that nobody knows what of this is to last".to_owned(),
-    })?;
     match chosen {
         Some(chosen) => history = chosen.history,
         None => history.condense(&catalog),
@@ -205,7 +199,7 @@ fn write_native(
     Ok(bytes)
 }
 
-fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<PathBuf>) -> DiskResult<u64> {
+fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<PathBuf>) -> Result<u64, NotSaved> {
     let disk = files.disk();
     let mut bytes = 0;
     for name in tables(&taken.catalog, request) {
@@ -217,6 +211,7 @@ fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<Pat
         stores.iter().try_for_each(|store| out.write_rows(store, table))?;
         bytes += out.finish()?;
     }
+    wait_until_committed(&taken.logged).map_err(NotSaved::NotCommitted)?;
     // The schema last.
     let path = files.dir().join(format!("{}{SCHEMA_FILE}", request.nonce));
     written.push(path.clone());
@@ -271,6 +266,34 @@ impl CsvFile {
         self.flush()?;
         self.file.sync_data()?;
         Ok(self.position)
+    }
+}
+
+enum NotSaved {
+    Snapshot(SnapshotError),
+    Disk(DiskError),
+    NotCommitted(String),
+}
+
+impl From<SnapshotError> for NotSaved {
+    fn from(error: SnapshotError) -> NotSaved {
+        NotSaved::Snapshot(error)
+    }
+}
+
+impl From<DiskError> for NotSaved {
+    fn from(error: DiskError) -> NotSaved {
+        NotSaved::Disk(error)
+    }
+}
+
+impl std::fmt::Display for NotSaved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotSaved::Snapshot(error) => error.fmt(f),
+            NotSaved::Disk(error) => error.fmt(f),
+            NotSaved::NotCommitted(reason) => write!(f, "{reason}, and what the backup shows may not last; try again"),
+        }
     }
 }
 

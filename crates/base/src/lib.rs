@@ -17,6 +17,7 @@ pub mod earlier;
 pub mod error;
 pub mod fault;
 pub mod ids;
+pub mod leader_change;
 pub mod limits;
 pub mod memory;
 pub mod settings;

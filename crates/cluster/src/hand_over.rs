@@ -132,6 +132,7 @@ impl Kept {
                     if runs { NotHandedOver::NoSuccessor } else { NotHandedOver::Cannot(CannotHandOver::Alone) };
                 (if comes { handing.patience } else { news.min(handing.patience) }, reason)
             }
+            Step::Holding if self.group.is_unanswered(DRAIN_NANOS / 2) => (DRAIN_NANOS, NotHandedOver::Unanswered),
             Step::Holding => (DRAIN_NANOS, NotHandedOver::Busy),
             Step::Proposing if handing.leaves => (LEAVE_NANOS, NotHandedOver::Undecided),
             Step::Proposing => (DECIDE_NANOS, NotHandedOver::Undecided),

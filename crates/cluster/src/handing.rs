@@ -12,6 +12,8 @@ pub enum NotHandedOver {
     UnderWay,
     /// What was taken takes its time.
     Busy,
+    /// What was taken is executed, and a member does not answer: it cannot be committed.
+    Unanswered,
     /// Nothing was decided.
     Undecided,
     /// Others run, and none of them had a complete copy in time.
@@ -26,6 +28,10 @@ impl fmt::Display for NotHandedOver {
             NotHandedOver::Cannot(reason) => reason.fmt(f),
             NotHandedOver::UnderWay => f.write_str("this node is handing over already"),
             NotHandedOver::Busy => f.write_str("calls are still running after a second: try again when they have ended"),
+            NotHandedOver::Unanswered => f.write_str(
+                "calls cannot be committed, since a member of the group does not answer: it is left out within seconds, \
+                 or this node is cut off and another leads",
+            ),
             NotHandedOver::Undecided => f.write_str(
                 "there was no decision in time: a majority of the voters cannot be reached, or the other node is not up \
                  to date",

@@ -2,7 +2,7 @@
 
 use crate::recent::SharedEntry;
 use crate::replayed::GroupPlace;
-use ferrite_base::{Epoch, ErrorKind, GroupId, NodeId, Position, UserError};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, UserError};
 use ferrite_log::LogFailed;
 use ferrite_replica::group::{Proposal, Sealed};
 use std::fmt;
@@ -20,16 +20,16 @@ impl NotCommitted {
     pub fn outcome_unknown(&self) -> UserError {
         match self {
             NotCommitted::Log(failure) => failure.outcome_unknown(),
-            NotCommitted::Deposed => UserError::new(ErrorKind::OutcomeUnknown, "08007", self.to_string())
-                .with_hint("look whether the transaction took place before calling again"),
+            NotCommitted::Deposed => UserError::maybe_committed(&self.to_string()),
         }
     }
 
-    /// For a caller whose transaction was not begun.
+    /// For a caller whose transaction was not begun, or has changed nothing and is not known to have
+    /// seen what is so.
     pub fn unavailable(&self) -> UserError {
         match self {
             NotCommitted::Log(failure) => failure.unavailable(),
-            NotCommitted::Deposed => UserError::new(ErrorKind::Unavailable, "57P03", self.to_string()),
+            NotCommitted::Deposed => UserError::not_started(&self.to_string()),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! taken back: what was written stays, whether its answer is read or not. Nothing is listed at most
 //! times, and then a look is one load.
 
+use ferrite_base::leader_change::NOT_STARTED;
 use ferrite_base::{ErrorKind, UserError, limits};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -156,14 +157,14 @@ impl Cancellations {
 /// What a call is answered that the server does not execute since it stops.
 #[cold]
 fn not_executed() -> UserError {
-    UserError::new(ErrorKind::Unavailable, "57P01", "the server is stopping: the call was not executed")
-        .with_hint("send it again when the server is back")
+    let text = format!("{NOT_STARTED}: the server is stopping, and the call was not executed");
+    UserError::new(ErrorKind::Unavailable, "57P01", text).with_hint("send it again when the server is back")
 }
 
 /// What a call is answered that has stopped since the node leads no more.
 #[cold]
 fn deposed() -> UserError {
-    UserError::new(ErrorKind::Unavailable, "57P03", "this node no longer leads: nothing of the call was carried out")
+    UserError::not_started("this node no longer leads, and nothing of the call was carried out")
         .with_hint("call again: another node leads, or will soon")
 }
 

@@ -14,7 +14,7 @@ use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::counters::{CallOutcome, Counters, ThreadReport};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
-pub use crate::event::{Job, Taken};
+pub use crate::event::{Job, Taken, wait_until_committed};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};

@@ -223,3 +223,11 @@ pub struct Taken {
     pub mark: Arc<OnceLock<LogPosition>>,
     pub logged: Receiver<Result<(), NotCommitted>>,
 }
+
+/// Waits until what was taken is durable here, and committed; or why it will not be.
+pub fn wait_until_committed(logged: &Receiver<Result<(), NotCommitted>>) -> Result<(), String> {
+    match logged.recv() {
+        Ok(outcome) => outcome.map_err(|reason| reason.to_string()),
+        Err(_) => Err("the server is stopping".to_owned()),
+    }
+}

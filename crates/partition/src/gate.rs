@@ -59,10 +59,28 @@ impl Default for Failure {
 /// none. None: this node does not lead any more.
 pub(crate) type Rounds = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
-type Held = Replica<(MailboxHandle, AnswerBatch)>;
+/// Answers that wait.
+struct Held {
+    mailbox: MailboxHandle,
+    answers: AnswerBatch,
+    /// An entry stands behind them: what was executed may be committed by another leader.
+    appended: bool,
+}
+
+impl Held {
+    /// In place of what was executed, since nobody can say that it is so. Where nothing was changed
+    /// the call may be made again.
+    fn end(mut self, why: &NotCommitted) {
+        self.answers.replace_all(&match why {
+            NotCommitted::Deposed if !self.appended => why.unavailable(),
+            _ => why.outcome_unknown(),
+        });
+        self.mailbox.deliver(self.answers);
+    }
+}
 
 struct State {
-    replica: Held,
+    replica: Replica<Held>,
     /// None where nobody else could lead.
     rounds: Option<Rounds>,
     /// It does not lead any more, and has to step back.
@@ -144,21 +162,23 @@ impl Gate {
         state.replica.held() == 0 && state.replica.is_at_rest()
     }
 
-    /// Keeps `answers` until everything appended so far is committed and, in a cluster, this node
-    /// is known to have led when they were made; lets go of what already may.
+    /// Keeps `answers` of what has changed nothing until everything appended so far is committed and,
+    /// in a cluster, this node is known to have led when they were made; lets go of what already
+    /// may.
     pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
         let state = self.lock();
+        let held = Held { mailbox, answers: checked(answers), appended: false };
         if state.rounds.is_some() {
             let ended = state.ended;
-            return self.hold_for_round(state, ended, (mailbox, checked(answers)));
+            return self.hold_for_round(state, ended, held);
         }
-        self.keep(state, 0, (mailbox, checked(answers)));
+        self.keep(state, 0, held);
     }
 
     /// The same for answers that an entry stands behind, which was appended since they were made:
     /// its commit shows that this node led.
     pub fn hold_appended(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
-        self.keep(self.lock(), 0, (mailbox, checked(answers)));
+        self.keep(self.lock(), 0, Held { mailbox, answers: checked(answers), appended: true });
     }
 
     /// Which of this node's times as a leader it is: for [`Gate::hold_of`].
@@ -170,40 +190,34 @@ impl Gate {
     /// leadership.
     pub(crate) fn hold_of(&self, leadership: u64, mailbox: MailboxHandle, answers: AnswerBatch) {
         let state = self.lock();
+        let held = Held { mailbox, answers: checked(answers), appended: false };
         if state.ended == leadership && state.rounds.is_none() {
-            return self.keep(state, 0, (mailbox, checked(answers)));
+            return self.keep(state, 0, held);
         }
-        self.hold_for_round(state, leadership, (mailbox, checked(answers)));
+        self.hold_for_round(state, leadership, held);
     }
 
     #[cold]
-    fn hold_for_round(
-        &self,
-        state: MutexGuard<'_, State>,
-        leadership: u64,
-        (mailbox, mut answers): (MailboxHandle, AnswerBatch),
-    ) {
+    fn hold_for_round(&self, state: MutexGuard<'_, State>, leadership: u64, held: Held) {
         let rounds = state.rounds.clone();
         // Where rounds come from, gates are told.
         drop(state);
         let round = rounds.and_then(|round| round());
         let mut state = self.lock();
         if state.ended != leadership {
-            answers.replace_all(&NotCommitted::Deposed.outcome_unknown());
-            return mailbox.deliver(answers);
+            return held.end(&NotCommitted::Deposed);
         }
         let Some(round) = round else {
             // Another may lead, and have acknowledged what this node does not know: even where all
             // is committed that the answers saw, nobody has said that they are fresh.
             self.depose(&mut state);
-            answers.replace_all(&self.why_unknown().outcome_unknown());
-            return mailbox.deliver(answers);
+            return held.end(&self.why_unknown());
         };
-        self.keep(state, round, (mailbox, answers));
+        self.keep(state, round, held);
     }
 
-    fn keep(&self, mut state: MutexGuard<'_, State>, round: u64, answers: (MailboxHandle, AnswerBatch)) {
-        state.replica.hold_behind(round, answers);
+    fn keep(&self, mut state: MutexGuard<'_, State>, round: u64, held: Held) {
+        state.replica.hold_behind(round, held);
         self.release(&mut state);
     }
 
@@ -238,11 +252,11 @@ impl Gate {
     /// Sends every answer that is committed to its network thread's mailbox; when nothing more will
     /// be, tells the others that their outcome is unknown.
     fn release(&self, state: &mut State) {
-        for ((mailbox, mut answers), outcome) in state.replica.take_released() {
-            if outcome == Release::OutcomeUnknown {
-                answers.replace_all(&self.why_unknown().outcome_unknown());
+        for (held, outcome) in state.replica.take_released() {
+            match outcome {
+                Release::Committed => held.mailbox.deliver(held.answers),
+                Release::OutcomeUnknown => held.end(&self.why_unknown()),
             }
-            mailbox.deliver(answers);
         }
     }
 }

@@ -14,9 +14,10 @@ use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_SETTLE, FORWARD_WAIT,
     FORWARD_WAIT_LATER,
 };
-use ferrite_base::{Epoch, ErrorKind, NodeId, UserError};
+use ferrite_base::{Epoch, NodeId, UserError};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
+use ferrite_system::forwarding::Forwarded;
 use ferrite_wire::{Invocation, frame, response};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Instant;
@@ -74,18 +75,17 @@ pub struct Window {
     cancels: Vec<u8>,
     queue: VecDeque<Queued>,
     mailboxes: Vec<MailboxHandle>,
+    counts: Forwarded,
 }
 
 #[cold]
 fn unknown(reason: &str) -> UserError {
-    let text = format!("{reason} before the answer came: the call may have been executed, or may not");
-    UserError::new(ErrorKind::OutcomeUnknown, "08007", text).with_hint("look whether it took place")
+    UserError::maybe_committed(&format!("{reason} before the answer came"))
 }
 
 #[cold]
 pub(super) fn unreachable() -> UserError {
-    let text = "no node that leads can be reached: the call was not executed";
-    UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint("try again")
+    UserError::not_started("no node that leads can be reached").with_hint("try again")
 }
 
 impl Window {
@@ -96,6 +96,11 @@ impl Window {
     /// Calls that were taken and are not answered.
     pub fn held(&self) -> usize {
         self.outstanding.calls + self.queue.iter().map(|queued| queued.batch.calls.len() - queued.next).sum::<usize>()
+    }
+
+    /// What became of the calls up to now.
+    pub fn counts(&self) -> Forwarded {
+        Forwarded { waiting: self.held() as u64, ..self.counts }
     }
 
     /// Calls that were sent and are not answered.
@@ -178,6 +183,7 @@ impl Window {
         if self.sent.is_empty() {
             return;
         }
+        self.counts.unknown += self.sent.values().map(|sent| sent.work.calls as u64).sum::<u64>();
         let (mut ready, error) = (self.ready(), unknown(reason));
         for ((connection, handle), sent) in self.sent.drain() {
             let answers = &mut ready[sent.mailbox];
@@ -272,6 +278,7 @@ impl Window {
         let handle = invocation.handle;
         let cancelled = self.cancelled.get(&(connection, handle)).cloned();
         let Some((mailbox, sent_micros)) = self.answered(connection, handle) else { return Ok(()) };
+        self.counts.came_back += 1;
         let mailbox = self.mailboxes[mailbox].clone();
         let end = body.len() as u32;
         let call = Call { connection, handle, trusted, start: 0, end };
@@ -416,6 +423,7 @@ impl Window {
 
     /// The first `count` that waited were sent.
     fn note_sent(&mut self, mut count: usize) {
+        self.counts.passed_on += count as u64;
         while count > 0 {
             let queued = self.queue.front_mut().expect("what was sent has waited");
             let mailbox = number_of(&mut self.mailboxes, &queued.batch.mailbox);
@@ -448,6 +456,7 @@ impl Window {
         {
             let queued = self.queue.pop_front().expect("it was looked at");
             let error = unreachable();
+            self.counts.refused += (queued.batch.calls.len() - queued.next) as u64;
             queued.batch.calls[queued.next..].iter().for_each(|call| refuse(&queued.batch.mailbox, call, &error));
         }
     }
