@@ -35,6 +35,8 @@ pub struct Limits {
     pub outbox_bytes_max: [usize; 4],
     /// A handshake takes no longer.
     pub handshake_time_max: Duration,
+    /// A node from which nothing came for so long is dialed anew: what was sent to it is lost.
+    pub silence_time_max: Duration,
     /// Connections that have not said who they are, or are of no node. For a new one the oldest
     /// goes, of those that are not from a node's address if there are any.
     pub strangers_max: usize,
@@ -48,6 +50,7 @@ impl Default for Limits {
             message_bytes_max: [limits::PEER_CONTROL_BYTES_MAX, limits::PEER_MESSAGE_BYTES_MAX, 64 << 20, 2 << 20],
             outbox_bytes_max: [4 << 20, limits::PEER_OUTBOX_BYTES_MAX, limits::PEER_OUTBOX_BYTES_MAX, 8 << 20],
             handshake_time_max: Duration::from_secs(limits::PEER_HANDSHAKE_SECONDS_MAX),
+            silence_time_max: Duration::from_secs(limits::PEER_SILENT_SECONDS_MAX),
             strangers_max: limits::PEER_STRANGERS_MAX,
             redial: (Duration::from_millis(50), Duration::from_secs(1)),
         }

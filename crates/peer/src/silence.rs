@@ -15,6 +15,9 @@ pub(crate) fn notice(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(limits::PEER_KEEPALIVE_IDLE_SECONDS))?;
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(limits::PEER_KEEPALIVE_INTERVAL_SECONDS))?;
     sockopt::set_tcp_keepcnt(stream, limits::PEER_KEEPALIVE_PROBES_MAX)?;
+    // After a short cut what was on its way goes again soon: the pauses between attempts do not double
+    // at first.
+    sockopt::set_tcp_thin_linear_timeouts(stream, true)?;
     sockopt::set_tcp_user_timeout(stream, limits::PEER_UNACKNOWLEDGED_MILLISECONDS_MAX)?;
     Ok(())
 }
@@ -30,6 +33,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().expect("it listens")).expect("it is reached");
         notice(&stream).expect("options of the system");
         assert!(sockopt::socket_keepalive(&stream).expect("an option of the socket"));
+        assert!(sockopt::tcp_thin_linear_timeouts(&stream).expect("an option of the socket"));
         let idle = sockopt::tcp_keepidle(&stream).expect("an option of the socket").as_secs();
         let between = sockopt::tcp_keepintvl(&stream).expect("an option of the socket").as_secs();
         let probes = sockopt::tcp_keepcnt(&stream).expect("an option of the socket");

@@ -275,6 +275,25 @@ fn a_flood_of_strangers_and_garbage_holds_nobody_up() {
 }
 
 #[test]
+fn a_node_that_is_not_heard_of_is_dialed_anew() {
+    let limits = Limits { silence_time_max: Duration::from_secs(1), ..Limits::default() };
+    let (one, two) = (node_with(hello(1, 1), limits), node(2));
+    join(&one, &two);
+    // It is heard, and then never again: a connection that is cut looks the same.
+    two.peers.send(NodeId(1), Lane::Control, vec![1].into()).unwrap();
+    one.ears.wait("the message", |heard| matches!(heard, Heard::Received(..)));
+    for lane in Lane::ALL {
+        let is = |heard: &Heard| *heard == Heard::Lost(NodeId(2), lane);
+        one.ears.wait("the loss of all lanes", is);
+        two.ears.wait("the other side", |heard| *heard == Heard::Lost(NodeId(1), lane));
+        let opened = |heard: &Heard| matches!(heard, Heard::Connected(NodeId(2), _, on) if *on == lane);
+        one.ears.wait_for("another connection", |heard| heard.iter().filter(|heard| opened(heard)).count() >= 2);
+    }
+    one.peers.stop();
+    two.peers.stop();
+}
+
+#[test]
 fn a_stranger_that_says_nothing_is_closed() {
     let limits = Limits { handshake_time_max: Duration::from_millis(200), ..Limits::default() };
     let one = node_with(hello(1, 1), limits);

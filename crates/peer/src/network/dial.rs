@@ -1,4 +1,5 @@
-//! What is done when time has passed: handshakes that take too long end, and nodes are dialed.
+//! What is done when time has passed: handshakes that take too long end, connections to nodes that
+//! are not heard of are closed, and nodes are dialed.
 
 use super::{Connection, Connections, Dial, State, TICK, TICK_MAX, locked};
 use crate::frame::Lane;
@@ -23,8 +24,16 @@ impl Connections {
         let time_max = self.shared.limits.handshake_time_max;
         let expected = locked(&self.shared.addresses).clone();
         let is_expected = |node: NodeId| expected.contains_key(&node);
+        let silent_from = now.checked_sub(self.shared.limits.silence_time_max);
+        let silent: Vec<NodeId> = {
+            let roster = locked(&self.shared.roster);
+            let is_silent = |node: &&NodeId| roster.heard_last(**node).is_some_and(|heard| Some(heard) <= silent_from);
+            expected.keys().filter(is_silent).copied().collect()
+        };
         let gone = |connection: &Connection| match &connection.state {
-            State::Open { node, .. } => !is_expected(*node),
+            State::Open { node, .. } if !is_expected(*node) => true,
+            // One that has just been opened was heard of, if only there.
+            State::Open { node, .. } => silent.contains(node) && Some(connection.since) <= silent_from,
             _ => now.duration_since(connection.since) >= time_max,
         };
         let over: Vec<usize> = self.open.iter().filter(|(_, open)| gone(open)).map(|(number, _)| *number).collect();
