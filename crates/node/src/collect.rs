@@ -22,7 +22,7 @@ use ferrite_system::latency::Latencies;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::traffic::NetworkReport;
-use ferrite_system::{Collect, Collected, Identity, Sources, expired, task_figures};
+use ferrite_system::{Collect, Collected, Identity, Sources, expired, forwarding, task_figures};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -125,6 +125,7 @@ pub struct Collector {
     pub snapshots: Arc<SnapshotStatus>,
     pub backups: Arc<Backups>,
     pub expired: Arc<expired::Figures>,
+    pub forwarding: Arc<forwarding::Figures>,
     pub tasks: Arc<task_figures::Figures>,
     pub compounds: Arc<Compounds>,
     pub long_reads: LongReadLine,
@@ -158,6 +159,7 @@ impl Collector {
             snapshot_status: &self.snapshots,
             backups: self.backups.attempts(),
             expired: &self.expired,
+            forwarding: &self.forwarding,
             tasks: &self.tasks,
             compounds: &self.compounds.figures,
             long_reads: self.long_reads.now(),

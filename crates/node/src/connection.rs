@@ -175,9 +175,15 @@ pub fn is_admin(id: u64) -> bool {
     id & ADMIN != 0
 }
 
-/// As clients know it from the login.
-pub fn public_id(id: u64) -> i64 {
-    (id >> 32) as i64
+/// As clients know it from the login: the node's number is in its upper half, so that none is given
+/// twice in a cluster.
+pub fn public_id(host: i32, id: u64) -> i64 {
+    i64::from(host) << 32 | (id >> 32) as i64
+}
+
+/// The node of a connection, by the number that clients know.
+pub fn host_of(public_id: i64) -> i64 {
+    public_id >> 32
 }
 
 impl Connection {
@@ -536,10 +542,10 @@ impl Connection {
         &self.traffic
     }
 
-    pub fn report(&mut self) -> ConnectionReport {
+    pub fn report(&mut self, host: i32) -> ConnectionReport {
         let peer = self.stream.peer_addr().map_or_else(|_| String::new(), |address| address.ip().to_string());
         ConnectionReport {
-            connection_id: public_id(self.id),
+            connection_id: public_id(host, self.id),
             peer,
             admin: is_admin(self.id),
             traffic: self.traffic().clone(),

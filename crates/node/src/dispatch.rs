@@ -265,7 +265,7 @@ impl Dispatcher {
         let identity = &self.node.identity;
         let accepted = LoginAccepted {
             host_id: identity.host_id,
-            connection_id: connection::public_id(connection.id),
+            connection_id: connection::public_id(identity.host_id, connection.id),
             cluster_start_ms: identity.cluster_start_ms,
             leader_address: identity.leader_address,
             build: &identity.build,
@@ -548,9 +548,10 @@ impl Dispatcher {
         connection.system_called(invocation.procedure);
         match invocation.procedure {
             "@Ping" => response::write_pong(connection.out(), invocation.handle),
-            "@Cancel" => match target(invocation) {
+            "@Cancel" => match target(invocation, self.node.identity.host_id) {
                 Ok((target, handle)) => {
-                    match target.filter(|target| *target != connection::public_id(connection.id)) {
+                    let own = connection::public_id(self.node.identity.host_id, connection.id);
+                    match target.filter(|target| *target != own) {
                         None => self.cancel(connection, handle),
                         Some(target) => {
                             for mailbox in self.node.mailboxes.iter() {
@@ -664,7 +665,7 @@ fn incomplete_call(connection: &Connection) -> Option<usize> {
 }
 
 /// What `@Cancel` is about: a connection (none: the caller's) and a handle (none: all calls).
-fn target(invocation: &Invocation<'_>) -> Result<(Option<i64>, Option<i64>), UserError> {
+fn target(invocation: &Invocation<'_>, host: i32) -> Result<(Option<i64>, Option<i64>), UserError> {
     let number = |index| match invocation.parameters.nth(index) {
         Ok(Some(Value::Integer(number))) => Ok(Some(number)),
         Ok(Some(Value::Null)) => Ok(None),
@@ -673,7 +674,18 @@ fn target(invocation: &Invocation<'_>) -> Result<(Option<i64>, Option<i64>), Use
     match invocation.parameters.count() {
         0 => Ok((None, None)),
         1 => Ok((None, number(0)?)),
-        2 => Ok((number(0)?, number(1)?)),
+        2 => {
+            let connection = number(0)?;
+            if let Some(connection) =
+                connection.filter(|connection| connection::host_of(*connection) != i64::from(host))
+            {
+                let text = format!("connection {connection} is not one of this node: nothing was cancelled");
+                return Err(
+                    UserError::parameters(text).with_hint("send @Cancel to the node that the connection leads to")
+                );
+            }
+            Ok((connection, number(1)?))
+        }
         given => Err(failure::parameter_count("@Cancel", 2, given)),
     }
 }

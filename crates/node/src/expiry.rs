@@ -2,8 +2,11 @@
 //! of their own and queue up with all others.
 //!
 //! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the
-//! next one, so that it never has more than one batch in a partition's inbox.
+//! next one, so that of one table there is never more than one batch in a partition's inbox. A
+//! partition that answers late, since its store is lent, holds up neither the others nor other
+//! tables' rounds. In a cluster it begins nothing while its node does not lead, or hands over.
 
+use crate::forward::Forward;
 use crate::message::ExpiryNotice;
 use crate::mode::Mode;
 use crate::routes::Routes;
@@ -14,6 +17,7 @@ use ferrite_catalog::Table;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
+use ferrite_plan::Program;
 use ferrite_system::expired::{Figures, expiring};
 use ferrite_value::SqlType;
 use ferrite_wire::{Response, Status, frame};
@@ -26,6 +30,8 @@ pub struct Handles {
     pub compiled: Arc<ArcSwap<Compiled>>,
     pub routes: Arc<Routes>,
     pub mode: Arc<Mode>,
+    /// None: a node without others.
+    pub forward: Option<Forward>,
     pub figures: Arc<Figures>,
     pub clock: Arc<dyn Clock>,
     /// Rows that are to be migrated are dropped when their time is up; otherwise they are kept.
@@ -35,12 +41,31 @@ pub struct Handles {
 pub struct Expiry {
     node: Handles,
     inbox: Receiver<ExpiryNotice>,
-    answers: Arc<Answers>,
+    notices: Sender<ExpiryNotice>,
+    /// When each table's next round begins.
+    due: BTreeMap<TableId, u64>,
+    rounds: BTreeMap<TableId, Round>,
     stopping: bool,
 }
 
-/// Takes the answers of batches; the connection of each is its partition.
-struct Answers(Sender<ExpiryNotice>);
+/// Takes the answers of a table's batches; the connection of each is its partition.
+struct Answers {
+    table: TableId,
+    to: Sender<ExpiryNotice>,
+}
+
+/// What has expired at some time is being deleted.
+struct Round {
+    program: Arc<Program>,
+    compiled: Arc<Compiled>,
+    /// A batch with so many rows is followed by another.
+    batch_size: u64,
+    partitioned: bool,
+    answers: Arc<Answers>,
+    /// Partitions with a batch.
+    waiting: usize,
+    failed: bool,
+}
 
 impl Mailbox for Answers {
     fn deliver(&self, answers: AnswerBatch) {
@@ -49,7 +74,7 @@ impl Mailbox for Answers {
             let deleted = deleted_rows(&answers.bytes[start..run.end as usize]);
             start = run.end as usize;
             // The thread has ended only when the server stops.
-            let _ = self.0.send(ExpiryNotice::Answered { partition: run.connection, deleted });
+            let _ = self.to.send(ExpiryNotice::Answered { table: self.table, partition: run.connection, deleted });
         }
     }
 }
@@ -64,114 +89,130 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
 
 impl Expiry {
     pub fn new(node: Handles, notices: (Sender<ExpiryNotice>, Receiver<ExpiryNotice>)) -> Expiry {
-        Expiry { node, inbox: notices.1, answers: Arc::new(Answers(notices.0)), stopping: false }
+        let (due, rounds) = (BTreeMap::new(), BTreeMap::new());
+        Expiry { node, inbox: notices.1, notices: notices.0, due, rounds, stopping: false }
     }
 
     pub fn run(mut self) {
-        // When each table's next round begins.
-        let mut due: BTreeMap<TableId, u64> = BTreeMap::new();
-        let drop_migrating = self.node.drop_migrating;
         while !self.stopping {
-            let compiled = self.node.compiled.load_full();
             let now = self.node.clock.monotonic_nanos();
-            let expires =
-                |table: &TableId| expiring(&compiled.catalog, drop_migrating).any(|expiring| expiring.id == *table);
-            due.retain(|table, _| expires(table));
-            self.node.figures.retain(|table| expires(&table));
-            for table in expiring(&compiled.catalog, drop_migrating) {
-                due.entry(table.id).or_insert(now);
-            }
-            let Some((table, moment)) = due.iter().min_by_key(|(_, moment)| **moment).map(|(id, at)| (*id, *at)) else {
-                let told = self.inbox.recv();
-                self.stopping |= !matches!(told, Ok(ExpiryNotice::CatalogChanged | ExpiryNotice::Answered { .. }));
-                continue;
+            self.begin_rounds(now);
+            // A table in its round is looked at when that has ended.
+            let rests = self.due.iter().filter(|(table, _)| !self.rounds.contains_key(table));
+            let told = match rests.map(|(_, at)| *at).min() {
+                None => self.inbox.recv().map_err(RecvTimeoutError::from),
+                Some(at) => self.inbox.recv_timeout(Duration::from_nanos(at.saturating_sub(now))),
             };
-            if moment > now {
-                match self.inbox.recv_timeout(Duration::from_nanos(moment - now)) {
-                    Ok(ExpiryNotice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
-                    Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-                }
+            match told {
+                Ok(ExpiryNotice::Answered { table, partition, deleted }) => self.answered(table, partition, deleted),
+                Ok(ExpiryNotice::CatalogChanged) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(ExpiryNotice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
+            }
+        }
+    }
+
+    fn begin_rounds(&mut self, now: u64) {
+        let (compiled, drop_migrating) = (self.node.compiled.load_full(), self.node.drop_migrating);
+        let tables: BTreeMap<TableId, &Arc<Table>> =
+            expiring(&compiled.catalog, drop_migrating).map(|table| (table.id, table)).collect();
+        self.due.retain(|table, _| tables.contains_key(table));
+        self.node.figures.retain(|table| tables.contains_key(&table));
+        for (id, table) in tables {
+            let at = self.due.entry(id).or_insert(now);
+            if *at > now || self.rounds.contains_key(&id) {
                 continue;
             }
-            let definition = compiled.catalog.table(table).expect("kept only if it is there");
-            let frequency = definition.time_to_live.map_or(1, |time| time.max_frequency);
-            // Where the disk has no room for deletions, rows expire when it has.
-            if !self.node.mode.is_disk_low() {
-                self.round(&compiled, definition);
+            let frequency = table.time_to_live.map_or(1, |time| time.max_frequency);
+            *at = now + 1_000_000_000 / u64::from(frequency);
+            if self.may_begin() {
+                self.begin(&compiled, table);
             }
-            due.insert(table, now + 1_000_000_000 / u64::from(frequency));
         }
+    }
+
+    /// Where the disk has no room for deletions, rows expire when it has; a copy's go with the
+    /// leader's.
+    fn may_begin(&self) -> bool {
+        !self.node.mode.is_disk_low() && self.node.forward.as_ref().is_none_or(|forward| !forward.is_away())
     }
 
     /// Deletes what has expired by now: on every partition batch after batch, until one is not
     /// full.
-    fn round(&mut self, compiled: &Arc<Compiled>, table: &Table) {
+    fn begin(&mut self, compiled: &Arc<Compiled>, table: &Table) {
         let Some(time) = table.time_to_live else { return };
         let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
         let cutoff = time.cutoff(self.node.clock.wall_micros(), is_timestamp);
-        let program = Arc::new(ferrite_sql::expire_program(table, &time, cutoff));
         let partitions = if table.is_partitioned() { self.node.routes.partition_count() as u64 } else { 1 };
-        let mut unfinished: Vec<u64> = (0..partitions).collect();
-        let figures = &self.node.figures;
-        figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
-        let mut failed = false;
-        while !unfinished.is_empty() && !self.stopping {
-            for partition in &unfinished {
-                let answers: Arc<Answers> = Arc::clone(&self.answers);
-                let sent_micros = self.node.clock.wall_micros();
-                let reply = Reply { mailbox: answers.clone(), connection: *partition, handle: 0, sent_micros };
-                let number = *partition;
-                let call = Box::new(ProgramCall {
-                    turn: None,
-                    time_max: None,
-                    program: Arc::clone(&program),
-                    compiled: Arc::clone(compiled),
-                    // None: a count of 0.
-                    parameters: vec![0; 2],
-                    reply,
-                    stores: StoreSet::All,
-                    load: false,
-                    // The next round goes by the schema then in force.
-                    retry: Some(Box::new(move |_| {
-                        let _ = answers.0.send(ExpiryNotice::Answered { partition: number, deleted: None });
-                    })),
-                    recompile: None,
-                });
-                if table.is_partitioned() {
-                    let id = PartitionId(*partition as u32);
-                    let sent = self.node.routes.to_partition(id, Event::Program(call));
-                    sent.expect("partitions outlive the expiry thread");
-                } else {
-                    let sent = self.node.routes.to_coordinator(Job::Calls(vec![*call]));
-                    sent.expect("the coordinator outlives the expiry thread");
-                }
-            }
-            let mut waiting = unfinished.len();
-            unfinished.clear();
-            while waiting > 0 {
-                match self.inbox.recv() {
-                    Ok(ExpiryNotice::Answered { partition, deleted }) => {
-                        waiting -= 1;
-                        failed |= deleted.is_none();
-                        if let Some(rows @ 1..) = deleted {
-                            let now = self.node.clock.wall_micros();
-                            figures.change(table.id, |expired| {
-                                expired.rows += rows;
-                                expired.rows_last_round += rows;
-                                expired.last_micros = Some(now);
-                            });
-                        }
-                        if deleted.is_some_and(|deleted| deleted >= u64::from(time.batch_size)) {
-                            unfinished.push(partition);
-                        }
-                    }
-                    Ok(ExpiryNotice::CatalogChanged) => {}
-                    Ok(ExpiryNotice::Stop) | Err(_) => self.stopping = true,
-                }
-            }
+        self.node.figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
+        let round = Round {
+            program: Arc::new(ferrite_sql::expire_program(table, &time, cutoff)),
+            compiled: Arc::clone(compiled),
+            batch_size: u64::from(time.batch_size),
+            partitioned: table.is_partitioned(),
+            answers: Arc::new(Answers { table: table.id, to: self.notices.clone() }),
+            waiting: partitions as usize,
+            failed: false,
+        };
+        (0..partitions).for_each(|partition| self.send_batch(&round, partition));
+        self.rounds.insert(table.id, round);
+    }
+
+    fn send_batch(&self, round: &Round, partition: u64) {
+        let answers = Arc::clone(&round.answers);
+        let sent_micros = self.node.clock.wall_micros();
+        let reply = Reply { mailbox: answers.clone(), connection: partition, handle: 0, sent_micros };
+        let call = Box::new(ProgramCall {
+            turn: None,
+            time_max: None,
+            program: Arc::clone(&round.program),
+            compiled: Arc::clone(&round.compiled),
+            // None: a count of 0.
+            parameters: vec![0; 2],
+            reply,
+            stores: StoreSet::All,
+            load: false,
+            // The next round goes by the schema then in force.
+            retry: Some(Box::new(move |_| {
+                let _ = answers.to.send(ExpiryNotice::Answered { table: answers.table, partition, deleted: None });
+            })),
+            recompile: None,
+        });
+        if round.partitioned {
+            let sent = self.node.routes.to_partition(PartitionId(partition as u32), Event::Program(call));
+            sent.expect("partitions outlive the expiry thread");
+        } else {
+            let sent = self.node.routes.to_coordinator(Job::Calls(vec![*call]));
+            sent.expect("the coordinator outlives the expiry thread");
         }
-        if !failed && !self.stopping {
-            figures.change(table.id, |expired| expired.remaining = Some(0));
+    }
+
+    fn answered(&mut self, table: TableId, partition: u64, deleted: Option<u64>) {
+        let mut round = self.rounds.remove(&table).expect("only batches of a round are answered");
+        round.failed |= deleted.is_none();
+        if let Some(rows @ 1..) = deleted {
+            let now = self.node.clock.wall_micros();
+            self.node.figures.change(table, |expired| {
+                expired.rows += rows;
+                expired.rows_last_round += rows;
+                expired.last_micros = Some(now);
+            });
+        }
+        let is_full = deleted.is_some_and(|deleted| deleted >= round.batch_size);
+        if is_full && self.may_begin() {
+            self.send_batch(&round, partition);
+            self.rounds.insert(table, round);
+            return;
+        }
+        // What is left of a partition is left to the next round.
+        round.failed |= is_full;
+        round.waiting -= 1;
+        if round.waiting > 0 {
+            self.rounds.insert(table, round);
+        } else if !round.failed {
+            self.node.figures.change(table, |expired| expired.remaining = Some(0));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

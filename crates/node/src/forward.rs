@@ -22,6 +22,8 @@ mod tests;
 
 pub use execute::{Executor, Uses};
 pub use inbox::{Forward, Inbox, connect};
+#[cfg(test)]
+pub use link::Leadership;
 pub use link::{Batch, Call};
 pub use nodes::leadership;
 pub use passage::{Passage, Way};

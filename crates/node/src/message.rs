@@ -3,6 +3,7 @@
 //!
 //! A leaf: whoever sends a message need not know the thread that takes it.
 
+use ferrite_base::TableId;
 use ferrite_partition::Reply;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::snapshots::{Saved, Snapshots};
@@ -56,6 +57,7 @@ pub enum ExpiryNotice {
     CatalogChanged,
     /// A batch was answered; how many rows it deleted, where it did not fail.
     Answered {
+        table: TableId,
         partition: u64,
         deleted: Option<u64>,
     },

@@ -208,8 +208,9 @@ impl NetworkThread {
             Mail::Accepted { .. } if self.stopping => self.node.connections.closed(),
             Mail::Accepted { stream, admin } => self.open(stream, admin),
             Mail::Cancel { connection: number, handle } => {
+                let host = self.node.identity.host_id;
                 let mut open = self.connections.iter_mut().flatten();
-                if let Some(connection) = open.find(|open| connection::public_id(open.id) == number) {
+                if let Some(connection) = open.find(|open| connection::public_id(host, open.id) == number) {
                     self.dispatcher.cancel(connection, handle);
                 }
             }
@@ -359,8 +360,9 @@ impl NetworkThread {
     }
 
     fn report(&mut self) -> NetworkReport {
+        let host = self.node.identity.host_id;
         NetworkReport {
-            connections: self.connections.iter_mut().flatten().map(Connection::report).collect(),
+            connections: self.connections.iter_mut().flatten().map(|open| open.report(host)).collect(),
             closed: self.closed.clone(),
             latencies: self.latencies.clone(),
             accepted: self.accepted,
@@ -516,7 +518,7 @@ impl NetworkThread {
             }
             let unread = connection.unwritten();
             if unread > unread_bytes_max {
-                let peer = connection.report().peer;
+                let peer = connection.report(0).peer;
                 ferrite_io::errln!(
                     "ferrite: a connection from {peer} was closed: it has not read {unread} bytes of its answers"
                 );

@@ -296,7 +296,12 @@ fn start_forward(
         mailboxes: Arc::clone(&parts.network),
     };
     let executor = forward::Executor::new(uses, Arc::clone(&forward) as MailboxHandle);
-    let thread = forward::ForwardThread::new(inbox, Arc::new(member.joined.links.clone()), executor);
+    let thread = forward::ForwardThread::new(
+        inbox,
+        Arc::new(member.joined.links.clone()),
+        executor,
+        Arc::clone(&parts.forwarding),
+    );
     member.joined.door.take_calls(Arc::clone(&forward) as Arc<dyn cluster::Calls>);
     threads.ended_by(move || forward.stop());
     threads.spawn("forward", move || thread.run())
@@ -443,6 +448,7 @@ fn start_expiry(
         compiled: Arc::clone(&parts.compiled),
         routes: Arc::clone(&parts.routes),
         mode: Arc::clone(&parts.mode),
+        forward: parts.forward.clone(),
         figures: Arc::clone(&parts.expired),
         clock: Arc::clone(clock),
         drop_migrating,

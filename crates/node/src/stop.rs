@@ -68,7 +68,8 @@ impl Insistence {
     }
 }
 
-/// No call has come for so long: whoever was connected here calls elsewhere by now.
+/// No call has come, and none has waited, for so long: whoever was connected here calls elsewhere by
+/// now.
 const QUIET: Duration = Duration::from_millis(100);
 /// For so long a node that has handed over passes on what comes still.
 const LINGER: Duration = Duration::from_secs(1);
@@ -92,7 +93,8 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
     while done && waits && since.elapsed() < QUIET && began.elapsed() < most {
         waits = insisted.recv_timeout(QUIET / 10) == Err(RecvTimeoutError::Timeout);
         let now = forward.passed_in_all();
-        if now != passed {
+        // Clients that wait for an answer may call again when they have it.
+        if now != passed || forward.has_waiting() {
             (passed, since) = (now, Instant::now());
         }
     }

@@ -127,7 +127,7 @@ impl System {
         if trusted_elsewhere(reply.connection).is_none() {
             privilege::permit(&self.identity, name, parameters.len(), is_admin(reply.connection))?;
         }
-        let asker = Asker { connection: public_id(reply.connection), bytes: body.len() };
+        let asker = Asker { connection: public_id(self.identity.host_id, reply.connection), bytes: body.len() };
         let tables: SystemResult = match name {
             "@AdHoc" | "@AdHocLarge" => {
                 return self.ad_hoc(&invocation, parameters, &compiled, body, reply, parameterizer);

@@ -12,8 +12,8 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::Settings;
 use ferrite_catalog::Catalog;
-use ferrite_partition::Compiled;
 use ferrite_partition::long_read::{Home, LongReads};
+use ferrite_partition::{Compiled, Event};
 use ferrite_system::Identity;
 use ferrite_value::ring::Ring;
 use std::sync::Arc;
@@ -23,11 +23,28 @@ pub fn handles(partitions: u32) -> Handles {
     handles_and_calls(partitions).0
 }
 
+/// What comes to its threads.
+pub struct Inboxes {
+    pub partitions: Vec<Receiver<Event>>,
+    pub system: Receiver<SystemJob>,
+}
+
 /// The same, and what comes to the system thread.
 pub fn handles_and_calls(partitions: u32) -> (Handles, Receiver<SystemJob>) {
+    let (handles, inboxes) = handles_and_inboxes(partitions, "");
+    (handles, inboxes.system)
+}
+
+/// The same with a schema.
+pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) {
     let (system, calls) = unbounded();
-    let compiled = Compiled::new(Arc::new(Catalog::default()), &Default::default()).expect("an empty schema compiles");
-    let inboxes = (0..partitions).map(|_| unbounded().0).collect();
+    let mut catalog = Catalog::default();
+    for statement in ferrite_sql::parse_batch(schema).expect("the schema parses") {
+        let (change, _) = ferrite_sql::bind_ddl(&catalog, &statement).expect("the schema binds");
+        catalog = catalog.apply(&change).expect("the changes are legal").0;
+    }
+    let compiled = Compiled::new(Arc::new(catalog), &Default::default()).expect("the schema compiles");
+    let (inboxes, ends): (Vec<_>, Vec<_>) = (0..partitions).map(|_| unbounded()).unzip();
     let settings = Settings::default();
     let query_time_max = std::time::Duration::from_secs(10);
     let submit = Submit {
@@ -71,5 +88,5 @@ pub fn handles_and_calls(partitions: u32) -> (Handles, Receiver<SystemJob>) {
         forward: None,
         settings,
     };
-    (handles, calls)
+    (handles, Inboxes { partitions: ends, system: calls })
 }

@@ -284,6 +284,12 @@ fn cancels(nodes: &Nodes, leader: &Db) {
     (0..300i64).for_each(|id| drop(leader.call("ACCOUNT.insert", (id, 1_000i64))));
     let (mut raw, number) = Raw::connect_numbered(nodes.node(1).address());
     let mut other = Raw::connect(nodes.node(1).address());
+    // Another node has another connection of its own with the number that this one has here.
+    let mut elsewhere = Raw::connect(nodes.node(2).address());
+    elsewhere.call("@Cancel", 9, &(number, 7i64));
+    let (_, status, text) = elsewhere.answer().expect("an answer");
+    assert_eq!(status, Status::GracefulFailure.code(), "{text}");
+    assert!(text.contains("is not one of this node: nothing was cancelled"), "{text}");
     for by_other in [false, true] {
         raw.call("@AdHoc", 7, &(ENDLESS,));
         wait_for("the query to run", || long_reads() == 1);

@@ -11,6 +11,7 @@
 pub mod compound_figures;
 pub mod expired;
 pub mod explain;
+pub mod forwarding;
 pub mod hosts;
 mod identity;
 pub mod latency;

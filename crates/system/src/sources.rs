@@ -2,6 +2,7 @@
 
 use crate::compound_figures::Figures as CompoundFigures;
 use crate::expired::Figures as ExpiredFigures;
+use crate::forwarding::Figures as ForwardingFigures;
 use crate::hosts::Hosts;
 use crate::identity::Identity;
 use crate::plans::PlanCacheStatistics;
@@ -42,6 +43,7 @@ pub struct Sources<'n> {
     pub snapshot_status: &'n SnapshotStatus,
     pub backups: Vec<BackupAttempt>,
     pub expired: &'n ExpiredFigures,
+    pub forwarding: &'n ForwardingFigures,
     pub tasks: &'n TaskFigures,
     pub compounds: &'n CompoundFigures,
     pub long_reads: LineFigures,

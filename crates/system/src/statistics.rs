@@ -65,6 +65,7 @@ pub fn statistics(
         "PLANNER" => vec![threads::planner(sources)],
         "INITIATOR" => vec![clients::initiators(sources, &by_network())],
         "IOSTATS" => vec![clients::bytes(sources, &by_network())],
+        "FORWARDING" => vec![clients::forwarding(sources)],
         "LIVECLIENTS" => {
             let reports = by_network();
             vec![clients::connections(sources, &reports, asker), clients::limits(sources, &reports)]
@@ -148,6 +149,7 @@ pub const SELECTORS: &[&str] = &[
     "DRPRODUCERNODE",
     "DRROLE",
     "EXPORT",
+    "FORWARDING",
     "GC",
     "IDLETIME",
     "IMPORT",

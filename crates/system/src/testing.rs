@@ -41,6 +41,7 @@ pub struct Node {
     recovery: Summary,
     snapshot_status: SnapshotStatus,
     expired: expired::Figures,
+    forwarding: crate::forwarding::Figures,
     tasks: task_figures::Figures,
     compounds: compound_figures::Figures,
 }
@@ -75,6 +76,7 @@ pub fn node(partitions: usize) -> Node {
         recovery: Summary::default(),
         snapshot_status: SnapshotStatus::default(),
         expired: expired::Figures::default(),
+        forwarding: crate::forwarding::Figures::default(),
         tasks: task_figures::Figures::default(),
         compounds: compound_figures::Figures::default(),
     }
@@ -99,6 +101,7 @@ impl Node {
             snapshot_status: &self.snapshot_status,
             backups: Vec::new(),
             expired: &self.expired,
+            forwarding: &self.forwarding,
             tasks: &self.tasks,
             compounds: &self.compounds,
             long_reads: LineFigures { threads: 2, running: 0, waiting: 0, waiting_max: 0, begun: 0 },

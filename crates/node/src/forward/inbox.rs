@@ -57,6 +57,8 @@ pub struct Forward {
     held: Arc<Mutex<Held>>,
     switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
+    /// Calls that the thread has and that are not answered.
+    waiting: Arc<AtomicU64>,
 }
 
 /// The thread's end.
@@ -65,6 +67,8 @@ pub struct Inbox {
     held: Arc<Mutex<Held>>,
     switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
+    /// Calls that the thread has and that are not answered.
+    waiting: Arc<AtomicU64>,
 }
 
 /// A way into a thread that has yet to begin. No node is known to lead until it is said.
@@ -72,10 +76,15 @@ pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
     let switch = Arc::new(Switch::default());
-    let passed = Arc::new(AtomicU64::new(0));
-    let forward =
-        Forward { notices: sender, held: Arc::clone(&held), switch: Arc::clone(&switch), passed: Arc::clone(&passed) };
-    (forward, Inbox { notices, held, switch, passed })
+    let (passed, waiting) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let forward = Forward {
+        notices: sender,
+        held: Arc::clone(&held),
+        switch: Arc::clone(&switch),
+        passed: Arc::clone(&passed),
+        waiting: Arc::clone(&waiting),
+    };
+    (forward, Inbox { notices, held, switch, passed, waiting })
 }
 
 impl Forward {
@@ -105,6 +114,11 @@ impl Forward {
     /// How many were, since the start.
     pub fn passed_in_all(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
+    }
+
+    /// Whether some of them wait to be sent, or for their answers.
+    pub fn has_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
     }
 
     /// Asks whether all that was taken is answered, but for so many calls. Those that wait to be
@@ -194,6 +208,10 @@ impl Inbox {
     /// How many calls were passed on since the start.
     pub fn passed_in_all(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
+    }
+
+    pub fn say_waiting(&self, calls: u64) {
+        self.waiting.store(calls, Ordering::Release);
     }
 
     /// This node leads, and nothing waits here: calls need not come here any more, unless the lead

@@ -139,6 +139,9 @@ pub struct Received {
     origins: HashMap<NodeId, Origin>,
     /// By their numbers here.
     remotes: HashMap<u64, Remote>,
+    /// Calls that were executed here, and that went back, up to now.
+    pub taken: u64,
+    pub given_back: u64,
 }
 
 /// What becomes of calls that come.
@@ -221,6 +224,7 @@ impl Received {
             Taking::Execute => {}
             Taking::GiveBack(epoch) => {
                 origin.give_back(epoch, connection, body);
+                self.given_back += 1;
                 return Ok(());
             }
             Taking::Refuse => {
@@ -245,6 +249,7 @@ impl Received {
         };
         let work = Outstanding { calls: 1, bytes: body.len() };
         self.remotes.get_mut(&number).expect("each connection is there").outstanding += work;
+        self.taken += 1;
         execute.taken(work);
         execute.call(number, body);
         Ok(())

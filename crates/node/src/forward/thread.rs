@@ -10,6 +10,7 @@ use crate::forward::order::HandedByAll;
 use crate::forward::received::{Received, Taking};
 use crate::forward::window::Window;
 use ferrite_base::Epoch;
+use ferrite_system::forwarding::{Figures, Forwarded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,10 +45,11 @@ pub struct ForwardThread {
     /// this epoch on.
     closed: Option<Epoch>,
     notices: Notices,
+    figures: Arc<Figures>,
 }
 
 impl ForwardThread {
-    pub fn new(inbox: Inbox, link: Arc<dyn Link>, executor: Executor) -> ForwardThread {
+    pub fn new(inbox: Inbox, link: Arc<dyn Link>, executor: Executor, figures: Arc<Figures>) -> ForwardThread {
         ForwardThread {
             inbox,
             link,
@@ -63,6 +65,7 @@ impl ForwardThread {
             handed: HandedByAll::default(),
             closed: None,
             notices: Notices::default(),
+            figures,
         }
     }
 
@@ -100,8 +103,11 @@ impl ForwardThread {
         self.execute_own();
         self.executor.send_batches();
         self.open_way();
+        let counts = self.window.counts();
+        self.inbox.say_waiting(counts.waiting);
+        self.figures.set(Forwarded { taken: self.received.taken, given_back: self.received.given_back, ..counts });
         let waits = self.received.send(&*self.link) || self.window.has_waiting();
-        let rests = self.early.first().is_none() && self.window.held() == 0 && self.executor.outstanding() == 0;
+        let rests = self.early.is_empty() && self.window.held() == 0 && self.executor.outstanding() == 0;
         let timeout = match waits {
             true => RETRY,
             false if rests => REST,
@@ -152,6 +158,8 @@ impl ForwardThread {
                 drop(behind);
             }
             Notice::CallsFrom(message) => {
+                // It waits apart from what is to be read, which others' answers are among.
+                self.done_with(message.bytes.len());
                 self.early.wait(message, Instant::now());
                 self.read_early();
             }
@@ -163,8 +171,7 @@ impl ForwardThread {
             }
             Notice::Lost(node) => {
                 self.window.lost(node);
-                let forgotten = self.early.lost(node);
-                self.done_with(forgotten);
+                self.early.lost(node);
                 self.received.lost(node, &mut self.executor);
             }
             Notice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
@@ -177,16 +184,12 @@ impl ForwardThread {
         }
     }
 
-    /// Whether this node will soon know what is to become of the calls.
-    fn is_early(&self, message: &Message) -> bool {
-        let knows = matches!(self.leadership, Leadership::Here | Leadership::At(_));
-        self.closed.is_none() && (!knows || batch::epoch_of_calls(&message.bytes) > self.epoch)
-    }
-
-    /// In their order, as far as it is known whose they are.
+    /// Each node's in their order, as far as it is known whose they are.
     fn read_early(&mut self) {
-        while self.early.first().is_some_and(|message| !self.is_early(message)) {
-            let message = self.early.next().expect("seen just now");
+        let (closed, leadership, epoch) = (self.closed, self.leadership, self.epoch);
+        let is_early =
+            |message: &Message| closed.is_none() && is_early(leadership, epoch, batch::epoch_of_calls(&message.bytes));
+        while let Some(message) = self.early.next_if(|message| !is_early(message)) {
             self.read(&message);
         }
     }
@@ -204,7 +207,6 @@ impl ForwardThread {
         if let Err(error) = self.received.calls(from, &message.bytes, taking, &mut self.executor) {
             self.notices.say(&format!("node {}: {error}", message.node));
         }
-        self.done_with(message.bytes.len());
     }
 
     fn lead(&mut self, leadership: Leadership, epoch: Epoch) {
@@ -259,6 +261,16 @@ fn next_epoch(leadership: Leadership, epoch: Epoch) -> Epoch {
     }
 }
 
+/// Whether this node will soon know what is to become of calls that were sent in that epoch. Those
+/// of the next one are for this node, as its sender knows: it leads both, and nobody else between.
+fn is_early(leadership: Leadership, epoch: Epoch, sent_in: Epoch) -> bool {
+    match leadership {
+        Leadership::Here => sent_in.0 > epoch.0 + 1,
+        Leadership::At(_) => sent_in > epoch,
+        _ => true,
+    }
+}
+
 /// What becomes of calls of another node that wait no longer. A node that may lead in this epoch
 /// yet sends nobody to the next one, which may be far away.
 fn taking(closed: Option<Epoch>, leadership: Leadership, epoch: Epoch) -> Taking {
@@ -275,6 +287,17 @@ mod tests {
     use super::*;
     use crate::forward::link::Destination;
     use ferrite_base::{Incarnation, NodeId};
+
+    #[test]
+    fn calls_wait_until_it_is_known_whose_they_are() {
+        let elsewhere = Leadership::At(Destination { node: NodeId(2), incarnation: Incarnation(1) });
+        let early = |leadership| [3, 4, 5, 6].map(|sent_in| is_early(leadership, Epoch(4), Epoch(sent_in)));
+        assert_eq!(early(Leadership::Here), [false, false, false, true]);
+        assert_eq!(early(elsewhere), [false, false, true, true]);
+        for unknown in [Leadership::Unknown, Leadership::Coming, Leadership::HandingOver] {
+            assert_eq!(early(unknown), [true; 4]);
+        }
+    }
 
     #[test]
     fn calls_go_back_for_a_leadership_that_comes() {

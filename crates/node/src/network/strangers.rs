@@ -126,7 +126,7 @@ impl NetworkThread {
         for (bytes, index) in found {
             let Some(connection) = self.connections[index].as_mut() else { continue };
             if stalled(connection).1 > 0 {
-                let (peer, unread) = (connection.report().peer, connection.unwritten());
+                let (peer, unread) = (connection.report(0).peer, connection.unwritten());
                 ferrite_io::errln!(
                     "ferrite: a connection from {peer} was closed: it does not read {unread} bytes of its answers, and \
                      others wait for memory"

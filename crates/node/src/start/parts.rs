@@ -33,7 +33,7 @@ use ferrite_partition::{Compiled, Event, RowCounts};
 use ferrite_system::hosts::Hosts;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
-use ferrite_system::{Identity, expired, task_figures};
+use ferrite_system::{Identity, expired, forwarding, task_figures};
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::io;
@@ -67,6 +67,7 @@ pub(super) struct Parts {
     pub(super) recovery: Arc<Summary>,
     pub(super) snapshot_status: Arc<SnapshotStatus>,
     pub(super) expired: Arc<expired::Figures>,
+    pub(super) forwarding: Arc<forwarding::Figures>,
     pub(super) task_figures: Arc<task_figures::Figures>,
     pub(super) shutdown: Arc<Shutdown>,
 }
@@ -161,6 +162,7 @@ pub(super) fn connect(
         recovery: Arc::new(recovered.summary.clone()),
         snapshot_status: Arc::default(),
         expired: Arc::default(),
+        forwarding: Arc::default(),
         task_figures: Arc::default(),
         shutdown: Arc::default(),
     };
@@ -217,6 +219,7 @@ impl Parts {
             snapshots: Arc::clone(&self.snapshot_status),
             backups: Arc::clone(backups),
             expired: Arc::clone(&self.expired),
+            forwarding: Arc::clone(&self.forwarding),
             tasks: Arc::clone(&self.task_figures),
             compounds: Arc::clone(&self.compounds),
             long_reads: self.cancelling.long_reads.clone(),

@@ -1,6 +1,7 @@
 //! Figures about connections, and about latencies as network threads see them.
 
 use super::{Asker, BASE, SITE, base, count, empty, one_row, small};
+use crate::forwarding::Forwarded;
 use crate::result::{Cell, Columns, SystemTable, cells};
 use crate::sources::Collected;
 use crate::sources::Sources;
@@ -9,6 +10,32 @@ use ferrite_base::limits as named_limits;
 use ferrite_value::SqlType::{Bigint, Integer, Tinyint, Varbinary, Varchar};
 
 type Reports = Collected<NetworkReport>;
+
+/// Calls passed on to the node that leads, and those taken of other nodes: a table of ours.
+pub fn forwarding(sources: &Sources<'_>) -> SystemTable {
+    let Forwarded { passed_on, came_back, waiting, unknown, refused, taken, given_back } = sources.forwarding.look();
+    one_row(
+        sources,
+        &[
+            ("PASSED_ON", Bigint),
+            ("CAME_BACK", Bigint),
+            ("WAITING", Bigint),
+            ("OUTCOME_UNKNOWN", Bigint),
+            ("REFUSED", Bigint),
+            ("TAKEN", Bigint),
+            ("GIVEN_BACK", Bigint),
+        ],
+        cells![
+            count(passed_on),
+            count(came_back),
+            count(waiting),
+            count(unknown),
+            count(refused),
+            count(taken),
+            count(given_back)
+        ],
+    )
+}
 
 /// A row for each procedure that a connection has called. Times are the connection's, over all its
 /// procedures; aborts and failures are counted by procedure only, see PROCEDURE.

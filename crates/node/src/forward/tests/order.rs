@@ -65,7 +65,7 @@ impl Nodes {
         };
         let link = Arc::new(Queues::default());
         let executor = Executor::new(uses, Arc::new(forward.clone()));
-        let thread = ForwardThread::new(inbox, Arc::clone(&link) as Arc<dyn Link>, executor);
+        let thread = ForwardThread::new(inbox, Arc::clone(&link) as Arc<dyn Link>, executor, Arc::default());
         Nodes {
             dispatcher: Dispatcher::new(handles, Arc::new(Answers::default())),
             connections: (1..3).map(connection).collect(),

@@ -1,0 +1,70 @@
+//! The thread with nobody behind its partitions, answer by answer.
+
+use super::*;
+use crate::forward::{Leadership, connect};
+use crate::testing::{Inboxes, handles_and_inboxes};
+use crossbeam_channel::unbounded;
+use ferrite_base::Epoch;
+use ferrite_io::simulated::SimulatedClock;
+
+const TABLES: &str = "
+    CREATE TABLE one (id BIGINT NOT NULL, d TIMESTAMP NOT NULL, PRIMARY KEY (id)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 10;
+    PARTITION TABLE one ON COLUMN id;
+    CREATE TABLE two (id BIGINT NOT NULL, d TIMESTAMP NOT NULL, PRIMARY KEY (id)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 10;
+    PARTITION TABLE two ON COLUMN id;";
+
+fn expiry(forward: Option<Forward>) -> (Expiry, Inboxes, Vec<TableId>) {
+    let (node, inboxes) = handles_and_inboxes(2, TABLES);
+    let mut tables: Vec<TableId> = node.submit.compiled.load().catalog.tables.values().map(|table| table.id).collect();
+    tables.sort();
+    let handles = Handles {
+        compiled: Arc::clone(&node.submit.compiled),
+        routes: Arc::clone(&node.submit.routes),
+        mode: Arc::clone(&node.submit.mode),
+        forward,
+        figures: Arc::default(),
+        clock: Arc::new(SimulatedClock::default()),
+        drop_migrating: false,
+    };
+    (Expiry::new(handles, unbounded()), inboxes, tables)
+}
+
+/// How many batches have come to each partition.
+fn batches(inboxes: &Inboxes) -> Vec<usize> {
+    inboxes.partitions.iter().map(|inbox| inbox.try_iter().count()).collect()
+}
+
+#[test]
+fn a_partition_that_answers_late_holds_up_no_other_and_no_other_table() {
+    let (mut expiry, inboxes, tables) = expiry(None);
+    expiry.begin_rounds(0);
+    assert_eq!(batches(&inboxes), [2, 2], "one of each table");
+    // The first partition's store is lent. The second one has more to delete.
+    expiry.answered(tables[0], 1, Some(10));
+    assert_eq!(batches(&inboxes), [0, 1]);
+    expiry.answered(tables[0], 1, Some(3));
+    for partition in 0..2 {
+        expiry.answered(tables[1], partition, Some(0));
+    }
+    // Of the other table the next round begins, of this one it does not.
+    expiry.begin_rounds(2_000_000_000);
+    assert_eq!(batches(&inboxes), [1, 1]);
+    expiry.answered(tables[0], 0, Some(0));
+    expiry.begin_rounds(4_000_000_000);
+    assert_eq!(batches(&inboxes), [1, 1], "of this one");
+}
+
+#[test]
+fn a_node_begins_nothing_while_it_does_not_lead_or_hands_over() {
+    let (forward, inbox) = connect();
+    let (mut expiry, inboxes, tables) = expiry(Some(forward.clone()));
+    expiry.begin_rounds(0);
+    assert_eq!(batches(&inboxes), [0, 0]);
+    forward.lead(Leadership::Here, Epoch(1));
+    assert!(inbox.open(0) || inbox.open(1));
+    expiry.begin_rounds(2_000_000_000);
+    assert_eq!(batches(&inboxes), [2, 2]);
+    forward.lead(Leadership::HandingOver, Epoch(1));
+    expiry.answered(tables[0], 0, Some(10));
+    assert_eq!(batches(&inboxes), [0, 0], "what is left waits");
+}
