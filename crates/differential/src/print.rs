@@ -42,6 +42,13 @@ fn takes_dates_apart(expr: &Expr) -> bool {
     matches!(expr, Expr::Apply { function, .. } if names.contains(&function.ours))
 }
 
+/// Whether values of the call are compared with each other.
+fn compares_values(ours: &str) -> bool {
+    let signs = ["{0} = ", "{0} <", "{0} >", "{0} IS ", "BETWEEN", "IN (", "({0}, {1}) ", "NULLIF({0}, {1})"];
+    let others = ["GREATEST", "LEAST", "(CASE {0} WHEN", "DECODE({0}, {1}"];
+    signs.iter().chain(&others).any(|part| ours.contains(part))
+}
+
 fn given(seed: u64, places: Places, print: impl FnOnce(&mut Printer)) -> (String, Vec<OwnedValue>) {
     let given = Given { places, random: Random::new(seed), values: Vec::new() };
     let mut printer = Printer { given: Some(given), ..Printer::new(Dialect::Ours) };
@@ -353,7 +360,14 @@ impl Printer {
                 // One argument at least must tell the type.
                 let parameters = self.in_condition && function.compares();
                 let parameters = parameters && !matches!(arguments[0], Expr::Literal(_));
+                // Mostly; where parameters only are compared, the statement is refused.
+                let first_says = compares_values(function.ours)
+                    && !arguments.iter().any(|argument| argument.any(&|part| matches!(part, Expr::Column { .. })))
+                    && self.given.as_mut().is_some_and(|given| given.random.chance(90));
+                let says =
+                    |hole: u8| first_says && (hole == b'0' || hole == b'1' && function.ours.contains("{0}, {1})"));
                 self.template(template, |printer, hole| match &arguments[usize::from(hole - b'0')] {
+                    argument if says(hole) => printer.without_parameters(|printer| printer.expr(argument)),
                     Expr::Literal(datum) if parameters => printer.literal(datum, arguments[0].type_of()),
                     argument => printer.expr(argument),
                 });
