@@ -319,8 +319,8 @@ pub const KEEPALIVE_PROBES_MAX: u32 = 6;
 pub const PEER_KEEPALIVE_IDLE_SECONDS: u64 = 5;
 pub const PEER_KEEPALIVE_INTERVAL_SECONDS: u64 = 1;
 pub const PEER_KEEPALIVE_PROBES_MAX: u32 = 5;
-/// Seconds after which all connections to another node are closed from which nothing came: nodes say
-/// every second how they are. Looked at once a second.
+/// Seconds after which all connections to another node are closed from which nothing came: nodes
+/// say every second how they are. Looked at once a second.
 pub const PEER_SILENT_SECONDS_MAX: u64 = 4;
 /// Milliseconds for which what was sent to another node may be without an acknowledgement of its
 /// system.

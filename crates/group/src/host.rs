@@ -24,8 +24,8 @@ impl NotCommitted {
         }
     }
 
-    /// For a caller whose transaction was not begun, or has changed nothing and is not known to have
-    /// seen what is so.
+    /// For a caller whose transaction was not begun, or has changed nothing and is not known to
+    /// have seen what is so.
     pub fn unavailable(&self) -> UserError {
         match self {
             NotCommitted::Log(failure) => failure.unavailable(),

@@ -4,6 +4,7 @@
 use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{self, Connection, is_admin};
+use crate::connection_calls::{subscription, target};
 use crate::connections::Connections;
 use crate::forward::{self, Forward, Passage, Way};
 use crate::mailbox::{Mail, NetworkMailbox};
@@ -662,44 +663,4 @@ impl Dispatcher {
 fn incomplete_call(connection: &Connection) -> Option<usize> {
     let size = frame::size(&connection.partial).ok()??;
     (connection.partial.len() < size).then_some(size - frame::LENGTH_BYTES)
-}
-
-/// What `@Cancel` is about: a connection (none: the caller's) and a handle (none: all calls).
-fn target(invocation: &Invocation<'_>, host: i32) -> Result<(Option<i64>, Option<i64>), UserError> {
-    let number = |index| match invocation.parameters.nth(index) {
-        Ok(Some(Value::Integer(number))) => Ok(Some(number)),
-        Ok(Some(Value::Null)) => Ok(None),
-        _ => Err(UserError::parameters("@Cancel takes the number of a connection and a handle, or the handle only")),
-    };
-    match invocation.parameters.count() {
-        0 => Ok((None, None)),
-        1 => Ok((None, number(0)?)),
-        2 => {
-            let connection = number(0)?;
-            if let Some(connection) =
-                connection.filter(|connection| connection::host_of(*connection) != i64::from(host))
-            {
-                let text = format!("connection {connection} is not one of this node: nothing was cancelled");
-                return Err(
-                    UserError::parameters(text).with_hint("send @Cancel to the node that the connection leads to")
-                );
-            }
-            Ok((connection, number(1)?))
-        }
-        given => Err(failure::parameter_count("@Cancel", 2, given)),
-    }
-}
-
-fn subscription(invocation: &Invocation<'_>) -> Result<(), UserError> {
-    for index in 0..invocation.parameters.count() {
-        match invocation.parameters.nth(index) {
-            Ok(Some(Value::Text(word))) if word.eq_ignore_ascii_case("TOPOLOGY") => {}
-            Ok(Some(Value::Text(word))) => {
-                return Err(UserError::parameters(format!("unknown subscription topic {word}"))
-                    .with_hint("the only topic is TOPOLOGY"));
-            }
-            _ => return Err(UserError::parameters("@Subscribe takes strings")),
-        }
-    }
-    Ok(())
 }

@@ -21,6 +21,7 @@ mod collect;
 mod compiling;
 mod compound;
 mod connection;
+mod connection_calls;
 mod connections;
 mod dispatch;
 mod expiry;

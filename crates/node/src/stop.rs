@@ -68,8 +68,8 @@ impl Insistence {
     }
 }
 
-/// No call has come, and none has waited, for so long: whoever was connected here calls elsewhere by
-/// now.
+/// No call has come, and none has waited, for so long: whoever was connected here calls elsewhere
+/// by now.
 const QUIET: Duration = Duration::from_millis(100);
 /// For so long a node that has handed over passes on what comes still.
 const LINGER: Duration = Duration::from_secs(1);

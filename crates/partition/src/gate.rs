@@ -162,9 +162,9 @@ impl Gate {
         state.replica.held() == 0 && state.replica.is_at_rest()
     }
 
-    /// Keeps `answers` of what has changed nothing until everything appended so far is committed and,
-    /// in a cluster, this node is known to have led when they were made; lets go of what already
-    /// may.
+    /// Keeps `answers` of what has changed nothing until everything appended so far is committed
+    /// and, in a cluster, this node is known to have led when they were made; lets go of what
+    /// already may.
     pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
         let state = self.lock();
         let held = Held { mailbox, answers: checked(answers), appended: false };

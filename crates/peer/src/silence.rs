@@ -15,8 +15,8 @@ pub(crate) fn notice(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(limits::PEER_KEEPALIVE_IDLE_SECONDS))?;
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(limits::PEER_KEEPALIVE_INTERVAL_SECONDS))?;
     sockopt::set_tcp_keepcnt(stream, limits::PEER_KEEPALIVE_PROBES_MAX)?;
-    // After a short cut what was on its way goes again soon: the pauses between attempts do not double
-    // at first.
+    // After a short cut what was on its way goes again soon: the pauses between attempts do not
+    // double at first.
     sockopt::set_tcp_thin_linear_timeouts(stream, true)?;
     sockopt::set_tcp_user_timeout(stream, limits::PEER_UNACKNOWLEDGED_MILLISECONDS_MAX)?;
     Ok(())

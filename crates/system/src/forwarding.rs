@@ -1,4 +1,5 @@
-//! Calls that a node passes on to the one that leads, and those that it takes of other nodes' clients.
+//! Calls that a node passes on to the one that leads, and those that it takes of other nodes'
+//! clients.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
