@@ -21,6 +21,10 @@ use ferrite_meta::State;
 
 /// For so long calls that were taken are waited for, while others wait.
 const DRAIN_NANOS: u64 = 1_000_000_000;
+/// For so long a copy is waited for that has something to apply yet, before calls wait; and while
+/// they do.
+const APPLY_NANOS: u64 = 300_000_000;
+const APPLY_LAST_NANOS: u64 = 80_000_000;
 /// For so long the metadata is waited for.
 const DECIDE_NANOS: u64 = 3_000_000_000;
 /// And by a node that ends. Another is chosen then, when it has said goodbye.
@@ -53,9 +57,8 @@ impl Kept {
             // Nobody waits for what cannot be.
             possible => possible.map_err(NotHandedOver::Cannot)?,
         }
-        let patience = patience.unwrap_or(DECIDE_NANOS);
-        let step = Step::Awaiting;
-        self.handing = Some(HandingOver { to, step, since: None, patience, followed: None, leaves: false });
+        let (ends, patience) = (patience.is_some(), patience.unwrap_or(DECIDE_NANOS));
+        self.handing = Some(HandingOver::begin(to, patience, ends, false));
         self.hand_on(state, around);
         Ok(())
     }
@@ -66,8 +69,7 @@ impl Kept {
             self.end_hand_over(Err(NotHandedOver::UnderWay), around);
         }
         if self.group.is_leading() {
-            let (step, patience) = (Step::Awaiting, LEAVE_PATIENCE_NANOS);
-            self.handing = Some(HandingOver { to: None, step, since: None, patience, followed: None, leaves: true });
+            self.handing = Some(HandingOver::begin(None, LEAVE_PATIENCE_NANOS, true, true));
             self.hand_on(state, around);
         }
     }
@@ -119,22 +121,36 @@ impl Kept {
     pub fn look_at_hand_over(&mut self, now: u64, state: &State, around: &mut dyn Around) {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
+        let successor = self.group.successor(handing.to);
         let (most, reason) = match handing.step {
             Step::Awaiting => {
                 let followed = handing.followed.get_or_insert(now);
-                if self.group.successor(handing.to) != Successor::Nobody {
+                if successor != Successor::Nobody {
                     *followed = now;
                 }
                 let runs = membership::others_run(state, self.here);
                 let comes = runs && now.saturating_sub(*followed) < FOLLOW_NANOS;
                 let news = if membership::has_others(state, self.here) { NEWS_NANOS } else { 0 };
-                let reason =
-                    if runs { NotHandedOver::NoSuccessor } else { NotHandedOver::Cannot(CannotHandOver::Alone) };
-                (if comes { handing.patience } else { news.min(handing.patience) }, reason)
+                let news = news.min(handing.patience);
+                match successor {
+                    Successor::Applying { node, behind } => {
+                        let applying = now.saturating_sub(*handing.applying.get_or_insert(now));
+                        let ends = !handing.ends && applying >= APPLY_NANOS;
+                        (if ends { 0 } else { handing.patience }, NotHandedOver::Applying { node, behind })
+                    }
+                    _ if runs => (if comes { handing.patience } else { news }, NotHandedOver::NoSuccessor),
+                    _ => (news, NotHandedOver::Cannot(CannotHandOver::Alone)),
+                }
             }
             Step::Holding if self.group.is_unanswered(DRAIN_NANOS / 2) => (DRAIN_NANOS, NotHandedOver::Unanswered),
             Step::Holding => (DRAIN_NANOS, NotHandedOver::Busy),
             Step::Proposing if handing.leaves => (LEAVE_NANOS, NotHandedOver::Undecided),
+            // Calls wait: not for what a copy has to apply.
+            Step::Proposing if !self.group.has_proposed_another() && waited >= APPLY_LAST_NANOS => {
+                let (node, behind) = self.group.least_behind(handing.to).unwrap_or((self.here, 0));
+                let reason = NotHandedOver::Applying { node, behind };
+                (if behind > 0 { APPLY_LAST_NANOS } else { DECIDE_NANOS }, reason)
+            }
             Step::Proposing => (DECIDE_NANOS, NotHandedOver::Undecided),
         };
         if waited >= most {

@@ -16,6 +16,11 @@ pub enum NotHandedOver {
     Unanswered,
     /// Nothing was decided.
     Undecided,
+    /// The one that would lead has that many entries to apply yet: calls would wait for them.
+    Applying {
+        node: NodeId,
+        behind: u64,
+    },
     /// Others run, and none of them had a complete copy in time.
     NoSuccessor,
     /// It does not lead any more, and nobody is known to do so yet.
@@ -35,6 +40,11 @@ impl fmt::Display for NotHandedOver {
             NotHandedOver::Undecided => f.write_str(
                 "there was no decision in time: a majority of the voters cannot be reached, or the other node is not up \
                  to date",
+            ),
+            NotHandedOver::Applying { node, behind } => write!(
+                f,
+                "node {node} is still applying what this node has executed, and is {behind} entries behind: calls would wait \
+                 until it has"
             ),
             NotHandedOver::NoSuccessor => f.write_str(
                 "no other node has had a complete copy in time: nobody leads until one has, or this node is there again",
@@ -65,6 +75,17 @@ pub(crate) struct HandingOver {
     /// that.
     pub patience: u64,
     pub followed: Option<u64>,
+    /// Since when the one that could lead has something to apply yet; and whether that is waited
+    /// for as long as for anything else: the node ends.
+    pub applying: Option<u64>,
+    pub ends: bool,
     /// The node ends: nobody calls any more, nor asks what became of it.
     pub leaves: bool,
+}
+
+impl HandingOver {
+    pub fn begin(to: Option<NodeId>, patience: u64, ends: bool, leaves: bool) -> HandingOver {
+        let (step, since, followed, applying) = (Step::Awaiting, None, None, None);
+        HandingOver { to, step, since, patience, followed, applying, ends, leaves }
+    }
 }

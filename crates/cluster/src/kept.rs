@@ -49,7 +49,7 @@ enum Todo {
 enum Role {
     Copy(Intake),
     /// The copy applies what is left, and ends with what a leader needs.
-    Rising(Receiver<Promoted>),
+    Rising(Receiver<Promoted>, Intake),
     Leader,
     /// The partitions step back to what is committed, which is this place.
     Falling(SteppingBack, Box<GroupPlace>),
@@ -121,6 +121,7 @@ impl Kept {
         let (publish, contents) = (around.publisher(id), around.hasher(id));
         let events = CopyEvents { publish, contents, fault: Box::new(fault) };
         let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
+        self.group.is_applied_by(intake.progress());
         around.run(id, applier.with_log(self.parties.log.again()));
         self.role = Role::Copy(intake);
     }
@@ -170,7 +171,7 @@ impl Kept {
         let leads = match self.todo.iter().rev().find(|todo| !matches!(todo, Todo::Apply(..) | Todo::ApplyUpTo(_))) {
             Some(Todo::Lead) => true,
             Some(_) => false,
-            None => matches!(self.role, Role::Rising(_) | Role::Leader),
+            None => matches!(self.role, Role::Rising(..) | Role::Leader),
         };
         if leads {
             self.todo.push_back(Todo::Follow(place));
@@ -203,6 +204,14 @@ impl Kept {
         self.begin_to_copy(start, around);
     }
 
+    /// Of a leader whose tables are not there yet: how many entries they lack.
+    pub fn lacks_before_it_leads(&self) -> Option<u64> {
+        match &self.role {
+            Role::Rising(_, intake) => Some(self.group.commit().0.saturating_sub(intake.applied().0)),
+            _ => None,
+        }
+    }
+
     /// The way to the copy's applier, if this is a copy.
     pub fn intake(&self) -> Option<&Intake> {
         match &self.role {
@@ -220,7 +229,7 @@ impl Kept {
     pub fn has_failed(&self) -> bool {
         match &self.role {
             Role::Copy(intake) => intake.has_ended(),
-            Role::Rising(_) => true,
+            Role::Rising(..) => true,
             Role::Replacing | Role::Leader | Role::Falling(..) | Role::Broken => false,
         }
     }
@@ -242,7 +251,7 @@ impl Kept {
 
     /// Whether something waits for a party, which does not say when it is done.
     pub fn waits(&self) -> bool {
-        self.handing.is_some() || !self.todo.is_empty() || matches!(self.role, Role::Rising(_) | Role::Falling(..))
+        self.handing.is_some() || !self.todo.is_empty() || matches!(self.role, Role::Rising(..) | Role::Falling(..))
     }
 
     /// Does what can be done now; whether that was anything.
@@ -278,12 +287,12 @@ impl Kept {
                 Some(Todo::Lead) => {
                     let (to, promoted) = unbounded();
                     intake.send(Delivery::Promote(to));
-                    self.role = Role::Rising(promoted);
+                    self.role = Role::Rising(promoted, intake.clone());
                     true
                 }
                 Some(Todo::Follow(_)) => unreachable!("a copy is not deposed"),
             },
-            Role::Rising(promoted) => {
+            Role::Rising(promoted, _) => {
                 let Ok(promoted) = promoted.try_recv() else { return false };
                 let log = GroupAppender::new(Arc::clone(&self.group));
                 // The copy has come to the start of the leader's epoch; the group may be further.

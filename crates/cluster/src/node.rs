@@ -407,6 +407,12 @@ impl Node {
         self.kept.get(&id)?.intake()
     }
 
+    /// Of a group that this node is to lead, whose calls wait until its tables have what is
+    /// committed: how many entries they lack.
+    pub fn lacks_before_it_leads(&self, id: GroupId) -> Option<u64> {
+        self.kept.get(&id)?.lacks_before_it_leads()
+    }
+
     /// Whether this node has a copy, or gets another node's snapshot in its place: not while it
     /// leads, nor before its partitions have stepped back.
     pub fn is_copy(&self, id: GroupId) -> bool {

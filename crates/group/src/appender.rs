@@ -81,6 +81,19 @@ impl<C: Party> GroupAppender<C> {
         self.0.place()
     }
 
+    /// The time of a transaction that begins now, as a client sees it: whole milliseconds, in
+    /// microseconds since 1970, which does not go back when another node leads. `wall`: as of the
+    /// group's clock.
+    #[inline]
+    pub fn transaction_time(&self, wall: i64) -> i64 {
+        self.0.transaction_time(wall)
+    }
+
+    /// Numbers of transactions go on above this: an earlier leader may have given them.
+    pub fn numbers_behind(&self) -> i64 {
+        self.0.numbers_behind()
+    }
+
     /// Times of entries to come are not below `micros`, whatever the clock says.
     pub fn raise_time(&self, micros: i64) {
         self.0.raise_time(micros);

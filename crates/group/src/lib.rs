@@ -18,6 +18,7 @@ mod recent;
 mod replayed;
 mod replication;
 mod supplier;
+mod times;
 
 pub use appender::{Checkpointed, GroupAppender};
 pub use catch_up::{CatchUp, CatchUpError, Missed, Wanted, numbers};

@@ -6,13 +6,15 @@
 use crate::entry::{Entry, EntryError};
 use ferrite_base::limits::PEER_MESSAGE_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
-use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message};
+use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message, Said};
 
 const APPEND: u8 = 1;
 const ACKED: u8 = 2;
 const MISMATCH: u8 = 3;
 const REFUSED: u8 = 4;
 const DIFFERS: u8 = 5;
+const CLOCK: u8 = 6;
+const KNOWS: u8 = 7;
 
 /// Of a message without its entries, but for a history.
 pub const HEADER_BYTES_MAX: usize = 25 + 36;
@@ -33,6 +35,8 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
         Message::Mismatch { .. } => MISMATCH,
         Message::Refused { .. } => REFUSED,
         Message::Differs { .. } => DIFFERS,
+        Message::Clock(_) => CLOCK,
+        Message::Knows { .. } => KNOWS,
     });
     out.extend_from_slice(&group.0.to_le_bytes());
     out.extend_from_slice(&from.node.0.to_le_bytes());
@@ -61,6 +65,11 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
         }
         Message::Refused { promised } => out.extend_from_slice(&promised.0.to_le_bytes()),
         Message::Differs { entry } => out.extend_from_slice(&entry.0.to_le_bytes()),
+        Message::Clock(said) => put_said(out, *said),
+        Message::Knows { said, applied } => {
+            put_said(out, *said);
+            out.extend_from_slice(&applied.0.to_le_bytes());
+        }
     }
 }
 
@@ -98,6 +107,8 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
         }
         REFUSED => Message::Refused { promised: Epoch(rest.u64()?) },
         DIFFERS => Message::Differs { entry: Position(rest.u64()?) },
+        CLOCK => Message::Clock(rest.said()?),
+        KNOWS => Message::Knows { said: rest.said()?, applied: Position(rest.u64()?) },
         _ => return Err(EntryError("a message is of an unknown kind")),
     };
     if rest.0.is_empty() {
@@ -126,6 +137,12 @@ fn put_mark(out: &mut Vec<u8>, mark: &Mark) {
     out.extend_from_slice(&mark.chain.to_le_bytes());
 }
 
+fn put_said(out: &mut Vec<u8>, said: Said) {
+    for number in [said.now, said.numbers] {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -141,6 +158,11 @@ impl Bytes<'_> {
 
     fn u64(&mut self) -> Result<u64, EntryError> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    fn said(&mut self) -> Result<Said, EntryError> {
+        let mut number = || self.array().map(i64::from_le_bytes);
+        Ok(Said { now: number()?, numbers: number()? })
     }
 
     fn mark(&mut self) -> Result<Mark, EntryError> {
@@ -187,6 +209,8 @@ mod tests {
             (envelope(Message::Mismatch { history, end: Position(12), round: 32 }), Vec::new()),
             (envelope(Message::Refused { promised: Epoch(9) }), Vec::new()),
             (envelope(Message::Differs { entry: Position(8) }), Vec::new()),
+            (envelope(Message::Clock(Said { now: -5, numbers: 1 << 50 })), Vec::new()),
+            (envelope(Message::Knows { said: Said { now: 1 << 50, numbers: -6 }, applied: Position(8) }), Vec::new()),
         ]
     }
 
@@ -233,7 +257,7 @@ mod tests {
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
             let _ = decode(bytes);
-            let (envelope, entries) = envelopes().remove(*which as usize % 6);
+            let (envelope, entries) = envelopes().remove(*which as usize % 8);
             let mut whole = encoded(&envelope, &entries);
             whole.truncate(*cut as usize % (whole.len() + 1));
             whole.extend_from_slice(bytes);

@@ -5,6 +5,7 @@
 //! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
 //! positions. Nothing waits under it: whoever appends has waited for room before.
 
+mod clock;
 mod heard;
 mod own;
 mod sending;
@@ -15,6 +16,7 @@ use crate::entry::{Entry, EntryBuffer};
 use crate::host::{FromLog, GroupEvent, GroupHost, NoHost, NotCommitted, Party, Urgency};
 use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
+use crate::times::{Shown, Times};
 use ferrite_base::limits::RECENT_ENTRIES_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_io::Clock;
@@ -91,6 +93,7 @@ pub struct Replication<C: Party> {
     /// As [`Begin::message_bytes_max`].
     message_bytes_max: usize,
     window: Window,
+    shown: Shown,
     /// Everything up to there is committed.
     commit: AtomicU64,
     state: Mutex<State<C>>,
@@ -163,7 +166,7 @@ impl<C: Party> Replication<C> {
         host: Arc<dyn GroupHost>,
         solo: bool,
     ) -> Replication<C> {
-        let commit = AtomicU64::new(machine.commit().0);
+        let (commit, shown) = (AtomicU64::new(machine.commit().0), Shown::behind(time));
         let state = State {
             recent: Recent::new(machine.end(), 0),
             committed: (machine.end(), configuration.clone()),
@@ -178,12 +181,14 @@ impl<C: Party> Replication<C> {
             opened: None,
             failed: None,
             installing: false,
+            times: Times::default(),
+            applied: None,
             effects: Vec::new(),
             machine,
         };
         let (id, state, telling) = (state.machine.id(), Mutex::new(state), Mutex::default());
         let (message_bytes_max, window) = (usize::MAX, Window::new(usize::MAX));
-        Replication { id, log, clock, host, solo, message_bytes_max, window, commit, state, telling }
+        Replication { id, log, clock, host, solo, message_bytes_max, window, shown, commit, state, telling }
     }
 
     pub fn id(&self) -> GroupId {
@@ -318,7 +323,7 @@ impl<C: Party> Replication<C> {
     /// The next entry of the stream goes to the log.
     fn put(self: &Arc<Self>, state: &mut State<C>, records: EntryBuffer, header: Header) {
         // Clocks may go back; this does not.
-        state.time = state.time.max(self.clock.wall_micros());
+        state.time = state.time.max(self.clock.wall_micros()).max(self.shown.so_far());
         let bytes = records.seal(self.id, &header, self.commit(), state.time);
         let payload = if self.solo {
             Payload::Own(bytes)
@@ -495,12 +500,14 @@ impl<C: Party> Replication<C> {
                 }
                 Effect::Commit(position) => self.committed(state, position),
                 Effect::Opened => {
+                    state.times.open(&self.shown);
                     state.opened = Some(state.machine.mark_at(state.machine.commit()).epoch);
                     state.event(GroupEvent::Opened);
                 }
                 Effect::Confirmed(round) => state.event(GroupEvent::Confirmed(round)),
                 Effect::Deposed { commit } => {
                     state.opened = None;
+                    self.limit_time(state);
                     state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
                     state.give_up(&NotCommitted::Deposed);
                     let place = state.committed_place();

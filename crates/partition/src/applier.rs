@@ -86,6 +86,11 @@ impl Intake {
         self.compared.load(Ordering::Relaxed)
     }
 
+    /// Where [`Intake::applied`] is read from.
+    pub fn progress(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.applied)
+    }
+
     /// It asks nothing of the partitions any more.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
@@ -122,12 +127,13 @@ impl Promoted {
     ) {
         let Promoted { place, compiled, history, .. } = self;
         let log = log.since(place.end.epoch);
+        let time = place.time.max(log.numbers_behind());
         // Each before whatever the coordinator asks of it.
         for partition in partitions {
-            let event = Event::Lead { log: log.clone(), time: place.time };
+            let event = Event::Lead { log: log.clone(), time };
             partition.send(event).expect("partitions outlive their role");
         }
-        let job = Job::Lead { log, time: place.time, compiled, history };
+        let job = Job::Lead { log, time, compiled, history };
         jobs.send(job).unwrap_or_else(|_| panic!("the coordinator outlives its role"));
     }
 }

@@ -380,7 +380,7 @@ impl Coordinator {
     }
 
     fn run_call(&mut self, call: ProgramCall, group: &mut Group) {
-        let now = self.clock.wall_micros();
+        let now = self.log.transaction_time(self.clock.wall_micros());
         let mut stores = std::mem::take(&mut self.stores);
         let mut positions = std::mem::take(&mut self.positions);
         group.take(&call.stores, &mut stores, &mut positions);
@@ -444,10 +444,10 @@ impl Coordinator {
                 parts.push(Part { partition, epoch: FIRST_EPOCH, sequence, changes: store.redo() });
             }
         }
+        if let Some(time) = self.executor.take_unique_ids_ahead() {
+            self.log.raise_time(time);
+        }
         if !parts.is_empty() {
-            if let Some(time) = self.executor.take_unique_ids_ahead() {
-                self.log.raise_time(time);
-            }
             record::write_multi(payload.records(), self.ticket.0, &parts);
         }
         for (store, position) in stores.iter_mut().zip(positions) {

@@ -323,6 +323,7 @@ impl Partition {
         let same_schema = Arc::ptr_eq(&batch.compiled, &self.compiled);
         let now = self.clock.wall_micros();
         self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
+        let now = self.log.transaction_time(now);
         let mut redo = self.buffer();
         let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
@@ -487,7 +488,7 @@ impl Partition {
             return call.reply.refuse(&self.long_reads.cancellations().error());
         }
         let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
-        let now = self.clock.wall_micros();
+        let now = self.log.transaction_time(self.clock.wall_micros());
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let stores = std::slice::from_mut(store);
         if let Some(program) = long_read::program(&call, stores) {
@@ -530,12 +531,13 @@ impl Partition {
         assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");
         assert_eq!(first.0, self.sequence.0 + 1, "a record goes on where the history ends");
         writer.finish(redo.records());
+        // Of transactions that changed nothing, too: other members hear of it.
+        if let Some(time) = self.executor.take_unique_ids_ahead() {
+            self.log.raise_time(time);
+        }
         if count == 0 {
             let _ = self.buffers.0.try_send(redo.into_bytes());
             return false;
-        }
-        if let Some(time) = self.executor.take_unique_ids_ahead() {
-            self.log.raise_time(time);
         }
         self.sequence = Sequence(self.sequence.0 + u64::from(count));
         self.gate.appended(self.sequence);

@@ -8,6 +8,7 @@
 mod accepting;
 mod accepting_beside;
 mod callers;
+mod clocks;
 mod contents;
 mod copying;
 mod counts;
@@ -24,6 +25,7 @@ mod plan;
 mod process;
 mod rest;
 mod scenes;
+mod slow_copies;
 mod stopping;
 mod trouble;
 mod wiping;

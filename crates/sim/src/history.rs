@@ -55,6 +55,8 @@ pub struct History {
     pub recovered: BTreeMap<i64, Vec<usize>>,
     /// Rows seen before this moment may have expired, in wall microseconds.
     pub cutoff: i64,
+    /// Clocks of nodes differ by so much at most, in microseconds.
+    pub clocks_differ: i64,
     /// Since the log failed; nothing may be acknowledged any more.
     pub failed: bool,
     /// What must not happen and did, noticed while it happened.

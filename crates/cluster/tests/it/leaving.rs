@@ -2,12 +2,12 @@
 //! the way to that. Node 1 leads alone; node 2 is what the test says it is.
 
 use crate::world::{Wish, World, founded, member, registration};
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId, Position};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, message};
 use ferrite_io::Clock;
 use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
-use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message, Proposal};
+use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message, Proposal, Said};
 use std::time::Duration;
 
 /// Milliseconds: behind that a leader looks at who follows.
@@ -64,12 +64,20 @@ impl Leader {
 
     /// Node 2 says that it has everything, of this epoch, when it was asked last.
     fn answers(&mut self, epoch: Epoch) {
+        self.answers_and_lacks(epoch, 0);
+    }
+
+    /// Of that, its tables lack so many entries.
+    fn answers_and_lacks(&mut self, epoch: Epoch, lacks: u64) {
         self.pass(20);
         let group = self.world.groups.get(FIRST_GROUP).unwrap();
-        let message = Message::Acked { durable: group.end(), compares: true, round: self.world.outside.round() };
-        let mut bytes = Vec::new();
-        message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
-        self.world.groups.received(OTHER, &bytes).unwrap();
+        let acked = Message::Acked { durable: group.end(), compares: true, round: self.world.outside.round() };
+        let knows = Message::Knows { said: Said::default(), applied: Position(group.end().position.0 - lacks) };
+        for message in [acked, knows] {
+            let mut bytes = Vec::new();
+            message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
+            self.world.groups.received(OTHER, &bytes).unwrap();
+        }
         self.world.settle();
     }
 
@@ -181,6 +189,28 @@ fn calls_go_on_until_somebody_could_lead_and_wait_only_then() {
         _ => None,
     });
     assert_eq!(outcome, Some(Ok(OTHER.node)), "{said:?}");
+}
+
+#[test]
+fn calls_do_not_wait_for_what_a_copy_has_to_apply() {
+    let mut leader = Leader::with_added_member();
+    leader.answers_and_lacks(Epoch(2), 1);
+    (0..3).for_each(|_| leader.pass(HEARTBEAT));
+    assert!(hands_over(&mut leader, None).iter().all(|wish| !matches!(wish, Wish::HandedOver(_))));
+    let mut said = Vec::new();
+    for _ in 0..5 {
+        leader.answers_and_lacks(Epoch(2), 1);
+        leader.pass(HEARTBEAT);
+        said.extend(leader.said());
+    }
+    let expected = NotHandedOver::Applying { node: OTHER.node, behind: 1 };
+    assert!(said.iter().any(|wish| matches!(wish, Wish::HandedOver(Err(reason)) if *reason == expected)), "{said:?}");
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{said:?}");
+    // As soon as it has, it is the next.
+    leader.answers(Epoch(2));
+    hands_over(&mut leader, None);
+    leader.pass(20);
+    assert_eq!(leader.apply_proposal().leader, OTHER);
 }
 
 #[test]

@@ -17,6 +17,7 @@ impl<C: Party> Replication<C> {
         }
         let now = self.now();
         self.look_at_lead(&mut state);
+        self.hear_time(&mut state, &envelope);
         state.machine.received(envelope, now);
         if state.machine.has_to_send() {
             // What it says shows that it lacks something, or makes room for more on the way to it.
@@ -42,16 +43,23 @@ impl<C: Party> Replication<C> {
 
     /// `dispensable`: the voters can decide without any of the members.
     pub fn configured_among(self: &Arc<Self>, configuration: GroupConfiguration, dispensable: bool) {
-        self.told(|machine, now| {
-            let led = machine.is_leading();
-            machine.is_led_among(dispensable, !dispensable || self.host.may_lead());
-            machine.configured(configuration, now);
-            // A new leader asks its members at once where they stand. One that leads on waits for a
-            // tick: what comes to a member before the news would be lost.
-            if !led && machine.is_leading() {
-                machine.tick(now);
-            }
-        });
+        let mut state = self.lock();
+        let (now, led) = (self.now(), state.machine.is_leading());
+        state.machine.is_led_among(dispensable, !dispensable || self.host.may_lead());
+        if !led && configuration.leader == state.machine.here() {
+            self.begin_to_show(&mut state);
+        }
+        state.machine.configured(configuration, now);
+        // A new leader asks its members at once where they stand. One that leads on waits for a
+        // tick: what comes to a member before the news would be lost.
+        if !led && state.machine.is_leading() {
+            state.machine.tick(now);
+        }
+        self.carry_out(&mut state, &[]);
+        // Time stands still until new members know it.
+        self.limit_time(&mut state);
+        self.say_time(&mut state, true);
+        self.tell(state);
     }
 
     /// Another member is to lead, this one or any: as soon as everything here is committed and it
@@ -67,10 +75,26 @@ impl<C: Party> Replication<C> {
         self.lock().machine.may_hand_over(to)
     }
 
-    /// Who could lead in this leader's place, that node or any.
+    /// Who could lead in this leader's place, that node or any. Where that follows from what copies
+    /// have applied, they are asked again.
     pub fn successor(&self, to: Option<NodeId>) -> Successor {
         let now = self.now();
-        self.lock().machine.successor(to, now)
+        let mut state = self.lock();
+        let successor = state.machine.successor(to, now);
+        if let Successor::Applying { .. } = successor {
+            self.ask_what_is_applied(&mut state);
+        }
+        successor
+    }
+
+    /// Of the members that could lead, the one that has least to apply.
+    pub fn least_behind(&self, to: Option<NodeId>) -> Option<(NodeId, u64)> {
+        self.lock().machine.least_behind(to)
+    }
+
+    /// Whether another was proposed in this epoch.
+    pub fn has_proposed_another(&self) -> bool {
+        self.lock().machine.has_proposed_another()
     }
 
     /// This node is to lead on.
@@ -81,6 +105,7 @@ impl<C: Party> Replication<C> {
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
         let mut state = self.lock();
         if !state.installing {
+            state.look_at_applied();
             state.machine.seal(epoch);
             self.carry_out(&mut state, &[]);
             self.tell(state);
@@ -93,6 +118,7 @@ impl<C: Party> Replication<C> {
     }
 
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
+        self.lock().look_at_applied();
         self.told(|machine, _| machine.promised(epoch));
     }
 
@@ -162,6 +188,7 @@ impl<C: Party> Replication<C> {
 
     /// To be called when [`Replication::tick_within`] says so, or more often.
     pub fn tick(self: &Arc<Self>) {
+        self.say_time(&mut self.lock(), false);
         self.told(|machine, now| machine.tick(now));
     }
 

@@ -5,10 +5,13 @@ use crate::entry::HEADER_BYTES;
 use crate::host::{GroupEvent, NotCommitted};
 use crate::recent::{Behind, Recent, SharedEntry};
 use crate::replayed::GroupPlace;
+use crate::times::Times;
 use ferrite_base::{Epoch, Position};
 use ferrite_log::LogFailed;
 use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, Mark};
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) struct State<C> {
     pub(super) machine: Group,
@@ -34,6 +37,9 @@ pub(super) struct State<C> {
     pub(super) failed: Option<LogFailed>,
     /// A snapshot takes the place of what is here, and is not durable yet.
     pub(super) installing: bool,
+    pub(super) times: Times,
+    /// The copy that applies what is committed says there how far it is.
+    pub(super) applied: Option<Arc<AtomicU64>>,
     pub(super) effects: Vec<Effect>,
 }
 
@@ -72,6 +78,13 @@ pub(super) struct Uncommitted {
 }
 
 impl<C> State<C> {
+    /// Up to where the tables show the stream: a leader's own all of it.
+    pub(super) fn look_at_applied(&mut self) {
+        let applied = self.applied.as_ref().map(|applied| Position(applied.load(Ordering::Acquire)));
+        let applied = applied.filter(|_| self.opened.is_none()).unwrap_or(self.machine.commit());
+        self.machine.applies(applied);
+    }
+
     /// Where the stream has come to.
     pub(super) fn place(&self) -> GroupPlace {
         GroupPlace {

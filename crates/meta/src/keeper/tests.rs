@@ -79,7 +79,7 @@ fn a_refused_seal_forgets_no_answers() {
 fn answer(duties: &mut Duties, member: Member, seal: &Command) {
     let Command::Seal { expected, epoch, .. } = *seal else { panic!("a seal") };
     let end = Mark { epoch: expected, position: Position(1), chain: 0 };
-    let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+    let sealed = Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position };
     duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
 }
 
@@ -194,7 +194,7 @@ fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
     let mut duties = Duties::since(0);
     duties.applied(&seal, true, 0);
     let mut decided = |end| {
-        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true };
+        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
         let mut look = |now| duties.look(&state, GROUP, &state.groups()[&GROUP], now);
         look(LEASE_ENDED_NANOS).or_else(|| look(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS))
@@ -236,8 +236,9 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
         state.apply(&wrong).unwrap_err();
     }
     let end = Mark { epoch: Epoch(1), position: Position(7), chain: 0 };
-    let says = |duties: &mut Duties, node, end, intact| {
-        let answer = Sealed { member: member(node), epoch: sealed, end, history: History::default(), intact };
+    let says = |duties: &mut Duties, node, end: Mark, intact| {
+        let (member, history, applied) = (member(node), History::default(), end.position);
+        let answer = Sealed { member, epoch: sealed, end, history, intact, applied };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(node), answer);
     };
     let now = 100 * LEASE_ENDED_NANOS;

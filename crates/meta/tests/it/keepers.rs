@@ -382,7 +382,8 @@ impl World {
         if group.phase == Phase::Sealing {
             known.promised = known.promised.max(group.burnt);
             let history = History::new(vec![(Epoch(1), Position(1))]).unwrap();
-            let sealed = Sealed { member: here, epoch: group.burnt, end: known.end, history, intact: true };
+            let (end, applied) = (known.end, known.end.position);
+            let sealed = Sealed { member: here, epoch: group.burnt, end, history, intact: true, applied };
             self.ask(node, Ask::Sealed { group: GROUP, sealed });
         } else if group.configuration.epoch >= known.promised && group.configuration.has(here) {
             // The start of the epoch comes with the leader's entries.

@@ -121,6 +121,7 @@ impl NodeThread {
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
+            self.standing.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
             if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) || self.standing.seen().in_step != in_step {
                 let registered = self.node.is_registered();
                 let index = self.node.known_index();

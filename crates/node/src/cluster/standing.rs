@@ -10,6 +10,7 @@ use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,8 @@ pub struct Standing {
     here: NodeId,
     mode: Arc<Mode>,
     told: Told,
+    /// Entries that its tables lack before it can lead, as it is to; 0: none, or it is not.
+    lacks: AtomicU64,
     seen: ArcSwap<Seen>,
     /// Held while it is changed.
     changes: Mutex<()>,
@@ -104,13 +107,25 @@ pub struct Standing {
 impl Standing {
     pub fn new(here: NodeId, mode: Arc<Mode>, told: Told) -> Standing {
         let (seen, changes, changed) = (ArcSwap::default(), Mutex::default(), Condvar::new());
-        let standing = Standing { here, mode, told, seen, changes, changed };
+        let standing = Standing { here, mode, told, lacks: AtomicU64::new(0), seen, changes, changed };
         standing.change(|_| {});
         standing
     }
 
     pub fn here(&self) -> NodeId {
         self.here
+    }
+
+    /// This node is to lead, and its tables lack so many entries yet: calls wait for them.
+    pub fn lacks_before_it_leads(&self, entries: u64) {
+        self.lacks.store(entries, Ordering::Relaxed);
+    }
+
+    /// What callers of this node wait for, where they do.
+    pub fn applies(&self) -> Option<String> {
+        let lacks = self.lacks.load(Ordering::Relaxed);
+        let here = self.here;
+        (lacks > 0).then(|| format!("node {here}, which leads when it has applied {lacks} more entries"))
     }
 
     pub fn seen(&self) -> Arc<Seen> {

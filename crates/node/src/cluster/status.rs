@@ -121,7 +121,7 @@ impl Handle {
         // A process that has just begun has not heard yet from those that are there.
         let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
-        let group = group(&seen, in_step, &around);
+        let group = group(&seen, in_step, &around, self.standing.applies());
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
         let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &around));
         vec![nodes(&seen, &around), group, voters(&seen.state, &around, heard), figures, cluster]
@@ -262,7 +262,8 @@ fn group_table() -> SystemTable {
 
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
 /// heard yet from the others, and cannot know how many losses the cluster stands.
-fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
+/// `applies`: what is left before this node leads.
+fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<String>) -> SystemTable {
     let (state, mut table) = (&seen.state, group_table());
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
@@ -277,7 +278,7 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            loss::waits_for(group).unwrap_or_default()
+            loss::waits_for(group).or_else(|| applies.clone()).unwrap_or_default()
         ]);
     }
     table

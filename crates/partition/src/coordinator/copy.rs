@@ -42,7 +42,6 @@ impl Coordinator {
         self.gate.lead(self.ticket, rounds);
         self.log = log;
         self.executor.unique_ids_above(time);
-        self.clock.wall_was(time);
         self.counters.catalog_changes(&self.compiled);
         self.executor.catalog_changed();
         (self.compiled, self.history) = (compiled, history);

@@ -185,7 +185,7 @@ impl Coordinator {
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
         take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
-        let time = self.clock.wall_micros();
+        let time = self.log.transaction_time(self.clock.wall_micros());
         let applied = schema::apply_watched(&mut stores, &planned, time, &schema_time.watcher());
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
         put_back(&mut borrowed, &mut stores, &mut positions);

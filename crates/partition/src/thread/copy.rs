@@ -87,7 +87,6 @@ impl Partition {
         self.own_store().retain_undo(retains);
         self.own_store().keep_rows(false);
         self.executor.unique_ids_above(time);
-        self.clock.wall_was(time);
     }
 
     /// Forgets the undo of what is committed meanwhile.

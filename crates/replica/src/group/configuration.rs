@@ -138,6 +138,8 @@ pub struct Sealed {
     /// False where it may have lost what it acknowledged: the machine stopped, and its log was not
     /// fsynced for each.
     pub intact: bool,
+    /// Its tables show everything up to there: the rest is to be applied before it can lead.
+    pub applied: Position,
 }
 
 /// Whether the node has every entry that was acknowledged under `last`, the group's last
@@ -149,13 +151,14 @@ pub fn suffices(last: &GroupConfiguration, answer: &Sealed) -> bool {
 }
 
 /// The configuration that follows from the answers to the seal of `epoch`: the longest stream leads
-/// those who have everything. None while nobody does.
+/// those who have everything, and of several the one that has applied most, since callers wait for
+/// the rest. None while nobody does.
 pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
     assert!(epoch > last.epoch, "a sealed epoch follows the last one");
     let sufficient = || answers.iter().filter(|answer| answer.epoch == epoch && suffices(last, answer));
     let leader = sufficient().max_by_key(|answer| {
         let Mark { epoch, position, .. } = answer.end;
-        (epoch, position, std::cmp::Reverse(answer.member.node))
+        (epoch, position, answer.applied, std::cmp::Reverse(answer.member.node))
     })?;
     let members = sufficient().map(|answer| answer.member).collect();
     Some(GroupConfiguration::new(epoch, leader.member, members, Vec::new()))
@@ -171,7 +174,8 @@ mod tests {
 
     fn answer(node: u32, epoch: u64, position: u64) -> Sealed {
         let end = Mark { epoch: Epoch(epoch), position: Position(position), chain: 0 };
-        Sealed { member: member(node), epoch: Epoch(9), end, history: History::default(), intact: true }
+        let applied = Position(position);
+        Sealed { member: member(node), epoch: Epoch(9), end, history: History::default(), intact: true, applied }
     }
 
     fn last(added: &[u32]) -> GroupConfiguration {
@@ -203,6 +207,15 @@ mod tests {
         // A higher epoch counts for more than a longer stream.
         assert_eq!(decide(&last(&[]), Epoch(9), &[answer(2, 5, 10), answer(3, 4, 12)]).unwrap().leader, member(2));
         assert_eq!(decide(&last(&[]), Epoch(9), &[answer(2, 5, 10), answer(3, 5, 10)]).unwrap().leader, member(2));
+    }
+
+    #[test]
+    fn of_equal_streams_the_one_that_is_applied_leads_and_a_longer_one_before_it() {
+        let behind = |node, position, applied| Sealed { applied: Position(applied), ..answer(node, 5, position) };
+        let decided = |answers: &[Sealed]| decide(&last(&[]), Epoch(9), answers).unwrap().leader;
+        assert_eq!(decided(&[behind(2, 10, 9), behind(3, 10, 10)]), member(3));
+        assert_eq!(decided(&[behind(2, 10, 9), behind(3, 10, 9)]), member(2), "the lower number");
+        assert_eq!(decided(&[behind(2, 11, 2), behind(3, 10, 10)]), member(2), "fewer outcomes are unknown");
     }
 
     #[test]

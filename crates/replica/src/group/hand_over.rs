@@ -4,7 +4,7 @@
 //! epoch has ended: its lease knows nothing of the other.
 
 use super::{Group, Member, Role};
-use ferrite_base::NodeId;
+use ferrite_base::{NodeId, Position};
 use std::fmt;
 
 /// What a leader has to do with handing over.
@@ -34,6 +34,12 @@ pub enum Successor {
     /// A member that has, or will have in a moment, everything, and whose word the voters take for
     /// that.
     Ready,
+    /// That one is a member like those, but its tables lack so many entries, which it has yet to
+    /// apply: calls would wait for that.
+    Applying {
+        node: NodeId,
+        behind: u64,
+    },
     /// Somebody follows and is no member yet, or is one only since now: without this node nobody
     /// could lead.
     Coming,
@@ -94,8 +100,13 @@ impl Group {
             let lives = leading.followed(**member).is_some_and(|progress| !progress.is_silent(now, failure));
             wanted && lives && proven(member.node)
         };
-        match configuration.members().iter().find(fits) {
-            Some(_) => Successor::Ready,
+        let behind = |member: &Member| {
+            let applied = leading.followed(*member).map_or(Position(0), |progress| progress.applied);
+            (leading.pace.behind(applied, self.commit).unwrap_or(0), member.node)
+        };
+        match configuration.members().iter().filter(fits).map(behind).min() {
+            Some((0, _)) => Successor::Ready,
+            Some((behind, node)) => Successor::Applying { node, behind },
             None if leading.is_followed(now, failure) => Successor::Coming,
             None => Successor::Nobody,
         }
@@ -120,6 +131,29 @@ impl Group {
             leading.handing.wish = None;
             self.end_proposal(now);
         }
+    }
+
+    /// Of the members that could lead, the one that has least to apply, and how many entries that
+    /// is.
+    pub fn least_behind(&self, to: Option<NodeId>) -> Option<(NodeId, u64)> {
+        let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return None };
+        let others = configuration.members().iter().filter(|member| **member != self.here);
+        let wanted = others.filter(|member| to.is_none_or(|to| member.node == to));
+        let behind = |member: &Member| {
+            let applied = leading.followed(*member)?.applied;
+            Some((self.stream.end().position.0.saturating_sub(applied.0), member.node))
+        };
+        wanted.filter_map(behind).min().map(|(behind, node)| (node, behind))
+    }
+
+    /// Whether another is to lead, or was proposed.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.handing.is_under_way())
+    }
+
+    /// Whether another was proposed in this epoch.
+    pub fn has_proposed_another(&self) -> bool {
+        matches!(&self.role, Role::Leading(leading) if leading.handing.proposed)
     }
 
     /// A lease counts for reads: nobody else may lead while it holds.
@@ -169,8 +203,8 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::{Effect, Envelope, GroupConfiguration, Message, Proposal, Remembered, Timing};
-    use ferrite_base::{Epoch, GroupId, Position};
+    use crate::group::{Effect, Envelope, GroupConfiguration, Message, Proposal, Remembered, Said, Timing};
+    use ferrite_base::{Epoch, GroupId};
 
     fn member(node: u32) -> Member {
         Member::new(node, 1)
@@ -199,7 +233,50 @@ mod tests {
         for node in nodes {
             let message = Message::Acked { durable: group.end(), compares: true, round: 0 };
             group.received(Envelope { from: member(*node), epoch: group.epoch(), message }, 1);
+            applies(group, *node, group.end().position);
         }
+    }
+
+    fn applies(group: &mut Group, node: u32, applied: Position) {
+        let message = Message::Knows { said: Said::default(), applied };
+        group.received(Envelope { from: member(node), epoch: group.epoch(), message }, 1);
+    }
+
+    /// Node 2 has applied nothing, node 3 has applied that.
+    fn with_slow_copies(applied: u64) -> Group {
+        let mut group = leader(&[]);
+        group.written(group.end());
+        for node in [2, 3] {
+            let message = Message::Acked { durable: group.end(), compares: true, round: 0 };
+            (0..2).for_each(|_| {
+                group.received(Envelope { from: member(node), epoch: group.epoch(), message: message.clone() }, 1);
+            });
+        }
+        if let Role::Leading(leading) = &mut group.role {
+            leading.others.values_mut().for_each(|progress| progress.applied = Position(0));
+        }
+        applies(&mut group, 3, Position(applied));
+        group
+    }
+
+    #[test]
+    fn a_copy_that_applies_is_no_successor_until_it_keeps_up_and_is_proposed_when_it_has_all() {
+        let mut group = with_slow_copies(0);
+        assert_eq!(group.commit(), Position(2));
+        let later = |number: u64| 1 + number * 100_000_000;
+        (0..3).for_each(|number| group.tick(later(number)));
+        assert_eq!(group.successor(None, later(3)), Successor::Applying { node: NodeId(2), behind: 2 });
+        applies(&mut group, 3, Position(1));
+        assert_eq!(group.successor(None, later(3)), Successor::Applying { node: NodeId(3), behind: 1 });
+        group.take_effects();
+        group.hand_over(None, later(3)).unwrap();
+        assert!(proposals(&mut group).is_empty() && !group.has_proposed_another());
+        applies(&mut group, 3, Position(2));
+        assert_eq!(group.successor(None, later(3)), Successor::Ready);
+        let to_two = group.successor(Some(NodeId(2)), later(3));
+        assert_eq!(to_two, Successor::Applying { node: NodeId(2), behind: 2 });
+        group.tick(later(4));
+        assert_eq!(proposals(&mut group)[0].leader, member(3), "not the lower number");
     }
 
     fn proposals(group: &mut Group) -> Vec<Proposal> {

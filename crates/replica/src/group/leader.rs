@@ -20,7 +20,7 @@ pub(super) struct Leading {
     wanted: bool,
     confirmed: u64,
     /// Members and learners, without this node.
-    others: BTreeMap<NodeId, Progress>,
+    pub(super) others: BTreeMap<NodeId, Progress>,
     sent_last: u64,
     ticked_last: u64,
     /// This node's own log, and whether it stands still.
@@ -29,6 +29,34 @@ pub(super) struct Leading {
     /// When a change was last proposed in this epoch.
     proposed: Option<u64>,
     pub(super) handing: Handing,
+    pub(super) pace: Pace,
+}
+
+/// What was committed a moment ago: a copy that has applied that keeps up. When it was looked at
+/// last, what was committed then, and the time before.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    at: u64,
+    last: Position,
+    before: Position,
+}
+
+/// Between two heartbeats of a leader that hands over, at most.
+const SOON_NANOS: u64 = 2_000_000;
+/// Between two of these looks. What a copy says may be as old.
+const PACE_NANOS: u64 = 100_000_000;
+
+impl Pace {
+    fn look(&mut self, commit: Position, now: u64) {
+        if now.saturating_sub(self.at) >= PACE_NANOS {
+            *self = Pace { at: now, last: commit, before: self.last };
+        }
+    }
+
+    /// How many entries a copy has to apply before it keeps up.
+    pub(super) fn behind(self, applied: Position, commit: Position) -> Option<u64> {
+        (applied < self.before).then(|| commit.0.saturating_sub(applied.0))
+    }
 }
 
 /// Where the stream has ended at some time: by then plus [`super::Timing::stall`] that is to be
@@ -60,6 +88,8 @@ pub(super) struct Progress {
     present: Position,
     /// Everything up to there is durable there.
     durable: Position,
+    /// Its tables show everything up to there.
+    pub(super) applied: Position,
     round: u64,
     /// When what it lacks was last sent from the beginning: answers to earlier rounds tell nothing
     /// new. Of many messages behind a lost one each has such an answer.
@@ -86,6 +116,7 @@ impl Progress {
             next,
             present: Position(0),
             durable: Position(0),
+            applied: Position(0),
             round: 0,
             rewound: 0,
             matched: false,
@@ -108,9 +139,9 @@ impl Progress {
         self.answered && !self.is_silent(now, failure)
     }
 
-    /// It has everything up to there, durably, as it has said in this epoch.
+    /// It has everything up to there, durably and in its tables, as it has said in this epoch.
     pub(super) fn has_all(&self, end: Position) -> bool {
-        self.matched && self.durable >= end
+        self.matched && self.durable >= end && self.applied >= end
     }
 
     /// What was sent up to this round may not have come.
@@ -148,6 +179,7 @@ impl Leading {
             stands_still: false,
             proposed: None,
             handing: Handing::default(),
+            pace: Pace::default(),
         }
     }
 
@@ -191,6 +223,7 @@ impl Group {
             stands_still: false,
             proposed: None,
             handing: Handing::default(),
+            pace: Pace::default(),
         };
         self.role = Role::Leading(leading);
         self.start_epoch(configuration);
@@ -404,6 +437,16 @@ impl Group {
         self.advance();
     }
 
+    /// What a copy has in its tables counts when another is to lead.
+    pub(super) fn has_applied(&mut self, from: Member, applied: Position) {
+        if let Role::Leading(leading) = &mut self.role
+            && let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from)
+        {
+            // One that takes another's snapshot goes back: then it is no member.
+            progress.applied = progress.applied.max(applied);
+        }
+    }
+
     /// The node says that its tables are not what this leader's were: nothing that it has counts,
     /// whatever its log is.
     pub(super) fn differed(&mut self, from: Member, entry: Position, now: u64) {
@@ -462,6 +505,7 @@ impl Group {
         }
         leading.others.values_mut().for_each(|progress| progress.watch.look(progress.durable, end, now));
         leading.own.look(self.stream.durable(), end, now);
+        leading.pace.look(commit, now);
         // Where there is another member, it may lead.
         let is_alone = self.configuration.as_ref().is_none_or(|configuration| configuration.members().len() == 1);
         let stands_still = !is_alone && leading.own.is_late(now, timing.stall);
@@ -471,7 +515,10 @@ impl Group {
         // What was proposed in vain is looked at again.
         let again = leading.proposed.take_if(|proposed| now.saturating_sub(*proposed) >= timing.propose).is_some();
         let asks = self.configuration.as_ref().is_some_and(|known| leading.asks(known, self.commit));
-        let due = asks || again || leading.wanted || now.saturating_sub(leading.sent_last) >= timing.heartbeat;
+        // What is committed last is applied as soon as that is known.
+        let soon = if leading.handing.is_under_way() { SOON_NANOS } else { u64::MAX };
+        let heartbeat = timing.heartbeat.min(soon);
+        let due = asks || again || leading.wanted || now.saturating_sub(leading.sent_last) >= heartbeat;
         let behind = leading.others.values().any(|progress| progress.matched && progress.next <= end);
         if leading.others.is_empty() || !(due || behind) {
             return self.hand_over_if_possible(now);

@@ -27,6 +27,19 @@ pub enum Message {
     Refused { promised: Epoch },
     /// What this node's tables hold is not what the leader has said of an entry.
     Differs { entry: Position },
+    /// The leader's clock.
+    Clock(Said),
+    /// This node knows that of the leader's clock; its tables show everything up to `applied`.
+    Knows { said: Said, applied: Position },
+}
+
+/// What a leader says of its clock, in microseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Said {
+    /// No transaction has shown a later time, nor does before a member knows this.
+    pub now: i64,
+    /// No transaction's number is of a later time.
+    pub numbers: i64,
 }
 
 /// A change of the configuration that a leader asks the metadata for.

@@ -22,7 +22,7 @@ pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
 pub use entry::{Header, Mark};
 pub use hand_over::{CannotHandOver, Successor};
 pub use history::History;
-pub use message::{Effect, Envelope, Message, Proposal, Remembered, Timing};
+pub use message::{Effect, Envelope, Message, Proposal, Remembered, Said, Timing};
 
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use leader::Leading;
@@ -48,6 +48,8 @@ pub struct Group {
     /// entries.
     snapshots: bool,
     lead: Lead,
+    /// This node's tables show everything up to there, as it was told last.
+    applied: Position,
     effects: Vec<Effect>,
 }
 
@@ -107,6 +109,7 @@ impl Group {
             sealing: None,
             snapshots: false,
             lead: Lead { dispensable: false, holds: true },
+            applied: Position(0),
             effects: Vec::new(),
         }
     }
@@ -185,6 +188,16 @@ impl Group {
         if !std::mem::replace(&mut self.lead.holds, holds) && holds {
             self.advance();
         }
+    }
+
+    /// This node's tables show everything up to there.
+    pub fn applies(&mut self, applied: Position) {
+        self.applied = applied;
+    }
+
+    /// As it was told last.
+    pub fn applied(&self) -> Position {
+        self.applied
     }
 
     /// What is to be done, in order.
@@ -324,6 +337,7 @@ impl Group {
             end: self.stream.end(),
             history: self.stream.history.clone(),
             intact: self.intact,
+            applied: self.applied.min(self.stream.end().position),
         }));
     }
 
@@ -395,6 +409,7 @@ impl Group {
                 self.mismatched(from, &history, end, round, now);
             }
             Message::Differs { entry } => self.differed(from, entry, now),
+            Message::Knows { applied, .. } if epoch == self.epoch() => self.has_applied(from, applied),
             // What was said in an earlier epoch.
             _ => {}
         }

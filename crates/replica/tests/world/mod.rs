@@ -534,7 +534,7 @@ impl World {
             return Ok(());
         }
         match packet {
-            Packet::Between { to, envelope, .. } => self.with(to, |node| node.group.received(envelope, now)),
+            Packet::Between { to, envelope, .. } => self.with(to, |node| node.received(envelope, now)),
             Packet::ToMetadata(word) => {
                 self.tell_metadata(word);
                 Ok(())
@@ -544,7 +544,7 @@ impl World {
                 if self.fault == Fault::SealedWithoutPromise && self.nodes[&to].up {
                     let Node { member, group, .. } = &self.nodes[&to];
                     let (end, history) = (group.end(), group.history().clone());
-                    let sealed = Sealed { member: *member, epoch, end, history, intact: true };
+                    let sealed = Sealed { member: *member, epoch, end, history, intact: true, applied: end.position };
                     self.packets.push(Packet::ToMetadata(Word::Sealed(sealed)));
                     return Ok(());
                 }

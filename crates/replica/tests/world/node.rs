@@ -2,7 +2,9 @@
 
 use super::{GROUP, TIMING};
 use ferrite_base::{Epoch, Position};
-use ferrite_replica::group::{Group, GroupConfiguration, Header, History, Mark, Member, Remembered};
+use ferrite_replica::group::{
+    Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Said,
+};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +49,15 @@ impl Node {
             reads: VecDeque::new(),
             confirmed: 0,
         }
+    }
+
+    pub fn received(&mut self, envelope: Envelope, now: u64) {
+        // What is durable at a copy is applied at once.
+        if let Message::Acked { durable, .. } = envelope.message {
+            let message = Message::Knows { said: Said::default(), applied: durable.position };
+            self.group.received(Envelope { message, ..envelope }, now);
+        }
+        self.group.received(envelope, now);
     }
 
     pub fn leads(&self, configuration: &GroupConfiguration) -> bool {

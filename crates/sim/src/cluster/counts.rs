@@ -70,6 +70,10 @@ pub struct Counts {
     /// whose other members had started again without their knowing how to go on.
     pub left: u64,
     pub behind: u64,
+    /// Wall clocks that were set; leads that were to go to a copy which applied slowly, and went
+    /// elsewhere or nowhere.
+    pub clocks_set: u64,
+    pub slow_copies: u64,
     /// Losses that an operator accepted while the leader lived.
     pub lived: u64,
     /// Losses that an operator accepted; logs that one cut before; copies that were made anew.
@@ -126,6 +130,8 @@ impl Counts {
         self.came_back += other.came_back;
         self.left += other.left;
         self.behind += other.behind;
+        self.clocks_set += other.clocks_set;
+        self.slow_copies += other.slow_copies;
         self.lived += other.lived;
         self.accepted += other.accepted;
         self.logs_cut += other.logs_cut;

@@ -8,6 +8,7 @@ pub mod fresh;
 pub mod leaders;
 pub mod promises;
 pub mod snapshots;
+pub mod time;
 pub mod voters;
 
 use crate::invariants::Violation;

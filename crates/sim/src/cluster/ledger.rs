@@ -16,6 +16,8 @@ pub struct Book {
     pub lost: Option<(Position, Epoch)>,
     /// All epochs that began so.
     pub losses: BTreeSet<Epoch>,
+    /// The last time that a read has shown, where, and who could lead next then.
+    pub time: Option<(i64, Member, GroupConfiguration)>,
     /// Who has opened in each epoch.
     pub opened: BTreeMap<Epoch, Member>,
     /// What each node has made durable of itself.

@@ -64,6 +64,8 @@ pub struct Machine {
     /// Until then for sure: what is not committed would hold up reads behind it.
     pub looks_until: u64,
     next_tick: u64,
+    /// How far its wall clock is off, in microseconds.
+    off: i64,
     /// When it takes a snapshot, if it leads then.
     pub next_snapshot: u64,
     /// It was seen to take another node's snapshot in.
@@ -110,6 +112,17 @@ pub enum Started {
 }
 
 impl Machine {
+    /// The others have run for so many microseconds when this one is switched on.
+    pub fn begins_at(&mut self, micros: i64) {
+        self.clock.jump(micros);
+    }
+
+    /// Its wall clock is set.
+    pub fn is_off_by(&mut self, off: i64) {
+        let before = std::mem::replace(&mut self.off, off);
+        self.clock.jump(off - before);
+    }
+
     /// `joins`: the cluster was not founded with it.
     pub fn new(
         (id, place, joins): (u32, u32, bool),
@@ -121,7 +134,10 @@ impl Machine {
         let cluster = known.settings().expect("it is founded").cluster;
         let clock = SimulatedClock::default();
         // No two machines were switched on together.
-        clock.advance(Duration::from_millis(1 + random.below(100_000)));
+        let on_for = 1 + random.below(100_000);
+        clock.advance(Duration::from_millis(on_for));
+        // What the clock on the wall says has nothing to do with that.
+        clock.jump(-1_000 * on_for as i64);
         let disk_time = SimulatedClock::default();
         let disk = SimulatedDisk::new(random.number(), disk_time.clone());
         let dir = Path::new(DIRECTORY);
@@ -158,6 +174,7 @@ impl Machine {
             only_looks: false,
             looks_until: 0,
             next_tick: 0,
+            off: 0,
             next_snapshot: 0,
             installs: false,
             highest: BTreeMap::new(),

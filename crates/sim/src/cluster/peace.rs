@@ -73,7 +73,9 @@ impl World {
         let fine = match self.handed_over {
             Some(Ok(to)) => to == next.leader.node && to != leader && after == before,
             // A schema change may take its time where fsyncs take theirs.
-            Some(Err(NotHandedOver::Busy)) => next.leader.node == leader && after == before,
+            Some(Err(NotHandedOver::Busy | NotHandedOver::Applying { .. })) => {
+                next.leader.node == leader && after == before
+            }
             _ => false,
         };
         if fine {

@@ -21,6 +21,8 @@ pub const TIMING: Timing = Timing {
     join_bytes: 20_000,
     window_bytes: 200_000,
 };
+/// Wall clocks are off by so much at most, forward or back: two differ by less than a minute.
+pub const OFF_SECONDS: i64 = 25;
 /// Between two ticks of a node.
 pub const TICK_NANOS: u64 = 20 * MILLI;
 

@@ -254,6 +254,8 @@ pub struct Process {
     unsynced: Arc<Unsynced>,
     /// Its partitions run something long, by its clock.
     busy_until: u64,
+    /// Its copy applies nothing before that, by its clock.
+    pub applies_from: u64,
     pub held: Arc<Held>,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
@@ -457,6 +459,7 @@ impl Process {
             whole,
             unsynced,
             busy_until: 0,
+            applies_from: 0,
             held,
             leads: None,
             failed: false,
@@ -473,7 +476,7 @@ impl Process {
                 ready.push(Party::Coordinator);
             }
         }
-        if self.applier.as_ref().is_some_and(Applier::can_step) {
+        if now >= self.applies_from && self.applier.as_ref().is_some_and(Applier::can_step) {
             ready.push(Party::Applier);
         }
         if self.node.can_step() {
@@ -502,7 +505,7 @@ impl Process {
 
     /// Nothing is to be done, now or when time has passed.
     pub fn is_at_rest(&self) -> bool {
-        let is_busy = self.doors.clock.monotonic_nanos() < self.busy_until;
+        let is_busy = self.doors.clock.monotonic_nanos() < self.busy_until.max(self.applies_from);
         !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && self.copying.is_idle()
     }
 

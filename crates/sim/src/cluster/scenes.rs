@@ -45,6 +45,12 @@ impl World {
             return Ok(());
         }
         self.counts.scenes += 1;
+        if self.more.percent(25) {
+            self.a_copy_applies_slowly()?;
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
         if self.random.percent(50) {
             match self.random.below(5) {
                 0..3 if self.plan.database.power_loss => self.a_snapshot_runs_ahead_of_its_log()?,

@@ -56,7 +56,8 @@ impl World {
             };
             self.trace.line(&format!("node{} joins as {id}", newcomer.place));
             let who = (id.0, newcomer.place, true);
-            let machine = Machine::new(who, &known, &self.plan, &mut self.random, &self.trace);
+            let mut machine = Machine::new(who, &known, &self.plan, &mut self.random, &self.trace);
+            machine.begins_at((self.now / 1_000) as i64);
             assert!(self.machines.insert(id, machine).is_none(), "an id is given once");
             false
         });

@@ -5,13 +5,13 @@ use crate::clients::Clients;
 use crate::cluster::callers::Callers;
 use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
-use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots};
+use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots, time};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started, leaves_alone};
 use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
 use crate::cluster::operator::Operator;
-use crate::cluster::plan::{Plan, TICK_NANOS};
+use crate::cluster::plan::{OFF_SECONDS, Plan, TICK_NANOS};
 use crate::cluster::process::{Process, Wish};
 use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
@@ -149,7 +149,8 @@ impl World {
         ledger.with(|book| book.known = (1, Arc::clone(&founded)));
         let witnesses = (plan.nodes + 1..=plan.nodes + plan.witnesses).map(NodeId);
         let witnesses = witnesses.map(|id| (id, Witness::new(id, &founded, &mut random, &ledger, &trace))).collect();
-        let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
+        let mut clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
+        clients.history.clocks_differ = 2 * OFF_SECONDS * 1_000_000;
         World {
             network: Network::new(random.fork(), plan.faults),
             machines,
@@ -340,6 +341,7 @@ impl World {
             Turn::Submit => self.submit(),
             Turn::Time => self.pass(busy)?,
         }
+        self.look_at_clocks();
         self.spare_the_leader();
         self.noted()
     }
@@ -542,7 +544,11 @@ impl World {
                     match epoch {
                         Some(epoch) => {
                             self.counts.promotions += 1;
-                            self.ledger.with(|book| leaders::note(book, epoch, member));
+                            let numbers = process.numbers_behind();
+                            self.ledger.with(|book| {
+                                leaders::note(book, epoch, member);
+                                time::begins(book, member, epoch, numbers);
+                            });
                         }
                         None => {
                             process.copying.deposed();

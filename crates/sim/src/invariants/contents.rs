@@ -39,7 +39,7 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
     }
     let lost = touched
         .difference(&state.sessions)
-        .find(|(_, number)| history.operations[*number].sent_micros > history.cutoff);
+        .find(|(_, number)| history.operations[*number].sent_micros > history.cutoff + history.clocks_differ);
     match lost {
         Some(lost) => Err(format!("session {lost:?} is gone before its time")),
         None => Ok(()),

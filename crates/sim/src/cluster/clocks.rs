@@ -1,0 +1,57 @@
+//! Wall clocks of machines that are not set alike, and what reads show of them.
+
+use crate::cluster::invariants::time;
+use crate::cluster::plan::OFF_SECONDS;
+use crate::cluster::process::Process;
+use crate::cluster::world::World;
+use ferrite_base::NodeId;
+use ferrite_group::{FIRST_GROUP, GroupAppender};
+use ferrite_io::Clock;
+use std::sync::Arc;
+
+/// Of so many steps one sets a clock, and one reads each leader's.
+const SET_EVERY: u64 = 2_000;
+const READ_EVERY: u64 = 8;
+
+impl Process {
+    /// What a transaction would show that reads by the lease, if it has one.
+    pub fn shows(&self) -> Option<i64> {
+        let log = GroupAppender::new(Arc::clone(&self.replication));
+        let time = log.transaction_time(self.doors.clock.wall_micros());
+        // Asked behind that, as for any read.
+        let leads = self.leads.is_some() && self.replication.is_open() && self.lease.holds();
+        (leads && self.replication.read() == Some(0)).then_some(time)
+    }
+
+    /// Numbers of its transactions are of later times.
+    pub fn numbers_behind(&self) -> i64 {
+        let place = self.replication.place().time;
+        GroupAppender::new(Arc::clone(&self.replication)).numbers_behind().max(place)
+    }
+}
+
+impl World {
+    /// Now and then a clock is set, or read.
+    pub fn look_at_clocks(&mut self) {
+        if self.more.below(SET_EVERY) == 0 {
+            let ids: Vec<NodeId> = self.machines.keys().copied().collect();
+            let id = *self.more.pick(&ids);
+            let off = self.more.below(2 * OFF_SECONDS as u64 * 1_000) as i64 * 1_000 - OFF_SECONDS * 1_000_000;
+            self.trace.line(&format!("the clock of {id} is off by {off}"));
+            self.machines.get_mut(&id).expect("machines are known").is_off_by(off);
+            self.counts.clocks_set += 1;
+        }
+        if self.more.below(READ_EVERY) > 0 {
+            return;
+        }
+        for machine in self.machines.values().filter(|machine| machine.still_until <= self.now) {
+            let Some(process) = &machine.process else { continue };
+            let groups = process.node.state().groups();
+            if let Some(shown) = process.shows()
+                && let Some(group) = groups.get(&FIRST_GROUP)
+            {
+                self.ledger.with(|book| time::shown(book, process.member, &group.configuration, shown));
+            }
+        }
+    }
+}

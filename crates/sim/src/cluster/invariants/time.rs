@@ -1,0 +1,34 @@
+//! `NOW` does not go back when another leads that was a member, nor is a number of a transaction
+//! given twice: the next leader goes on above all times that an earlier one has shown.
+
+use super::noted;
+use crate::cluster::ledger::Book;
+use ferrite_base::Epoch;
+use ferrite_replica::group::{GroupConfiguration, Member};
+
+const NAME: &str = "time does not go back";
+
+/// A read that was confirmed has shown this.
+pub fn shown(book: &mut Book, by: Member, configuration: &GroupConfiguration, time: i64) {
+    if let Some((last, of, members)) = &book.time
+        && (*of == by || members.has(by))
+        && time < *last
+    {
+        noted(&mut book.violation, NAME, format!("{by:?} shows {time}, and {of:?} has shown {last}"));
+    }
+    assert_eq!(time % 1_000, 0, "whole milliseconds");
+    book.time = Some((time, by, configuration.clone()));
+}
+
+/// The numbers of this leader are of later times than this. One that was deposed before its tables
+/// were there gives none.
+pub fn begins(book: &mut Book, by: Member, epoch: Epoch, numbers: i64) {
+    if let Some((last, of, members)) = &book.time
+        && members.has(by)
+        && members.epoch < epoch
+        && numbers < *last
+    {
+        let detail = format!("the numbers of {by:?} begin behind {numbers}, and {of:?} has given those of {last}");
+        noted(&mut book.violation, NAME, detail);
+    }
+}
