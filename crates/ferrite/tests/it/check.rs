@@ -203,7 +203,8 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
     let schema = "CREATE TABLE t (id INTEGER NOT NULL, PRIMARY KEY (id));
         CREATE TABLE lost (id INTEGR);
         CREATE PROCEDURE FROM CLASS Vote;
-        CREATE PROCEDURE FROM CLASS Fine;";
+        CREATE PROCEDURE FROM CLASS Fine;
+        CREATE FUNCTION reverse FROM METHOD Sums.twice;";
     fs::write(path("ddl.sql"), schema).expect("a file");
     let output = check(dir.path(), &["ddl.sql", "app.jar", "--json"]);
     let found = findings(&output);
@@ -212,6 +213,7 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
         (3, "refused", "field first of class Vote"),
         (3, "not judged", "it needs LOST"),
         (3, "refused", "field third of class Vote"),
+        (5, "warning", "function REVERSE hides SQL's function of that name"),
         (
             0,
             "warning",
@@ -225,7 +227,7 @@ fn the_sql_in_classes_and_what_they_lack_is_told() {
         assert!(message.contains(words), "{message}: {words}");
     }
     let without = findings(&check(dir.path(), &["ddl.sql", "app.jar", "--json", "--no-java"]));
-    assert_eq!(without.len(), 3, "{without:#?}");
+    assert_eq!(without.len(), 4, "{without:#?}");
 
     // In a batch the function may come after the procedure whose statement calls it, as on a
     // server.

@@ -40,15 +40,35 @@ fn call(procedure: &str, handle: i64, parameters: &impl ParameterSet) -> Vec<u8>
 }
 
 fn log_in(server: &Server) -> TcpStream {
+    log_in_as(server, "")
+}
+
+fn log_in_as(server: &Server, user: &str) -> TcpStream {
     let mut stream = TcpStream::connect(&server.address).expect("the server takes connections");
     let mut bytes = Vec::new();
     let (scheme, service) = (HashScheme::Sha256, Service::Database);
-    LoginRequest { version: 1, scheme, service, user: "", digest: &[0; 32] }.write(&mut bytes);
+    LoginRequest { version: 1, scheme, service, user, digest: &[0; 32] }.write(&mut bytes);
     stream.write_all(&bytes).expect("the login can be sent");
     let mut length = [0; 4];
     stream.read_exact(&mut length).expect("a login is answered");
     stream.read_exact(&mut vec![0; u32::from_be_bytes(length) as usize]).expect("the answer is whole");
     stream
+}
+
+/// There are no users: the operator is told of the first name, and of no other.
+#[test]
+fn a_user_name_is_warned_of_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut server = Server::start(&dir.path().join("data"), &[]);
+    let mut log = server.take_stderr();
+    for user in ["", "bob", "eve"] {
+        log_in_as(&server, user);
+    }
+    server.stop();
+    let mut text = String::new();
+    log.read_to_string(&mut text).expect("the server has ended");
+    assert_eq!(text.matches("logged in as user").count(), 1, "{text}");
+    assert!(text.contains("warning: a client has logged in as user \"bob\": there are no users yet"), "{text}");
 }
 
 /// Sends as much as the server takes, and how much that was.

@@ -28,7 +28,9 @@ impl Binder<'_> {
             return Err(UserError::not_supported(format!("NULLS and WITHIN GROUP of {name}")));
         }
         let (arguments, distinct) = arguments_of(&name, &function.args)?;
-        if let Some(user) = self.catalog.functions.get(&name) {
+        // What is stored is computed by SQL's function, whatever users declare later.
+        let stored = self.schema_object.is_some() && super::suggest::is_function(&name);
+        if let Some(user) = self.catalog.functions.get(&name).filter(|_| !stored) {
             return self.user_function(user, function, &arguments, distinct);
         }
         if let Some(over) = &function.over {

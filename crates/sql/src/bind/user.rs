@@ -9,8 +9,38 @@ use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
-/// A function must not hide one that SQL has.
-pub(crate) fn check_name(name: &str) -> UserResult<()> {
+/// Functions of SQL that the original lacks, so that its users wrote their own by these names. A
+/// user's goes before them.
+const MAY_BE_HIDDEN: [&str; 19] = [
+    "ACOS",
+    "ASIN",
+    "ATAN",
+    "ATAN2",
+    "BTRIM",
+    "CBRT",
+    "DATE_TRUNC",
+    "GREATEST",
+    "INITCAP",
+    "LEAST",
+    "LPAD",
+    "REGEXP_LIKE",
+    "REGEXP_REPLACE",
+    "REVERSE",
+    "RPAD",
+    "SIGN",
+    "SPLIT_PART",
+    "STARTS_WITH",
+    "TO_CHAR",
+];
+
+/// A function must not hide one that SQL has, but some. Answers a warning of those.
+pub(crate) fn check_name(name: &str) -> UserResult<Option<String>> {
+    if MAY_BE_HIDDEN.contains(&name) {
+        return Ok(Some(format!(
+            "function {name} hides SQL's function of that name: statements and procedures call yours, while indexes, \
+             materialized views and constraints keep SQL's"
+        )));
+    }
     let known = super::suggest::is_function(name)
         || super::function::aggregate_named(name).is_some()
         || super::function::is_only_window(name)
@@ -20,7 +50,7 @@ pub(crate) fn check_name(name: &str) -> UserResult<()> {
         return Err(UserError::ddl("42723", format!("SQL has a function named {name} already"))
             .with_hint("give yours another name"));
     }
-    Ok(())
+    Ok(None)
 }
 
 impl Binder<'_> {

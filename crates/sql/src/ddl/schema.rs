@@ -79,7 +79,7 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::LoadClasses { jar } => Change::LoadClasses { jar: jar.clone() },
         Ddl::RemoveClasses { patterns } => Change::RemoveClasses { patterns: patterns.clone() },
         Ddl::CreateFunction { name, class, method } => {
-            crate::bind::user::check_name(name)?;
+            warnings.extend(crate::bind::user::check_name(name)?);
             Change::CreateFunction { name: name.clone(), class: class.clone(), method: method.clone() }
         }
         Ddl::DropFunction { name, aggregate, if_exists } => {

@@ -210,6 +210,14 @@ class FunctionsTest {
         } catch (ProcCallException refused) {
             assertTrue(refused.getMessage().contains("LONGEST"), refused.getMessage());
         }
+        assertEquals(4, value("GREATEST(3, 4)"));
+        ClientResponse hiding = client.callProcedure("@AdHoc", "CREATE FUNCTION greatest FROM METHOD app.Functions.add");
+        assertTrue(hiding.getStatusString().contains("function GREATEST hides SQL's function of that name"), hiding.getStatusString());
+        assertEquals(7L, value("GREATEST(3, 4)"));
+        sql("CREATE INDEX by_greatest ON accounts (GREATEST(id, balance))");
+        sql("DROP INDEX by_greatest");
+        sql("DROP FUNCTION greatest");
+        assertEquals(4, value("GREATEST(3, 4)"));
         sql("CREATE FUNCTION for_a_while FROM METHOD app.Functions.integer; DROP FUNCTION for_a_while;");
         refused("SELECT for_a_while(1) FROM one", "FOR_A_WHILE");
     }
