@@ -58,7 +58,8 @@ impl Meanwhile<'_> {
     }
 }
 
-/// How a node that is of no cluster yet sees it, and for what it waits, such as `node 2 (db2:3021)`.
+/// How a node that is of no cluster yet sees the others, and for what it waits, such as
+/// `node 2 (db2:3021)`.
 pub type Awaited = (Vec<SystemTable>, String);
 
 /// Where connections come.

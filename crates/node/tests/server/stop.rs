@@ -106,7 +106,7 @@ fn answered(connections: Vec<Sent>) -> Vec<i64> {
                 continue;
             }
             assert_eq!(status, UNAVAILABLE, "{number}: {text}");
-            assert!(text.contains("the server is stopping: the call was not executed"), "{text}");
+            assert!(text.contains("the server is stopping, and the call was not executed"), "{text}");
         }
         assert_eq!(
             (before + answers) as i64,

@@ -512,10 +512,11 @@ fn a_read_waits_until_others_have_said_that_this_node_leads() {
         world.asked.insert(handle, Asked::Count(2));
     }
     world.settle();
-    assert_eq!((world.asked.len(), world.outcome.unknown), (2, 0));
+    assert_eq!((world.asked.len(), world.outcome.refused), (2, 0));
     world.cut[0] = false;
     world.settle();
-    assert_eq!((world.asked.len(), world.outcome.unknown, world.outcome.reads), (0, 2, 2));
+    // A read has changed nothing: its caller may send it again.
+    assert_eq!((world.asked.len(), world.outcome.refused, world.outcome.reads), (0, 2, 2));
 }
 
 /// The group is ahead of its partitions, and all that they have executed is committed: no entry
@@ -544,7 +545,7 @@ fn a_read_behind_the_end_of_a_leadership_is_not_answered_with_what_was_there() {
         world.deaf = None;
         world.settle();
         let outcome = &world.outcome;
-        assert_eq!((world.asked.len(), outcome.unknown, outcome.reads), (0, 2, 0), "{steps}: {outcome:?}");
+        assert_eq!((world.asked.len(), outcome.refused, outcome.reads), (0, 2, 0), "{steps}: {outcome:?}");
     }
 }
 

@@ -86,11 +86,12 @@ fn chains_at_their_limits_and_one_past() {
         let error = run(&catalog, text).expect_err("one past the limit").to_string();
         assert!(error.contains(words), "{error}");
     };
-    // The last term is a level of its own.
+    // The query is a level, and so is the last term.
+    let terms = limits::NESTING_MAX - 1;
     for (operator, term) in [("+", "k"), ("*", "k"), ("||", "v")] {
-        let chain = |terms: usize| vec![term; terms].join(operator);
-        run(&catalog, &format!("SELECT {} FROM r", chain(limits::NESTING_MAX))).expect("at the limit");
-        refused(&format!("SELECT {} FROM r", chain(limits::NESTING_MAX + 1)), "nested deeper than 200 levels");
+        let chain = |count: usize| vec![term; count].join(operator);
+        run(&catalog, &format!("SELECT {} FROM r", chain(terms))).expect("at the limit");
+        refused(&format!("SELECT {} FROM r", chain(terms + 1)), "nested deeper than 200 levels");
         let parts = vec![format!("({})", chain(100)); 9].join(operator);
         run(&catalog, &format!("SELECT {parts} FROM r")).expect("in parts it is flatter");
     }

@@ -66,7 +66,7 @@ fn a_node_whose_file_system_becomes_read_only_leaves_and_the_others_go_on() {
     assert_ne!(cluster.leader(), 0, "who cannot write does not lead");
     said.wait("Read-only file system");
     said.wait("this node cannot vote");
-    let words = ["1     data  stopped", "node 1 cannot vote at the moment", "2 of 2 copies"];
+    let words = ["1     data  failed", "node 1 cannot vote at the moment", "2 of 2 copies"];
     cluster.await_words(1, &words);
     // It ends when it is told, and says why it does not start.
     let node = cluster.nodes[0].take().expect("it runs");
