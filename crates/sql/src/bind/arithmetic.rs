@@ -4,6 +4,7 @@ use super::Binder;
 use super::comparison::compare_operator;
 use super::literal::{constant_as, constant_type};
 use super::number::number;
+use super::proposals::{Proposal, Types};
 use super::types::{Typed, arithmetic_domain, domain_type, incompatible, widest};
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{ArithmeticOperator, Expr};
@@ -60,9 +61,23 @@ impl Binder<'_> {
         }
         let met = left.sql_type.or(right.sql_type);
         let known = met.unwrap_or(SqlType::Bigint);
-        let adoption = if met.is_some() { Adoption::Computed } else { Adoption::Carried };
-        self.settle_as(&mut left, widest(known), adoption);
-        self.settle_as(&mut right, widest(known), adoption);
+        let is_count = |other: Option<SqlType>| other.is_none_or(SqlType::is_integer);
+        // Days are added to a DATE.
+        let may_be_date = match operator {
+            ArithmeticOperator::Add => [is_count(right.sql_type), is_count(left.sql_type)],
+            ArithmeticOperator::Subtract => [is_count(right.sql_type), left.sql_type.is_none()],
+            _ => [false; 2],
+        };
+        for (side, may_be_date) in [&mut left, &mut right].into_iter().zip(may_be_date) {
+            let takes = Types::that(|given| given.is_numeric() || (given == SqlType::Date && may_be_date));
+            self.propose(
+                side,
+                match met {
+                    Some(_) => Proposal::of(widest(known), Adoption::Computed).taking(takes),
+                    None => Proposal::of(widest(known), Adoption::Carried).taking(takes).assumed(),
+                },
+            );
+        }
         let (left_type, right_type) = (left.sql_type.unwrap_or(known), right.sql_type.unwrap_or(known));
         let Some(domain) = arithmetic_domain(left_type, right_type) else {
             let error = UserError::compile(
@@ -92,7 +107,7 @@ impl Binder<'_> {
         let mut operands = Vec::with_capacity(2);
         for operand in [left, right] {
             let mut typed = self.expression(operand)?;
-            self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+            self.propose(&mut typed, Proposal::text());
             if matches!(typed.sql_type, Some(SqlType::Varbinary)) {
                 return Err(incompatible(SqlType::Varchar, SqlType::Varbinary));
             }
@@ -119,7 +134,8 @@ impl Binder<'_> {
                 if typed.sql_type == Some(SqlType::Varbinary) && typed.constant().is_some() {
                     typed = Typed::new(constant_as(typed, SqlType::Bigint)?, SqlType::Bigint);
                 }
-                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Bigint), Adoption::Carried);
+                let bigint = ColumnType::fixed(SqlType::Bigint);
+                self.propose(&mut typed, Proposal::of(bigint, Adoption::Carried).assumed());
                 let sql_type = typed.sql_type.unwrap_or(SqlType::Bigint);
                 let Some(domain) = arithmetic_domain(sql_type, sql_type) else {
                     return Err(UserError::compile(

@@ -4,6 +4,7 @@ use super::digits::Digits;
 use super::folding::Folding;
 use super::literal::constant_as;
 use super::ordering::{OrderItem, is_null, order_item};
+use super::proposals::{Proposal, Types};
 use super::scope::{Scope, object_name};
 use super::types::{Typed, can_store, same_kind};
 use super::{Binder, place, suggest};
@@ -169,7 +170,12 @@ impl Binder<'_> {
         let to = column.column_type;
         // It is rounded where it is stored, with errors that name the column.
         let adoption = if to.sql_type.is_integer() { Adoption::Stored } else { Adoption::Fixed };
-        self.settle_as(&mut typed, to.without_declaration(), adoption);
+        let takes = Types::that(|from| can_store(from, to.sql_type));
+        let mut proposal = Proposal::of(to.without_declaration(), adoption).taking(takes);
+        if to.sql_type == SqlType::Varchar {
+            proposal = proposal.converting();
+        }
+        self.propose(&mut typed, proposal);
         let Some(from) = typed.sql_type else { return Ok(typed.expr) };
         if typed.constant().is_some() {
             return stored_constant(&typed, &to, &column.name, &table.name).map(Expr::Constant);

@@ -240,7 +240,8 @@ impl Binder<'_> {
         for position in 0..first.columns.len() {
             let common = self.common_output([&first, &step], position)?;
             let OutputColumn { name: column, sql_type } = &first.columns[position];
-            let wanted = self.output_type(&first, position).unwrap_or(*sql_type);
+            let learned = common.filter(|_| self.is_open_output(&first, position));
+            let wanted = self.output_type(&first, position).or(learned).unwrap_or(*sql_type);
             let given = step.columns[position].sql_type;
             if common.is_some_and(|common| !same_kind(common, wanted)) {
                 return Err(UserError::compile(

@@ -5,6 +5,7 @@ use super::Binder;
 use super::folding::Operands;
 use super::literal::constant_as;
 use super::number::exact_comparison;
+use super::proposals::{Proposal, Types};
 use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{CompareOperator, Expr, Function, like};
@@ -124,12 +125,11 @@ impl Binder<'_> {
             let (left_type, right_type) = (left.decided_type(), right.decided_type());
             return Ok((beside_number(left, right_type), beside_number(right, left_type)));
         }
-        match left.sql_type.or(right.sql_type) {
-            Some(known) => {
-                self.settle_as(&mut left, widest(known), Adoption::Compared);
-                self.settle_as(&mut right, widest(known), Adoption::Compared);
-            }
-            None => self.compared_undecided(&left.expr, &right.expr)?,
+        match (left.sql_type, right.sql_type) {
+            (Some(_), Some(_)) => {}
+            (None, Some(_)) => self.propose(&mut left, compared_with(&right)),
+            (Some(_), None) => self.propose(&mut right, compared_with(&left)),
+            (None, None) => self.compared_undecided(&left.expr, &right.expr)?,
         }
         let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
             return Ok((left.expr, right.expr));
@@ -179,6 +179,7 @@ impl Binder<'_> {
             (other, SqlType::Timestamp) if other.is_integer() => {
                 Ok((self.folding.convert(left, SqlType::Timestamp)?, right.expr))
             }
+            _ if self.is_on_trial() => Ok((left.expr, right.expr)),
             _ => Err(incompatible(left_type, right_type)),
         }
     }
@@ -237,11 +238,8 @@ impl Binder<'_> {
         let Expr::Parameter(index) = typed.expr else {
             return Err(UserError::syntax("IN without parentheses takes one parameter"));
         };
-        if operand.sql_type.is_none() {
-            self.compared_undecided(&operand.expr, &typed.expr)?;
-        }
+        self.settle_array_parameter(index, &operand);
         let operand_type = operand.decided_type();
-        self.settle_array_parameter(index, widest(operand_type));
         let element = self.parameter_type(index).map_or(operand_type, |known| known.sql_type);
         // Values of another type may be given; that they are numbers too is seen where they are.
         let operand = if element == operand_type || operand_type.is_integer() && element.is_integer() {
@@ -400,6 +398,29 @@ fn beside_number(typed: Typed, other: SqlType) -> Expr {
         (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
         _ => typed.expr,
     }
+}
+
+/// What a comparison with `other` says about a parameter.
+pub(super) fn compared_with(other: &Typed) -> Proposal {
+    let other_type = other.decided_type();
+    let proposal = Proposal::of(widest(other_type), Adoption::Compared);
+    if other.constant().is_some() && other_type == SqlType::Varchar {
+        return proposal.taking(Types::ALL).converting();
+    }
+    let is_constant = other.constant().is_some();
+    let is_taken = |given| are_comparable(given, other_type) || is_constant && can_compare_as(other_type, given);
+    proposal.taking(Types::that(is_taken))
+}
+
+/// Whether values of these types are compared without a CAST.
+fn are_comparable(left: SqlType, right: SqlType) -> bool {
+    use SqlType::{Date, Timestamp, Varchar};
+    let one_way = |left: SqlType, right: SqlType| match (left, right) {
+        (Timestamp, Date | Varchar) | (Date, Varchar) => true,
+        (Timestamp, right) => right.is_integer(),
+        _ => false,
+    };
+    same_kind(left, right) || left.is_numeric() && right.is_numeric() || one_way(left, right) || one_way(right, left)
 }
 
 /// Text constants may stand for values of other types.

@@ -4,6 +4,7 @@ use super::comparison::Likeness;
 use super::folding::{Branches, Operands};
 use super::literal::{cast_type, data_type, declared, hex_bytes};
 use super::number::number;
+use super::proposals::{Proposal, Types};
 use super::scope::fold_name;
 use super::types::{Typed, cast_constant};
 use super::{Binder, place};
@@ -233,7 +234,8 @@ impl Binder<'_> {
     fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
         let to = cast_type(self.catalog, to)?;
         let mut typed = self.expression(operand)?;
-        self.settle_as(&mut typed, to.without_declaration(), Adoption::Computed);
+        let proposal = Proposal::of(to.without_declaration(), Adoption::Computed).taking(Types::ALL).converting();
+        self.propose(&mut typed, proposal);
         if matches!(typed.expr, Expr::Parameter(_))
             && typed.sql_type == Some(to.sql_type)
             && !to.sql_type.is_variable_length()

@@ -1,11 +1,13 @@
 //! Function calls: scalar functions by name, the ones that are short for CASE, and aggregates.
 
 use super::Binder;
+use super::comparison::compared_with;
 use super::folding::Branches;
 use super::literal::constant_as;
+use super::proposals::{Proposal, Types};
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
-use super::types::{Typed, widest};
+use super::types::{Typed, same_kind, widest};
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::function::Resolved;
@@ -102,7 +104,13 @@ impl Binder<'_> {
             };
             let others = [SqlType::Float, SqlType::Decimal, SqlType::Date, SqlType::Varbinary];
             let is_free = others.into_iter().any(|other| other != to && is_taken(other));
-            self.settle_as(typed, widest(to), if is_free { Adoption::Carried } else { Adoption::Fixed });
+            let is_possible = |given: SqlType| {
+                let mut types = types.clone();
+                types[place] = Some(given);
+                resolve(&types).is_ok()
+            };
+            let adoption = if is_free { Adoption::Carried } else { Adoption::Fixed };
+            self.propose(typed, Proposal::of(widest(to), adoption).taking(Types::that(is_possible)));
         }
         self.resolved_call(resolved, bound)
     }
@@ -122,8 +130,8 @@ impl Binder<'_> {
             let expr = self.folding.fold(Expr::Call { function, arguments })?;
             return Ok(Typed::of(expr, None));
         }
-        let known = widest(resolve(&arguments)?.result_type);
-        arguments.iter_mut().for_each(|typed| self.settle_as(typed, known, Adoption::Computed));
+        let proposal = Proposal::common_with(resolve(&arguments)?.result_type, Adoption::Computed);
+        arguments.iter_mut().for_each(|typed| self.propose(typed, proposal));
         // A parameter is as wide as its kind.
         self.resolved_call(resolve(&arguments)?, arguments)
     }
@@ -147,10 +155,12 @@ impl Binder<'_> {
                     return Err(UserError::syntax(format!("TIME_WINDOW takes START or END, not {}", arguments[3])));
                 };
                 let bound = self.expressions(&arguments[1..3])?;
-                let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
-                let mut resolved = Function::resolve_with_unit(name, &unit, &types)?;
-                resolved.function = resolved.function.with_window_edge(&edge.value.to_uppercase())?;
-                self.resolved_call(resolved, bound)
+                let edge = edge.value.to_uppercase();
+                let resolve = |types: &[Option<SqlType>]| {
+                    let resolved = Function::resolve_with_unit(name, &unit, types)?;
+                    Ok(Resolved { function: resolved.function.with_window_edge(&edge)?, ..resolved })
+                };
+                self.call_of(resolve, bound)
             }
             (_, Some(unit)) => self.call_with_unit(name, &unit, &arguments[1..]),
             (_, None) => Err(UserError::compile("42601", format!("{name} needs a unit of time, not {}", arguments[0]))
@@ -170,7 +180,8 @@ impl Binder<'_> {
     pub fn resolved_call(&mut self, resolved: Resolved, bound: Vec<Typed>) -> UserResult<Typed> {
         let mut arguments = Vec::with_capacity(bound.len());
         for (mut typed, to) in bound.into_iter().zip(&resolved.argument_types) {
-            self.settle(&mut typed, widest(*to));
+            let takes = Types::that(|given| same_kind(given, *to));
+            self.propose(&mut typed, Proposal::of(widest(*to), Adoption::Fixed).taking(takes));
             arguments.push(match typed.sql_type {
                 // A hexadecimal literal is a number where one is needed.
                 Some(SqlType::Varbinary) if to.is_integer() => constant_as(typed, *to)?,
@@ -201,14 +212,15 @@ impl Binder<'_> {
         if let Some(what) = what {
             bound.push(self.expression(what)?);
         }
-        let types: Vec<Option<SqlType>> = bound.iter().map(|typed| typed.sql_type).collect();
-        let mut resolved = Function::resolve("TRIM", &types)?;
-        resolved.function = Function::Trim(match side {
+        let side = match side {
             None | Some(ast::TrimWhereField::Both) => ferrite_expr::function::TrimSide::Both,
             Some(ast::TrimWhereField::Leading) => ferrite_expr::function::TrimSide::Leading,
             Some(ast::TrimWhereField::Trailing) => ferrite_expr::function::TrimSide::Trailing,
-        });
-        self.resolved_call(resolved, bound)
+        };
+        let resolve = |types: &[Option<SqlType>]| {
+            Ok(Resolved { function: Function::Trim(side), ..Function::resolve("TRIM", types)? })
+        };
+        self.call_of(resolve, bound)
     }
 
     /// The first argument that is not NULL.
@@ -243,9 +255,9 @@ impl Binder<'_> {
     fn null_if(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
         let (mut left, right) = (self.expression(left)?, self.expression(right)?);
-        if let Some(known) = right.sql_type {
+        if right.sql_type.is_some() {
             // It is not only compared, but the result, too.
-            self.settle_as(&mut left, widest(known), Adoption::Computed);
+            self.propose(&mut left, compared_with(&right).adopted(Adoption::Computed));
         }
         let again = self.again(&left)?;
         let equal = self.compare(again, CompareOperator::Equal, right)?.expr;
@@ -433,10 +445,10 @@ impl Binder<'_> {
         let (mut typed, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(argument))?;
         match kind {
             AggregateKind::BoolAnd | AggregateKind::BoolOr => {
-                self.settle_as(&mut typed, ColumnType::fixed(SqlType::Boolean), Adoption::Computed);
+                self.propose(&mut typed, Proposal::of(ColumnType::fixed(SqlType::Boolean), Adoption::Computed));
             }
             AggregateKind::Count | AggregateKind::ApproximateCountDistinct => {}
-            _ => self.numbers_if_undecided(&typed.expr),
+            _ => self.numbers_if_undecided(&typed.expr, Types::of_aggregate(kind)),
         }
         let argument_type = typed.sql_type.unwrap_or(match kind {
             AggregateKind::BoolAnd | AggregateKind::BoolOr => SqlType::Boolean,

@@ -23,6 +23,7 @@ pub(crate) mod percentile;
 pub(crate) mod place;
 pub(crate) mod plain_view;
 mod projection;
+pub(crate) mod proposals;
 pub(crate) mod query;
 pub(crate) mod returning;
 pub(crate) mod row;

@@ -3,16 +3,19 @@
 //! A `?` takes the type of what it meets: its neighbour, or what becomes of the expression, the
 //! subquery or the column that it is in. Often that is known only after the `?` has been bound, as
 //! in `COALESCE(?, ?) = n`. So a statement is bound on trial, by a binder of its own, as often as a
-//! trial learns another type. What a trial makes is thrown away. The plan is made by a last pass
-//! that knows all types from the start: there, an expression's type never changes after the
-//! expression has been bound, and a value cannot reach a place that was made for another type.
+//! trial learns another type. A trial gathers what all contexts propose, and the types are chosen
+//! at its end ([`proposals`](super::proposals)); what else it makes is thrown away. The plan is
+//! made by a last pass that knows all types from the start: there, an expression's type never
+//! changes after the expression has been bound, and a value cannot reach a place that was made for
+//! another type.
 //!
 //! A parameter whose type nothing in the statement decides is *undecided*: it is described as
 //! VARCHAR, and the type of each value decides. Where the meaning would depend on the type, as in
 //! `? < ?`, that is error 42P18.
 
 use super::Binder;
-use super::types::{self, Typed, widest};
+use super::proposals::{Proposal, Proposals, Types};
+use super::types::{self, Typed};
 use crate::parse::statement::SqlKind;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
@@ -40,12 +43,8 @@ pub(super) struct Undecided {
     /// Columns of sources, groups and windows whose type is that of these parameters, by slot and
     /// place.
     columns: BTreeMap<(u16, u16), Vec<u16>>,
-    /// Parameters that have one type, whichever it is.
-    alike: Vec<Vec<u16>>,
-    /// Those among them that are compared with each other.
-    compared: Vec<u16>,
-    /// They are numbers, if nothing else decides and they are compared with nothing: SUM(?).
-    numbers: Vec<u16>,
+    /// What their contexts say.
+    proposals: Proposals,
 }
 
 impl Binder<'_> {
@@ -111,7 +110,10 @@ impl Binder<'_> {
             let bound = trial.plan_of(statement);
             let learned = trial.has_learned();
             self.parameters = std::mem::take(&mut trial.parameters);
-            bound?;
+            if !learned {
+                // Otherwise the error may be one of types that were not known yet.
+                bound?;
+            }
             let is_left = self.parameters.iter().any(BoundParameter::is_undecided);
             self.begin_pass();
             if !learned || !is_left {
@@ -128,23 +130,12 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether this pass has met a type for a parameter that had none.
+    /// Whether this pass has found a type for a parameter that had none.
     pub(super) fn has_learned(&mut self) -> bool {
-        for alike in std::mem::take(&mut self.undecided.alike) {
-            if let Some(met) = self.type_met(&alike) {
-                alike.iter().for_each(|index| self.settle_parameter(*index, widest(met), Adoption::Carried));
-            }
+        for (index, column_type, adoption) in std::mem::take(&mut self.undecided.proposals).chosen() {
+            self.decide(index, column_type, adoption);
         }
-        let has_learned =
-            |binder: &Self| binder.parameters.iter().any(|other| other.began_open && other.column_type.is_some());
-        if !has_learned(self) {
-            let mut numbers = std::mem::take(&mut self.undecided.numbers);
-            numbers.retain(|index| !self.undecided.compared.contains(index));
-            for index in numbers {
-                self.settle_parameter(index, ColumnType::fixed(SqlType::Bigint), Adoption::Undecided);
-            }
-        }
-        has_learned(self)
+        self.parameters.iter().any(|parameter| parameter.began_open && parameter.column_type.is_some())
     }
 
     /// A `?` as an expression.
@@ -156,8 +147,7 @@ impl Binder<'_> {
         Typed::of(Expr::Parameter(index), sql_type)
     }
 
-    /// A context has said what type the parameter has.
-    fn settle_parameter(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
+    fn decide(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
         if let Some(parameter) = self.parameters.get_mut(usize::from(index))
             && parameter.column_type.is_none()
         {
@@ -166,8 +156,26 @@ impl Binder<'_> {
         }
     }
 
-    pub fn settle_array_parameter(&mut self, index: u16, column_type: ColumnType) {
-        self.settle_parameter(index, column_type, Adoption::Compared);
+    /// A context says what type the parameter has: at the end of a trial that counts among others.
+    fn propose_for(&mut self, index: u16, proposal: Proposal) {
+        match self.undecided.on_trial {
+            true if self.parameters.get(usize::from(index)).is_some_and(|parameter| parameter.began_open) => {
+                self.undecided.proposals.add(index, proposal);
+            }
+            true => {}
+            false => self.decide(index, proposal.column_type, proposal.adoption),
+        }
+    }
+
+    /// The parameter after IN, whose elements are compared with the operand.
+    pub fn settle_array_parameter(&mut self, index: u16, operand: &Typed) {
+        let proposal = Proposal::of(types::widest(operand.decided_type()), Adoption::Compared).taking(Types::ALL);
+        if self.undecided.on_trial && self.is_undecided(&operand.expr) && operand.sql_type.is_none() {
+            // The elements have the type of the operand: a text, if nothing else decides.
+            self.propose(&mut operand.clone(), proposal.assumed());
+        } else {
+            self.propose_for(index, proposal);
+        }
         if let Some(parameter) = self.parameters.get_mut(usize::from(index)) {
             parameter.array = true;
         }
@@ -175,31 +183,37 @@ impl Binder<'_> {
 
     /// Gives what has no type yet the type that its context wants.
     pub fn settle(&mut self, typed: &mut Typed, column_type: ColumnType) {
-        self.settle_as(typed, column_type, Adoption::Fixed);
+        self.propose(typed, Proposal::of(column_type, Adoption::Fixed));
     }
 
-    /// [`Binder::settle`], with what is to become of values of other types. To parameters that are
-    /// only part of the expression the type was carried: their values decide.
-    pub fn settle_as(&mut self, typed: &mut Typed, column_type: ColumnType, adoption: Adoption) {
+    /// [`Binder::settle`] where the context takes other types, too, and with what is to become of
+    /// values of other types. To parameters that are only part of the expression the type is
+    /// carried: their values decide.
+    pub fn propose(&mut self, typed: &mut Typed, proposal: Proposal) {
         if typed.sql_type.is_some() {
             return;
         }
-        let Some(parameters) = self.parameters_of(&typed.expr) else { return };
+        let parameters = self.parameters_of(&typed.expr).unwrap_or_default();
         let lone = matches!(typed.expr, Expr::Parameter(_));
+        let proposal = if lone { proposal } else { proposal.carried() };
         for index in &parameters {
-            match lone {
-                true => self.settle_parameter(*index, column_type, adoption),
-                false => self.settle_parameter(*index, widest(column_type.sql_type), Adoption::Carried),
-            }
+            self.propose_for(*index, proposal);
         }
-        typed.sql_type = self.type_met(&parameters);
+        if !parameters.is_empty() {
+            typed.sql_type = Some(proposal.column_type.sql_type);
+        }
     }
 
-    /// [`Binder::settle_as`] for an output column of a query.
-    pub fn settle_output(&mut self, query: &Query, position: usize, sql_type: SqlType) {
+    /// [`Binder::propose`] for an output column of a query.
+    pub fn propose_output(&mut self, query: &Query, position: usize, proposal: Proposal) {
         for index in self.parameters_of_output(query, position).unwrap_or_default() {
-            self.settle_parameter(index, widest(sql_type), Adoption::Carried);
+            self.propose_for(index, proposal.carried());
         }
+    }
+
+    /// Whether parameters decide the type of an output column.
+    pub fn is_open_output(&self, query: &Query, position: usize) -> bool {
+        self.parameters_of_output(query, position).is_some_and(|parameters| !parameters.is_empty())
     }
 
     /// The type of an output column; None while nothing says it.
@@ -219,26 +233,31 @@ impl Binder<'_> {
             self.are_alike(values.iter().map(|typed| &typed.expr));
             return Ok(None);
         };
-        values.iter_mut().for_each(|typed| self.settle_as(typed, widest(met), Adoption::Computed));
+        let proposal = Proposal::common_with(met, Adoption::Computed);
+        values.iter_mut().for_each(|typed| self.propose(typed, proposal));
         // A parameter is as wide as its kind.
         common(values)
     }
 
     /// Notes that these have one type, which nothing says yet.
     pub fn are_alike<'e>(&mut self, exprs: impl Iterator<Item = &'e Expr>) {
-        let alike: Vec<u16> = exprs.filter_map(|expr| self.parameters_of(expr)).flatten().collect();
-        if self.undecided.on_trial && alike.len() > 1 {
-            self.undecided.alike.push(alike);
+        if self.undecided.on_trial {
+            let alike = exprs.filter_map(|expr| self.parameters_of(expr)).flatten().collect();
+            self.undecided.proposals.are_alike(alike);
         }
     }
 
     /// [`Binder::are_alike`] for an output column of two queries.
     pub fn outputs_are_alike(&mut self, queries: [&Query; 2], position: usize) {
-        let parameters = queries.map(|query| self.parameters_of_output(query, position));
-        let alike: Vec<u16> = parameters.into_iter().flatten().flatten().collect();
-        if self.undecided.on_trial && alike.len() > 1 {
-            self.undecided.alike.push(alike);
+        if self.undecided.on_trial {
+            let parameters = queries.map(|query| self.parameters_of_output(query, position));
+            self.undecided.proposals.are_alike(parameters.into_iter().flatten().flatten().collect());
         }
+    }
+
+    /// Whether types may be provisional: what does not fit is refused by the last pass.
+    pub fn is_on_trial(&self) -> bool {
+        self.undecided.on_trial
     }
 
     /// Both sides of a comparison that says nothing about their type. An error, unless it may be
@@ -268,16 +287,18 @@ impl Binder<'_> {
 
     fn note_compared(&mut self, left: Vec<u16>, right: Vec<u16>) {
         if !left.is_empty() && !right.is_empty() {
-            let both = [left, right].concat();
-            self.undecided.compared.extend(&both);
-            self.undecided.alike.push(both);
+            self.undecided.proposals.are_compared([left, right].concat());
         }
     }
 
-    /// They are numbers, if nothing else says what they are.
-    pub fn numbers_if_undecided(&mut self, expr: &Expr) {
+    /// They are numbers, if nothing else says what they are and they are compared with nothing:
+    /// SUM(?). The aggregate takes these types.
+    pub fn numbers_if_undecided(&mut self, expr: &Expr, takes: Types) {
         if self.undecided.on_trial {
-            self.undecided.numbers.extend(self.parameters_of(expr).unwrap_or_default());
+            let number = Proposal::of(ColumnType::fixed(SqlType::Bigint), Adoption::Undecided);
+            for index in self.parameters_of(expr).unwrap_or_default() {
+                self.propose_for(index, number.taking(takes).assumed());
+            }
         }
     }
 

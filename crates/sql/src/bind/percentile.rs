@@ -2,6 +2,7 @@
 
 use super::Binder;
 use super::ordering::{OrderItem, order_item};
+use super::proposals::{Proposal, Types};
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::PercentileOrder;
@@ -54,11 +55,11 @@ impl Binder<'_> {
         let continuous = name == "PERCENTILE_CONT";
         let (mut value, _) = self.evaluated_perhaps(filter.is_some(), |binder| binder.expression(expr))?;
         if continuous {
-            self.settle_as(&mut value, ColumnType::fixed(SqlType::Float), Adoption::Carried);
+            self.propose(&mut value, Proposal::of(ColumnType::fixed(SqlType::Float), Adoption::Carried));
         }
-        self.numbers_if_undecided(&value.expr);
         let argument_type = value.sql_type.unwrap_or(SqlType::Float);
         let kind = AggregateKind::Percentile(PercentileOrder { continuous, descending });
+        self.numbers_if_undecided(&value.expr, Types::of_aggregate(kind));
         let result_type = Aggregate::result_type_for(kind, argument_type)?;
         let mut argument = Expr::Call { function: Function::Together, arguments: [fraction, value.expr].into() };
         if let Some(filter) = filter {

@@ -5,17 +5,19 @@ use super::folding::Folding;
 use super::from::table_of;
 use super::grouping::{Grouping, gather_dependents, keyed_slots};
 use super::ordering::{Tail, order_items};
+use super::proposals::{Proposal, Types};
 use super::scope::{Groups, Scope};
 use super::size::check_count;
-use super::types::{Typed, common_type, same_kind};
+use super::types::{Typed, common_type, same_kind, widest};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_plan::walk::{conjunction, for_each_expr_mut, split_conjunction};
 use ferrite_plan::{
-    Aggregation, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind, Windowing,
+    Adoption, Aggregation, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
+    Windowing,
 };
-use ferrite_value::{ColumnType, OwnedValue, SqlType};
+use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
 
@@ -90,7 +92,7 @@ impl Binder<'_> {
     /// LIMIT, OFFSET, TOP: a constant, parameter or variable.
     pub fn row_count(&mut self, clause: &str, expr: &ast::Expr) -> UserResult<Expr> {
         let mut typed = self.expression(expr)?;
-        self.settle(&mut typed, ColumnType::fixed(SqlType::Bigint));
+        self.propose(&mut typed, Proposal::count());
         let integer = typed.sql_type.is_some_and(SqlType::is_integer);
         let negative = matches!(typed.constant(), Some(OwnedValue::Integer(count)) if *count < 0);
         if !integer || negative || typed.expr.any(&mut |inner| matches!(inner, Expr::Column { .. })) {
@@ -173,11 +175,16 @@ impl Binder<'_> {
         }
         let mut columns = left.columns.clone();
         for (position, column) in columns.iter_mut().enumerate() {
-            if let Some(common) = self.common_output([&left, &right], position)? {
-                column.sql_type = common;
+            let common = self.common_output([&left, &right], position)?;
+            column.sql_type = common.unwrap_or_else(|| said_of_null([&left, &right], position));
+            for side in [&mut left, &mut right] {
+                if self.output_type(side, position).is_some() {
+                    self.cast_output(side, position, column.sql_type)?;
+                } else {
+                    // NULLs need no conversion, and parameters will have the type.
+                    side.columns[position].sql_type = column.sql_type;
+                }
             }
-            self.cast_output(&mut left, position, column.sql_type)?;
-            self.cast_output(&mut right, position, column.sql_type)?;
         }
         let (left, right) = (Box::new(left), Box::new(right));
         Ok(Query::of(QueryBody::SetOperation { operator, all, left, right }, columns))
@@ -186,15 +193,21 @@ impl Binder<'_> {
     /// The type that a column of these queries has in common, which parameters among them take.
     /// None where nothing says it.
     pub fn common_output(&mut self, queries: [&Query; 2], position: usize) -> UserResult<Option<SqlType>> {
-        let types = |binder: &Self| queries.map(|query| binder.output_type(query, position));
-        let [left, right] = types(self);
+        let [left, right] = queries.map(|query| self.output_type(query, position));
         let Some(common) = common_type(left, right)? else {
             self.outputs_are_alike(queries, position);
+            let said = said_of_null(queries, position);
+            if said != SqlType::Varchar {
+                let proposal = Proposal::of(widest(said), Adoption::Carried).taking(Types::ALL).converting();
+                queries.iter().for_each(|query| self.propose_output(query, position, proposal));
+            }
             return Ok(None);
         };
-        queries.iter().for_each(|query| self.settle_output(query, position, common));
-        let [left, right] = types(self);
-        common_type(left, right)
+        let proposal = Proposal::common_with(common, Adoption::Carried);
+        queries.iter().for_each(|query| self.propose_output(query, position, proposal));
+        // A parameter is as wide as its kind.
+        let is_open = queries.iter().any(|query| self.is_open_output(query, position));
+        Ok(Some(if is_open { widest(common).sql_type } else { common }))
     }
 
     /// The query as a derived table, so that what comes after it works on its columns.
@@ -449,6 +462,13 @@ impl Binder<'_> {
             None => Err(UserError::syntax("TOP takes a number of rows or a parameter")),
         }
     }
+}
+
+/// The type that a NULL in one of these queries has, as in SELECT CAST(NULL AS FLOAT), or VARCHAR
+/// where none has one. It counts only where nothing else says a type.
+fn said_of_null(queries: [&Query; 2], position: usize) -> SqlType {
+    let types = queries.map(|query| query.columns[position].sql_type);
+    types.into_iter().find(|sql_type| *sql_type != SqlType::Varchar).unwrap_or(SqlType::Varchar)
 }
 
 fn refuse_clauses(select: &ast::Select) -> UserResult<()> {

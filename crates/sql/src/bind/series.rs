@@ -1,12 +1,13 @@
 //! GENERATE_SERIES(start, stop [, step]) in FROM.
 
 use super::Binder;
+use super::proposals::{Proposal, Types};
 use super::scope::fold_name;
 use super::types::{Typed, widest};
 use super::window::interval_distance;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::Expr;
-use ferrite_plan::{OutputColumn, Query, QueryBody, Source};
+use ferrite_plan::{Adoption, OutputColumn, Query, QueryBody, Source};
 use ferrite_value::SqlType;
 use sqlparser::ast;
 
@@ -66,7 +67,11 @@ impl Binder<'_> {
     }
 
     fn end_of_series(&mut self, mut typed: Typed, sql_type: SqlType) -> UserResult<Expr> {
-        self.settle(&mut typed, widest(sql_type));
+        let is_taken = |given: SqlType| match sql_type {
+            SqlType::Timestamp => matches!(given, SqlType::Timestamp | SqlType::Date),
+            _ => given.is_integer(),
+        };
+        self.propose(&mut typed, Proposal::of(widest(sql_type), Adoption::Fixed).taking(Types::that(is_taken)));
         let fits = match typed.decided_type() {
             given if given.is_integer() => sql_type == SqlType::Bigint || typed.is_null(),
             SqlType::Timestamp | SqlType::Date => sql_type == SqlType::Timestamp,

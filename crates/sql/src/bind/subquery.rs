@@ -1,7 +1,7 @@
 //! Subqueries in expressions: EXISTS, ANY and ALL, scalar ones.
 
 use super::Binder;
-use super::comparison::{compare_operator, row_of};
+use super::comparison::{compare_operator, compared_with, row_of};
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
@@ -93,17 +93,13 @@ impl Binder<'_> {
         query: &Query,
         position: usize,
     ) -> UserResult<(Expr, CompareOperator, Expr)> {
-        if let Some(known) = operand.sql_type {
-            self.settle_output(query, position, known);
-        }
         let column = Expr::column(0, position as u16);
-        match self.output_type(query, position) {
-            Some(sql_type) => self.comparable_by(operand, operator, Typed::new(column, sql_type)),
-            None => {
-                self.compared_with_undecided(&operand.expr, query, position)?;
-                Ok((operand.expr, operator, column))
-            }
+        match (operand.sql_type, self.output_type(query, position)) {
+            (_, Some(sql_type)) => return self.comparable_by(operand, operator, Typed::new(column, sql_type)),
+            (Some(_), None) => self.propose_output(query, position, compared_with(&operand)),
+            (None, None) => self.compared_with_undecided(&operand.expr, query, position)?,
         }
+        Ok((operand.expr, operator, column))
     }
 }
 

@@ -3,11 +3,12 @@
 
 use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};
+use super::proposals::Proposal;
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::aggregate::TextOrder;
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function};
-use ferrite_value::{ColumnType, SqlType};
+use ferrite_value::SqlType;
 use sqlparser::ast;
 
 pub(crate) fn is_text_aggregate(name: &str) -> bool {
@@ -105,7 +106,7 @@ impl Binder<'_> {
     /// A value as text; of what has no text form, an error.
     fn text(&mut self, name: &str, expr: &ast::Expr) -> UserResult<Expr> {
         let mut typed = self.expression(expr)?;
-        self.settle(&mut typed, ColumnType::unbounded(SqlType::Varchar));
+        self.propose(&mut typed, Proposal::text());
         match typed.sql_type {
             Some(SqlType::Varbinary) => {
                 Err(UserError::compile("42804", format!("{name} does not take {}", SqlType::Varbinary)))

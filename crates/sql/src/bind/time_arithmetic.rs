@@ -2,6 +2,7 @@
 //! in other words.
 
 use super::Binder;
+use super::proposals::{Proposal, Types};
 use super::types::Typed;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
@@ -81,7 +82,7 @@ impl Binder<'_> {
             }
             (None, Some(unit)) => {
                 let mut count = self.expression(&interval.value)?;
-                self.settle(&mut count, ColumnType::fixed(SqlType::Bigint));
+                self.propose(&mut count, Proposal::count());
                 match count.sql_type {
                     Some(given) if !given.is_integer() => Err(malformed()),
                     _ => Ok(vec![(count, unit)]),
@@ -112,8 +113,10 @@ impl Binder<'_> {
                     result_type: SqlType::Bigint,
                 };
                 let mut sides = [right.clone(), left.clone()];
-                let date = ColumnType::fixed(SqlType::Date);
-                sides.iter_mut().for_each(|side| self.settle_as(side, date, Adoption::Carried));
+                // Or a number of days.
+                let takes = Types::that(|given| given == SqlType::Date || given.is_integer());
+                let date = Proposal::of(ColumnType::fixed(SqlType::Date), Adoption::Carried).taking(takes);
+                sides.iter_mut().for_each(|side| self.propose(side, date));
                 return self.resolved_call(resolved, sides.into()).map(Some);
             }
             _ => return Ok(None),

@@ -2,9 +2,11 @@
 //! declares.
 
 use super::Binder;
+use super::proposals::{Proposal, Types};
 use super::types::{Typed, can_store, widest};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Aggregate, AggregateKind, Expr, Function, UserFunction};
+use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 use std::sync::Arc;
@@ -121,11 +123,12 @@ impl Binder<'_> {
             let argument =
                 argument.ok_or_else(|| UserError::compile("42601", format!("{name}(*) is not a function")))?;
             let mut typed = self.expression(argument)?;
-            self.settle(&mut typed, widest(*to));
+            let is_taken = |from| can_store(from, *to) && (from != SqlType::Boolean || *to == SqlType::Boolean);
+            self.propose(&mut typed, Proposal::of(widest(*to), Adoption::Fixed).taking(Types::that(is_taken)));
             bound.push(match typed.sql_type {
                 None => typed.expr,
                 Some(from) if from == *to => typed.expr,
-                Some(from) if can_store(from, *to) && (from != SqlType::Boolean || *to == SqlType::Boolean) => {
+                Some(from) if is_taken(from) => {
                     let expr = self.folding.convert_stored(typed.expr, from, *to)?;
                     // A wider integer may not fit.
                     if to.is_integer() && *to != SqlType::Bigint && from != *to {

@@ -2,6 +2,7 @@
 
 use super::Binder;
 use super::ordering::{OrderItem, is_null, order_item};
+use super::proposals::{Proposal, Types};
 use super::scope::fold_name;
 use super::size::check_count;
 use super::types::{Typed, widest};
@@ -91,7 +92,12 @@ impl Binder<'_> {
                 // Something that a distance is added to.
                 let is_time = matches!(distance, ast::Expr::Interval(_));
                 let of = if is_time { SqlType::Timestamp } else { SqlType::Bigint };
-                self.settle_as(&mut typed, ColumnType::fixed(of), Adoption::Carried);
+                let is_taken = |given: SqlType| match given {
+                    SqlType::Timestamp | SqlType::Date => true,
+                    given => given.is_numeric() && !is_time,
+                };
+                let proposal = Proposal::of(ColumnType::fixed(of), Adoption::Carried).taking(Types::that(is_taken));
+                self.propose(&mut typed, proposal);
             }
             if nulls_apart {
                 order_by.push((is_null(typed.expr.clone()), descending));
@@ -308,14 +314,13 @@ impl Binder<'_> {
         for argument in arguments.iter().flatten() {
             bound.push(self.expression(argument)?);
         }
-        let rows = ColumnType::fixed(SqlType::Bigint);
         let count_at = match kind {
             WindowKind::Ntile => Some(0),
             WindowKind::Lag | WindowKind::Lead | WindowKind::NthValue => Some(1),
             _ => None,
         };
         if let Some(count) = count_at.and_then(|place| bound.get_mut(place)) {
-            self.settle(count, rows);
+            self.propose(count, Proposal::count());
             if count.sql_type.is_some_and(|sql_type| !sql_type.is_integer()) {
                 return Err(UserError::compile("42804", format!("{name} takes a whole number of rows")));
             }
