@@ -11,7 +11,7 @@ use bumpalo::Bump;
 use ferrite_base::{TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
 use ferrite_value::decimal::Rest;
-use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
+use ferrite_value::{ColumnType, Decimal, SqlType, Value, convert, temporal, text};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -287,7 +287,8 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
             } else if holds(written) {
                 Some(SqlType::Decimal)
             } else {
-                let otherwise = (adoption == Adoption::Carried).then_some(SqlType::Varchar);
+                // CAST of a text that is not a number fails where it is evaluated.
+                let otherwise = matches!(adoption, Adoption::Carried | Adoption::Computed).then_some(SqlType::Varchar);
                 text::parse_float(written).map(|_| SqlType::Float).or(otherwise)
             }
         }
@@ -302,8 +303,17 @@ fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Opt
             let held = Decimal::from_f64(number).is_some_and(|decimal| decimal.to_f64() == number);
             (!held).then_some(SqlType::Float)
         }
-        (Value::Text(written), SqlType::Decimal, _) => {
-            (!holds(written) && text::parse_float(written).is_some()).then_some(SqlType::Float)
+        (Value::Text(written), SqlType::Decimal, _) if !holds(written) && text::parse_float(written).is_some() => {
+            Some(SqlType::Float)
+        }
+        (
+            Value::Text(_),
+            SqlType::Decimal | SqlType::Float | SqlType::Timestamp | SqlType::Date,
+            Adoption::Computed,
+        ) => {
+            let arena = Bump::new();
+            let is_one = convert::to_declared(value, &ColumnType::unbounded(declared), &arena).is_ok();
+            (!is_one).then_some(SqlType::Varchar)
         }
         _ => None,
     }
