@@ -396,13 +396,25 @@ export interface Login {
   build: string
 }
 
+/**
+ * Behind the code of a refusal: of a node that is not open yet the reason, of another server
+ * perhaps something else, or nothing.
+ */
+function reasonOf(cursor: Cursor): string | null {
+  try {
+    return cursor.at < cursor.end ? cursor.string() : null
+  } catch (error) {
+    if (error instanceof ProtocolError) return null
+    throw error
+  }
+}
+
 /** Reads the answer to a login: what the node is, or the code of the refusal. */
 export function readLogin(frame: Buffer, start: number, end: number): Login | { refused: number; reason: string | null } {
   const cursor = new Cursor(frame, start, end)
   cursor.skip(1)
   const result = cursor.i8()
-  // Of a node that is not open yet the reason follows.
-  if (result !== 0) return { refused: result, reason: cursor.at < end ? cursor.string() : null }
+  if (result !== 0) return { refused: result, reason: reasonOf(cursor) }
   return {
     hostId: cursor.i32(),
     connectionId: cursor.i64(),

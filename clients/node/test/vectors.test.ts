@@ -144,6 +144,11 @@ test('logins', () => {
   // As a node answers that is not open yet.
   const waits = Buffer.from('00000015' + '0004' + '0000000f' + Buffer.from('this node waits').toString('hex'), 'hex')
   assert.deepEqual(readLogin(waits, 4, waits.length), { refused: 4, reason: 'this node waits' })
+  // Of another server, something else.
+  for (const other of ['0004' + 'ffff00', '0004' + '00000100' + '41', '0004' + 'ffffffff']) {
+    const frame = Buffer.from('00000000' + other, 'hex')
+    assert.deepEqual(readLogin(frame, 4, frame.length), { refused: 4, reason: null })
+  }
 })
 
 test('tokens and rings', () => {

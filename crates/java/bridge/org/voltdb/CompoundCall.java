@@ -19,6 +19,8 @@ final class CompoundCall extends StagedCall implements CompoundContext {
     private final int callsMax;
     private Stage[] stages;
     private int next;
+    /** Stages that have run, also those of lists that others took the place of. */
+    private int ran;
     /** Whose code runs now: a thread, in run or in a stage. */
     private Thread running;
     private boolean inStage;
@@ -66,6 +68,7 @@ final class CompoundCall extends StagedCall implements CompoundContext {
             ClientResponse[] responses = responses(exchange.receive(answers));
             running = Thread.currentThread();
             inStage = true;
+            ran++;
             try {
                 stages[next++].body.accept(responses);
             } finally {
@@ -78,7 +81,7 @@ final class CompoundCall extends StagedCall implements CompoundContext {
         }
         if (completed) {
             if (queued > 0) {
-                throw new IllegalStateException("stage " + next + " of " + procedure.name
+                throw new IllegalStateException("stage " + ran + " of " + procedure.name
                         + " has queued calls and completed the procedure: nobody would see their answers; none was sent");
             }
             calls.length = 0;

@@ -82,11 +82,22 @@ final class Decoder {
         try {
             in.get();
             int result = in.get();
-            // Of a node that is not open yet the reason follows.
-            if (result != 0) return new Login(result, in.hasRemaining() ? Table.string(in, bytes.length) : null, 0, 0, 0, 0, "");
+            if (result != 0) return new Login(result, reason(in, bytes.length), 0, 0, 0, 0, "");
             return new Login(0, null, in.getInt(), in.getLong(), in.getLong(), in.getInt(), Table.string(in, bytes.length));
         } catch (BufferUnderflowException early) {
             throw new ProtocolException("the answer to the login ends early");
+        }
+    }
+
+    /**
+     * Behind the code of a refusal: of a node that is not open yet the reason, of another server
+     * perhaps something else, or nothing.
+     */
+    private static String reason(ByteBuffer in, int end) {
+        try {
+            return in.hasRemaining() ? Table.string(in, end) : null;
+        } catch (BufferUnderflowException | ProtocolException other) {
+            return null;
         }
     }
 

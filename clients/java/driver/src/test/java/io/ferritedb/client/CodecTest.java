@@ -28,6 +28,10 @@ class CodecTest {
         assertEquals(new Decoder.Login(4, null, 0, 0, 0, 0, ""), Decoder.login(HEX.parseHex("0004")));
         byte[] waits = HEX.parseHex("0004" + "0000000f" + HEX.formatHex("this node waits".getBytes()));
         assertEquals(new Decoder.Login(4, "this node waits", 0, 0, 0, 0, ""), Decoder.login(waits));
+        // Of another server, something else.
+        for (String other : List.of("0004" + "ffff00", "0004" + "00000100" + "41", "0004" + "ffffffff")) {
+            assertEquals(new Decoder.Login(4, null, 0, 0, 0, 0, ""), Decoder.login(HEX.parseHex(other)), other);
+        }
     }
 
     @Test

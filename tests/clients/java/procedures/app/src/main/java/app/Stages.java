@@ -85,6 +85,11 @@ public class Stages extends VoltCompoundProcedure {
                 queueProcedureCall("Open", 770, 1);
                 completeProcedure(1L);
                 return;
+            case "replaces its stages, queues and completes":
+                newStageList(this::complete).build();
+                queueProcedureCall("Open", 770, 1);
+                completeProcedure(1L);
+                return;
             case "another thread":
                 Throwable[] caught = new Throwable[1];
                 Thread other = new Thread(() -> {

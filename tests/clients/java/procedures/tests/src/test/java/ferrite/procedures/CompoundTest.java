@@ -106,7 +106,8 @@ class CompoundTest {
             {"built twice", "set up stages already"}, {"run throws", "run failed"}, {"run queues", "belongs into a stage"},
             {"throws", "app.Stages.first(Stages.java:"}, {"overflows", "StackOverflowError"},
             {"too many", "a stage may queue 10 calls"},
-            {"completes and queues", "none was sent"}, {"another thread", "by a thread that runs no stage"},
+            {"completes and queues", "none was sent"}, {"replaces its stages, queues and completes", "stage 1 of "},
+            {"another thread", "by a thread that runs no stage"},
             {"a wrong value", "java.lang.Object"}, {"no name", "null for a procedure's name"},
             {"does not complete", "has not called completeProcedure; the calls that it has queued were not sent"},
         };
