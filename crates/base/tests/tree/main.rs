@@ -1,6 +1,7 @@
 //! Tests over the whole tree. One program, since each costs a link.
 
 mod crate_directions;
+mod decisions_page;
 mod errors_page;
 mod file_circles;
 mod file_lengths;

@@ -59,6 +59,31 @@ fn in_document(text: &str) -> Vec<usize> {
     found
 }
 
+/// Numbers of the lines of a document that continue a list's entry without being indented, as a
+/// tool leaves them that wraps an entry as a paragraph.
+fn not_indented(text: &str) -> Vec<usize> {
+    let is_entry = |line: &str| {
+        let after_number = line.trim_start_matches(|first: char| first.is_ascii_digit());
+        line.starts_with("- ") || after_number.len() < line.len() && after_number.starts_with(". ")
+    };
+    let (mut in_code, mut in_list, mut found) = (false, false, Vec::new());
+    let mut before = "";
+    for (number, line) in text.lines().enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if in_code || line.is_empty() {
+            in_list = false;
+        } else if is_entry(line) {
+            // A number at the beginning of a line within a paragraph begins no list.
+            in_list |= before.is_empty() || before.starts_with([' ', '#', '|', '`']);
+        } else if in_list && !line.starts_with(' ') {
+            found.push(number + 1);
+            in_list = false;
+        }
+        before = line;
+    }
+    found
+}
+
 fn in_source(text: &str, marks: &[&str]) -> Vec<usize> {
     let long = text.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS);
     let comments = long.filter(|(_, line)| {
@@ -81,7 +106,7 @@ fn prose_and_comments_are_wrapped() {
         // What is not text has no comments.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let lines = match (end.as_str(), marks) {
-            ("md", _) => in_document(&text),
+            ("md", _) => [in_document(&text), not_indented(&text)].concat(),
             (_, Some(marks)) => in_source(&text, marks),
             _ => continue,
         };
@@ -89,7 +114,16 @@ fn prose_and_comments_are_wrapped() {
         found.extend(lines.into_iter().map(|line| format!("{}:{line}", path.display())));
     }
     assert!(looked_at > 900, "only {looked_at} files");
-    assert!(found.is_empty(), "wrap these at {COLUMNS} columns:\n{}", found.join("\n"));
+    let what = format!("wrap these at {COLUMNS} columns, and indent what continues a list's entry");
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn what_continues_an_entry_is_indented() {
+    assert_eq!(not_indented("- one\n  two\n- three\nfour\n"), [4]);
+    assert_eq!(not_indented("text\n\n5. one\n   two\ntwo\nthree\n"), [5]);
+    assert_eq!(not_indented("of 19 and\n25. Of these\nfour\n"), [0usize; 0]);
+    assert_eq!(not_indented("- one\n\nfour\n```\n- x\ny\n```\n"), [0usize; 0]);
 }
 
 #[test]

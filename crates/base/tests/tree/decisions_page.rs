@@ -1,0 +1,18 @@
+//! docs/decisions/README.md lists each decision once, in order.
+
+use std::path::Path;
+
+#[test]
+fn each_decision_is_listed_once_and_in_order() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/decisions");
+    let entries = std::fs::read_dir(&folder).expect("the folder of decisions");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let mut pages: Vec<String> = names.filter(|name| name != "README.md").collect();
+    pages.sort();
+    assert!(pages.len() > 80, "only {} decisions", pages.len());
+    let expected: Vec<String> = pages.iter().map(|page| format!("- [{}]({page})", &page[..4])).collect();
+    let list = std::fs::read_to_string(folder.join("README.md")).expect("the list");
+    let entries = list.lines().filter(|line| line.starts_with("- ["));
+    let links: Vec<&str> = entries.map(|line| line.find(')').map_or(line, |end| &line[..=end])).collect();
+    assert_eq!(links, expected, "docs/decisions/README.md lists each page once, in the order of their numbers");
+}
