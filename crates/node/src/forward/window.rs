@@ -74,6 +74,8 @@ pub struct Window {
     gone: HashSet<u64>,
     cancels: Vec<u8>,
     queue: VecDeque<Queued>,
+    /// Calls in it that are to be sent.
+    queued: usize,
     mailboxes: Vec<MailboxHandle>,
     counts: Forwarded,
 }
@@ -90,12 +92,15 @@ pub(super) fn unreachable() -> UserError {
 
 impl Window {
     pub fn take(&mut self, batch: Batch, now: Instant) {
+        self.queued += batch.calls.len();
         self.queue.push_back(Queued { batch, next: 0, came: now, returned: false });
     }
 
     /// Calls that were taken and are not answered.
     pub fn held(&self) -> usize {
-        self.outstanding.calls + self.queue.iter().map(|queued| queued.batch.calls.len() - queued.next).sum::<usize>()
+        #[cfg(test)]
+        assert_eq!(self.queued, self.queue.iter().map(|queued| queued.batch.calls.len() - queued.next).sum::<usize>());
+        self.outstanding.calls + self.queued
     }
 
     /// What became of the calls up to now.
@@ -160,6 +165,7 @@ impl Window {
 
     /// Those that wait; none does afterwards. Without the calls that were sent before.
     pub fn take_back(&mut self) -> impl Iterator<Item = Batch> {
+        self.queued = 0;
         std::mem::take(&mut self.queue).into_iter().map(|mut queued| {
             queued.batch.calls.drain(..queued.next);
             queued.batch
@@ -296,6 +302,7 @@ impl Window {
         let destination = self.next.as_ref().map_or(self.destination, |next| next.destination);
         self.go_over(destination, now);
         let place = self.queue.iter().take_while(|queued| queued.returned).count();
+        self.queued += 1;
         self.queue.insert(place, Queued { batch, next: 0, came: now, returned: true });
         Ok(())
     }
@@ -331,6 +338,7 @@ impl Window {
         for queued in &mut self.queue {
             let mut position = 0;
             let (next, mailbox) = (queued.next, &queued.batch.mailbox);
+            let before = queued.batch.calls.len();
             queued.batch.calls.retain(|call| {
                 position += 1;
                 let stays = position <= next || !meant(call);
@@ -339,6 +347,7 @@ impl Window {
                 }
                 stays
             });
+            self.queued -= before - queued.batch.calls.len();
         }
         self.queue.retain(|queued| queued.next < queued.batch.calls.len());
         match cancel {
@@ -440,6 +449,7 @@ impl Window {
                 self.sent.entry((call.connection, call.handle)).or_insert_with(anew).work += work;
             }
             queued.next += most;
+            self.queued -= most;
             count -= most;
             if queued.next == queued.batch.calls.len() {
                 self.queue.pop_front();
@@ -456,7 +466,9 @@ impl Window {
         {
             let queued = self.queue.pop_front().expect("it was looked at");
             let error = unreachable();
-            self.counts.refused += (queued.batch.calls.len() - queued.next) as u64;
+            let refused = queued.batch.calls.len() - queued.next;
+            self.queued -= refused;
+            self.counts.refused += refused as u64;
             queued.batch.calls[queued.next..].iter().for_each(|call| refuse(&queued.batch.mailbox, call, &error));
         }
     }
