@@ -29,6 +29,7 @@ pub use recent::{Behind, Recent, SharedEntry};
 pub use replayed::{Found, GroupPlace, Replayed, Verdict};
 pub use replication::{Begin, Committing, Replication};
 pub use supplier::{Supplied, Supplier};
+pub use times::TIMES;
 
 pub use ferrite_replica::group::{CannotHandOver, Successor};
 

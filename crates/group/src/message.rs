@@ -4,6 +4,7 @@
 //! Decoding returns errors, never panics, and allocates no more than what came.
 
 use crate::entry::{Entry, EntryError};
+use crate::times::TIMES;
 use ferrite_base::limits::PEER_MESSAGE_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message, Said};
@@ -161,8 +162,12 @@ impl Bytes<'_> {
     }
 
     fn said(&mut self) -> Result<Said, EntryError> {
-        let mut number = || self.array().map(i64::from_le_bytes);
-        Ok(Said { now: number()?, numbers: number()? })
+        Ok(Said { now: self.time()?, numbers: self.time()? })
+    }
+
+    fn time(&mut self) -> Result<i64, EntryError> {
+        let time = self.array().map(i64::from_le_bytes)?;
+        if TIMES.contains(&time) { Ok(time) } else { Err(EntryError("a time of a message is out of range")) }
     }
 
     fn mark(&mut self) -> Result<Mark, EntryError> {
@@ -250,6 +255,26 @@ mod tests {
             // Commit position and time are the frame's checksum's business.
             let (first, second) = (start + 25..start + 41, start + 79..start + 95);
             assert_eq!(decode(&changed).is_ok(), first.contains(&at) || second.contains(&at), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn times_that_no_timestamp_has_are_refused() {
+        let from = Member { node: NodeId(2), incarnation: Incarnation(6) };
+        for (time, is_taken) in [
+            (*TIMES.start(), true),
+            (*TIMES.end(), true),
+            (TIMES.start() - 1, false),
+            (TIMES.end() + 1, false),
+            (i64::MIN, false),
+            (i64::MAX, false),
+        ] {
+            for said in [Said { now: time, numbers: 0 }, Said { now: 0, numbers: time }] {
+                for message in [Message::Clock(said), Message::Knows { said, applied: Position(8) }] {
+                    let envelope = Envelope { from, epoch: Epoch(4), message };
+                    assert_eq!(decode(&encoded(&envelope, &[])).is_ok(), is_taken, "{envelope:?}");
+                }
+            }
         }
     }
 

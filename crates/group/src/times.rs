@@ -11,6 +11,7 @@
 use ferrite_base::NodeId;
 use ferrite_replica::group::{GroupConfiguration, Member, Said};
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// Of a thousand: how fast a time goes on where it was heard, and where it was said.
@@ -25,6 +26,9 @@ const NUMBERS_AHEAD_MICROS: i64 = 1_000_000;
 const HELD_MILLIS: i64 = 61_000;
 /// What no clock comes to: there is no limit.
 const UNLIMITED: i64 = i64::MAX;
+
+/// What nodes may tell each other, in microseconds since 1970: TIMESTAMP from 1583 to 9999.
+pub const TIMES: RangeInclusive<i64> = -12_212_553_600_000_000..=253_402_300_799_999_999;
 
 /// A time that goes on from when it was said or heard, by the boot-time clock in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -161,8 +165,9 @@ impl Times {
 
     /// What a leader says now. `time`: that of its stream.
     pub fn say(&mut self, shown: &Shown, time: i64, wall: i64, at: u64) -> Said {
-        let now = wall.max(shown.last()).saturating_add(AHEAD_MICROS);
-        let numbers = time.max(now).saturating_add(NUMBERS_AHEAD_MICROS);
+        let may_be_told = |micros: i64| micros.clamp(*TIMES.start(), *TIMES.end());
+        let now = may_be_told(wall.max(shown.last()).saturating_add(AHEAD_MICROS));
+        let numbers = may_be_told(time.max(now).saturating_add(NUMBERS_AHEAD_MICROS));
         self.said = Said { now: now.max(self.said.now), numbers: numbers.max(self.said.numbers) };
         self.said_at = Some(at);
         self.said

@@ -313,11 +313,14 @@ const PARTITION_BITS: u32 = 14;
 /// The partition that transactions over all of them count as.
 const ALL_PARTITIONS: i64 = (1 << PARTITION_BITS) - 1;
 const _: () = assert!((limits::PARTITIONS_MAX as i64) < ALL_PARTITIONS);
+/// What is left for them: until 2042.
+const MILLISECOND_MAX: i64 = i64::MAX >> (COUNT_BITS + PARTITION_BITS);
 
 impl UniqueIds {
-    /// Those to come are above all that were made up to `micros` since 1970.
+    /// Those to come are above all that were made up to `micros` since 1970. That is another node's
+    /// word, whose clock may be centuries ahead.
     fn go_on_above(&mut self, micros: i64) {
-        let millisecond = micros / 1_000 - UNIQUE_EPOCH_MS + 1;
+        let millisecond = (micros / 1_000 - UNIQUE_EPOCH_MS + 1).min(MILLISECOND_MAX);
         if millisecond > self.millisecond {
             (self.millisecond, self.count) = (millisecond, 0);
         }
@@ -450,5 +453,11 @@ mod tests {
         }
         others.go_on_above(begin);
         assert!(Some(others.next(begin, Some(PartitionId(3)))) > highest, "it does not go back");
+        // Another node's clock was ahead of all numbers that there are.
+        for micros in [i64::MAX, (MILLISECOND_MAX + UNIQUE_EPOCH_MS + 7) * 1_000] {
+            others.go_on_above(micros);
+            assert!(others.next(begin, Some(PartitionId(3))) > 0, "{micros}");
+            assert_eq!(others.take_ahead(), Some((MILLISECOND_MAX + UNIQUE_EPOCH_MS) * 1_000));
+        }
     }
 }
