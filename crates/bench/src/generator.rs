@@ -242,7 +242,7 @@ impl<W: Workload> Generator<W> {
     #[inline]
     fn fill(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant) {
         let intended = Intended(self.since_epoch(now));
-        let per_link = self.shape.outstanding.div_ceil(links.len());
+        let per_link = self.shape.outstanding.div_ceil(links.up_count().max(1));
         for link in 0..links.len() {
             let Some(connection) = links.get(link) else {
                 continue;

@@ -151,10 +151,12 @@ fn collect(
     (total, seconds, measured)
 }
 
-/// A driver whose connections are all up.
+/// A driver whose connections are up: all of one server, those of a cluster whose nodes are there.
 fn connect<C>(address: &str, connections: usize, precise_timer: bool) -> BenchResult<Driver<C>> {
+    let addresses: Vec<String> = address.split(',').map(str::to_string).collect();
+    let every = addresses.len() == 1;
     let options = DriverOptions {
-        addresses: address.split(',').map(str::to_string).collect(),
+        addresses,
         connections_per_address: connections,
         credentials: Credentials::default(),
         connection_timeout: Duration::from_secs(120),
@@ -163,17 +165,21 @@ fn connect<C>(address: &str, connections: usize, precise_timer: bool) -> BenchRe
         precise_timer,
     };
     let mut driver = Driver::new(options).doing("setting up connections")?;
-    let mut connecting = Connecting { failure: None, context: PhantomData };
+    let failures = vec![None; driver.links().len()];
+    let mut connecting = Connecting { failures, context: PhantomData };
     driver.run(&mut connecting).doing("connecting")?;
-    match connecting.failure {
-        Some(reason) => Err(BenchError::Call { doing: "connecting".to_string(), reason }),
-        None => Ok(driver),
+    let failure = connecting.failures.into_iter().flatten().next();
+    match failure {
+        Some(reason) if every || driver.links().up_count() == 0 => {
+            Err(BenchError::Call { doing: "connecting".to_string(), reason })
+        }
+        _ => Ok(driver),
     }
 }
 
-/// Ends as soon as all connections are up, or one could not be made.
+/// Ends as soon as each connection is up or has failed once.
 struct Connecting<C> {
-    failure: Option<ClientError>,
+    failures: Vec<Option<ClientError>>,
     context: PhantomData<C>,
 }
 
@@ -181,7 +187,8 @@ impl<C> Handler for Connecting<C> {
     type Context = C;
 
     fn turn(&mut self, links: &mut Links<C>, _now: Instant) -> Turn {
-        if self.failure.is_some() || links.up_count() == links.len() { Turn::Stop } else { Turn::Wait(None) }
+        let is_settled = |link: usize| self.failures[link].is_some() || links.get(link).is_some();
+        if (0..self.failures.len()).all(is_settled) { Turn::Stop } else { Turn::Wait(None) }
     }
 
     fn response(&mut self, _link: usize, _context: C, _response: &Response<'_>, _at: Instant) {}
@@ -190,7 +197,7 @@ impl<C> Handler for Connecting<C> {
 
     fn connected(&mut self, _link: usize, _login: &LoginInfo) {}
 
-    fn disconnected(&mut self, _link: usize, reason: &ClientError) {
-        self.failure = Some(reason.clone());
+    fn disconnected(&mut self, link: usize, reason: &ClientError) {
+        self.failures[link] = Some(reason.clone());
     }
 }

@@ -41,7 +41,8 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects, blocking until each connection is up or has failed once. Fails when none is up.
+    /// Connects, blocking until each connection is up or has failed once, or one has been up for a
+    /// second. Fails when none is up.
     ///
     /// ```no_run
     /// # use ferrite_client::{Client, ClientError, ClientOptions, Credentials};
@@ -209,6 +210,13 @@ impl Client {
         procedure.write(&mut request, 0, parameters)?;
         let deadline = Instant::now() + self.inner.call_timeout;
         Ok(Queued { request, handle_at: procedure.handle_at(), recipient, deadline })
+    }
+
+    /// Asks the server to cancel all calls that are in flight, whichever node each was sent to. It
+    /// does not wait: each call ends with its own answer, that it was cancelled or, where it had
+    /// ended before, its result.
+    pub fn cancel(&self) {
+        self.inner.gate.cancel();
     }
 
     /// Blocks until no call is outstanding. Not from within a callback.

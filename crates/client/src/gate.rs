@@ -49,10 +49,21 @@ struct GateState {
     /// The background thread has been told to look at the queue.
     notified: bool,
     closed: bool,
+    /// The calls in flight are to be cancelled.
+    cancels: bool,
     rejected: u64,
     /// How connecting for the first time ended.
     first_connect: Option<Result<(), ClientError>>,
     statistics: Statistics,
+}
+
+/// What the background thread is to do besides making calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Orders {
+    /// The client is to be closed.
+    pub closes: bool,
+    /// All calls so far are to be cancelled.
+    pub cancels: bool,
 }
 
 /// What [`Gate::submit`] did.
@@ -194,11 +205,16 @@ impl Gate {
         self.wake();
     }
 
+    /// The calls taken in so far are to be cancelled.
+    pub fn cancel(&self) {
+        self.lock().cancels = true;
+        self.wake();
+    }
+
     // For the background thread.
 
-    /// Swaps the queue with the empty `calls`, and accounts for `ended` calls. False when the
-    /// client is to be closed.
-    pub fn exchange(&self, calls: &mut Vec<Queued>, ended: usize, statistics: Statistics) -> bool {
+    /// Swaps the queue with the empty `calls`, and accounts for `ended` calls.
+    pub fn exchange(&self, calls: &mut Vec<Queued>, ended: usize, statistics: Statistics) -> Orders {
         debug_assert!(calls.is_empty());
         let mut state = self.lock();
         std::mem::swap(&mut state.queue, calls);
@@ -211,13 +227,14 @@ impl Gate {
             // The longest waiting first.
             waiting.extend(std::iter::from_fn(|| state.waiting.pop_first()).take(room).map(|(_, waker)| waker));
         }
-        let (blocked, open) = (state.blocked > 0, !state.closed);
+        let blocked = state.blocked > 0;
+        let orders = Orders { closes: state.closed, cancels: std::mem::take(&mut state.cancels) };
         drop(state);
         if ended > 0 && blocked {
             self.changed.notify_all();
         }
         waiting.into_iter().for_each(Waker::wake);
-        open
+        orders
     }
 
     /// Says how connecting for the first time ended. Only the first word counts.

@@ -8,9 +8,16 @@ use crate::gate::{Gate, Queued};
 use crate::recipient::Recipient;
 use crate::router::Router;
 use crate::statistics::Statistics;
-use ferrite_wire::Response;
+use ferrite_wire::{Response, handles};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Handle of `@Cancel`, whose answer says nothing: the calls' own answers count.
+const CANCEL: i64 = handles::RESERVED_MIN + 2;
+
+/// When one connection is up, a client that is made waits for the others only this long: one to a
+/// machine without power takes ten seconds to fail.
+const OTHERS_WAIT: Duration = Duration::from_secs(1);
 
 /// What the thread keeps of a call in flight.
 pub(crate) struct InFlight {
@@ -32,6 +39,8 @@ pub(crate) struct Worker {
     next_deadline: Option<Instant>,
     /// Connections whose first attempt has not ended yet.
     undecided: Vec<bool>,
+    /// Until when those are waited for, once another is up.
+    decides_at: Option<Instant>,
     counts: Statistics,
 }
 
@@ -47,6 +56,7 @@ pub(crate) fn run(mut driver: Driver<InFlight>, gate: Arc<Gate>, router: Router,
         router,
         next_deadline: None,
         undecided: vec![true; links],
+        decides_at: None,
         counts: Statistics::default(),
     };
     let end = driver.run(&mut worker);
@@ -96,20 +106,39 @@ impl Worker {
         self.next_deadline = next;
     }
 
-    /// The first attempt of this connection has ended. When all have, whoever made the client is
-    /// told.
+    /// The first attempt of this connection has ended. When all have, or one is up and the others
+    /// have had their time, the thread that makes the client is told.
     fn decide(&mut self, link: usize, error: Option<&ClientError>) {
         // What was found later does not count.
         let Some(undecided) = self.undecided.get_mut(link) else {
             return;
         };
-        if !std::mem::replace(undecided, false) || self.undecided.contains(&true) {
+        if !std::mem::replace(undecided, false) {
             return;
         }
+        if self.undecided.contains(&true) {
+            if error.is_none() && self.decides_at.is_none() {
+                self.decides_at = Some(Instant::now() + OTHERS_WAIT);
+            }
+            return;
+        }
+        self.decides_at = None;
         self.gate.set_first_connect(match error {
             Some(error) if self.counts.connects == 0 => Err(error.clone()),
             _ => Ok(()),
         });
+    }
+}
+
+/// Asks each node to cancel what it was sent: `@Cancel` concerns the connection that it comes on.
+#[cold]
+fn cancel(links: &mut Links<InFlight>) {
+    for link in 0..links.len() {
+        if let Some(connection) = links.get(link)
+            && connection.outstanding() > 0
+        {
+            connection.ask("@Cancel", &(), CANCEL);
+        }
     }
 }
 
@@ -119,6 +148,10 @@ impl Handler for Worker {
     fn turn(&mut self, links: &mut Links<InFlight>, now: Instant) -> Turn {
         if self.next_deadline.is_some_and(|deadline| deadline <= now) {
             self.expire(links, now);
+        }
+        if self.decides_at.is_some_and(|at| at <= now) {
+            self.decides_at = None;
+            self.gate.set_first_connect(Ok(()));
         }
         let counts = self.counts;
         let statistics = Statistics {
@@ -130,7 +163,7 @@ impl Handler for Worker {
             ..links.statistics()
         };
         let mut calls = std::mem::take(&mut self.calls);
-        let open = self.gate.exchange(&mut calls, std::mem::take(&mut self.ended), statistics);
+        let orders = self.gate.exchange(&mut calls, std::mem::take(&mut self.ended), statistics);
         let ask_at = self.router.turn(links, now);
         let unsent = std::mem::take(&mut self.unsent);
         for call in unsent.into_iter().chain(calls.drain(..)) {
@@ -148,13 +181,16 @@ impl Handler for Worker {
             }
         }
         self.calls = calls;
-        if !open {
+        if orders.cancels {
+            cancel(links);
+        }
+        if orders.closes {
             Turn::Stop
         } else if self.ended > 0 {
             // Calls that ended above make room that somebody may wait for.
             Turn::Wait(Some(now))
         } else {
-            Turn::Wait(self.next_deadline.into_iter().chain(ask_at).min())
+            Turn::Wait(self.next_deadline.into_iter().chain(ask_at).chain(self.decides_at).min())
         }
     }
 

@@ -46,7 +46,7 @@ fn with_port(server: &str) -> String {
 }
 
 /// A host with a port, or without one; a colon in front of anything but a port is a mistake.
-fn server(text: &str) -> Result<String, String> {
+pub fn server(text: &str) -> Result<String, String> {
     let port = match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => Some(port),
         _ => None,

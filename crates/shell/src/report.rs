@@ -44,7 +44,8 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
     }
     let exists = || (asked.code == Some("42710")).then(|| way_round(asked.statement).to_owned());
     let guess = || guess(&parts.message, asked.statement, located.as_ref(), names?);
-    if let Some(hint) = parts.hint.clone().or_else(exists).or_else(guess) {
+    let hint = parts.hint_here().or_else(exists).or_else(guess);
+    if let Some(hint) = hint {
         out.push_str(&format!("{} {hint}\n", style.hint("hint:")));
     }
     out
@@ -54,12 +55,13 @@ pub fn report(text: &str, asked: &Asked<'_>, names: Option<&Names>, style: Style
 pub fn report_json(text: &str, asked: &Asked<'_>, outcome: &str) -> String {
     let parts = Parts::of(text, asked.statement);
     let code = asked.code.map(str::to_owned);
+    let hint = parts.hint_here();
     let detail = Some(parts.details.join("\n")).filter(|detail| !detail.is_empty());
     let fields = [
         ("code", code),
         ("message", Some(parts.message)),
         ("detail", detail),
-        ("hint", parts.hint),
+        ("hint", hint),
         ("outcome", Some(outcome.to_owned())),
         ("place", asked.place.map(str::to_owned)),
     ];
@@ -104,7 +106,18 @@ impl Parts {
         }
         Parts { message, details, place, hint }
     }
+
+    /// The server's hint, or ours where its words are others' and end without one.
+    fn hint_here(&self) -> Option<String> {
+        let ours = || self.message.ends_with(FOR_ADMINISTRATORS).then(|| ADMINISTRATION_PORT.to_owned());
+        self.hint.clone().or_else(ours)
+    }
 }
+
+/// What a server with an administration port says at its other port.
+const FOR_ADMINISTRATORS: &str = "is not available to this client";
+const ADMINISTRATION_PORT: &str =
+    "connect to the administration port: --server HOST:21211, or what --admin-listen says";
 
 /// Takes out what repeats the statement: the user sees it already, and a place in it.
 fn without_statement(text: &str, statement: &str) -> String {
@@ -379,6 +392,15 @@ mod tests {
             shown(text, "select t + t from tt"),
             "error: object not found: T\n  select t + t from tt\n         ^\nhint: did you mean TT?\n"
         );
+    }
+
+    #[test]
+    fn what_is_for_administrators_names_their_port() {
+        let text = "@Pause is not available to this client";
+        let hint = "connect to the administration port: --server HOST:21211";
+        assert!(shown(text, "exec @Pause").contains(&format!("hint: {hint}")));
+        let asked = Asked { statement: "exec @Pause", code: None, place: None };
+        assert!(report_json(text, &asked, "failed").contains(&format!("\"hint\":\"{hint}")));
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Session {
         self.client.call_with_callback(&prepared, parameters, answer)?;
         let mut wake = receiver.recv();
         if matches!(wake, Ok(Wake::Interrupted)) {
-            self.cancel();
+            self.client.cancel();
             wake = match receiver.recv_timeout(CANCEL_TIME_MAX) {
                 Ok(Wake::Done(ended)) => Ok(Wake::Done(ended)),
                 // Not in time, or Ctrl-C again.
@@ -131,14 +131,6 @@ impl Session {
             }
             Ok(Wake::Done(Err(error))) => Err(Failure::Call(error)),
             Ok(Wake::Interrupted) | Err(_) => Err(Failure::Call(ClientError::Closed)),
-        }
-    }
-
-    /// Asks the server to stop what this connection has begun. What it says of that does not
-    /// matter: the calls' own answers count.
-    fn cancel(&self) {
-        if let Ok(cancel) = Prepared::new("@Cancel") {
-            let _ = self.client.call_with_callback(&cancel, (), drop);
         }
     }
 

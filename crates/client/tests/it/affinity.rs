@@ -74,6 +74,31 @@ fn each_call_goes_to_the_node_that_leads_what_it_touches() {
     assert_eq!(client.statistics().calls_failed, 0);
 }
 
+/// A machine without power, or a process that stands still, fails a connection after ten seconds.
+#[test]
+fn a_node_that_answers_nothing_does_not_hold_up_a_client_of_others() {
+    let (silent, cluster) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), Cluster::of(2));
+    let silent_address = silent.local_addr().unwrap().to_string();
+    let addresses: Vec<String> = std::iter::once(silent_address).chain(cluster.addresses()).collect();
+    let begun = Instant::now();
+    let client = Client::connect(options(&addresses)).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    client.call_blocking("All", (7,)).unwrap();
+}
+
+/// `@Cancel` concerns the connection that it comes on.
+#[test]
+fn a_cancellation_goes_where_the_calls_have_gone() {
+    let (client, cluster) = settled(3);
+    (0..3).for_each(|host| cluster.is(host, Manner::Silent));
+    let calls: Vec<_> = [1, 2].into_iter().map(|at| client.call("One", (cluster.key_of(at), "x"))).collect();
+    client.cancel();
+    until("the cancellations", || cluster.asked(1, "@Cancel") + cluster.asked(2, "@Cancel") == 2);
+    assert_eq!([0, 1, 2].map(|host| cluster.asked(host, "@Cancel")), [0, 1, 1]);
+    client.close();
+    calls.into_iter().for_each(|call| drop(call.wait().expect_err("it was not answered")));
+}
+
 #[test]
 fn a_new_leader_that_was_announced_gets_the_next_call() {
     let (client, cluster) = settled(3);

@@ -180,3 +180,36 @@ fn commands_do_what_they_say() {
 fn files_are_loaded() {
     check("load.golden");
 }
+
+/// Of several addresses those that are up are used, wherever they are in the list.
+#[test]
+fn addresses_that_are_down_are_passed_over() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let server = Server::start(&folder.path().join("data"), &["--partitions", "1", "--durability", "none"]);
+    let db = server.connect();
+    db.sql("CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id))");
+    let ports = ferrite_bench::cluster::free_ports(2).expect("free ports");
+    let servers = format!("127.0.0.1:{},{},127.0.0.1:{}", ports[0], server.address, ports[1]);
+    std::fs::write(folder.path().join("one.csv"), "1\n2\n").expect("a file");
+    std::fs::write(folder.path().join("two.csv"), "3\n4\n5\n").expect("a file");
+    let bench = ["bench", "kv", "--duration", "1", "--warmup", "0", "--pool-size", "1000"];
+    let commands: [&[&str]; 4] =
+        [&["load", "t", "one.csv"], &["sql", "-c", "\\copy t from 'two.csv'"], &["dump", "t"], &bench];
+    for command in commands {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        let output = run.args(command).args(["--server", &servers]).current_dir(folder.path()).output();
+        let output = output.expect("the program under test can be started");
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), 5);
+    // Where none is up, the reason is told.
+    let servers = format!("127.0.0.1:{},127.0.0.1:{}", ports[0], ports[1]);
+    for command in [&["load", "t", "one.csv"][..], &bench] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_ferrite"));
+        let output = run.args(command).args(["--server", &servers]).current_dir(folder.path()).output();
+        let output = output.expect("the program under test can be started");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(&format!("127.0.0.1:{}", ports[1])), "{said}");
+    }
+    server.stop();
+}

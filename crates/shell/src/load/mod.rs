@@ -197,6 +197,7 @@ pub fn run(
     };
     let mut sender =
         Sender::new(feed, front.bytes, dialect, front.mapping, target, &mut rejects, &mut progress, interrupts);
+    sender.addresses = driver.links().len();
     sender.outstanding_max = data.outstanding as usize;
     sender.errors_max = data.max_errors;
     sender.skip = data.skip;

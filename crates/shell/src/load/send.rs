@@ -62,11 +62,23 @@ pub struct Target {
     pub statement: String,
 }
 
+/// Which of several addresses takes the rows.
+#[derive(Debug)]
+enum Route {
+    /// None is up yet. Those that could not be reached.
+    Wanted {
+        failed: Vec<usize>,
+    },
+    By(usize),
+}
+
 pub struct Sender<'l> {
     pub feed: Feed<'l>,
     pub dialect: Dialect,
     pub mapping: Mapping,
     pub target: Target,
+    /// How many addresses there are to connect to.
+    pub addresses: usize,
     pub outstanding_max: usize,
     pub errors_max: u64,
     /// Rows still to be skipped.
@@ -76,6 +88,7 @@ pub struct Sender<'l> {
     pub interrupts: &'l Interrupts,
     pub loaded: u64,
     pub stop: Option<Stop>,
+    route: Route,
     blocks: VecDeque<Block>,
     /// Number of the oldest block kept.
     first_block: u64,
@@ -131,6 +144,7 @@ impl<'l> Sender<'l> {
             dialect,
             mapping,
             target,
+            addresses: 1,
             outstanding_max: 1,
             errors_max: 0,
             skip: 0,
@@ -139,6 +153,7 @@ impl<'l> Sender<'l> {
             interrupts,
             loaded: 0,
             stop: None,
+            route: Route::Wanted { failed: Vec::new() },
             blocks: VecDeque::from([Block { bytes: first, outstanding: 0, rows_before: 0 }]),
             first_block: 0,
             at: 0,
@@ -274,6 +289,22 @@ impl<'l> Sender<'l> {
         true
     }
 
+    /// The connection that takes the rows: the first that is up, for the whole load. The others are
+    /// not needed any more.
+    fn connection<'c>(&mut self, links: &'c mut Links<Sent>) -> Option<&'c mut Connection<Sent>> {
+        if let Route::Wanted { .. } = self.route {
+            let (used, _) = links.next_up(links.len() - 1)?;
+            self.route = Route::By(used);
+            for link in (0..links.len()).filter(|link| *link != used) {
+                links.retire(link);
+            }
+        }
+        match self.route {
+            Route::By(used) => links.get(used),
+            Route::Wanted { .. } => None,
+        }
+    }
+
     fn settle(&mut self, sent: Sent) {
         self.outstanding -= 1;
         self.blocks[(sent.block - self.first_block) as usize].outstanding -= 1;
@@ -309,7 +340,7 @@ impl Handler for Sender<'_> {
         if self.stop.is_some() {
             return Turn::Stop;
         }
-        let Some(connection) = links.get(0) else {
+        let Some(connection) = self.connection(links) else {
             return Turn::Wait(None);
         };
         self.forget_settled();
@@ -348,8 +379,19 @@ impl Handler for Sender<'_> {
         self.end(Stop::Connection(reason.clone()));
     }
 
-    fn disconnected(&mut self, _: usize, reason: &ClientError) {
-        self.end(Stop::Connection(reason.clone()));
+    fn disconnected(&mut self, link: usize, reason: &ClientError) {
+        let ends = match &mut self.route {
+            Route::Wanted { failed } => {
+                if !failed.contains(&link) {
+                    failed.push(link);
+                }
+                failed.len() == self.addresses
+            }
+            Route::By(used) => *used == link,
+        };
+        if ends {
+            self.end(Stop::Connection(reason.clone()));
+        }
     }
 }
 
