@@ -228,7 +228,7 @@ pub fn checked_nonce(nonce: &str) -> UserResult<&str> {
     } else {
         return Ok(nonce);
     };
-    Err(UserError::parameters(format!("the nonce {nonce:?} {reason}")).with_hint("use letters, digits and _"))
+    Err(UserError::parameters(format!("the nonce {nonce:?} {reason}")).with_hint("use letters, digits, _ and ."))
 }
 
 /// Settings in JSON, with keys and words that need no quotes.

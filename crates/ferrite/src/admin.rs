@@ -1,5 +1,6 @@
 //! `ferrite admin`: what an operator does, now and then or from scripts.
 
+mod asking;
 mod cluster;
 mod status;
 mod tables;
@@ -20,7 +21,7 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Subcommand)]
 pub enum Command {
     /// Write a snapshot into a running server's directory and wait until it is complete.
-    Snapshot(ServerAddress),
+    Snapshot(AdminAddress),
     /// Back up the database as it is now to a directory on the server's machine, in a cluster on
     /// that of the node that leads, and wait until the backup is complete.
     Backup(BackupOptions),
@@ -38,31 +39,17 @@ pub enum Command {
     /// Show a cluster and its nodes: which one leads, which have copies and votes, how many losses
     /// the cluster tolerates, and whether it is paused.
     Status(StatusOptions),
+    /// Pause the database: clients may read, and only administrators may write, until it is
+    /// resumed. A cluster stays paused whichever node leads, and when all nodes start again.
+    Pause(AdminAddress),
+    /// Resume a paused database.
+    Resume(AdminAddress),
     /// Let another node of a cluster lead. No call fails for it.
     Transfer(TransferOptions),
     /// Take a node that is lost out of the cluster for good. It must not run, keep a copy that is
     /// needed, or be missed by the layout; its vote goes to another node. Its directory cannot come
     /// back.
     RemoveNode(RemoveNodeOptions),
-}
-
-#[derive(Args)]
-pub struct ServerAddress {
-    /// Address and port of the server, or of several nodes of a cluster, separated by commas: the
-    /// first that answers is asked.
-    #[arg(
-        long,
-        value_name = "ADDRESS[:PORT]",
-        default_value = "127.0.0.1:21212",
-        env = "FERRITE_SERVER",
-        value_delimiter = ','
-    )]
-    server: Vec<String>,
-    /// User name to log in with.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    user: String,
-    #[arg(long, value_name = "PASSWORD", default_value = "")]
-    password: String,
 }
 
 #[derive(Args)]
@@ -75,7 +62,8 @@ pub struct AdminAddress {
         value_name = "ADDRESS[:PORT]",
         default_value = "127.0.0.1",
         env = "FERRITE_SERVER",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = ferrite_shell::options::server
     )]
     server: Vec<String>,
     /// User name to log in with.
@@ -92,6 +80,13 @@ const PORTS: [u16; 2] = [21211, 21212];
 fn has_port(server: &str) -> bool {
     let found = server.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
     found.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+}
+
+/// The servers to ask, each with its port, and as whom.
+pub struct ServerAddress {
+    server: Vec<String>,
+    user: String,
+    password: String,
 }
 
 impl From<AdminAddress> for ServerAddress {
@@ -136,12 +131,12 @@ pub struct RemoveNodeOptions {
 #[derive(Args)]
 pub struct BackupOptions {
     #[command(flatten)]
-    server: ServerAddress,
+    server: AdminAddress,
     /// Directory on the server's machine, created if missing; in the server's --backup-dir, if it
     /// has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
-    /// Name of the backup in its directory: letters, digits and _.
+    /// Name of the backup in its directory: letters, digits, `_` and `.`.
     #[arg(long, value_name = "NAME", default_value = "backup")]
     name: String,
     /// Write one CSV file per table, for other programs or `ferrite load`. Such a backup cannot be
@@ -153,7 +148,7 @@ pub struct BackupOptions {
 #[derive(Args)]
 pub struct RestoreOptions {
     #[command(flatten)]
-    server: ServerAddress,
+    server: AdminAddress,
     /// Directory on the server's machine; in its --backup-dir, if it has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
@@ -190,9 +185,9 @@ pub struct RecoverOptions {
 
 pub fn run(command: Command) -> ExitCode {
     let outcome = match command {
-        Command::Snapshot(address) => snapshot(&address),
-        Command::Backup(options) => backup(&options),
-        Command::Restore(options) => restore(&options),
+        Command::Snapshot(address) => snapshot(&address.into()),
+        Command::Backup(options) => backup(options),
+        Command::Restore(options) => restore(options),
         Command::Recovery(address) => recovery(&address.into()),
         Command::Recover(RecoverOptions { accept_loss, dir, node, address, leave_cluster }) => {
             assert!(accept_loss, "the argument is required");
@@ -204,6 +199,8 @@ pub fn run(command: Command) -> ExitCode {
             }
         }
         Command::Status(options) => return status::run(options),
+        Command::Pause(address) => call(&address.into(), "@Pause", ()).map(|_| "the database is paused".to_owned()),
+        Command::Resume(address) => call(&address.into(), "@Resume", ()).map(|_| "the database is resumed".to_owned()),
         Command::Transfer(TransferOptions { address, to }) => cluster::transfer(&address.into(), to),
         Command::RemoveNode(RemoveNodeOptions { address, node }) => cluster::remove_node(&address.into(), node),
     };
@@ -224,24 +221,26 @@ fn snapshot(address: &ServerAddress) -> Result<String, String> {
     Ok(response.status_text.clone().unwrap_or_default())
 }
 
-fn backup(options: &BackupOptions) -> Result<String, String> {
-    let directory = on_the_server(&options.server, &options.directory)?;
+fn backup(options: BackupOptions) -> Result<String, String> {
+    let server = options.server.into();
+    let directory = on_the_server(&server, &options.directory)?;
     let format = if options.csv { "csv" } else { "native" };
     let settings =
         format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
-    let response = call(&options.server, "@SnapshotSave", (settings,))?;
+    let response = call(&server, "@SnapshotSave", (settings,))?;
     Ok(match node_of(&response) {
         Some(node) => format!("backup {} is complete on {node}, in {directory}", options.name),
         None => format!("backup {} is complete in {directory}", options.name),
     })
 }
 
-fn restore(options: &RestoreOptions) -> Result<String, String> {
-    let directory = on_the_server(&options.server, &options.directory)?;
+fn restore(options: RestoreOptions) -> Result<String, String> {
+    let server = options.server.into();
+    let directory = on_the_server(&server, &options.directory)?;
     let skipped: Vec<String> = options.skip.iter().map(|table| quoted(table)).collect();
     let settings =
         format!("{{path:{},nonce:{},skiptables:[{}]}}", quoted(&directory), quoted(&options.name), skipped.join(","));
-    let response = call(&options.server, "@SnapshotRestore", (settings,))?;
+    let response = call(&server, "@SnapshotRestore", (settings,))?;
     let mut tables: Vec<&str> = Vec::new();
     for row in response.tables.first().map(|table| &table.rows[..]).unwrap_or_default() {
         if let Some(OwnedValue::Text(table)) = row.get(3)
@@ -290,26 +289,26 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Connects to the first server that takes the client; its address.
+/// Connects to the first server in the list that takes the client; its address.
 fn connect(address: &ServerAddress, call_timeout: Duration) -> Result<(Client, String), String> {
-    let mut refused = Vec::new();
-    for server in &address.server {
+    let connect = move |address: ServerAddress| {
+        let server = address.server.join(",");
         let options = ClientOptions {
             credentials: Credentials::new(&address.user, &address.password),
             call_timeout,
-            ..ClientOptions::new([server.clone()])
+            ..ClientOptions::new(address.server)
         };
-        match Client::connect(options) {
-            Ok(client) => return Ok((client, server.clone())),
-            Err(error) => refused.push(match format!("{server}: {error}") {
-                said if said.contains(TOO_MANY) => format!(
+        let client = Client::connect(options).map_err(|error| match format!("{server}: {error}") {
+            said if said.contains(TOO_MANY) => {
+                format!(
                     "{said}. Its administration port, if it has one (--admin-listen), keeps room for administrators"
-                ),
-                said => said,
-            }),
-        }
-    }
-    Err(refused.join("; "))
+                )
+            }
+            said => said,
+        })?;
+        Ok((client, server))
+    };
+    asking::first_of(address.each(), connect, |_| true)
 }
 
 /// Calls a procedure that takes a while, whose answer has a column that says how each part of it

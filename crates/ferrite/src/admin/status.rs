@@ -1,7 +1,7 @@
 //! `ferrite admin status`: a cluster as one of its nodes knows it, for people and for programs.
 
 use super::tables::{Table, columns};
-use super::{AdminAddress, ServerAddress, call_within};
+use super::{AdminAddress, ServerAddress, asking, call_within};
 use clap::Args;
 use ferrite_client::OwnedTable;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// A node that says nothing for so long is stuck: the next one is asked.
+/// A node that says nothing for so long is stuck.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Args)]
@@ -245,18 +245,18 @@ impl Status {
         let text = |name: &str| self.groups.text(row, name);
         let (group, epoch, waits_for) = (text("GROUP_ID"), text("EPOCH"), text("WAITS_FOR"));
         if !waits_for.is_empty() {
-            return format!("group {group}: nobody leads; it waits for {waits_for}");
+            return format!("group {group}: no node leads; it waits for {waits_for}");
         }
         if text("LEADER") == "0" {
-            return format!("group {group}: nobody is known to lead (epoch {epoch})");
+            return format!("group {group}: no node is known to lead (epoch {epoch})");
         }
         let all = self.groups.number(row, "KFACTOR").map_or(1, |kfactor| kfactor + 1);
         let copies = format!("node {} leads {} of {all} copies (epoch {epoch})", text("LEADER"), text("MEMBERS"));
         let (data, service) = (text("LOSSES_WITH_DATA_KEPT"), text("LOSSES_WITH_SERVICE"));
         if data.is_empty() {
             return format!(
-                "group {group}: {copies}, as far as this node knows; how many losses the cluster stands, it does not know \
-                 yet: ask again, or another node"
+                "group {group}: {copies}, as far as this node knows; it does not know yet how many losses the cluster \
+                 tolerates: ask again, or another node"
             );
         }
         format!("group {group}: {copies}; the data survive {}, the service {service}", more(&data))
@@ -327,20 +327,11 @@ fn size(bytes: i64) -> String {
 
 /// The first view with service, else the first there is.
 fn look(address: &ServerAddress) -> Result<Status, String> {
-    let (mut first, mut refused) = (None, Vec::new());
-    for server in address.each() {
-        match call_within(ANSWER_TIME_MAX, &server, "@ClusterStatus", ()) {
-            Ok(response) => {
-                let status = Status::of(server.server.join(","), &response.tables);
-                if status.judge().0 != State::NoService {
-                    return Ok(status);
-                }
-                first.get_or_insert(status);
-            }
-            Err(why) => refused.push(why),
-        }
-    }
-    first.ok_or_else(|| refused.join("; "))
+    let ask = |server: ServerAddress| {
+        let response = call_within(ANSWER_TIME_MAX, &server, "@ClusterStatus", ())?;
+        Ok(Status::of(server.server.join(","), &response.tables))
+    };
+    asking::first_of(address.each(), ask, |status| status.judge().0 != State::NoService)
 }
 
 pub fn run(options: StatusOptions) -> ExitCode {
