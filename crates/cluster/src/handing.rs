@@ -43,8 +43,8 @@ impl fmt::Display for NotHandedOver {
             ),
             NotHandedOver::Applying { node, behind } => write!(
                 f,
-                "node {node} is still applying what this node has executed, and is {behind} entries behind: calls would wait \
-                 until it has"
+                "node {node} is still applying what this node has executed (entries to go: {behind}): calls would wait until \
+                 it has"
             ),
             NotHandedOver::NoSuccessor => f.write_str(
                 "no other node has had a complete copy in time: nobody leads until one has, or this node is there again",

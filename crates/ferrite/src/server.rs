@@ -422,6 +422,10 @@ pub fn run(options: Options) -> ExitCode {
         Ok(server) => server,
         // What has ended it was said.
         Err(ServerError::CopyGivenUp(_)) => return anew::begin(),
+        Err(ended @ ServerError::Ended) => {
+            ferrite_io::errln!("ferrite: {ended}");
+            return ExitCode::SUCCESS;
+        }
         Err(error) => return fail(&error.to_string()),
     };
     let recovery = server.recovery();

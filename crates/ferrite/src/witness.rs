@@ -5,7 +5,7 @@
 use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_io::{RealDisk, stdio};
-use ferrite_node::{Witness, WitnessOptions};
+use ferrite_node::{ServerError, Witness, WitnessOptions};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::path::PathBuf;
@@ -42,6 +42,11 @@ pub fn run(options: Options) -> ExitCode {
     let cluster = options.member.cluster(&ends);
     let witness = match Witness::start(WitnessOptions { dir: options.dir, disk: Arc::new(RealDisk), cluster }) {
         Ok(witness) => witness,
+        Err(ended @ ServerError::Ended) => {
+            ferrite_io::errln!("ferrite: {ended}");
+            stdio::flush(stdio::LAST_LINES_TIME);
+            return ExitCode::SUCCESS;
+        }
         Err(error) => return fail(&error.to_string()),
     };
     ferrite_io::outln!("ferrite witness ready (node {})", witness.node());

@@ -20,6 +20,7 @@ use crate::mailbox::Mail;
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::network::{Listeners, NetworkThread};
 use crate::options::{ServerError, ServerOptions};
+use crate::publish;
 use crate::server::Server;
 use crate::snapshots::{SnapshotSettings, SnapshotThread};
 use crate::space::{self, SpaceWatch};
@@ -68,6 +69,9 @@ impl Server {
             // A member's database is begun by the first leader, as a transaction.
             Some(_) => FirstSchema::of(&options),
         };
+        if let Some(line) = publish::cannot_run(&recovered.compiled) {
+            ferrite_io::errln!("ferrite: {line}");
+        }
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes
         // now.
         memory::set_limit(options.settings.memory_bytes);

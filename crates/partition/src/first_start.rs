@@ -1,11 +1,14 @@
 //! What only the first start of a database settles: its schema file, and what DECIMAL means in it.
 
+use crate::compiled::Compiled;
 use crate::recovery::Recovered;
+use crate::schema::Planned;
 use crate::{commit, record, schema, task_check};
 use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_catalog::{Catalog, Classes, DecimalScale};
 use ferrite_group::EntryBuffer;
 use ferrite_io::Clock;
+use ferrite_plan::external::RuntimeHandle;
 use std::sync::Arc;
 
 /// What DECIMAL(p, s) shall mean, by the server's options: in a database without a schema it may be
@@ -30,6 +33,43 @@ pub fn choose_decimal_scale(recovered: &mut Recovered, wanted: Option<DecimalSca
     }
 }
 
+/// Whether a new database can be begun with these classes and that schema, by a server with such
+/// limits: without any database.
+pub fn check(
+    wanted: Option<DecimalScale>,
+    jars: &[Vec<u8>],
+    text: &str,
+    limits: &SqlLimits,
+    runtime: &RuntimeHandle,
+) -> UserResult<()> {
+    let mut catalog = Catalog::default();
+    catalog.decimals = wanted.unwrap_or(catalog.decimals);
+    prepare(&Compiled::new(Arc::new(catalog), runtime)?, jars, text, limits).map(drop)
+}
+
+/// The change that begins a new database, bound and compiled, and its text.
+fn prepare(
+    before: &Compiled,
+    jars: &[Vec<u8>],
+    text: &str,
+    limits: &SqlLimits,
+) -> UserResult<(Planned, Arc<Compiled>, String)> {
+    // The places of errors are those in the schema's text.
+    let load: String = jars.iter().map(|jar| schema::load_classes(jar)).collect();
+    let mut classes = Catalog::clone(&before.catalog);
+    for jar in jars {
+        classes.classes = Classes::with_jar(&classes.classes, jar)?;
+    }
+    schema::plan_within(&classes, text, limits)?;
+    let whole = load + text;
+    let mut planned = schema::plan(&before.catalog, &whole)?;
+    ferrite_sql::check_views(&before.catalog, &planned.catalog)?;
+    planned.warnings.extend(schema::judge_classes(&before.catalog, &planned.catalog)?);
+    let compiled = Arc::new(before.next(Arc::clone(&planned.catalog))?);
+    task_check::check(before, &compiled)?;
+    Ok((planned, compiled, whole))
+}
+
 /// Loads the classes of a new database and runs its schema file: one transaction, in the log like
 /// any other. What should be told of it.
 pub fn at_first_start(
@@ -39,20 +79,7 @@ pub fn at_first_start(
     limits: &SqlLimits,
     clock: &dyn Clock,
 ) -> UserResult<Vec<String>> {
-    let before = &recovered.compiled.catalog;
-    // The places of errors are those in the schema's text.
-    let load: String = jars.iter().map(|jar| schema::load_classes(jar)).collect();
-    let mut classes = Catalog::clone(before);
-    for jar in jars {
-        classes.classes = Classes::with_jar(&classes.classes, jar)?;
-    }
-    schema::plan_within(&classes, text, limits)?;
-    let whole = load + text;
-    let mut planned = schema::plan(before, &whole)?;
-    ferrite_sql::check_views(before, &planned.catalog)?;
-    planned.warnings.extend(schema::judge_classes(before, &planned.catalog)?);
-    let compiled = Arc::new(recovered.compiled.next(Arc::clone(&planned.catalog))?);
-    task_check::check(&recovered.compiled, &compiled)?;
+    let (planned, compiled, whole) = prepare(&recovered.compiled, jars, text, limits)?;
     let time = clock.wall_micros();
     schema::apply(&mut recovered.stores, &planned, time)?;
     let whole = schema::logged_text(&recovered.compiled.catalog, &whole);

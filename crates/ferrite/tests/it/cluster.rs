@@ -398,5 +398,18 @@ fn a_node_that_is_early_says_whom_it_waits_for_and_ends_when_it_is_told() {
     assert_eq!(line.trim(), format!("ferrite: waiting for node 1 ({}), node 3 ({})", hosts[0], hosts[2]));
     let pid = early.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is installed").success());
-    assert_eq!(early.wait().expect("it ends").code(), Some(1));
+    assert_eq!(early.wait().expect("it ends").code(), Some(0), "as every stop");
+}
+
+/// Found later it would end the first leader, while the others wait for that one.
+#[test]
+fn a_schema_that_cannot_be_used_ends_a_node_before_it_founds() {
+    let (dir, hosts) = (tempfile::tempdir().expect("a temporary directory"), addresses(3));
+    let (schema, list) = (dir.path().join("schema.sql"), hosts.join(","));
+    std::fs::write(&schema, "CREATE TABLE t (id BIGINT);\nINSERT INTO t VALUES (1);").expect("a file");
+    let schema = schema.to_str().expect("a plain path");
+    let options = ["--cluster", &list, "--kfactor", "1", "--cluster-listen", &hosts[0], "--schema", schema];
+    let refused = Server::try_start(&dir.path().join("data"), &options).err().expect("it ends");
+    assert!(refused.contains("the statement is not a schema change"), "{refused}");
+    assert!(!dir.path().join("data/founding").exists(), "it has declared nothing");
 }

@@ -222,3 +222,16 @@ fn a_jvm_that_cannot_begin_does_not_end_the_server() {
     server.connect().fail("Abuse", ("nothing",));
     server.stop();
 }
+
+#[test]
+fn procedures_that_cannot_run_here_are_reported_at_the_start() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = abuse(dir.path()) else { return };
+    let (server, _) = abused(dir.path(), jar, &[]);
+    server.stop();
+    let mut server = Server::start(&dir.path().join("data"), &["--java-options", "-XX:+NoSuchOption"]);
+    let said = server.take_stderr();
+    server.stop();
+    let said = std::io::read_to_string(said).expect("stderr is text");
+    assert!(said.contains("ferrite: procedure Abuse cannot run on this node: "), "{said}");
+}

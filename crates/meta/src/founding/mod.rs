@@ -355,8 +355,10 @@ impl Founding {
         } else {
             format!("--kfactor {}, and this one with --kfactor {}", theirs.kfactor, own.kfactor)
         };
+        // By its own list it may be another number than by this one.
+        let host = &theirs.hosts[other.place as usize - 1];
         let line =
-            format!("{} was started with {differs}: start one of them again with what the other has", name(other));
+            format!("the node at {host} was started with {differs}: start one of them again with what the other has");
         self.complained.insert(other.place, (other.plan.clone(), line.clone()));
         self.effects.push(Effect::Say(line));
     }

@@ -315,7 +315,7 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
         said,
         [
             "waiting for node 2 (host2:3021)",
-            "node 2 (host2:3021) was started with --kfactor 1, and this one with --kfactor 0: start one of them again with \
+            "the node at host2:3021 was started with --kfactor 1, and this one with --kfactor 0: start one of them again with \
              what the other has"
         ]
     );

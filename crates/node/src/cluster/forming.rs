@@ -294,13 +294,18 @@ impl Founders {
 
     /// The metadata as others know it that answer. `state`: as this node knew it last.
     pub fn shown_by_others(&self, node: NodeId, state: &State) -> Vec<Shown> {
+        self.others_that_run(node, state).into_iter().map(|(_, shown)| shown).collect()
+    }
+
+    /// The same, each with the address at which its node answers.
+    pub fn others_that_run(&self, node: NodeId, state: &State) -> Vec<(String, Shown)> {
         let own = state.nodes().get(&node).and_then(Node::host);
         let others = state.latest().filter_map(|(_, known)| known.host()).filter(|host| Some(*host) != own);
         let hosts: BTreeSet<String> = others.map(str::to_owned).collect();
         let Some(settings) = state.settings() else { return Vec::new() };
         let question = Looks { cluster: settings.cluster }.encode();
         let answers = self.inquire_all(&hosts, &question, &|_| {});
-        answers.iter().filter_map(|(_, answer)| Shown::decode(answer).ok()).collect()
+        answers.into_iter().filter_map(|(host, answer)| Some((host, Shown::decode(&answer).ok()?))).collect()
     }
 
     /// `all`: from which the cluster was founded, as far as that is known.

@@ -43,6 +43,8 @@ pub struct About<'a> {
     pub manner: Option<Manner>,
     /// Reads the database that a server without others has left in the directory. None: a witness.
     pub look: Option<&'a dyn Fn() -> Result<BegunAlone, ServerError>>,
+    /// Whether a new database can be begun with what this node was given for it. None: a witness.
+    pub begins: Option<&'a dyn Fn() -> Result<(), ServerError>>,
 }
 
 /// A node that knows its cluster and who it is. Its incarnation is that of an earlier process: the
@@ -124,11 +126,15 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         }
         false => None,
     };
+    let joins = options.joins || written.as_ref().is_some_and(|written| written.joins);
+    if let Some(begins) = about.begins.filter(|_| is_new && begun.is_none() && !joins) {
+        // Found later, it would take the first leader down.
+        begins()?;
+    }
     let wanted = declaration(options, about, written.as_ref(), begun)?;
     let at = place::listen_at(&wanted.plan.hosts, wanted.place, options.listen).map_err(ServerError::Cluster)?;
     let listener = TcpListener::bind(at).map_err(|error| ServerError::ClusterListen(at, error))?;
     let start: [u8; 16] = random_bytes();
-    let joins = options.joins || written.as_ref().is_some_and(|written| written.joins);
     let newcomer = newcomer(&wanted, about);
     let founders = Arc::new(Founders::new(written, wanted, joins, about.manner.clone()));
     let door = Arc::new(Door::new(Arc::clone(&founders)));
@@ -151,6 +157,9 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     about.waits.set(None);
     let formed = formed?;
     let Part { own, all, state, node, voter } = take_part(about, belongs_to, formed)?;
+    if let Some(line) = place::only_local_clients(&own.plan.hosts[own.place as usize - 1], &about.clients) {
+        ferrite_io::errln!("ferrite: {line}");
+    }
     if belongs_to.is_some() {
         founders.look(node, &state)?;
     }

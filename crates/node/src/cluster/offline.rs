@@ -5,12 +5,14 @@
 //! copy: it leads only where an operator says so again.
 
 use crate::cluster::directory::{self, Said};
+use crate::cluster::forming::Founders;
 use crate::cluster::join;
 use crate::cluster::unusable::damage;
 use crate::options::ServerError;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::Kind;
+use ferrite_meta::founding::{Shown, WrittenDown};
 use ferrite_partition::ProgressListener;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::loss;
@@ -74,6 +76,9 @@ pub fn leave_cluster(
         Said::Incomplete => false,
         Said::Nothing => true,
     };
+    if let Some(written) = directory::founding(&*disk, dir)? {
+        refuse_beside_others(&identity, written)?;
+    }
     let lock = || DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()));
     // Without it the directory starts as no node of the cluster, whose stream it leaves now.
     let declared = {
@@ -113,6 +118,26 @@ pub fn leave_cluster(
     ))
 }
 
+/// A cluster of which nodes still run is not left: its data would go on in two databases.
+fn refuse_beside_others(identity: &Identity, written: WrittenDown) -> Result<(), ServerError> {
+    let founded = written.founded.as_deref().and_then(|all| ferrite_meta::founding::found(all).ok());
+    let known = written.known.as_ref().map(|known| known.state.clone()).or(founded);
+    let (own, Some(state)) = (written.own.clone(), known) else { return Ok(()) };
+    let founders = Founders::new(Some(written), own, false, None);
+    let is_of_it = |shown: &Shown| shown.state.settings().is_some_and(|settings| settings.cluster == identity.cluster);
+    let others = founders.others_that_run(identity.node, &state);
+    let running: Vec<&str> =
+        others.iter().filter(|(_, shown)| is_of_it(shown)).map(|(host, _)| host.as_str()).collect();
+    if running.is_empty() {
+        return Ok(());
+    }
+    Err(ServerError::Cluster(format!(
+        "nothing was changed: other nodes of this cluster run (at {}). Start this node again: it gets what it lacks from them. \
+         Only where a majority of the voters is lost for good, stop those that run, and give this command again",
+        running.join(", ")
+    )))
+}
+
 /// What is wrong with a node's files, and what to do: never to take a file from a copy, which may
 /// lack what the node has acknowledged since.
 fn of_a_node(error: StartError, advice: &str) -> ServerError {
@@ -138,7 +163,7 @@ mod tests {
     use super::*;
     use ferrite_base::{Incarnation, NodeId};
     use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
-    use ferrite_meta::founding::{Declaration, Partitions, Plan, WrittenDown};
+    use ferrite_meta::founding::{Declaration, Partitions, Plan};
     use ferrite_partition::loss::LogDamage;
 
     #[test]

@@ -10,7 +10,7 @@ use ferrite_group::GroupPlace;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_log::LogOptions;
 use ferrite_partition::bell::{Ringing, ringing};
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
+use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember};
 use ferrite_replica::group::Timing;
 use std::sync::Arc;
 
@@ -36,7 +36,9 @@ pub fn open(
 ) -> Result<(Recovered, Member), ServerError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
     if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
-        return Err(ServerError::Start(StartError::Partitions { asked, stored }));
+        ferrite_io::errln!(
+            "ferrite: this cluster has {stored} partitions, and stays so: --partitions {asked} is ignored"
+        );
     }
     let (causes, lease) = (ringing(), Lease::new(Arc::clone(&clock)));
     let host = Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone());

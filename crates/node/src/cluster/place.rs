@@ -76,11 +76,21 @@ pub fn listen_at(hosts: &[String], place: u32, said: Option<SocketAddr>) -> Resu
     }
     let host = &hosts[place as usize - 1];
     let own = addresses(host).into_iter().find(|address| is_own(address.ip()));
-    let own = own.ok_or_else(|| {
-        format!("this node is {host} of its cluster, which is not an address of this machine: say where it listens with --cluster-listen")
-    })?;
     let found: Vec<Vec<SocketAddr>> = hosts.iter().map(|host| addresses(host)).collect();
+    let own = own.ok_or_else(|| not_here(hosts, place, &found, is_own))?;
     Ok(reachable(own, &found))
+}
+
+/// Why a directory's node cannot be on this machine. Mostly the directory is another machine's.
+fn not_here(hosts: &[String], place: u32, found: &[Vec<SocketAddr>], is_own: impl Fn(IpAddr) -> bool) -> String {
+    let host = &hosts[place as usize - 1];
+    let here = hosts.iter().zip(found).find(|(_, all)| all.iter().any(|address| is_own(address.ip())));
+    let here = here.map_or_else(String::new, |(other, _)| format!("; this machine is {other}"));
+    format!(
+        "this directory is that of node {host}, which is not an address of this machine{here}. Check --dir, and which volume is \
+         mounted there; never start a copied directory. Only where addresses are translated on the way, say where the node listens \
+         with --cluster-listen"
+    )
 }
 
 fn find_among(
@@ -139,6 +149,19 @@ fn reachable(own: SocketAddr, found: &[Vec<SocketAddr>]) -> SocketAddr {
     SocketAddr::new(anywhere, own.port())
 }
 
+/// What an operator is told where other nodes reach this one and clients of other machines do not:
+/// a start by the directory alone forgets --listen.
+pub fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<String> {
+    let all = addresses(host);
+    let is_for_others = all.iter().any(|address| !address.ip().is_loopback());
+    let clients = clients.first().filter(|clients| is_for_others && clients.ip().is_loopback())?;
+    Some(format!(
+        "clients of other machines do not reach this node: it listens on {clients}, and others are told so. To change that, start \
+         it with --listen 0.0.0.0:{}",
+        clients.port()
+    ))
+}
+
 /// Whether it is one of this machine's: others cannot be listened on.
 fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && TcpListener::bind((address, 0)).is_ok()
@@ -183,6 +206,28 @@ mod tests {
         assert!(refused(Some("10.0.0.1:9"), &["10.0.0.1"]).contains("is none of --cluster a:1,b:2,c:3"));
         assert!(refused(None, &[]).contains("is an address of this machine (no address is known of c:3): name"));
         assert!(refused(None, &["10.0.0.1", "10.0.0.2"]).contains("a:1 and b:2 of --cluster are all this machine"));
+    }
+
+    #[test]
+    fn a_directory_on_the_wrong_machine_is_named() {
+        let (hosts, found) = (texts(&["a:1", "b:2"]), [vec![at("10.0.0.1:1")], vec![at("10.0.0.2:2")]]);
+        let said = not_here(&hosts, 2, &found, |ip| ip == at("10.0.0.1:0").ip());
+        assert!(
+            said.contains("that of node b:2, which is not an address of this machine; this machine is a:1. Check"),
+            "{said}"
+        );
+        let said = not_here(&hosts, 2, &found, |_| false);
+        assert!(said.contains("this machine. Check --dir"), "{said}");
+    }
+
+    #[test]
+    fn clients_that_reach_a_node_only_from_its_own_machine_are_told_of() {
+        let told = |host: &str, clients: &str| only_local_clients(host, &[at(clients)]);
+        let said = told("203.0.113.2:3021", "127.0.0.1:21212").expect("others do not reach it");
+        assert!(said.contains("--listen 0.0.0.0:21212"), "{said}");
+        assert_eq!(told("203.0.113.2:3021", "0.0.0.0:21212"), None);
+        assert_eq!(told("203.0.113.2:3021", "203.0.113.2:21212"), None);
+        assert_eq!(told("127.0.0.1:3021", "127.0.0.1:21212"), None, "all nodes are on one machine");
     }
 
     #[test]

@@ -261,7 +261,7 @@ fn group_table() -> SystemTable {
 }
 
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
-/// heard yet from the others, and cannot know how many losses the cluster stands.
+/// heard yet from the others, and cannot know how many losses the cluster tolerates.
 /// `applies`: what is left before this node leads.
 fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<String>) -> SystemTable {
     let (state, mut table) = (&seen.state, group_table());

@@ -47,6 +47,7 @@ impl Witness {
             manner: None,
             waits: &Waits::default(),
             look: None,
+            begins: None,
         };
         let failed = |error: &dyn std::fmt::Display| ServerError::Cluster(error.to_string());
         let Some(mut joined) = join(&cluster, &about)? else {

@@ -86,6 +86,11 @@ pub(super) fn recover(
         let (disk, clock) = on();
         cluster::look(disk, clock, &options.dir, how())
     };
+    let begins = || {
+        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+        first_start::check(options.decimal_scale, jars, text, &options.settings.sql, &options.runtime)
+            .map_err(|error| ServerError::Schema(error.to_string()))
+    };
     let about = cluster::About {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         dir: &options.dir,
@@ -96,6 +101,7 @@ pub(super) fn recover(
         manner: Some(manner(options)),
         waits: &waits,
         look: Some(&look),
+        begins: Some(&begins),
     };
     let recover = || {
         let (disk, clock) = on();
