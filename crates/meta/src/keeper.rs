@@ -611,10 +611,13 @@ impl Duties {
         let is_whole = decide(last, seal.epoch, &answers).is_some();
         let since = *seal.sufficed.get_or_insert(now);
         let has_answered = |node: &NodeId| answers.iter().any(|answer| answer.member.node == *node);
-        let (others_come, grace) = match restarted {
-            true if !is_whole => (answers.len() < last.members().len(), GRACE_BEFORE_LOSS_NANOS),
-            true => (answers.len() < last.members().len(), GRACE_AFTER_POWER_NANOS),
-            false => (!living.iter().all(has_answered), GRACE_NANOS),
+        let all_answered = || last.members().iter().all(|member| has_answered(&member.node));
+        let (others_come, grace) = if !is_whole {
+            (!all_answered(), GRACE_BEFORE_LOSS_NANOS)
+        } else if restarted {
+            (!all_answered(), GRACE_AFTER_POWER_NANOS)
+        } else {
+            (!living.iter().all(has_answered), GRACE_NANOS)
         };
         if others_come && now.saturating_sub(since) < grace {
             return None;

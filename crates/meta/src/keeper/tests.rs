@@ -269,6 +269,34 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     state.apply(&accept(member(3))).unwrap_err();
 }
 
+/// Node 1 leads; a member lives whose log does not suffice, and its loss of the rest is accepted.
+#[test]
+fn before_a_loss_the_members_are_waited_for_also_where_one_lives() {
+    let mut state = state();
+    let member = |node| Member { node: NodeId(node), incarnation: Incarnation(1) };
+    let Group { configuration: last, parent, .. } = state.groups()[&GROUP].clone();
+    let expected = last.epoch;
+    let (added, sealed) = (Epoch(expected.0 + 1), Epoch(expected.0 + 2));
+    let members = last.members()[..2].to_vec();
+    let configuration = GroupConfiguration::new(added, last.leader, members, vec![NodeId(2)]);
+    state.apply(&Command::Configure { group: GROUP, expected, configuration, parent }).unwrap();
+    let seal = Command::Seal { group: GROUP, expected: added, epoch: sealed };
+    state.apply(&seal).unwrap();
+    state.apply(&Command::AcceptLoss { group: GROUP, expected: added, sealed, member: member(2) }).unwrap();
+    let mut duties = Duties::since(0);
+    duties.applied(&seal, true, 0);
+    let now = 100 * LEASE_ENDED_NANOS;
+    duties.heard.insert(NodeId(2), now + GRACE_BEFORE_LOSS_NANOS);
+    // It was being added, and has not had the start of the epoch.
+    let end = Mark { epoch: expected, position: Position(7), chain: 0 };
+    let (history, applied) = (History::default(), end.position);
+    let answer = Sealed { member: member(2), epoch: sealed, end, history, intact: true, applied };
+    duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(2), answer);
+    let mut look = |at| duties.look(&state, GROUP, &state.groups()[&GROUP], at);
+    assert_eq!([look(now), look(now + GRACE_BEFORE_LOSS_NANOS - 1)], [None, None], "node 1 may come yet");
+    assert!(matches!(look(now + GRACE_BEFORE_LOSS_NANOS), Some(Command::Activate { .. })));
+}
+
 #[test]
 fn a_loss_is_accepted_only_when_the_leader_has_surely_stopped_and_a_new_seal_counts_anew() {
     let mut duties = Duties::since(0);

@@ -122,8 +122,9 @@ struct Packet {
 
 struct World {
     random: SimulatedRandom,
-    /// For what was added later.
-    more: SimulatedRandom,
+    /// For what was added later. None: all members never stand still together, which takes most of
+    /// the other seeds' time.
+    more: Option<SimulatedRandom>,
     /// Nothing else goes wrong until then.
     calm_until: u64,
     now: u64,
@@ -165,7 +166,7 @@ impl World {
         let delay = *random.pick(&[1, 5, 30, 200]);
         World {
             random,
-            more: SimulatedRandom::new(seed ^ 0x2545_f491_4f6c_dd1d),
+            more: seed.is_multiple_of(3).then(|| SimulatedRandom::new(seed ^ 0x2545_f491_4f6c_dd1d)),
             calm_until: 0,
             now: 0,
             nodes,
@@ -541,7 +542,7 @@ impl World {
     }
 
     /// All members of the group stand still for so long that an operator takes them for lost.
-    fn members_stand_still(&mut self) {
+    fn members_stand_still(&mut self, still: u64) {
         let state = self.state();
         let configuration = &state.groups()[&GROUP].configuration;
         let beyond = state.voters().iter().filter(|voter| !configuration.has_node(**voter)).count();
@@ -549,7 +550,7 @@ impl World {
         if 2 * beyond <= state.voters().len() {
             return;
         }
-        let until = self.now + (9_000 + self.more.below(16_000)) * MILLI;
+        let until = self.now + still;
         for node in self.nodes.iter_mut().filter(|node| node.id.is_some_and(|id| configuration.has_node(id))) {
             node.paused = until;
         }
@@ -596,8 +597,13 @@ impl World {
         if self.faults && self.now >= self.calm_until && self.random.percent(1) {
             self.fault();
         }
-        if self.faults && self.now >= self.calm_until && self.more.below(2_000) == 0 {
-            self.members_stand_still();
+        if self.faults
+            && self.now >= self.calm_until
+            && let Some(more) = &mut self.more
+            && more.below(400) == 0
+        {
+            let still = (18_000 + more.below(6_000)) * MILLI;
+            self.members_stand_still(still);
         }
     }
 
@@ -654,7 +660,7 @@ fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match number("KEEPER_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 1..1 + number("KEEPER_SEEDS").unwrap_or(40),
+        None => 1..1 + number("KEEPER_SEEDS").unwrap_or(80),
     }
 }
 
@@ -683,9 +689,9 @@ fn no_lease_holds_while_another_leads() {
     }
     println!("{total:?}");
     if seeds().end > 40 {
-        assert!(total.leases > 20_000 && total.epochs > 180 && total.restarts > 300, "{total:?}");
-        assert!(total.pauses > 300 && total.changed > 60 && total.goodbyes > 50, "{total:?}");
-        assert!(total.handed_over > 5 && total.resigned > 2 && total.losses > 1, "{total:?}");
+        assert!(total.leases > 50_000 && total.epochs > 250 && total.restarts > 300, "{total:?}");
+        assert!(total.pauses > 300 && total.changed > 100 && total.goodbyes > 50, "{total:?}");
+        assert!(total.handed_over > 8 && total.resigned > 8 && total.losses > 3, "{total:?}");
         assert!(total.wiped > 20 && total.votes_lost > 10, "{total:?}");
         assert_eq!((total.joined, total.retired), (total.wiped, total.wiped), "{total:?}");
     }
