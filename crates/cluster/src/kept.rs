@@ -17,6 +17,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
+use ferrite_meta::Phase;
 use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::bell::Ringing;
@@ -76,6 +77,16 @@ pub(crate) struct Kept {
     pub handing: Option<HandingOver>,
     /// The last epoch that it was chosen to lead, and since when it knows.
     pub led_since: Option<(Epoch, u64)>,
+    /// The last accepted loss that this process has heard of.
+    loss: Option<Epoch>,
+    /// Why this copy is put aside: what it has was lost to the others.
+    lost: Option<Lost>,
+}
+
+struct Lost {
+    reason: String,
+    /// The rest of the node knows the metadata that it follows from.
+    is_known: bool,
 }
 
 impl Kept {
@@ -100,6 +111,8 @@ impl Kept {
             offers: Offers::default(),
             handing: None,
             led_since: None,
+            loss: None,
+            lost: None,
         };
         kept.begin_to_copy(start, around);
         kept
@@ -110,6 +123,34 @@ impl Kept {
         if self.led_since.is_none_or(|(known, _)| known < epoch) {
             self.led_since = Some((epoch, now));
         }
+    }
+
+    /// Whether another node leads by an accepted loss, and this copy ends before that. Acknowledged
+    /// entries may be nowhere else: nothing of it is cut or replaced from here on. To be asked
+    /// before the group hears of the configuration: it follows no leader before that.
+    pub fn was_lost(&mut self, known: &ferrite_meta::Group) -> bool {
+        if let (Phase::Active, Some((epoch, leader))) = (known.phase, known.loss)
+            && self.loss.replace(epoch) != Some(epoch)
+        {
+            let end = self.group.end();
+            if leader != self.here && end.position > Position(0) && end.epoch < epoch {
+                let reason = format!(
+                    "node {leader} has led since epoch {epoch} without what others had, and this copy, which ends at entry {} of \
+                     epoch {}, may have some of it",
+                    end.position, end.epoch
+                );
+                self.lost = Some(Lost { reason, is_known: false });
+                // Where it leads an earlier epoch yet, its callers hear that.
+                self.group.resign();
+            }
+        }
+        self.lost.is_some()
+    }
+
+    /// To be asked at each tick.
+    pub fn is_put_aside(&mut self) -> Option<String> {
+        let lost = self.lost.as_mut()?;
+        std::mem::replace(&mut lost.is_known, true).then(|| lost.reason.clone())
     }
 
     fn begin_to_copy(&mut self, start: CopyStart, around: &mut dyn Around) {

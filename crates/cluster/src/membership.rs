@@ -15,11 +15,12 @@ const ALONE_NANOS: u64 = 60_000_000_000;
 /// dead, as the former leader is whose lease has just ended: then it is the next one's turn.
 const ANSWER_NANOS: u64 = 300_000_000;
 
-/// Whether the voters can decide without any of the members: an operator may have accepted the loss
-/// of what they have, while they know nothing of it.
+/// Whether the voters can decide without any of the members, or could after one more change of the
+/// voters, of which this node has not heard: an operator may have accepted the loss of what the
+/// members have, while they know nothing of it.
 pub(crate) fn is_dispensable(state: &State, configuration: &GroupConfiguration) -> bool {
     let beyond = state.voters().iter().filter(|voter| !configuration.has_node(**voter)).count();
-    2 * beyond > state.voters().len()
+    2 * beyond >= state.voters().len()
 }
 
 /// Who was offered to a group, when, and since when it has lacked a member.

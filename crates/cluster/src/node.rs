@@ -189,6 +189,7 @@ impl Node {
         self.groups.iter().for_each(|group| group.tick());
         self.offer();
         self.resign_where_cut_off();
+        self.put_aside_what_was_lost();
         for kept in self.kept.values_mut() {
             kept.move_on(&mut *self.around);
             kept.hand_on(&self.known.1, &mut *self.around);
@@ -214,6 +215,14 @@ impl Node {
         self.around.ask(ask);
         for (group, epoch) in &self.resigned {
             self.around.ask(Ask::Resign { group: *group, from: self.here(), epoch: *epoch });
+        }
+    }
+
+    /// What was lost to the others is kept beside what they have.
+    fn put_aside_what_was_lost(&mut self) {
+        let lost = self.kept.iter_mut().filter_map(|(id, kept)| Some((*id, kept.is_put_aside()?)));
+        for (id, reason) in lost.collect::<Vec<_>>() {
+            self.made_anew(id, &reason);
         }
     }
 
@@ -453,6 +462,9 @@ impl Node {
         let here = self.here();
         for (id, group) in state.groups() {
             let Some(kept) = self.kept.get_mut(id) else { continue };
+            if kept.was_lost(group) {
+                continue;
+            }
             kept.offers.seen(group, &state);
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {

@@ -383,6 +383,7 @@ fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> cluster::OwnFigures {
             snapshot_age_seconds: taken.or(recovery.snapshot.map(|found| found.taken)).map(age),
             backup_age_seconds: backups.last_complete_ms().map(|ended| age(ended * 1_000)),
             durability: identity.durability.clone(),
+            end: Default::default(),
             behind: Vec::new(),
         }
     })

@@ -10,7 +10,7 @@ use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, CopyFault, Event, ReplayError};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{GroupConfiguration, Member};
+use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,6 +160,35 @@ fn a_copy_of_no_use_is_given_up_once() {
     let wishes = world.outside.take();
     let given_up = |wish: &Wish| matches!(wish, Wish::MakeAnew(reason) if reason == "its entries are not the leader's");
     assert!(matches!(&wishes[..], [Wish::Notice(_), wish] if given_up(wish)), "{}", wishes.len());
+}
+
+/// Others have accepted the loss of what this node alone has.
+#[test]
+fn what_was_lost_to_the_others_is_put_aside_before_anything_replaces_it() {
+    let mut world = World::new(1);
+    let mut state = founded_by(registration(1), 1, 3);
+    world.told(1, &state);
+    let group = Arc::clone(world.groups.get(FIRST_GROUP).unwrap());
+    assert_eq!(group.end().epoch, Epoch(1));
+    let two = Member::new(2, 1);
+    let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
+    for command in [
+        Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) },
+        Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member: two },
+        Command::Activate { group: FIRST_GROUP, configuration: GroupConfiguration::alone(Epoch(2), two), parent },
+    ] {
+        state.apply(&command).unwrap();
+    }
+    world.outside.take();
+    world.told(2, &state);
+    assert!(!group.is_open(), "it leads no more");
+    let given_up =
+        |wish: &Wish| matches!(wish, Wish::MakeAnew(reason) if reason.starts_with("node 2 has led since epoch 2"));
+    let mut puts_aside = |millis: u64| {
+        world.node.tick(millis * MILLI);
+        world.outside.take().iter().filter(|wish| given_up(wish)).count()
+    };
+    assert_eq!([puts_aside(1), puts_aside(2), puts_aside(3)], [0, 1, 0], "once, and when all of the node knows why");
 }
 
 #[test]

@@ -50,14 +50,15 @@ impl<C: Party> Replication<C> {
             self.begin_to_show(&mut state);
         }
         state.machine.configured(configuration, now);
+        // Time stands still until new members know it: before the start of an epoch is written,
+        // whose time they have.
+        self.limit_time(&mut state);
         // A new leader asks its members at once where they stand. One that leads on waits for a
         // tick: what comes to a member before the news would be lost.
         if !led && state.machine.is_leading() {
             state.machine.tick(now);
         }
         self.carry_out(&mut state, &[]);
-        // Time stands still until new members know it.
-        self.limit_time(&mut state);
         self.say_time(&mut state, true);
         self.tell(state);
     }

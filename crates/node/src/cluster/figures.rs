@@ -3,15 +3,15 @@
 //!
 //! Nothing that is decided depends on it.
 
-use ferrite_base::NodeId;
 use ferrite_base::limits::CLUSTER_NODES_MAX;
+use ferrite_base::{Epoch, NodeId, Position};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a node's figures are shown after it has said them.
 const COUNT: Duration = Duration::from_secs(10);
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// In place of an age: there is nothing whose age it could be.
 const NONE: u64 = u64::MAX;
 
@@ -28,6 +28,8 @@ pub struct Figures {
     pub snapshot_age_seconds: Option<u64>,
     /// Of the last backup that was completed on this node.
     pub backup_age_seconds: Option<u64>,
+    /// Where its copy of the group ends: epoch and position of the last entry. Zeros: it has none.
+    pub end: (Epoch, Position),
     /// As `--durability` has it. Empty: a node without data.
     pub durability: String,
     /// Of a leader: how many entries are not durable yet on each node that follows it.
@@ -47,6 +49,8 @@ impl Figures {
         put(self.disk_free_bytes);
         put(self.snapshot_age_seconds.unwrap_or(NONE));
         put(self.backup_age_seconds.unwrap_or(NONE));
+        put(self.end.0.0);
+        put(self.end.1.0);
         let durability = &self.durability[..self.durability.floor_char_boundary(usize::from(u8::MAX))];
         out.push(durability.len() as u8);
         out.extend_from_slice(durability.as_bytes());
@@ -73,6 +77,7 @@ impl Figures {
             disk_free_bytes: number()?,
             snapshot_age_seconds: age(number()?),
             backup_age_seconds: age(number()?),
+            end: (Epoch(number()?), Position(number()?)),
             ..Figures::default()
         };
         let (&length, rest) = rest.split_first()?;
@@ -100,6 +105,13 @@ impl AllFigures {
         self.0.lock().expect("no panic with what was said").insert(node, (now, Arc::new(figures)));
     }
 
+    /// Where the copies of the nodes end that have said something lately, and have one.
+    pub fn ends(&self, now: Instant) -> Vec<(NodeId, (Epoch, Position))> {
+        let said = self.0.lock().expect("no panic with what was said");
+        let lately = said.iter().filter(|(_, (at, _))| now.saturating_duration_since(*at) < COUNT);
+        lately.map(|(node, (_, figures))| (*node, figures.end)).filter(|(_, end)| *end > Default::default()).collect()
+    }
+
     /// None: the node has said nothing lately.
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Arc<Figures>> {
         let said = self.0.lock().expect("no panic with what was said");
@@ -120,6 +132,7 @@ mod tests {
             disk_free_bytes: 8,
             snapshot_age_seconds: Some(0),
             backup_age_seconds: None,
+            end: (Epoch(3), Position(1 << 50)),
             durability: "interval=50".to_owned(),
             behind: vec![(NodeId(2), 0), (NodeId(3), 1 << 33)],
         }

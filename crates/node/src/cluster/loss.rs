@@ -2,7 +2,7 @@
 //! (docs/replication.md, section 10): asks the voters until they know, and says whom the group
 //! waits for.
 
-use ferrite_base::NodeId;
+use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_replica::group::Member;
@@ -39,11 +39,30 @@ pub struct Seen {
     /// Members of the last configuration that are heard, this node too, each with whether its copy
     /// has everything that was acknowledged.
     pub there: Vec<(NodeId, bool)>,
+    /// Where the copies of the nodes end that are heard, members or not.
+    pub ends: Vec<(NodeId, (Epoch, Position))>,
     /// Why nothing can be decided, if that is so.
     pub no_majority: Option<String>,
 }
 
 impl Seen {
+    /// The node that is heard whose copy ends last.
+    fn latest(&self) -> Option<(NodeId, (Epoch, Position))> {
+        self.ends.iter().copied().max_by_key(|(node, end)| (*end, std::cmp::Reverse(*node)))
+    }
+
+    /// Why less should not be lost: another node that is heard has more than `node`.
+    fn check_is_latest(&self, node: NodeId) -> Result<(), String> {
+        let Some((latest, (epoch, position))) = self.latest() else { return Ok(()) };
+        match self.ends.iter().find(|(other, _)| *other == node) {
+            Some((_, (own_epoch, own))) if (*own_epoch, *own) < (epoch, position) => Err(format!(
+                "node {latest} has a later copy than node {node}: it ends at entry {position} of epoch {epoch}, that of node {node} \
+                 at entry {own} of epoch {own_epoch}. Name node {latest}; stop it first where it cannot be used"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// One that leads without a loss. A member that was added last may lack something.
     fn complete(&self, group: &Group) -> Option<NodeId> {
         let has_all = |(node, whole): &&(NodeId, bool)| *whole && !group.configuration.added().contains(node);
@@ -106,7 +125,8 @@ impl Losses {
     }
 
     pub fn accept(&mut self, asks: AcceptLoss, state: &State, seen: &Seen, now: u64) {
-        match check(state, asks.node, seen.no_majority.as_deref()) {
+        let checked = check(state, asks.node, seen.no_majority.as_deref());
+        match checked.and_then(|member| seen.check_is_latest(asks.node).map(|()| member)) {
             Ok(member) => {
                 let until = now + nanos(TIME_MAX);
                 self.under_way.push(UnderWay { asks, member, until, next: now });
@@ -202,10 +222,11 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
         line.push_str(&format!(". Node {node} is there, and may lack something that was acknowledged"));
     }
     if long {
-        line.push_str(
-            ". Only where their disks are lost for good: ferrite admin recover --accept-loss --node N, where N is a node that \
-             has an older copy",
-        );
+        line.push_str(". Only where their disks are lost for good: ferrite admin recover --accept-loss --node ");
+        line.push_str(&match seen.latest() {
+            Some((node, _)) => format!("{node}, which has the latest copy of the nodes that run"),
+            None => "N, where N is a node that has an older copy".to_owned(),
+        });
     }
     line
 }
@@ -214,7 +235,7 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
 mod tests {
     use super::*;
     use crate::cluster::testing;
-    use ferrite_base::{Epoch, Incarnation};
+    use ferrite_base::Incarnation;
     use ferrite_meta::{Command, Node};
     use ferrite_replica::group::{GroupConfiguration, Mark};
     use std::sync::{Arc, Mutex};
@@ -257,7 +278,7 @@ mod tests {
         let mut losses = Losses::default();
         let mut line = |there: &[(u32, bool)], now: Duration| {
             let there: Vec<_> = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
-            let seen = || Seen { there: there.clone(), no_majority: None };
+            let seen = || Seen { there: there.clone(), ..Seen::default() };
             losses.line(group, &state, Some(&seen), nanos(now))
         };
         assert_eq!(line(&[], Duration::ZERO), None);
@@ -272,6 +293,25 @@ mod tests {
         // What a node knew before it takes part is past.
         assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
         assert_eq!(losses.leaderless, None);
+    }
+
+    #[test]
+    fn the_loss_of_more_than_need_be_is_not_accepted() {
+        let (state, mut losses) = (sealed(), Losses::default());
+        let end = |epoch, position| (Epoch(epoch), Position(position));
+        let seen = Seen { ends: vec![(NodeId(2), end(1, 7)), (NodeId(3), end(2, 5))], ..Seen::default() };
+        let mut accept = |node| {
+            let told = Arc::new(Mutex::new(None));
+            let hear = Arc::clone(&told);
+            let tell = move |outcome| *hear.lock().expect("no panic") = Some(outcome);
+            losses.accept(AcceptLoss { node: NodeId(node), told: Box::new(tell) }, &state, &seen, 0);
+            told.lock().expect("no panic").take()
+        };
+        let said = accept(2).expect("at once").expect_err("node 3 has more");
+        assert!(said.starts_with("node 3 has a later copy than node 2: it ends at entry 5 of epoch 2, that"), "{said}");
+        assert_eq!(accept(3), None, "the voters are asked");
+        let line = awaited(&state.groups()[&FIRST_GROUP], &state, &seen, true);
+        assert!(line.ends_with("--accept-loss --node 3, which has the latest copy of the nodes that run"), "{line}");
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl NodeThread {
                 }
                 let (state, here) = (Arc::clone(self.node.state()), self.node.here());
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
-                let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths);
+                let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths, &self.figures);
                 let seen = self.node.is_registered().then_some(&seen as &dyn Fn() -> loss::Seen);
                 self.losses.look(&state, here, seen, now, &mut ask);
                 self.removals.look(&state, here, now, &mut ask);
@@ -201,7 +201,10 @@ impl NodeThread {
     fn say_figures(&self) {
         let here = self.node.here().node;
         let mut figures = (self.own_figures)();
-        figures.behind = self.groups.get(FIRST_GROUP).map(|group| group.behind()).unwrap_or_default();
+        if let Some(group) = self.groups.get(FIRST_GROUP) {
+            let end = group.end();
+            (figures.behind, figures.end) = (group.behind(), (end.epoch, end.position));
+        }
         for node in self.node.state().nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Figures, figures.encode());
         }
@@ -242,7 +245,7 @@ impl NodeThread {
             Order::AcceptLoss(asks) => {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here().node;
-                let seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths);
+                let seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths, &self.figures);
                 self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
             Order::RemoveNode(asks) => {
@@ -301,7 +304,14 @@ impl NodeThread {
 
 /// Who could lead the group without a loss. `whole`: the log here has everything that was
 /// acknowledged.
-fn seen_of_losses(state: &State, here: NodeId, whole: &AtomicBool, links: &Links, healths: &Healths) -> loss::Seen {
+fn seen_of_losses(
+    state: &State,
+    here: NodeId,
+    whole: &AtomicBool,
+    links: &Links,
+    healths: &Healths,
+    figures: &AllFigures,
+) -> loss::Seen {
     let around = Around::look(state, here, links, healths);
     let members = state.groups().get(&FIRST_GROUP).map(|group| group.configuration.members()).unwrap_or_default();
     let there = members.iter().map(|member| member.node).filter(|node| around.is_reached(*node));
@@ -309,7 +319,11 @@ fn seen_of_losses(state: &State, here: NodeId, whole: &AtomicBool, links: &Links
         true => whole.load(Ordering::Relaxed),
         false => healths.of(node, Instant::now()).is_some_and(|health| !health.incomplete),
     };
-    loss::Seen { there: there.map(|node| (node, is_whole(node))).collect(), no_majority: around.no_majority(state) }
+    loss::Seen {
+        there: there.map(|node| (node, is_whole(node))).collect(),
+        ends: figures.ends(Instant::now()),
+        no_majority: around.no_majority(state),
+    }
 }
 
 fn nanos(time: Duration) -> u64 {

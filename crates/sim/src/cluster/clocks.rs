@@ -31,9 +31,9 @@ impl Process {
 }
 
 impl World {
-    /// Now and then a clock is set, or read.
+    /// Now and then a clock is set, where clocks differ, or read.
     pub fn look_at_clocks(&mut self) {
-        if self.more.below(SET_EVERY) == 0 {
+        if self.more.below(SET_EVERY) == 0 && self.callers.clients.history.clocks_differ > 0 {
             let ids: Vec<NodeId> = self.machines.keys().copied().collect();
             let id = *self.more.pick(&ids);
             let off = self.more.below(2 * OFF_SECONDS as u64 * 1_000) as i64 * 1_000 - OFF_SECONDS * 1_000_000;

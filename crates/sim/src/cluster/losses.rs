@@ -2,9 +2,11 @@
 //! the node's next process says that its log may lack something. So a node may lose that only while
 //! another one has everything, and nobody decides otherwise at the same time.
 
+use crate::cluster::process::Process;
 use crate::cluster::world::{MILLI, World};
 use crate::node::DIRECTORY;
 use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::Disk;
 use ferrite_io::simulated::Restart;
 use ferrite_node::leads_without;
@@ -14,6 +16,14 @@ use std::path::Path;
 const AGAIN_MILLIS: u64 = 500;
 /// Of a hundred disks whose machine has lost its power, a bit rots on so many.
 const ROTS: u64 = 40;
+
+impl Process {
+    /// Whether its copy is put aside since others lead by an accepted loss.
+    pub fn was_lost(&self, reason: &str) -> bool {
+        let groups = self.node.state().groups();
+        groups.get(&FIRST_GROUP).is_some_and(|group| group.loss.is_some()) && reason.contains("has led since epoch")
+    }
+}
 
 impl World {
     /// Whether a node may lose what it has acknowledged: the leader has everything, and a lease.
