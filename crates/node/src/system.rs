@@ -412,11 +412,9 @@ impl System {
             Ok(()) if paused => drop(submit.system.send(SystemJob::Paused(back))),
             Ok(()) => {
                 submit.mode.cancel_stop();
-                answer(&back, |out| {
-                    let mut writer = ResponseWriter::begin(out, back.handle);
-                    writer.status_table(0);
-                    writer.finish();
-                });
+                // This node's state of the metadata may be an old one: the answer comes when the
+                // group has confirmed that it leads. It has ended only when the server stops.
+                let _ = submit.routes.to_coordinator(Job::Quiesce(back));
             }
             Err(error) => back.refuse(&error),
         });
