@@ -10,7 +10,7 @@ use crate::answer::{Answer, Cell, EngineResult};
 use crate::engine::{Engine, Way};
 use crate::postgres::Postgres;
 use crate::random::Random;
-use ferrite_value::OwnedValue;
+use ferrite_value::{OwnedValue, SqlType};
 
 /// What is done with a seed.
 const ROWS: usize = 30;
@@ -226,22 +226,26 @@ fn shown(result: &EngineResult) -> String {
     }
 }
 
-/// Numbers as text: equal where they are the same double.
-fn same_cell(ours: &Cell, theirs: &Cell) -> bool {
+/// A value of ours and one of theirs. Numbers are canonical texts, equal in every digit; a FLOAT as
+/// VARCHAR, which shows all its bits, is written in two ways and is the same double.
+fn same_cell(ours: &Cell, theirs: &Cell, sql_type: Option<&SqlType>) -> bool {
     match (ours, theirs) {
-        (Some(ours), Some(theirs)) => {
+        (Some(ours), Some(theirs)) if sql_type == Some(&SqlType::Varchar) => {
             ours == theirs || matches!((ours.parse::<f64>(), theirs.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
         }
-        (None, None) => true,
-        _ => false,
+        (ours, theirs) => ours == theirs,
     }
 }
 
-fn same(left: &EngineResult, right: &EngineResult) -> bool {
-    let rows = |left: &Answer, right: &Answer| {
-        left.rows.len() == right.rows.len()
-            && left.rows.iter().flatten().zip(right.rows.iter().flatten()).all(|(a, b)| same_cell(a, b))
+fn same_rows(ours: &Answer, theirs: &Answer) -> bool {
+    let same_row = |(left, right): (&Vec<Cell>, &Vec<Cell>)| {
+        let mut cells = left.iter().zip(right).enumerate();
+        left.len() == right.len() && cells.all(|(place, (left, right))| same_cell(left, right, ours.types.get(place)))
     };
+    ours.rows.len() == theirs.rows.len() && ours.rows.iter().zip(&theirs.rows).all(same_row)
+}
+
+fn same(left: &EngineResult, right: &EngineResult, rows: impl Fn(&Answer, &Answer) -> bool) -> bool {
     match (left, right) {
         (Ok(left), Ok(right)) => left.modified == right.modified && rows(left, right),
         (Err(left), Err(right)) => !left.is_fault() && !right.is_fault(),
@@ -277,8 +281,9 @@ impl Run<'_> {
         let second = self.ours[1].run(text, Way::AsRouted);
         differ(text, "on 1 and on 7 partitions", &first, &second)?;
         if let (true, Some(database)) = (theirs, &mut self.theirs) {
-            let answer = database.run(&text.replace("DECIMAL,", "DECIMAL(38,12),"), &[]);
-            differ(text, "ours and theirs", &first, &answer)?;
+            let types = first.as_ref().map(|answer| answer.types.clone()).unwrap_or_default();
+            let answer = database.run(&text.replace("DECIMAL,", "DECIMAL(38,12),"), &types);
+            differ_from_theirs(text, &first, &answer)?;
             self.counts.compared_with_theirs += 1;
         }
         self.counts.statements += 1;
@@ -393,9 +398,18 @@ impl Run<'_> {
     }
 }
 
+/// Two answers of ours, equal in every digit.
 fn differ(text: &str, how: &str, one: &EngineResult, other: &EngineResult) -> Result<(), String> {
-    if same(one, other) {
-        return Ok(());
+    checked(same(one, other, |one, other| one.rows == other.rows), text, how, one, other)
+}
+
+fn differ_from_theirs(text: &str, ours: &EngineResult, theirs: &EngineResult) -> Result<(), String> {
+    checked(same(ours, theirs, same_rows), text, "ours and theirs", ours, theirs)
+}
+
+fn checked(is_same: bool, text: &str, how: &str, one: &EngineResult, other: &EngineResult) -> Result<(), String> {
+    match is_same {
+        true => Ok(()),
+        false => Err(format!("{text}\n  {how}\n  {}\n  {}", shown(one), shown(other))),
     }
-    Err(format!("{text}\n  {how}\n  {}\n  {}", shown(one), shown(other)))
 }
