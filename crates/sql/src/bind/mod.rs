@@ -121,7 +121,10 @@ impl<'c> Binder<'c> {
     pub fn statement(&mut self, statement: &SqlKind) -> UserResult<Plan> {
         self.learn_types(statement)?;
         let plan = self.plan_of(statement)?;
-        debug_assert!(!self.has_learned(), "the last pass knows all types from its start");
+        if self.has_learned() {
+            // An expression may have been bound for another type.
+            return Err(UserError::internal("the type of a parameter was found after its expression was bound"));
+        }
         Ok(plan)
     }
 

@@ -17,6 +17,7 @@ use super::Binder;
 use super::proposals::{Proposal, Proposals, Types};
 use super::types::{self, Typed};
 use crate::parse::statement::SqlKind;
+use ferrite_base::limits::PARAMETER_TRIALS_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use ferrite_plan::{Adoption, Parameter, Query, QueryBody, SubqueryKind};
@@ -99,8 +100,15 @@ impl Binder<'_> {
 
     /// Finds the types of the parameters in the statement.
     pub(super) fn learn_types(&mut self, statement: &SqlKind) -> UserResult<()> {
+        self.learn_types_within(statement, PARAMETER_TRIALS_MAX)
+    }
+
+    fn learn_types_within(&mut self, statement: &SqlKind, trials_max: usize) -> UserResult<()> {
         self.begin_pass();
-        while self.parameters.iter().any(|parameter| parameter.began_open) {
+        for _ in 0..trials_max {
+            if !self.parameters.iter().any(|parameter| parameter.began_open) {
+                return Ok(());
+            }
             let mut trial = Binder::new(self.catalog, self.plan.reach);
             trial.parameters = std::mem::take(&mut self.parameters);
             trial.declared_parameters = self.declared_parameters;
@@ -108,7 +116,7 @@ impl Binder<'_> {
             trial.variables.clone_from(&self.variables);
             trial.undecided.on_trial = true;
             let bound = trial.plan_of(statement);
-            let learned = trial.has_learned();
+            let learned = trial.end_trial();
             self.parameters = std::mem::take(&mut trial.parameters);
             if !learned {
                 // Otherwise the error may be one of types that were not known yet.
@@ -117,10 +125,11 @@ impl Binder<'_> {
             let is_left = self.parameters.iter().any(BoundParameter::is_undecided);
             self.begin_pass();
             if !learned || !is_left {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        Err(UserError::limit(format!("the types of the parameters are not found in {trials_max} trials"))
+            .with_hint("say the types of some of them: CAST(? AS BIGINT), CAST(? AS VARCHAR)"))
     }
 
     fn begin_pass(&mut self) {
@@ -130,11 +139,16 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether this pass has found a type for a parameter that had none.
-    pub(super) fn has_learned(&mut self) -> bool {
+    /// Ends a trial: whether it has found a type for a parameter that had none.
+    fn end_trial(&mut self) -> bool {
         for (index, column_type, adoption) in std::mem::take(&mut self.undecided.proposals).chosen() {
             self.decide(index, column_type, adoption);
         }
+        self.has_learned()
+    }
+
+    /// Whether a parameter that had no type when this pass began has one now.
+    pub(super) fn has_learned(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.began_open && parameter.column_type.is_some())
     }
 
@@ -145,6 +159,12 @@ impl Binder<'_> {
         }
         let sql_type = self.parameter_type(index).map(|column_type| column_type.sql_type);
         Typed::of(Expr::Parameter(index), sql_type)
+    }
+
+    /// Whether this is a `?`, for which each call gives a value.
+    pub fn is_given(&self, expr: &Expr) -> bool {
+        let Expr::Parameter(index) = expr else { return false };
+        self.parameters.get(usize::from(*index)).is_some_and(|parameter| parameter.name.is_none())
     }
 
     fn decide(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
@@ -425,4 +445,52 @@ impl BoundParameter {
 pub(super) fn cannot_be_found_out() -> UserError {
     UserError::compile("42P18", "the type of a parameter cannot be found out: it is compared with parameters only")
         .with_hint("say the type of one of them: CAST(? AS BIGINT), CAST(? AS VARCHAR)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PARAMETER_TRIALS_MAX;
+    use crate::bind::Binder;
+    use crate::parse::parse_batch;
+    use crate::parse::statement::Body;
+    use crate::planner::context::Reach;
+    use ferrite_base::UserResult;
+    use ferrite_catalog::Catalog;
+    use ferrite_value::SqlType;
+
+    /// The types of the parameters of a query, found in at most this many trials.
+    fn found(text: &str, trials: usize) -> UserResult<Vec<Option<SqlType>>> {
+        let catalog = Catalog::default();
+        let statements = parse_batch(text)?;
+        let Body::Sql(sql) = &statements[0].body else { panic!("a query: {text}") };
+        let mut binder = Binder::new(&catalog, Reach::Local);
+        let count = sql.placeholders;
+        binder.add_placeholders(&vec![None; count.into()]);
+        binder.learn_types_within(&sql.kind, trials)?;
+        Ok((0..count).map(|index| binder.parameter_type(index).map(|known| known.sql_type)).collect())
+    }
+
+    #[test]
+    fn types_are_found_within_the_limit_of_trials() {
+        // The first trial finds one of the types, the second no other.
+        let text = "SELECT ?, CASE WHEN t.a = ? THEN 1 END FROM (VALUES (1)) AS t (a)";
+        assert_eq!(found(text, 2).expect("two suffice"), [None, Some(SqlType::Bigint)]);
+        let error = found(text, 1).expect_err("one does not");
+        assert_eq!(error.message(), "the types of the parameters are not found in 1 trials");
+        assert!(PARAMETER_TRIALS_MAX > 2);
+    }
+
+    /// A trial for each comparison would bind a long statement as often as it has parameters.
+    #[test]
+    fn a_chain_of_comparisons_needs_no_more_trials_than_one() {
+        let columns: Vec<String> = (0..100).map(|number| format!("a{number}")).collect();
+        let equalities: Vec<String> = columns.windows(2).map(|pair| format!("t.{} = t.{}", pair[0], pair[1])).collect();
+        let text = format!(
+            "SELECT t.a0 FROM (VALUES ({})) AS t ({}) WHERE {} AND t.a99 = 5",
+            ["?"; 100].join(", "),
+            columns.join(", "),
+            equalities.join(" AND ")
+        );
+        assert_eq!(found(&text, 1).expect("one suffices"), [Some(SqlType::Bigint); 100]);
+    }
 }
