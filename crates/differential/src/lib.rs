@@ -11,7 +11,8 @@
 //! (operators and functions in both dialects, and *every known difference with its reason*),
 //! [`tree`] and [`print`] (statements), [`schema`], [`generate`], [`engine`] and [`postgres`]
 //! (where statements run), [`answer`], [`check`] (the oracles), [`shrink`], [`run`]. By itself
-//! stands [`numbers`]: literals with many digits.
+//! stand [`numbers`], literals with many digits, and [`other_types`], parameters beside values of
+//! other types.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -22,6 +23,7 @@ pub mod engine;
 pub mod functions;
 pub mod generate;
 pub mod numbers;
+pub mod other_types;
 pub mod postgres;
 pub mod print;
 pub mod random;

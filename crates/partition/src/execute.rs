@@ -444,7 +444,7 @@ fn fit<'x>(program: &Program, catalog: &Catalog, given: &'x [Value<'x>], arena: 
     let Some(variants) = &program.variants else {
         return Ok(Fitted { program: None, values: convert_all(program, given, arena)? });
     };
-    let Fitted { program: variant, values } = variants.fit(program, catalog, given, arena);
+    let Fitted { program: variant, values } = variants.fit(program, catalog, given, arena)?;
     let values = convert_all(variant.as_deref().unwrap_or(program), values, arena)?;
     Ok(Fitted { program: variant, values })
 }

@@ -264,6 +264,8 @@ fn combinations_of_parameter_types_are_bounded() {
     };
     // Without a FLOAT it is the program itself.
     (0..=limit).for_each(|number| call(number).expect("one of the first combinations"));
-    assert_eq!(call(limit + 1).unwrap_err().message(), "unable to convert FLOAT 1.5 to BIGINT");
+    // It is not computed with other types than before, which would be another answer.
+    let error = call(limit + 1).unwrap_err();
+    assert_eq!(error.message(), "limit of 64 combinations of parameter types of a statement reached");
     (0..=limit).for_each(|number| call(number).expect("compiled before"));
 }

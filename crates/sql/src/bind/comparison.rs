@@ -138,10 +138,10 @@ impl Binder<'_> {
             return Ok((left.expr, right.expr));
         }
         // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one. So is
-        // a constant that is an integer.
+        // an integer that is a constant or was given.
         let is_nearest = |typed: &Typed, sql_type: SqlType| {
-            let constant = typed.constant().is_some() && sql_type.is_integer() && !earlier::rounded_literals();
-            sql_type == SqlType::Decimal || constant
+            let constant = (typed.constant().is_some() || self.is_given(&typed.expr)) && sql_type.is_integer();
+            sql_type == SqlType::Decimal || constant && !earlier::rounded_literals()
         };
         if left_type == SqlType::Float && is_nearest(&right, right_type) {
             return Ok((left.expr, self.folding.convert(right, SqlType::Float)?));
@@ -159,10 +159,12 @@ impl Binder<'_> {
             return Ok((beside_number(left, right_type), beside_number(right, left_type)));
         }
         if left.constant().is_some() && can_compare_as(left_type, right_type) {
-            return Ok((constant_as(left, right_type)?, right.expr));
+            let (right, left) = beside_constant(right, constant_as(left, right_type)?);
+            return Ok((left, right));
         }
         if right.constant().is_some() && can_compare_as(right_type, left_type) {
-            return Ok((left.expr, constant_as(right, left_type)?));
+            let right = constant_as(right, left_type)?;
+            return Ok(beside_constant(left, right));
         }
         match (left_type, right_type) {
             (SqlType::Timestamp, SqlType::Date) | (SqlType::Timestamp, SqlType::Varchar) => {
@@ -405,7 +407,8 @@ pub(super) fn compared_with(other: &Typed) -> Proposal {
     let other_type = other.decided_type();
     let proposal = Proposal::of(widest(other_type), Adoption::Compared);
     if other.constant().is_some() && other_type == SqlType::Varchar {
-        return proposal.taking(Types::ALL).converting();
+        // The text may say a value of another type.
+        return proposal.adopted(Adoption::Carried).taking(Types::ALL).converting();
     }
     let is_constant = other.constant().is_some();
     let is_taken = |given| are_comparable(given, other_type) || is_constant && can_compare_as(other_type, given);
@@ -421,6 +424,17 @@ fn are_comparable(left: SqlType, right: SqlType) -> bool {
         _ => false,
     };
     same_kind(left, right) || left.is_numeric() && right.is_numeric() || one_way(left, right) || one_way(right, left)
+}
+
+/// A constant that stood for a value of the other side's type. A number that is no integer equals
+/// none, and selects no partition by one.
+fn beside_constant(other: Typed, constant: Expr) -> (Expr, Expr) {
+    match (&constant, other.decided_type()) {
+        (Expr::Constant(OwnedValue::Decimal(_)), to) if to.is_integer() => {
+            (beside_number(other, SqlType::Decimal), constant)
+        }
+        _ => (other.expr, constant),
+    }
 }
 
 /// Text constants may stand for values of other types.

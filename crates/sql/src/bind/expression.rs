@@ -234,7 +234,7 @@ impl Binder<'_> {
     fn cast(&mut self, operand: &ast::Expr, to: &ast::DataType) -> UserResult<Typed> {
         let to = cast_type(self.catalog, to)?;
         let mut typed = self.expression(operand)?;
-        let proposal = Proposal::of(to.without_declaration(), Adoption::Computed).taking(Types::ALL).converting();
+        let proposal = Proposal::of(to.without_declaration(), Adoption::Cast).taking(Types::ALL).converting();
         self.propose(&mut typed, proposal);
         if matches!(typed.expr, Expr::Parameter(_))
             && typed.sql_type == Some(to.sql_type)

@@ -7,7 +7,7 @@ use super::literal::constant_as;
 use super::proposals::{Proposal, Types};
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
-use super::types::{Typed, same_kind, widest};
+use super::types::{Typed, common_type, same_kind, widest};
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::function::Resolved;
@@ -97,20 +97,22 @@ impl Binder<'_> {
             let to = resolved.argument_types[place];
             // Where values of several types are taken as they are, the value decides; a count of
             // characters is always an integer.
-            let is_taken = |given: SqlType| {
+            let taken_as = |given: SqlType| {
                 let mut types = types.clone();
                 types[place] = Some(given);
-                resolve(&types).is_ok_and(|other| other.argument_types[place] == given)
+                resolve(&types).ok().map(|other| other.argument_types[place])
             };
             let others = [SqlType::Float, SqlType::Decimal, SqlType::Date, SqlType::Varbinary];
-            let is_free = others.into_iter().any(|other| other != to && is_taken(other));
-            let is_possible = |given: SqlType| {
-                let mut types = types.clone();
-                types[place] = Some(given);
-                resolve(&types).is_ok()
+            let adoption = if others.into_iter().any(|other| other != to && taken_as(other) == Some(other)) {
+                Adoption::Carried
+            } else if to == SqlType::Varchar && taken_as(SqlType::Float) == Some(to) {
+                // Made a text as CAST makes it.
+                Adoption::Computed
+            } else {
+                Adoption::Fixed
             };
-            let adoption = if is_free { Adoption::Carried } else { Adoption::Fixed };
-            self.propose(typed, Proposal::of(widest(to), adoption).taking(Types::that(is_possible)));
+            let is_possible = Types::that(|given| taken_as(given).is_some());
+            self.propose(typed, Proposal::of(widest(to), adoption).taking(is_possible));
         }
         self.resolved_call(resolved, bound)
     }
@@ -256,8 +258,8 @@ impl Binder<'_> {
         let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
         let (mut left, right) = (self.expression(left)?, self.expression(right)?);
         if right.sql_type.is_some() {
-            // It is not only compared, but the result, too.
-            self.propose(&mut left, compared_with(&right).adopted(Adoption::Computed));
+            // It is not only compared, but the result, too, which has its type.
+            self.propose(&mut left, compared_with(&right).adopted(Adoption::Carried));
         }
         let again = self.again(&left)?;
         let equal = self.compare(again, CompareOperator::Equal, right)?.expr;
@@ -295,8 +297,14 @@ impl Binder<'_> {
             _ => Typed::null(),
         };
         let mut branches = branches.bound;
+        let known = branches.iter().map(|(_, result)| result.sql_type).try_fold(otherwise.sql_type, common_type);
+        if let Ok(Some(known)) = known {
+            let proposal = Proposal::common_with(known, Adoption::Result);
+            branches.iter_mut().for_each(|(_, result)| self.propose(result, proposal));
+            self.propose(&mut otherwise, proposal);
+        }
         let results = || branches.iter().map(|(_, result): &(Expr, Typed)| result.sql_type);
-        let common = results().try_fold(otherwise.sql_type, super::types::common_type);
+        let common = results().try_fold(otherwise.sql_type, common_type);
         let types = || results().chain([otherwise.sql_type]).flatten();
         // Where texts stand beside other values, all are texts.
         if common.is_err() && types().any(|of| of == SqlType::Varchar) && !types().any(|of| of == SqlType::Varbinary) {

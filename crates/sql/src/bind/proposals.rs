@@ -83,7 +83,7 @@ impl Proposal {
     /// A context that writes values of nearly all types as texts.
     pub fn text() -> Proposal {
         let takes = Types::that(|given| given != SqlType::Varbinary);
-        Proposal::of(ColumnType::unbounded(SqlType::Varchar), Adoption::Fixed).taking(takes).converting()
+        Proposal::of(ColumnType::unbounded(SqlType::Varchar), Adoption::Computed).taking(takes).converting()
     }
 
     /// The same of a context that takes these other types.
@@ -106,8 +106,10 @@ impl Proposal {
     }
 
     /// The same for a parameter that is only part of what the context meets: its value decides.
+    /// What nothing has decided stays so.
     pub fn carried(self) -> Proposal {
-        Proposal { column_type: widest(self.column_type.sql_type), adoption: Adoption::Carried, ..self }
+        let adoption = if self.adoption == Adoption::Undecided { self.adoption } else { Adoption::Carried };
+        Proposal { column_type: widest(self.column_type.sql_type), adoption, ..self }
     }
 
     /// A value that gets one type with others, of which this is one: of CASE, of VALUES, of UNION.

@@ -145,11 +145,13 @@ pub(crate) fn owned(value: &Value<'_>) -> OwnedValue {
     }
 }
 
-/// The integer that an exact number is, if it is one.
+/// The integer that an exact number is, if it is one; not the smallest, which means NULL on the
+/// wire.
 pub(crate) fn whole_number(value: &OwnedValue) -> Option<i64> {
-    match value {
+    let whole = match value {
         OwnedValue::Integer(x) => Some(*x),
         OwnedValue::Decimal(x) => Decimal::to_i64_exact(*x),
         _ => None,
-    }
+    };
+    whole.filter(|whole| *whole != i64::MIN)
 }

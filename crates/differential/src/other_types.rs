@@ -1,0 +1,177 @@
+//! Parameters whose neighbours have other types: a value of each type in every place where one may
+//! stand, beside columns of each type.
+//!
+//! A statement is written once, with holes. Filled with literals and with parameters of the same
+//! types it must have the same rows in columns of the same types, ad hoc and as a procedure.
+//!
+//! A statement that is refused with literals may answer with parameters, which are converted where
+//! the statement would mean nothing. Two rules differ on purpose
+//! (docs/decisions/0093-values-of-other-types.md): a text beside a number is the number that it
+//! spells, and parameters that are compared with parameters only are refused.
+
+use crate::answer::{Answer, EngineResult};
+use crate::engine::{Engine, Way};
+use crate::random::Random;
+use ferrite_value::{Decimal, OwnedValue, temporal};
+
+const STATEMENTS: usize = 200;
+
+/// A column of each type.
+const COLUMNS: [&str; 6] = ["n", "f", "d", "v", "ts", "dt"];
+const TABLE: &str =
+    "(id INTEGER NOT NULL PRIMARY KEY, n INTEGER, f FLOAT, d DECIMAL, v VARCHAR(40), ts TIMESTAMP, dt DATE)";
+const ROWS: [&str; 3] = [
+    "(1, 5, 1.5E0, 5, 'abc', '2024-05-05 00:00:00', '2024-02-29')",
+    "(2, 3, 3, 2.5, '5', '2024-05-05 12:00:00', '2024-05-05')",
+    "(3, NULL, NULL, NULL, NULL, NULL, NULL)",
+];
+
+/// `{}` is a value, `{c}` a column.
+const STATEMENTS_OF_ROWS: [&str; 34] = [
+    "SELECT id, {c} * {} FROM m",
+    "SELECT id, {c} / {} FROM m WHERE id < 3",
+    "SELECT id, {} - {c} FROM m",
+    "SELECT id, {c} + {} FROM m",
+    "SELECT id, COALESCE({c}, {}) FROM m",
+    "SELECT id, COALESCE({c}, {}, {}) FROM m",
+    "SELECT id, GREATEST({c}, {}) FROM m",
+    "SELECT id, LEAST({}, {c}, {}) FROM m",
+    "SELECT id, CASE WHEN id = 1 THEN {c} ELSE {} END FROM m",
+    "SELECT id, CASE WHEN id = 1 THEN {} ELSE {} END FROM m WHERE {c} = {c}",
+    "SELECT id, NULLIF({}, {c}) FROM m",
+    "SELECT id, NULLIF({c}, {}) FROM m",
+    "SELECT id, DECODE(id, 1, {c}, {}) FROM m",
+    "SELECT id, CAST({} AS VARCHAR), CAST({} AS FLOAT), CAST({} AS DECIMAL), CAST({} AS BIGINT) FROM m",
+    "SELECT id, CAST({} AS TIMESTAMP), CAST({} AS DATE) FROM m",
+    "SELECT id, {} || {c}, CONCAT({c}, {}) FROM m",
+    "SELECT id, ABS({}), MOD({}, 3) FROM m",
+    "SELECT SUM({c} * {}), MIN({c} + {}) FROM m",
+    "SELECT id, LAG({c}, 1, {}) OVER (ORDER BY id) FROM m",
+    "SELECT STRING_AGG({}, ', ') FROM m WHERE {c} IS NOT NULL",
+    "SELECT id, {c} FROM m UNION ALL SELECT 9, {} FROM m",
+    "SELECT MAX({}) FROM m UNION SELECT {} FROM m",
+    "SELECT z, {c} FROM (VALUES ({}), ({}), (9.5)) AS y (z), m",
+    "SELECT x.c FROM (SELECT id, {} AS c FROM m) AS x, m WHERE x.id = m.id AND x.c = m.{c}",
+    "SELECT COALESCE((SELECT MAX({}) FROM m), COALESCE({}, {})) FROM m WHERE {c} IS NOT NULL",
+    "SELECT id FROM m WHERE {c} = {} OR {c} > {}",
+    "SELECT id FROM m WHERE {c} IN ({}, {})",
+    "SELECT id FROM m WHERE {} IN ({}, {c})",
+    "SELECT id FROM m WHERE {c} BETWEEN {} AND {}",
+    "SELECT id, CASE {} WHEN {} THEN 1 WHEN {c} THEN 2 END FROM m",
+    "SELECT id FROM m WHERE ({}, id) IN (({}, 3), ({c}, 1))",
+    "SELECT id FROM m WHERE {c} IS NOT DISTINCT FROM {}",
+    "SELECT id FROM m WHERE {} IN ((SELECT MIN({}) FROM m), {c})",
+    "SELECT id FROM m WHERE {c} >= ALL (SELECT {} FROM m)",
+];
+
+#[derive(Default, Debug)]
+pub struct Counts {
+    pub statements: u64,
+    /// Those that mean something with literals.
+    pub compared: u64,
+    /// Refused with parameters, since nothing says their type.
+    pub undecided: u64,
+}
+
+/// A value as a literal and as a parameter.
+struct Given {
+    literal: String,
+    value: OwnedValue,
+}
+
+fn given(random: &mut Random) -> Given {
+    let (literal, value) = match random.below(6) {
+        0 => {
+            let number = *random.pick(&[0.1, 1.5, 2.5, 3.0, 5.0, 1e16, 1e-20]);
+            (format!("{number:E}"), OwnedValue::Float(number))
+        }
+        1 => {
+            let text = *random.pick(&["0.5", "1.005", "2.5", "3.0", "5.0", "-9223372036854775808"]);
+            (text.to_owned(), OwnedValue::Decimal(Decimal::parse(text).expect("a DECIMAL")))
+        }
+        2 => {
+            let number = *random.pick(&[2, 3, 5, 9_007_199_254_740_993]);
+            (number.to_string(), OwnedValue::Integer(number))
+        }
+        3 => {
+            let text = *random.pick(&["5", "05", "2.5", "abc", "2024-05-05"]);
+            (format!("'{text}'"), OwnedValue::Text(text.into()))
+        }
+        4 => {
+            let text = *random.pick(&["2024-05-05 00:00:00", "2024-05-05 12:00:00"]);
+            let at = temporal::parse_timestamp(text).expect("a TIMESTAMP");
+            (format!("TIMESTAMP '{text}'"), OwnedValue::Timestamp(at))
+        }
+        _ => {
+            let text = *random.pick(&["2024-02-29", "2024-05-05"]);
+            let day = temporal::date_from_text(text).expect("a DATE");
+            (format!("DATE '{text}'"), OwnedValue::Date(day))
+        }
+    };
+    Given { literal, value }
+}
+
+/// All of a seed. Err says what differs.
+pub fn scenario(seed: u64, counts: &mut Counts) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let mut engine = Engine::new(1 + 6 * (seed % 2) as u32);
+    engine.define(&format!("CREATE TABLE m {TABLE}")).map_err(|failure| failure.to_string())?;
+    for row in ROWS {
+        engine.run(&format!("INSERT INTO m VALUES {row}"), Way::Plain).map_err(|failure| failure.to_string())?;
+    }
+    for _ in 0..STATEMENTS {
+        statement(&mut random, &mut engine, counts)?;
+    }
+    Ok(())
+}
+
+fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> Result<(), String> {
+    let column = *random.pick(&COLUMNS);
+    let written = random.pick(&STATEMENTS_OF_ROWS).replace("{c}", column);
+    let parts: Vec<&str> = written.split("{}").collect();
+    let values: Vec<Given> = parts[1..].iter().map(|_| given(random)).collect();
+    let mut text = parts[0].to_owned();
+    for (part, value) in parts[1..].iter().zip(&values) {
+        text.push_str(&value.literal);
+        text.push_str(part);
+    }
+    let with_parameters = parts.join("?");
+    counts.statements += 1;
+    let expected = engine.run(&text, Way::Plain);
+    let values: Vec<OwnedValue> = values.into_iter().map(|given| given.value).collect();
+    let answers = [engine.run_given(&with_parameters, &values), engine.run_procedure(&with_parameters, &values)];
+    if engine.refusal(&with_parameters, values.len()).is_some_and(|code| code == "42P18") {
+        counts.undecided += 1;
+        return Ok(());
+    }
+    for found in &answers {
+        let mut problem = problem(&expected, found);
+        if problem.is_some() && spells_numbers(column, &values) {
+            problem = None;
+        }
+        if let Some(problem) = problem {
+            return Err(format!("{text}\n  as {with_parameters} with {values:?}: {problem}"));
+        }
+    }
+    counts.compared += u64::from(expected.is_ok());
+    Ok(())
+}
+
+/// A text beside a number means the number that it spells, as a parameter.
+fn spells_numbers(column: &str, values: &[OwnedValue]) -> bool {
+    let is_number =
+        |value: &OwnedValue| matches!(value, OwnedValue::Float(_) | OwnedValue::Decimal(_) | OwnedValue::Integer(_));
+    let beside_numbers = matches!(column, "n" | "f" | "d") || values.iter().any(is_number);
+    beside_numbers && values.iter().any(|value| matches!(value, OwnedValue::Text(_)))
+}
+
+fn problem(expected: &EngineResult, found: &EngineResult) -> Option<String> {
+    let shown = |answer: &Answer| format!("{:?} {answer}", answer.types);
+    match (expected, found) {
+        (_, Err(failure)) if failure.is_fault() => Some(failure.to_string()),
+        (Ok(expected), Ok(found)) if found.has_types_of(expected) && found.same_rows(expected, false) => None,
+        (Ok(expected), Ok(found)) => Some(format!("{}\n  not {}", shown(found), shown(expected))),
+        (Ok(expected), Err(failure)) => Some(format!("{failure}\n  not {}", shown(expected))),
+        (Err(_), _) => None,
+    }
+}
