@@ -499,7 +499,10 @@ mod tests {
         assert!(heard.contains("(epoch 4); the data survive 1 more loss, the service 0\n"), "{heard}");
         assert!(heard.contains("voters: 2 of 3 are there; decisions survive 0 more losses\n"), "{heard}");
         let began = said("0 4 1 2 1 null null ''", "3 1 2 null ''");
-        assert!(began.contains("node 1 leads 2 of 2 copies (epoch 4), as far as this node knows; how many"), "{began}");
+        assert!(
+            began.contains("node 1 leads 2 of 2 copies (epoch 4), as far as this node knows; it does not know"),
+            "{began}"
+        );
         assert!(began.contains("voters: 1 of 3 have said that they are there\n"), "{began}");
         let alone = said("0 4 1 2 1 null null ''", "3 1 2 0 ''");
         assert!(alone.contains("no majority of the voters is heard here"), "{alone}");
