@@ -175,8 +175,7 @@ impl Mode {
 
     fn follows(&self) -> UserError {
         let advice = self.advice.lock().expect("no panic with the advice").clone();
-        let text = "this node does not lead the partitions: nothing was executed";
-        UserError::new(ErrorKind::Unavailable, "57P03", text).with_hint(advice)
+        UserError::not_started("this node does not lead the partitions").with_hint(advice)
     }
 
     fn disk_low(&self) -> UserError {

@@ -3,7 +3,7 @@
 
 use crate::commit::Completion;
 use crate::gate::Rounds;
-use ferrite_base::{ErrorKind, UserError};
+use ferrite_base::UserError;
 use ferrite_group::GroupAppender;
 use std::sync::Arc;
 
@@ -20,8 +20,7 @@ pub enum Role {
 /// The answer to a call that came to a copy: it was not executed.
 #[cold]
 pub fn not_the_leader() -> UserError {
-    UserError::new(ErrorKind::Unavailable, "57P03", "this node is not the leader: nothing was executed")
-        .with_hint("call again, through the node that leads")
+    UserError::not_started("this node is not the leader").with_hint("call again, through the node that leads")
 }
 
 /// What a leader's reads ask for rounds. None: its group has no other members.
