@@ -48,7 +48,10 @@ final class Failure {
         String message = abort ? message(e) : null;
         String silent = "the procedure " + procedure + (compound ? " ended itself" : " rolled back");
         out.append(abort ? (message == null ? silent : message) : text(e));
-        out.append(frames(e));
+        // Applications compare the end of a compound procedure's answer with the reason they gave.
+        if (!compound || message == null) {
+            out.append(frames(e));
+        }
         Set<Throwable> told = Collections.newSetFromMap(new IdentityHashMap<>());
         told.add(e);
         Throwable cause = cause(e);

@@ -2,6 +2,7 @@ package ferrite.procedures;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import ferrite.support.Server;
@@ -12,6 +13,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.voltdb.VoltTable;
 import org.voltdb.client.ClientResponse;
+import org.voltdb.client.ProcCallException;
 
 /** Compound procedures, loaded and called by the published client. */
 class CompoundTest {
@@ -119,6 +121,16 @@ class CompoundTest {
         db.refused(ClientResponse.COMPOUND_PROC_USER_ABORT, "app.Stages ended itself", "Stages", "aborts without words");
         assertEquals(0, db.number("@AdHoc", "SELECT COUNT(*) FROM accounts WHERE id IN (770, 771)"));
         assertEquals(3, db.number("Stages", "usual"));
+    }
+
+    /** Applications compare the end of the text with the reason that they gave. */
+    @Test
+    void theTextOfAnAbortEndsWithItsReason() {
+        String[][] cases = {{"run aborts", "not even begun"}, {"catches its abort", "for good"}};
+        for (String[] one : cases) {
+            ProcCallException refused = assertThrows(ProcCallException.class, () -> db.call("Stages", one[0]));
+            assertTrue(refused.getMessage().endsWith(one[1]), refused.getMessage());
+        }
     }
 
     @Test
