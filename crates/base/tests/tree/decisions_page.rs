@@ -14,5 +14,7 @@ fn each_decision_is_listed_once_and_in_order() {
     let list = std::fs::read_to_string(folder.join("README.md")).expect("the list");
     let entries = list.lines().filter(|line| line.starts_with("- ["));
     let links: Vec<&str> = entries.map(|line| line.find(')').map_or(line, |end| &line[..=end])).collect();
-    assert_eq!(links, expected, "docs/decisions/README.md lists each page once, in the order of their numbers");
+    let wanted = expected.iter().map(String::as_str).chain(std::iter::repeat("nothing"));
+    let differs = links.iter().copied().chain(["nothing"]).zip(wanted).find(|(link, wanted)| link != wanted);
+    assert_eq!(differs, None, "docs/decisions/README.md lists each page once, in the order of numbers: found, wanted");
 }
