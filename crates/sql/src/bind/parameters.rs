@@ -18,7 +18,7 @@ use super::proposals::{Proposal, Proposals, Types};
 use super::types::{self, Typed};
 use crate::parse::statement::SqlKind;
 use ferrite_base::limits::PARAMETER_TRIALS_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use ferrite_plan::{Adoption, Parameter, Query, QueryBody, SubqueryKind};
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
@@ -118,9 +118,12 @@ impl Binder<'_> {
             let bound = trial.plan_of(statement);
             let learned = trial.end_trial();
             self.parameters = std::mem::take(&mut trial.parameters);
-            if !learned {
-                // Otherwise the error may be one of types that were not known yet.
-                bound?;
+            // The error may be one of types that were not known yet.
+            let is_provisional = |error: &UserError| learned && error.kind() == ErrorKind::Compile;
+            if let Err(error) = bound
+                && !is_provisional(&error)
+            {
+                return Err(error);
             }
             let is_left = self.parameters.iter().any(BoundParameter::is_undecided);
             self.begin_pass();
