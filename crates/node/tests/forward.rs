@@ -130,6 +130,7 @@ fn any_node_takes_any_call_and_a_change_of_leader_loses_none() {
     }
     assert_eq!(three.scalar("SELECT COUNT(*) FROM t WHERE id >= 1000"), 5_000);
 
+    counts(&leader, &two, &three);
     cancels(&nodes, &leader);
     let before = topology(&nodes, &[0, 1, 2]);
     assert_eq!(before.leader, "1");
@@ -270,6 +271,40 @@ fn topology(nodes: &Nodes, places: &[usize]) -> Topology {
         all.windows(2).all(|two| two[0] == two[1])
     });
     all.pop().expect("there are nodes")
+}
+
+/// `@Statistics FORWARDING` of each: how many calls of its clients it has passed on and of other
+/// nodes' clients it has executed, and the sum of all other figures.
+fn forwarded(of: [&Db; 3]) -> [[i64; 3]; 3] {
+    of.map(|db| {
+        let table = db.call("@Statistics", ("FORWARDING", 0i32)).tables.remove(0);
+        let names: Vec<&str> = table.columns.iter().skip(3).map(|(name, _)| name.as_str()).collect();
+        let expected = ["PASSED_ON", "CAME_BACK", "WAITING", "OUTCOME_UNKNOWN", "REFUSED", "TAKEN", "GIVEN_BACK"];
+        assert_eq!(names, expected);
+        let row: Vec<i64> = (3..10)
+            .map(|column| match table.rows[0][column] {
+                OwnedValue::Integer(value) => value,
+                ref other => panic!("not a number: {other:?}"),
+            })
+            .collect();
+        [row[0], row[5], row.iter().sum::<i64>() - row[0] - row[5]]
+    })
+}
+
+/// What is passed on is counted on both sides, each call once; what the leader's own clients call
+/// is not.
+fn counts(leader: &Db, two: &Db, three: &Db) {
+    let before = forwarded([leader, two, three]);
+    for (db, calls) in [(leader, 3i64), (two, 10), (three, 5)] {
+        (0..calls).for_each(|id| drop(db.call("Get", (id,))));
+    }
+    two.fail("Put", (0i64, "there already"));
+    let mut expected = before;
+    for (node, figure, more) in [(0, 1, 16), (1, 0, 11), (2, 0, 5)] {
+        expected[node][figure] += more;
+    }
+    // They are said behind the answers.
+    wait_for("the figures", || forwarded([leader, two, three]) == expected);
 }
 
 /// A call through the second node, cancelled there, or by the end of its connection.

@@ -7,6 +7,7 @@ mod cut_off;
 mod damaged;
 mod handing_over;
 mod joining;
+mod later_starts;
 mod little_room;
 mod operator;
 mod pausing;
@@ -79,6 +80,11 @@ impl Lines {
             assert!(!left.is_zero(), "in vain for '{what}': {lines:#?}");
             lines = self.0.1.wait_timeout(lines, left).expect("no panic with the lines").0;
         }
+    }
+
+    /// How many have these words.
+    fn count(&self, words: &str) -> usize {
+        self.0.0.lock().expect("no panic with the lines").iter().filter(|line| line.contains(words)).count()
     }
 
     /// What the node's processes were until now has ended in good order, as far as it did.

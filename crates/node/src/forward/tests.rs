@@ -1,5 +1,6 @@
 //! Nodes that pass calls on, with queues in the place of sockets.
 
+mod counted;
 mod order;
 mod returned;
 mod waiting;

@@ -1,6 +1,6 @@
 //! All nodes lose their power, and some come back.
 
-use super::{Cluster, Lines, TABLE};
+use super::{Cluster, TABLE};
 use crate::common::Server;
 
 impl Cluster {
@@ -17,10 +17,6 @@ impl Cluster {
     }
 }
 
-fn count(lines: &Lines, what: &str) -> usize {
-    lines.0.0.lock().expect("no panic with the lines").iter().filter(|line| line.contains(what)).count()
-}
-
 #[test]
 fn without_the_last_leader_a_complete_member_leads_and_no_loss_is_spoken_of() {
     let mut cluster = Cluster::start(3, 1);
@@ -34,6 +30,6 @@ fn without_the_last_leader_a_complete_member_leads_and_no_loss_is_spoken_of() {
     cluster.write(5);
     cluster.check();
     for (_, node) in cluster.running() {
-        assert_eq!(count(&node.lines, "accept-loss"), 0);
+        assert_eq!(node.lines.count("accept-loss"), 0);
     }
 }
