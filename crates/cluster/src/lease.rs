@@ -44,8 +44,8 @@ impl Lease {
         self.0.until.load(Ordering::Acquire)
     }
 
-    /// What it was granted for is applied.
-    pub(crate) fn extend(&self, until: u64) {
+    /// Until then, of the boot-time clock in nanoseconds: what it was granted for is applied.
+    pub fn extend(&self, until: u64) {
         self.0.until.fetch_max(until, Ordering::AcqRel);
         self.0.leads_until.fetch_max(until.saturating_add(CUT_OFF_NANOS), Ordering::AcqRel);
     }

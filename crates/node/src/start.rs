@@ -326,6 +326,8 @@ fn start_cluster(
 ) -> Result<cluster::Running, ServerError> {
     let (here, forward) = (member.joined.node, parts.forward.clone().expect("a member passes calls on"));
     let (topology, network) = (Arc::clone(&parts.topology), Arc::clone(&parts.network));
+    topology.leads_by(parts.identity.host_id, member.lease.clone());
+    let lease = member.lease.clone();
     let told = Box::new(move |seen: &cluster::Seen| {
         let (leadership, epoch) = forward::leadership(seen, here);
         forward.lead(leadership, epoch);
@@ -336,7 +338,7 @@ fn start_cluster(
     let uses = cluster::Uses {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         clock: Arc::clone(clock),
-        standing: Arc::new(cluster::Standing::new(here, Arc::clone(&parts.mode), told)),
+        standing: Arc::new(cluster::Standing::new(here, lease, Arc::clone(&parts.mode), told)),
         shutdown: Arc::clone(&parts.shutdown),
         figures: own_figures(parts, backups),
     };

@@ -1,12 +1,22 @@
 //! What is known here of the cluster's nodes: one value, replaced as a whole, never by an earlier
-//! one. A leaf: the cluster writes it, whoever tells clients reads it.
+//! one. A leaf: the cluster writes it, the threads that tell clients read it.
+//!
+//! Promises that a client is never told that this node leads after its lease has ended: a process
+//! that stood still knows nothing yet of the node that leads since (docs/replication.md, section
+//! 8).
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use ferrite_cluster::Lease;
 use ferrite_system::hosts::Hosts;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 pub struct Topology {
     hosts: ArcSwap<Hosts>,
+    /// This node among them, and the lease by which it leads. None: a server without others.
+    lead: OnceLock<(i32, Lease)>,
+    /// A client was not told that this node leads, although that was the last that is known.
+    withheld: AtomicBool,
     /// As the leader said them to this node while that had no copy.
     procedures: ArcSwapOption<ToldProcedures>,
     /// Held while it is replaced.
@@ -24,11 +34,36 @@ pub struct ToldProcedures {
 impl Topology {
     pub fn new(hosts: Hosts) -> Topology {
         let (hosts, procedures) = (ArcSwap::from_pointee(hosts), ArcSwapOption::empty());
-        Topology { hosts, procedures, replacing: Mutex::default() }
+        let (lead, withheld) = (OnceLock::new(), AtomicBool::new(false));
+        Topology { hosts, lead, withheld, procedures, replacing: Mutex::default() }
     }
 
+    /// This node of a cluster leads only while that lease holds.
+    ///
+    /// # Panics
+    /// When it is said twice.
+    pub fn leads_by(&self, here: i32, lease: Lease) {
+        assert!(self.lead.set((here, lease)).is_ok(), "a node has one lease");
+    }
+
+    /// As of now.
     pub fn hosts(&self) -> Arc<Hosts> {
-        self.hosts.load_full()
+        let hosts = self.hosts.load_full();
+        let Some((_, lease)) = self.lead.get().filter(|(here, _)| hosts.leader == Some(*here)) else { return hosts };
+        if lease.holds() {
+            return hosts;
+        }
+        self.withheld.store(true, Ordering::SeqCst);
+        // Where it was granted again before that was noted, nobody else looks at it any more.
+        if lease.holds() { hosts } else { Arc::new(Hosts { leader: None, ..Hosts::clone(&hosts) }) }
+    }
+
+    /// To be asked behind each grant of the lease. True: clients were told that no node leads, and
+    /// are to be told again.
+    pub fn leads_again(&self) -> bool {
+        let withheld = self.withheld.load(Ordering::SeqCst);
+        let holds = || self.lead.get().is_some_and(|(_, lease)| lease.holds());
+        withheld && holds() && self.withheld.swap(false, Ordering::SeqCst)
     }
 
     pub fn procedures(&self) -> Option<Arc<ToldProcedures>> {
@@ -59,6 +94,9 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrite_io::Clock;
+    use ferrite_io::simulated::SimulatedClock;
+    use std::time::Duration;
 
     #[test]
     fn what_is_earlier_is_not_learned_and_the_same_is_no_news() {
@@ -70,5 +108,26 @@ mod tests {
         assert!(topology.learn_procedures(7, b"seven") && !topology.learn_procedures(7, b"seven"));
         assert!(topology.learn_procedures(7, b"another's seven") && topology.learn_procedures(6, b"six"));
         assert_eq!(topology.procedures().unwrap().push, b"six");
+    }
+
+    #[test]
+    fn a_lease_that_has_ended_ends_what_clients_are_told_of_the_lead() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let clock = SimulatedClock::default();
+        let lease = Lease::new(Arc::new(clock.clone()));
+        let of = |leader, epoch| Hosts { leader: Some(leader), epoch, ..Hosts::alone(1) };
+        let topology = Topology::new(of(1, 3));
+        assert_eq!(topology.hosts().leader, Some(1), "a server without others needs no lease");
+        topology.leads_by(1, lease.clone());
+        assert_eq!(topology.hosts().leader, None, "none was granted yet");
+        assert!(!topology.leads_again());
+        lease.extend(clock.boottime_nanos() + SECOND.as_nanos() as u64);
+        assert!(topology.leads_again() && !topology.leads_again(), "those that were told otherwise hear of it, once");
+        assert_eq!(topology.hosts().leader, Some(1));
+        // The process stands still meanwhile.
+        clock.advance(SECOND);
+        assert_eq!(*topology.hosts(), Hosts { leader: None, ..of(1, 3) }, "another may lead");
+        assert!(topology.learn(of(2, 4)));
+        assert_eq!(topology.hosts().leader, Some(2), "what another node leads needs no lease of this one");
     }
 }

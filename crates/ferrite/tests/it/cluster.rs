@@ -15,6 +15,7 @@ mod power;
 mod read_only;
 mod returning;
 mod status;
+mod stood_still;
 mod subscribers;
 mod tool;
 mod waiting;

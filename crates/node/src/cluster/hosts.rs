@@ -11,7 +11,8 @@ pub fn host_id(node: NodeId) -> i32 {
     i32::try_from(node.0).unwrap_or(i32::MAX)
 }
 
-/// What the metadata says, as it is known here.
+/// What the metadata says, as it is known here; whether this node may say that it leads is looked
+/// at when a client is told ([`crate::topology::Topology::hosts`]).
 pub fn hosts(seen: &Seen) -> Option<Hosts> {
     let state = &seen.state;
     let group = state.groups().get(&FIRST_GROUP)?;
@@ -26,7 +27,7 @@ pub fn hosts(seen: &Seen) -> Option<Hosts> {
     };
     Some(Hosts {
         hosts: nodes.map(host).collect(),
-        leader: seen.leader().map(host_id),
+        leader: seen.chosen().map(|leader| host_id(leader.node)),
         epoch: group.configuration.epoch.0,
         kfactor: state.settings().map_or(0, |settings| settings.kfactor),
     })

@@ -43,6 +43,8 @@ pub struct Seen {
     pub ends: Vec<(NodeId, (Epoch, Position))>,
     /// Why nothing can be decided, if that is so.
     pub no_majority: Option<String>,
+    /// This node was chosen to lead, and its lease has ended: another may lead.
+    pub doubtful: bool,
 }
 
 impl Seen {
@@ -95,11 +97,11 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// Whether there is anything to accept; else why not. `no_majority`: why nothing can be decided.
-fn check(state: &State, node: NodeId, no_majority: Option<&str>) -> Result<Member, String> {
+/// Whether there is anything to accept; else why not.
+fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
     let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
     // What the state says of the others may be long past then.
-    if let Some(missing) = no_majority {
+    if let Some(missing) = &seen.no_majority {
         return Err(format!(
             "this node does not hear a majority of the cluster's voters, without which nothing is decided ({missing}). Start \
              those nodes, or ask a node that reaches them. If a majority of the voters is lost for good, stop what is left and \
@@ -108,6 +110,12 @@ fn check(state: &State, node: NodeId, no_majority: Option<&str>) -> Result<Membe
     }
     if group.phase == Phase::Active {
         let leader = group.configuration.leader.node;
+        if seen.doubtful {
+            return Err(format!(
+                "the lease by which node {leader}, this one, led group {FIRST_GROUP} has ended, and it has not heard yet who leads: \
+                 try again"
+            ));
+        }
         return Err(format!("there is nothing to recover: node {leader} leads group {FIRST_GROUP}, or is about to"));
     }
     let known = state.nodes().get(&node).ok_or_else(|| format!("there is no node {node}"))?;
@@ -125,7 +133,7 @@ impl Losses {
     }
 
     pub fn accept(&mut self, asks: AcceptLoss, state: &State, seen: &Seen, now: u64) {
-        let checked = check(state, asks.node, seen.no_majority.as_deref());
+        let checked = check(state, asks.node, seen);
         match checked.and_then(|member| seen.check_is_latest(asks.node).map(|()| member)) {
             Ok(member) => {
                 let until = now + nanos(TIME_MAX);
@@ -150,7 +158,7 @@ impl Losses {
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
             // It may have started again since, or only now be known to have.
-            if let Ok(member) = check(state, one.member.node, None) {
+            if let Ok(member) = check(state, one.member.node, &Seen::default()) {
                 one.member = member;
             }
             let (node, leader) = (one.member.node, group.configuration.leader.node);
@@ -317,9 +325,18 @@ mod tests {
     #[test]
     fn without_a_majority_nothing_is_accepted_and_that_is_the_reason() {
         for state in [sealed(), testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3])] {
-            let said = check(&state, NodeId(2), Some("node 1 is not reached")).expect_err("nothing can be decided");
+            let seen = Seen { no_majority: Some("node 1 is not reached".to_owned()), ..Seen::default() };
+            let said = check(&state, NodeId(2), &seen).expect_err("nothing can be decided");
             assert!(said.contains("does not hear a majority") && said.contains("(node 1 is not reached)"), "{said}");
             assert!(said.contains("--leave-cluster"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_former_leader_does_not_say_that_it_leads() {
+        let state = testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]);
+        let said = |doubtful| check(&state, NodeId(2), &Seen { doubtful, ..Seen::default() }).expect_err("it is led");
+        assert!(said(false).contains("node 1 leads group 0"), "{}", said(false));
+        assert!(said(true).contains("has not heard yet who leads"), "{}", said(true));
     }
 }

@@ -116,6 +116,7 @@ impl NodeThread {
                 }
             }
             self.look_at_pauses(now);
+            self.procedures.iter().for_each(|procedures| procedures.tell_of_the_lead());
             if ends && self.node.says_goodbye() {
                 leaves.get_or_insert(now + nanos(GOODBYE_TIME_MAX));
             }
@@ -245,7 +246,8 @@ impl NodeThread {
             Order::AcceptLoss(asks) => {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here().node;
-                let seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths, &self.figures);
+                let mut seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths, &self.figures);
+                seen.doubtful = self.standing.seen().is_doubtful(FIRST_GROUP);
                 self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
             Order::RemoveNode(asks) => {
@@ -323,6 +325,7 @@ fn seen_of_losses(
         there: there.map(|node| (node, is_whole(node))).collect(),
         ends: figures.ends(Instant::now()),
         no_majority: around.no_majority(state),
+        doubtful: false,
     }
 }
 

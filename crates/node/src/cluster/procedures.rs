@@ -1,5 +1,6 @@
-//! What the clients of a node without a copy are told of the procedures: such a node has no catalog
-//! of its own, and asks the node that leads.
+//! What clients are told unasked, besides new catalogs and leaders: those of a node without a copy
+//! of the procedures, for which it asks the node that leads, since it has no catalog of its own;
+//! those of a leader that it leads, where its lease had ended and others did not lead meanwhile.
 //!
 //! Nobody waits for an answer: a question is asked again and again while the leader may know more,
 //! and is answered only where it does.
@@ -39,6 +40,13 @@ impl Procedures {
         let known = self.topology.procedures().map(|told| told.version.to_le_bytes());
         let question = known.map_or_else(Vec::new, |version| version.to_vec());
         links.send_on(group.configuration.leader.node, Lane::Control, Letter::ProceduresAsked, question);
+    }
+
+    /// To be done again and again: clients that were told of no leader hear of this one.
+    pub fn tell_of_the_lead(&self) {
+        if self.topology.leads_again() {
+            self.publisher.network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
+        }
     }
 
     /// A node asks. It is answered by [`Procedures::answer`]; whether that has yet to be asked for.

@@ -146,7 +146,7 @@ impl Running {
 
     /// Waits until this node takes part and somebody leads, and says whom it waits for.
     pub fn takes_part(&self, ends: &AtomicBool) -> Result<(), ServerError> {
-        self.wait_until(ends, |seen| seen.registered && seen.leader().is_some())
+        self.wait_until(ends, |seen| seen.registered && seen.chosen().is_some())
     }
 
     /// Waits until this node takes part.

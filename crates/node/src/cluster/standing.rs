@@ -6,6 +6,7 @@ use crate::mode::Mode;
 use crate::options::ServerError;
 use arc_swap::ArcSwap;
 use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_cluster::Lease;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_replica::group::Member;
@@ -36,21 +37,34 @@ pub struct Seen {
     pub ended: Option<String>,
     /// Its copy is put aside at the next start, which gets everything from the leader.
     pub begins_anew: bool,
+    /// This node, and the lease by which it leads what it leads.
+    pub lead: Option<(NodeId, Lease)>,
 }
 
 impl Seen {
-    /// The node that leads the partitions, as far as it is known here.
+    /// The node that leads the partitions, as far as it is known here: for what is said of it.
     pub fn leader(&self) -> Option<NodeId> {
-        self.leading().map(|leader| leader.node)
+        self.leading_of(FIRST_GROUP).map(|leader| leader.node)
     }
 
-    /// The same with its process.
-    pub fn leading(&self) -> Option<Member> {
-        self.leading_of(FIRST_GROUP)
-    }
-
-    /// Of any group.
+    /// The same of any group, with its process. This node is named only while its lease holds:
+    /// behind that another may lead, which a process that stood still has not heard yet.
     pub fn leading_of(&self, id: GroupId) -> Option<Member> {
+        self.chosen_for(id).filter(|_| !self.is_doubtful(id))
+    }
+
+    /// Whether this node was chosen to lead the group, and has no lease at the moment.
+    pub fn is_doubtful(&self, id: GroupId) -> bool {
+        let Some((here, lease)) = &self.lead else { return false };
+        self.chosen_for(id).is_some_and(|leader| leader.node == *here) && !lease.holds()
+    }
+
+    /// The process that the metadata names to lead the partitions: for what follows from that.
+    pub fn chosen(&self) -> Option<Member> {
+        self.chosen_for(FIRST_GROUP)
+    }
+
+    fn chosen_for(&self, id: GroupId) -> Option<Member> {
         let configuration = &self.state.groups().get(&id).filter(|group| group.phase == Phase::Active)?.configuration;
         let given_up = self.given_up.get(&id).is_some_and(|epoch| configuration.epoch <= *epoch);
         (!given_up).then_some(configuration.leader)
@@ -105,8 +119,10 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub fn new(here: NodeId, mode: Arc<Mode>, told: Told) -> Standing {
-        let (seen, changes, changed) = (ArcSwap::default(), Mutex::default(), Condvar::new());
+    /// `lease`: the one by which this node leads.
+    pub fn new(here: NodeId, lease: Lease, mode: Arc<Mode>, told: Told) -> Standing {
+        let seen = ArcSwap::from_pointee(Seen { lead: Some((here, lease)), ..Seen::default() });
+        let (changes, changed) = (Mutex::default(), Condvar::new());
         let standing = Standing { here, mode, told, lacks: AtomicU64::new(0), seen, changes, changed };
         standing.change(|_| {});
         standing
@@ -179,6 +195,8 @@ impl Standing {
 mod tests {
     use super::*;
     use crate::cluster::testing;
+    use ferrite_io::Clock;
+    use ferrite_io::simulated::SimulatedClock;
 
     #[test]
     fn what_a_process_knew_before_it_took_part_tells_nobody_anything() {
@@ -187,5 +205,30 @@ mod tests {
         assert!(!seen.tells_of([1; 16]), "others may have gone on meanwhile");
         seen.registered = true;
         assert!(seen.tells_of([1; 16]) && !seen.tells_of([2; 16]) && !Seen::default().tells_of([0; 16]));
+    }
+
+    #[test]
+    fn a_node_names_itself_as_leader_only_while_its_lease_holds() {
+        let state = Arc::new(testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]));
+        let clock = SimulatedClock::default();
+        let of = |here| {
+            let lease = Lease::new(Arc::new(clock.clone()));
+            let standing = Standing::new(NodeId(here), lease.clone(), Arc::default(), Box::new(|_| {}));
+            standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), true));
+            (standing, lease)
+        };
+        let ((first, lease), (second, _)) = (of(1), of(2));
+        let leader = |standing: &Standing| standing.seen().leader().map(|node| node.0);
+        assert_eq!((leader(&first), leader(&second)), (None, Some(1)), "what it leads by was not granted yet");
+        lease.extend(clock.boottime_nanos() + 1_000);
+        first.change(|seen| seen.leads = Some(Epoch(1)));
+        assert_eq!(leader(&first), Some(1));
+        // The process stands still here, and knows nothing more when it runs again.
+        clock.advance(Duration::from_nanos(1_000));
+        assert_eq!((leader(&first), leader(&second)), (None, Some(1)));
+        assert_eq!(first.seen().chosen(), Some(Member::new(1, 1)), "its calls wait for what comes of it");
+        assert!(first.seen().is_doubtful(FIRST_GROUP) && !second.seen().is_doubtful(FIRST_GROUP));
+        lease.extend(clock.boottime_nanos() + 1_000);
+        assert_eq!(leader(&first), Some(1), "nobody has replaced it");
     }
 }

@@ -270,6 +270,10 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<St
         let leader = seen.leading_of(*id);
         let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), around));
         let (data, service) = losses(state, keepers, around);
+        let doubtful = || {
+            seen.is_doubtful(*id)
+                .then(|| format!("a word of the voters, whether node {} leads on", group.configuration.leader.node))
+        };
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
@@ -278,7 +282,7 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<St
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            loss::waits_for(group).or_else(|| applies.clone()).unwrap_or_default()
+            loss::waits_for(group).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
         ]);
     }
     table
@@ -386,7 +390,11 @@ mod tests {
     use super::*;
     use crate::cluster::testing::{founded, node};
     use ferrite_base::{Epoch, Incarnation};
+    use ferrite_cluster::Lease;
+    use ferrite_io::Clock;
+    use ferrite_io::simulated::SimulatedClock;
     use ferrite_meta::Command;
+    use ferrite_value::OwnedValue;
 
     fn state() -> State {
         let nodes = vec![node(1), node(2), Node { vote: None, ..node(3) }, Node { kind: Kind::Witness, ..node(4) }];
@@ -455,6 +463,26 @@ mod tests {
         let mut sealed = (*both.state).clone();
         sealed.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
         assert!(!has_all_copies(&Seen { state: Arc::new(sealed), ..both }, Some(true), &all), "nobody leads");
+    }
+
+    /// As a process sees itself that led and stood still: it has heard nothing of its successor.
+    #[test]
+    fn a_leader_without_a_lease_is_shown_as_one_that_waits_for_the_voters() {
+        let (clock, all) = (SimulatedClock::default(), with(0, WELL));
+        let lease = Lease::new(Arc::new(clock.clone()));
+        lease.extend(clock.boottime_nanos() + 1);
+        let lead = Some((NodeId(1), lease.clone()));
+        let seen = Seen { state: Arc::new(state()), leads: Some(Epoch(1)), lead, ..Seen::default() };
+        let shown = |seen: &Seen| {
+            let (nodes, group) = (nodes(seen, &all), group(seen, Some(true), &all, None));
+            [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]
+        };
+        let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
+        assert_eq!(shown(&seen), [text("leader"), number(1), text("")]);
+        clock.advance(Duration::from_nanos(1));
+        let waits_for = "a word of the voters, whether node 1 leads on";
+        assert_eq!(shown(&seen), [text("member"), number(0), text(waits_for)]);
+        assert!(!has_all_copies(&seen, Some(true), &all), "CLUSTERSAFETY");
     }
 
     #[test]

@@ -9,8 +9,9 @@ use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
 use crate::threads::{Starting, Threads};
 use ferrite_base::{Incarnation, NodeId, memory};
+use ferrite_cluster::Lease;
 use ferrite_group::Identity;
-use ferrite_io::{Disk, DiskLock, SystemClock};
+use ferrite_io::{Clock, Disk, DiskLock, SystemClock};
 use ferrite_log::Durability;
 use ferrite_meta::Kind;
 use ferrite_meta::founding::Partitions;
@@ -72,10 +73,13 @@ impl Witness {
             memory_bytes: memory::used() as u64,
             ..Figures::default()
         };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        // It never leads.
+        let lease = Lease::new(Arc::clone(&clock));
         let uses = Uses {
             disk,
-            clock: Arc::new(SystemClock),
-            standing: Arc::new(Standing::new(node, Arc::default(), Box::new(|_| {}))),
+            clock,
+            standing: Arc::new(Standing::new(node, lease, Arc::default(), Box::new(|_| {}))),
             shutdown: Arc::default(),
             figures: Box::new(figures),
         };

@@ -45,7 +45,7 @@ impl Calls for Forward {
 /// Who leads, by what is known at `here`, and in which epoch.
 pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
     let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
-    let leadership = match seen.leading() {
+    let leadership = match seen.chosen() {
         _ if seen.leads.is_some() && seen.holds => Leadership::HandingOver,
         _ if seen.leads.is_some() => Leadership::Here,
         Some(leader) if leader.node != here => {
