@@ -377,8 +377,9 @@ impl Node {
             GroupEvent::NeedsSnapshot(node) => self.needs_snapshot(id, node),
             GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
             GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
-            GroupEvent::LogFailed(failure) => {
-                self.around.notice(&failure.to_string());
+            GroupEvent::LogFailed(_) => {
+                // The log has told the operator why, and what helps.
+                self.around.notice(&format!("this node takes no part in group {id} until it is started again"));
                 self.goodbye();
             }
         }
