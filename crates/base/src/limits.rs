@@ -327,6 +327,8 @@ pub const PEER_SILENT_SECONDS_MAX: u64 = 4;
 /// Milliseconds for which what was sent to another node may be without an acknowledgement of its
 /// system.
 pub const PEER_UNACKNOWLEDGED_MILLISECONDS_MAX: u32 = 10_000;
+/// Milliseconds between two attempts of the system to send it again, at most; the system's least.
+pub const PEER_RETRANSMISSION_MILLISECONDS_MAX: u16 = 1_000;
 
 /// Free bytes of the log's disk below which writes are refused, unless set otherwise: four
 /// segments of the log.

@@ -4,6 +4,7 @@
 //! sent would stay open for ever, and what is sent on one would be tried again for minutes.
 
 use ferrite_base::limits;
+use ferrite_io::limit_retransmission_pause;
 use rustix::net::sockopt;
 use std::io;
 use std::os::fd::AsFd;
@@ -15,8 +16,9 @@ pub(crate) fn notice(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(limits::PEER_KEEPALIVE_IDLE_SECONDS))?;
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(limits::PEER_KEEPALIVE_INTERVAL_SECONDS))?;
     sockopt::set_tcp_keepcnt(stream, limits::PEER_KEEPALIVE_PROBES_MAX)?;
-    // After a short cut what was on its way goes again soon: the pauses between attempts do not
-    // double at first.
+    // After a short cut what was on its way goes again soon. Systems that do not know the limit
+    // double the pauses between attempts, but for the first ones where little is on its way.
+    limit_retransmission_pause(stream, limits::PEER_RETRANSMISSION_MILLISECONDS_MAX)?;
     sockopt::set_tcp_thin_linear_timeouts(stream, true)?;
     sockopt::set_tcp_user_timeout(stream, limits::PEER_UNACKNOWLEDGED_MILLISECONDS_MAX)?;
     Ok(())
