@@ -9,8 +9,9 @@ use ferrite_exec::{Call, Scratch};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::*;
 use ferrite_table::Store;
+use ferrite_value::geography::Polygon;
 use ferrite_value::ring::Ring;
-use ferrite_value::{ColumnType, SqlType, Value};
+use ferrite_value::{ColumnType, Point, SqlType, Value};
 use std::sync::Arc;
 
 const A: TableId = TableId(1);
@@ -268,4 +269,18 @@ fn combinations_of_parameter_types_are_bounded() {
     let error = call(limit + 1).unwrap_err();
     assert_eq!(error.message(), "limit of 64 combinations of parameter types of a statement reached");
     (0..=limit).for_each(|number| call(number).expect("compiled before"));
+}
+
+#[test]
+fn a_polygon_is_taken_where_a_point_is_described() {
+    let mut database = Database::new(1, Lending::All);
+    let texts = "CREATE TABLE place (p GEOGRAPHY_POINT); INSERT INTO place VALUES ('POINT(1 1)'); \
+                 CREATE PROCEDURE near AS SELECT ASTEXT(?), DISTANCE(p, ?) FROM place WHERE DWITHIN(?, p, 1000)";
+    database.run(texts).unwrap();
+    let program = database.programs["NEAR"].clone();
+    let polygon = Polygon::parse("POLYGON((0 0, 5 0, 5 5, 0 0))").unwrap().encode();
+    let point = Value::Point(Point { longitude: 1.0, latitude: 1.0 });
+    for value in [Value::Geography(&polygon), point] {
+        database.call(&program, &[value; 3]).unwrap_or_else(|error| panic!("{value:?}: {error}"));
+    }
 }

@@ -140,7 +140,7 @@ impl Binder<'_> {
         // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one. So is
         // an integer that is a constant or was given.
         let is_nearest = |typed: &Typed, sql_type: SqlType| {
-            let constant = (typed.constant().is_some() || self.is_given(&typed.expr)) && sql_type.is_integer();
+            let constant = matches!(typed.expr, Expr::Constant(_) | Expr::Parameter(_)) && sql_type.is_integer();
             sql_type == SqlType::Decimal || constant && !earlier::rounded_literals()
         };
         if left_type == SqlType::Float && is_nearest(&right, right_type) {

@@ -102,7 +102,7 @@ impl Binder<'_> {
                 types[place] = Some(given);
                 resolve(&types).ok().map(|other| other.argument_types[place])
             };
-            let others = [SqlType::Float, SqlType::Decimal, SqlType::Date, SqlType::Varbinary];
+            let others = [SqlType::Float, SqlType::Decimal, SqlType::Date, SqlType::Varbinary, SqlType::Geography];
             let adoption = if others.into_iter().any(|other| other != to && taken_as(other) == Some(other)) {
                 Adoption::Carried
             } else if to == SqlType::Varchar && taken_as(SqlType::Float) == Some(to) {

@@ -164,12 +164,6 @@ impl Binder<'_> {
         Typed::of(Expr::Parameter(index), sql_type)
     }
 
-    /// Whether this is a `?`, for which each call gives a value.
-    pub fn is_given(&self, expr: &Expr) -> bool {
-        let Expr::Parameter(index) = expr else { return false };
-        self.parameters.get(usize::from(*index)).is_some_and(|parameter| parameter.name.is_none())
-    }
-
     fn decide(&mut self, index: u16, column_type: ColumnType, adoption: Adoption) {
         if let Some(parameter) = self.parameters.get_mut(usize::from(index))
             && parameter.column_type.is_none()

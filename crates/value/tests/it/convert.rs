@@ -92,6 +92,13 @@ fn text_and_bytes_are_declared() {
     declared(Value::Decimal(decimal("12.5")), SqlType::Varchar, text("12.500000000000"));
     declared(Value::Timestamp(0), SqlType::Varchar, text("1970-01-01 00:00:00.000000"));
     declared(Value::Boolean(true), SqlType::Varchar, text("true"));
+    // What is not a value of its type has no text.
+    let words = "NaN is not a FLOAT of SQL; use NULL for a value that is not a number";
+    refused(Value::Float(f64::NAN), SqlType::Varchar, words);
+    for value in [Value::Timestamp(i64::MAX), Value::Point(Point { longitude: 200.0, latitude: 100.0 })] {
+        assert!(to_declared(value, &fixed(SqlType::Varchar), &Bump::new()).is_err(), "{value:?}");
+    }
+    assert!(to_declared(Value::Geography(&[0xff; 9]), &fixed(SqlType::Varchar), &Bump::new()).is_err());
     let bytes = |bytes: &[u8]| OwnedValue::Bytes(bytes.into());
     declared(Value::Text("00fF"), SqlType::Varbinary, bytes(&[0, 255]));
     declared(Value::Text("X'00ff'"), SqlType::Varbinary, bytes(&[0, 255]));
