@@ -14,6 +14,9 @@ const ALONE_NANOS: u64 = 60_000_000_000;
 /// A node that is there answers within this. One that runs as far as the metadata knows may be
 /// dead, as the former leader is whose lease has just ended: then it is the next one's turn.
 const ANSWER_NANOS: u64 = 300_000_000;
+/// Where none of them has, each has twice the time in the next round, up to this: machines that are
+/// starved of processor time answer late, and would lose their turn for ever.
+const ANSWER_NANOS_MAX: u64 = 10_000_000_000;
 
 /// Whether the voters can decide without any of the members, or could after one more change of the
 /// voters, of which this node has not heard: an operator may have accepted the loss of what the
@@ -27,6 +30,8 @@ pub(crate) fn is_dispensable(state: &State, configuration: &GroupConfiguration) 
 #[derive(Default)]
 pub(crate) struct Offers {
     last: Option<(NodeId, u64)>,
+    /// How many were offered since it has lacked one.
+    made: usize,
     /// The configuration that lacks one, and when that was first seen.
     lacks: Option<(Epoch, u64)>,
     /// The members since none was lacking last. One that comes back lacks little of the data.
@@ -68,15 +73,20 @@ impl Offers {
         self.lacks = match self.lacks {
             _ if lacking == 0 => None,
             Some((known, since)) if known == epoch => Some((known, since)),
-            _ => Some((epoch, now)),
+            _ => {
+                self.made = 0;
+                Some((epoch, now))
+            }
         };
         let since = self.lacks.map_or(now, |(_, since)| since);
         usize::try_from(now.saturating_sub(since) / ALONE_NANOS).unwrap_or(usize::MAX)
     }
 
-    /// Whether the one that was offered last may answer yet.
-    fn waits(&self, now: u64) -> bool {
-        self.last.is_some_and(|(_, offered)| now.saturating_sub(offered) < ANSWER_NANOS)
+    /// Whether the one of so many candidates that was offered last may answer yet.
+    fn waits(&self, candidates: usize, now: u64) -> bool {
+        let rounds = self.made.saturating_sub(1) / candidates.max(1);
+        let answer = ANSWER_NANOS.saturating_mul(1 << rounds.min(16)).min(ANSWER_NANOS_MAX);
+        self.last.is_some_and(|(_, offered)| now.saturating_sub(offered) < answer)
     }
 }
 
@@ -168,7 +178,7 @@ pub(crate) fn offer(
     if lacking == 0 {
         return;
     }
-    let waits = offers.waits(now);
+    let waits = offers.waits(candidates.len(), now);
     let counts = |member| leader.is_answered_by(member) || waits && leader.follows(member);
     let last = offers.last.map(|(node, _)| node);
     let (returning, others) = offers.split(candidates);
@@ -181,6 +191,7 @@ pub(crate) fn offer(
     }
     for learner in learners {
         offers.last = Some((learner.node, now));
+        offers.made += 1;
         leader.learner(learner);
     }
 }
@@ -276,8 +287,21 @@ mod tests {
         assert_eq!(chosen(&[2, 3], 1, 3), [], "one more than is lacking is nobody's harm");
         assert_eq!(chosen(&[], 0, 0), []);
         let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), ..Offers::default() };
-        assert!(offers.waits(6 * ANSWER_NANOS - 1) && !offers.waits(6 * ANSWER_NANOS));
-        assert!(!Offers::default().waits(0));
+        assert!(offers.waits(3, 6 * ANSWER_NANOS - 1) && !offers.waits(3, 6 * ANSWER_NANOS));
+        assert!(!Offers::default().waits(3, 0));
+    }
+
+    #[test]
+    fn nodes_that_answer_late_get_more_time_in_each_round() {
+        let time = |made| {
+            let offers = Offers { last: Some((NodeId(2), 0)), made, ..Offers::default() };
+            (0..200).find(|tenths| !offers.waits(3, tenths * 100_000_000)).expect("it ends")
+        };
+        assert_eq!([1, 2, 3, 4, 6, 7, 10].map(time), [3, 3, 3, 6, 6, 12, 24]);
+        assert_eq!([16, 19, 1_000_000].map(time), [96, 100, 100], "ten seconds at most");
+        let mut offers = Offers { made: 7, ..Offers::default() };
+        offers.besides(Epoch(4), 1, 0);
+        assert_eq!(offers.made, 0, "for another lack they begin anew");
     }
 
     #[test]
