@@ -65,7 +65,7 @@ fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
         assert!(first == REFUSED || first == NOT_KNOWN, "nothing is acknowledged: {first:?}");
     }
     assert_eq!((call("T.upsert", 102), query()), (REFUSED, REFUSED), "nothing is executed");
-    cluster.await_words(0, &["group 0: nobody is known to lead (epoch ", "no majority of the voters is heard here"]);
+    cluster.await_words(0, &["group 0: no node is known to lead (epoch ", "no majority of the voters is heard here"]);
     others().for_each(|server| server.signal("CONT"));
     cluster.write(20);
     cluster.check();
