@@ -274,7 +274,7 @@ fn combinations_of_parameter_types_are_bounded() {
 #[test]
 fn a_polygon_is_taken_where_a_point_is_described() {
     let mut database = Database::new(1, Lending::All);
-    let texts = "CREATE TABLE place (p GEOGRAPHY_POINT); INSERT INTO place VALUES ('POINT(1 1)'); \
+    let texts = "CREATE TABLE place (p GEOGRAPHY_POINT); \
                  CREATE PROCEDURE near AS SELECT ASTEXT(?), DISTANCE(p, ?) FROM place WHERE DWITHIN(?, p, 1000)";
     database.run(texts).unwrap();
     let program = database.programs["NEAR"].clone();
