@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// Of so many steps one sets a clock, and one reads each leader's.
 const SET_EVERY: u64 = 2_000;
 const READ_EVERY: u64 = 8;
+/// The same for the clock of a leader that others do not hear.
+const CUT_OFF_SET_EVERY: u64 = 50;
 
 impl Process {
     /// What a transaction would show that reads by the lease, if it has one.
@@ -31,15 +33,32 @@ impl Process {
 }
 
 impl World {
+    fn set_clock(&mut self, id: NodeId, off: i64) {
+        self.trace.line(&format!("the clock of {id} is off by {off}"));
+        self.machines.get_mut(&id).expect("machines are known").is_off_by(off);
+        self.counts.clocks_set += 1;
+    }
+
+    /// While its lease holds it answers reads, and no other node knows what they show.
+    fn leader_that_is_cut_off(&self) -> Option<NodeId> {
+        let (from, until, node) = self.isolation?;
+        ((from..until).contains(&self.now) && self.leader() == Some(node)).then_some(node)
+    }
+
     /// Now and then a clock is set, where clocks differ, or read.
     pub fn look_at_clocks(&mut self) {
-        if self.more.below(SET_EVERY) == 0 && self.callers.clients.history.clocks_differ > 0 {
+        let sets = self.callers.clients.history.clocks_differ > 0;
+        if self.more.below(SET_EVERY) == 0 && sets {
             let ids: Vec<NodeId> = self.machines.keys().copied().collect();
             let id = *self.more.pick(&ids);
             let off = self.more.below(2 * OFF_SECONDS as u64 * 1_000) as i64 * 1_000 - OFF_SECONDS * 1_000_000;
-            self.trace.line(&format!("the clock of {id} is off by {off}"));
-            self.machines.get_mut(&id).expect("machines are known").is_off_by(off);
-            self.counts.clocks_set += 1;
+            self.set_clock(id, off);
+        }
+        if sets
+            && let Some(leader) = self.leader_that_is_cut_off()
+            && self.more.below(CUT_OFF_SET_EVERY) == 0
+        {
+            self.set_clock(leader, OFF_SECONDS * 1_000_000);
         }
         if self.more.below(READ_EVERY) > 0 {
             return;
