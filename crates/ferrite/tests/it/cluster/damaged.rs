@@ -93,7 +93,7 @@ fn a_damaged_copy_that_is_the_last_is_used_by_an_operators_word_only() {
         let starting: Vec<_> = [copy, third].map(start).into_iter().collect();
         let deadline = Instant::now() + PATIENCE;
         let status = || admin(&["status", "--server", &ports[third]]).1;
-        while !status().contains("nobody leads; it waits for") {
+        while !status().contains("no node leads; it waits for") {
             assert!(Instant::now() < deadline, "{}", status());
             std::thread::yield_now();
         }

@@ -151,7 +151,7 @@ fn an_old_copy_leads_when_its_loss_is_accepted_and_not_before() {
         let starting: Vec<_> = (0..3).map(start).collect();
         // Nobody leads, and that is said.
         let deadline = Instant::now() + PATIENCE;
-        let waits = "nobody leads; it waits for node 2 or node 3, members of its last configuration";
+        let waits = "no node leads; it waits for node 2 or node 3, members of its last configuration";
         while !admin(&["status", "--server", &ports[0]]).1.contains(waits) {
             assert!(Instant::now() < deadline, "{}", admin(&["status", "--server", &ports[0]]).1);
             std::thread::yield_now();
