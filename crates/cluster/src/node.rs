@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 /// Between two looks at the metadata: a third of a lease.
 const LOOK_NANOS: u64 = 666_000_000;
-/// Between two of them when something shows that there is news, between two attempts to register,
-/// and between two looks at who may become a member while one is lacking.
+/// Between two of them when something shows that there is news or a leader has no lease, between two
+/// attempts to register, and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
 /// A leader that has had no lease for [`CUT_OFF_NANOS`], and of which a member has said nothing for
 /// longer, is cut off: others could have chosen another leader by now, and so its callers wait for
@@ -175,7 +175,9 @@ impl Node {
     /// Between two of these questions.
     fn pause(&self) -> u64 {
         let awaits = self.kept.values().any(Kept::awaits_successor);
-        let soon = self.wants_news || self.leaves || !self.registered || awaits;
+        // Until it has one, reads take a round, and clients are told of no leader.
+        let needs_lease = !self.lease.holds() && self.kept.values().any(|kept| kept.group.is_leading());
+        let soon = self.wants_news || self.leaves || !self.registered || awaits || needs_lease;
         if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS }
     }
 

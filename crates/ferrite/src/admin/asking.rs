@@ -1,4 +1,4 @@
-//! Several servers asked at the same time: a machine without power holds up nobody.
+//! Several servers asked at the same time, so that a silent machine delays no answer.
 
 use super::ServerAddress;
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -144,9 +144,10 @@ impl Running {
         }
     }
 
-    /// Waits until this node takes part and somebody leads, and says whom it waits for.
+    /// Waits until this node takes part and a node leads that may say so, and says for which it
+    /// waits.
     pub fn takes_part(&self, ends: &AtomicBool) -> Result<(), ServerError> {
-        self.wait_until(ends, |seen| seen.registered && seen.chosen().is_some())
+        self.wait_until(ends, |seen| seen.registered && seen.leader().is_some())
     }
 
     /// Waits until this node takes part.
