@@ -93,7 +93,7 @@ impl Declared {
     /// The type that a value without a preset keeps in a variant. None: what its parameter meets
     /// there decides, as it does without values of other types.
     pub fn kept(self, value: Value<'_>) -> Option<SqlType> {
-        let given = type_of(value)?;
+        let given = value.sql_type()?;
         match self.adoption {
             _ if self.is_array => None,
             Adoption::Fixed | Adoption::Stored => None,
@@ -120,13 +120,13 @@ impl Declared {
 fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Option<SqlType> {
     match (value, adoption) {
         (_, Adoption::Fixed | Adoption::Stored) => None,
-        (value, Adoption::Undecided) => type_of(value).filter(|given| *given != declared),
-        (value, Adoption::Result) => type_of(value).filter(|given| !same_kind(*given, declared)),
-        (value, Adoption::Cast) => type_of(value).filter(|_| !is_cast(value, declared)),
+        (value, Adoption::Undecided) => value.sql_type().filter(|given| *given != declared),
+        (value, Adoption::Result) => value.sql_type().filter(|given| !given.same_kind(declared)),
+        (value, Adoption::Cast) => value.sql_type().filter(|_| !is_cast(value, declared)),
         (Value::Text(written), _) if declared.is_numeric() => preset_of_number(written, adoption, declared),
-        (value, Adoption::Carried) => type_of(value).filter(|given| !same_kind(*given, declared)),
-        (value, Adoption::Computed) => type_of(value).filter(|_| !absorbs(declared, value)),
-        (value, Adoption::Compared) => type_of(value).filter(|_| !holds(declared, value)),
+        (value, Adoption::Carried) => value.sql_type().filter(|given| !given.same_kind(declared)),
+        (value, Adoption::Computed) => value.sql_type().filter(|_| !absorbs(declared, value)),
+        (value, Adoption::Compared) => value.sql_type().filter(|_| !holds(declared, value)),
     }
 }
 
@@ -197,28 +197,6 @@ fn holds(declared: SqlType, value: Value<'_>) -> bool {
         Value::Timestamp(_) | Value::Date(_) => !declared.is_integer() && declared != SqlType::Varchar,
         _ => true,
     }
-}
-
-/// Whether values of both types are of one kind.
-pub(crate) fn same_kind(one: SqlType, other: SqlType) -> bool {
-    one == other || one.is_integer() && other.is_integer()
-}
-
-/// The type that a value is of by itself.
-fn type_of(value: Value<'_>) -> Option<SqlType> {
-    Some(match value {
-        Value::Null | Value::Array(_) | Value::Table(_) => return None,
-        Value::Boolean(_) => SqlType::Boolean,
-        Value::Integer(_) => SqlType::Bigint,
-        Value::Float(_) => SqlType::Float,
-        Value::Decimal(_) => SqlType::Decimal,
-        Value::Timestamp(_) => SqlType::Timestamp,
-        Value::Date(_) => SqlType::Date,
-        Value::Text(_) => SqlType::Varchar,
-        Value::Bytes(_) => SqlType::Varbinary,
-        Value::Point(_) => SqlType::Point,
-        Value::Geography(_) => SqlType::Geography,
-    })
 }
 
 /// Whether a text is a value of an integer type.

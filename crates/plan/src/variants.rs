@@ -6,7 +6,7 @@
 //! stays as it is, and a value of a declared type costs nothing.
 
 use crate::long_read::tables_read;
-use crate::presets::{Adoption, Declared, same_kind};
+use crate::presets::{Adoption, Declared};
 use crate::program::{Parameter, Program, Routing, SnapshotPlan};
 use bumpalo::Bump;
 use ferrite_base::{TableId, UserError, UserResult, limits};
@@ -132,7 +132,7 @@ impl Variants {
                 let kept = declared(parameter, adoption).kept(*value);
                 // Where the call goes was decided by a value of the declared type.
                 let routes = matches!(program.routing, Routing::Parameter { index, .. } if usize::from(index) == place);
-                presets[place] = kept.filter(|kept| !routes || same_kind(*kept, parameter.column_type.sql_type));
+                presets[place] = kept.filter(|kept| !routes || kept.same_kind(parameter.column_type.sql_type));
             }
         }
     }
@@ -199,7 +199,7 @@ impl Variants {
         let Routing::Parameter { index, .. } = program.routing else { return false };
         let place = usize::from(index);
         let declared = program.parameters[place].column_type.sql_type;
-        presets[place].is_some_and(|preset| !same_kind(preset, declared)) && self.pinned[place].is_none()
+        presets[place].is_some_and(|preset| !preset.same_kind(declared)) && self.pinned[place].is_none()
     }
 
     /// The same for a program that stands for many texts: parameters that `given` does not mark are

@@ -72,12 +72,13 @@ fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> User
         SqlType::Decimal => return convert_to_decimal(value, declared),
         SqlType::Varchar => match value {
             Value::Bytes(x) => std::str::from_utf8(x).ok().map(Value::Text),
-            // What is not a value of its own type has no text.
-            Value::Float(_) | Value::Timestamp(_) | Value::Date(_) | Value::Point(_) | Value::Geography(_) => {
-                let own = to_declared(value, &ColumnType::unbounded(own_type(&value)), arena)?;
-                Some(Value::Text(text::to_text(own, arena)))
+            _ => {
+                use SqlType::{Date, Float, Geography, Point, Timestamp};
+                // What is not a value of its own type has no text.
+                let own = value.sql_type().filter(|own| matches!(own, Float | Timestamp | Date | Point | Geography));
+                let value = own.map_or(Ok(value), |own| to_declared(value, &ColumnType::unbounded(own), arena))?;
+                Some(Value::Text(text::to_text(value, arena)))
             }
-            _ => Some(Value::Text(text::to_text(value, arena))),
         },
         SqlType::Varbinary => match value {
             Value::Bytes(_) => Some(value),
@@ -121,17 +122,6 @@ fn convert<'a>(value: Value<'a>, declared: &ColumnType, arena: &'a Bump) -> User
         },
     };
     converted.ok_or_else(|| cannot_convert(&value, ty))
-}
-
-/// The type of a value that is not a number of whole digits, a text or bytes.
-fn own_type(value: &Value<'_>) -> SqlType {
-    match value {
-        Value::Float(_) => SqlType::Float,
-        Value::Timestamp(_) => SqlType::Timestamp,
-        Value::Date(_) => SqlType::Date,
-        Value::Point(_) => SqlType::Point,
-        _ => SqlType::Geography,
-    }
 }
 
 fn convert_to_integer<'a>(value: Value<'a>, ty: SqlType) -> UserResult<Value<'a>> {

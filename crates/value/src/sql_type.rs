@@ -45,6 +45,12 @@ impl SqlType {
         SqlType::Geography,
     ];
 
+    /// Types whose values are of one variant of `Value`: no conversion between them.
+    #[inline]
+    pub fn same_kind(self, other: SqlType) -> bool {
+        self == other || (self.is_integer() && other.is_integer())
+    }
+
     /// The type with this protocol code.
     pub fn from_code(code: i8) -> Option<SqlType> {
         Self::ALL.into_iter().find(|ty| *ty as i8 == code)

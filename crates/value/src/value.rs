@@ -1,7 +1,7 @@
 //! One SQL value, borrowed ([`Value`], what execution moves around) or owned ([`OwnedValue`], what
 //! plans and catalogs keep).
 
-use crate::Decimal;
+use crate::{Decimal, SqlType};
 use bumpalo::Bump;
 
 /// A point on the earth, degrees.
@@ -48,6 +48,23 @@ impl<'a> Value<'a> {
     #[inline]
     pub fn is_null(&self) -> bool {
         matches!(self, Value::Null)
+    }
+
+    /// The type that it is of by itself. None: NULL, and what is no single value.
+    pub fn sql_type(&self) -> Option<SqlType> {
+        Some(match self {
+            Value::Null | Value::Array(_) | Value::Table(_) => return None,
+            Value::Boolean(_) => SqlType::Boolean,
+            Value::Integer(_) => SqlType::Bigint,
+            Value::Float(_) => SqlType::Float,
+            Value::Decimal(_) => SqlType::Decimal,
+            Value::Timestamp(_) => SqlType::Timestamp,
+            Value::Date(_) => SqlType::Date,
+            Value::Text(_) => SqlType::Varchar,
+            Value::Bytes(_) => SqlType::Varbinary,
+            Value::Point(_) => SqlType::Point,
+            Value::Geography(_) => SqlType::Geography,
+        })
     }
 
     /// The same value with its text or bytes copied to `arena`.

@@ -57,9 +57,12 @@ fn a_node_that_begins_to_lead_knows_by_then_whether_the_database_is_paused() {
 }
 
 #[test]
-fn a_node_sleeps_until_it_asks_again_and_less_while_its_group_lacks_a_member() {
-    for (kfactor, pause) in [(0, 666), (1, 50)] {
+fn a_node_sleeps_until_it_asks_again_and_less_while_its_group_lacks_a_member_or_a_lease() {
+    for (kfactor, leased, pause) in [(0, true, 666), (1, true, 50), (0, false, 50)] {
         let mut world = World::new(1);
+        if leased {
+            world.lease.extend(world.clock.boottime_nanos() + 60_000 * MILLI);
+        }
         assert_eq!(world.node.next_tick(5), 5, "it is not registered");
         world.told(1, &founded_with(registration(1), kfactor));
         let now = 1_000 * MILLI;

@@ -6,7 +6,7 @@ use super::literal::constant_as;
 use super::ordering::{OrderItem, is_null, order_item};
 use super::proposals::{Proposal, Types};
 use super::scope::{Scope, object_name};
-use super::types::{Typed, can_store, same_kind};
+use super::types::{Typed, can_store};
 use super::{Binder, place, suggest};
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::{Column, Table, TableKind, ViewOutput};
@@ -180,7 +180,7 @@ impl Binder<'_> {
         if typed.constant().is_some() {
             return stored_constant(&typed, &to, &column.name, &table.name).map(Expr::Constant);
         }
-        if same_kind(from, to.sql_type) {
+        if from.same_kind(to.sql_type) {
             return Ok(typed.expr);
         }
         if !can_store(from, to.sql_type) {
@@ -443,7 +443,7 @@ pub(crate) fn stored_constant(
     if let Some(digits) = digits.filter(|_| can_store(from, to)) {
         return digits.stored(column_type);
     }
-    let converted = if same_kind(from, to) {
+    let converted = if from.same_kind(to) {
         value.clone()
     } else if !(can_store(from, to) || (from == SqlType::Varbinary && to.is_integer())) {
         return Err(UserError::compile(

@@ -8,7 +8,6 @@ use super::Binder;
 use super::from::bound_source;
 use super::ordering::Tail;
 use super::scope::fold_name;
-use super::types::same_kind;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_plan::{Input, OutputColumn, Query, QueryBody, SetOperator, Source};
 use ferrite_value::SqlType;
@@ -243,7 +242,7 @@ impl Binder<'_> {
             let learned = common.filter(|_| self.is_open_output(&first, position));
             let wanted = self.output_type(&first, position).or(learned).unwrap_or(*sql_type);
             let given = step.columns[position].sql_type;
-            if common.is_some_and(|common| !same_kind(common, wanted)) {
+            if common.is_some_and(|common| !common.same_kind(wanted)) {
                 return Err(UserError::compile(
                     "42804",
                     format!(

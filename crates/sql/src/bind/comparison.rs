@@ -6,7 +6,7 @@ use super::folding::Operands;
 use super::literal::constant_as;
 use super::number::exact_comparison;
 use super::proposals::{Proposal, Types};
-use super::types::{Typed, cast_constant, incompatible, same_kind, widest};
+use super::types::{Typed, cast_constant, incompatible, widest};
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::{CompareOperator, Expr, Function, like};
 use ferrite_plan::Adoption;
@@ -134,7 +134,7 @@ impl Binder<'_> {
         let (Some(left_type), Some(right_type)) = (left.sql_type, right.sql_type) else {
             return Ok((left.expr, right.expr));
         };
-        if same_kind(left_type, right_type) {
+        if left_type.same_kind(right_type) {
             return Ok((left.expr, right.expr));
         }
         // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one. So is
@@ -423,7 +423,7 @@ fn are_comparable(left: SqlType, right: SqlType) -> bool {
         (Timestamp, right) => right.is_integer(),
         _ => false,
     };
-    same_kind(left, right) || left.is_numeric() && right.is_numeric() || one_way(left, right) || one_way(right, left)
+    left.same_kind(right) || left.is_numeric() && right.is_numeric() || one_way(left, right) || one_way(right, left)
 }
 
 /// A constant that stood for a value of the other side's type. A number that is no integer equals

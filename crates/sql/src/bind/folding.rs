@@ -7,7 +7,7 @@
 
 use super::Binder;
 use super::digits::Digits;
-use super::types::{Typed, owned, same_kind};
+use super::types::{Typed, owned};
 use crate::errors::at_compile_time;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, UserError, UserResult};
@@ -92,7 +92,7 @@ impl Folding {
     pub fn convert(&mut self, typed: Typed, to: SqlType) -> UserResult<Expr> {
         match typed.sql_type {
             None => Ok(typed.expr),
-            Some(from) if same_kind(from, to) => Ok(typed.expr),
+            Some(from) if from.same_kind(to) => Ok(typed.expr),
             Some(_) if let Some(digits) = &typed.digits => self.cast_digits(digits, &ColumnType::unbounded(to)),
             Some(_) => self.fold(typed.expr.cast_to(if to.is_integer() { SqlType::Bigint } else { to })),
         }
@@ -110,7 +110,7 @@ impl Folding {
     /// A value of type `from` as a column or variable of type `to` takes it: numbers and texts with
     /// decimals are not integers, where CAST would cut the decimals off.
     pub fn convert_stored(&mut self, expr: Expr, from: SqlType, to: SqlType) -> UserResult<Expr> {
-        if same_kind(from, to) {
+        if from.same_kind(to) {
             return Ok(expr);
         }
         if to.is_integer() && matches!(from, SqlType::Float | SqlType::Decimal | SqlType::Varchar) {

@@ -7,7 +7,7 @@ use super::literal::constant_as;
 use super::proposals::{Proposal, Types};
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
-use super::types::{Typed, common_type, same_kind, widest};
+use super::types::{Typed, common_type, widest};
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::function::Resolved;
@@ -182,7 +182,7 @@ impl Binder<'_> {
     pub fn resolved_call(&mut self, resolved: Resolved, bound: Vec<Typed>) -> UserResult<Typed> {
         let mut arguments = Vec::with_capacity(bound.len());
         for (mut typed, to) in bound.into_iter().zip(&resolved.argument_types) {
-            let takes = Types::that(|given| same_kind(given, *to));
+            let takes = Types::that(|given| given.same_kind(*to));
             self.propose(&mut typed, Proposal::of(widest(*to), Adoption::Fixed).taking(takes));
             arguments.push(match typed.sql_type {
                 // A hexadecimal literal is a number where one is needed.

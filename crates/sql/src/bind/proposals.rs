@@ -4,7 +4,7 @@
 //! when the pass has ended, so the order of the contexts does not matter: in `CAST(c AS VARCHAR)`
 //! beside `MOD(c, 10)`, where `c` is a parameter, MOD decides, because CAST takes numbers too.
 
-use super::types::{self, same_kind, widest};
+use super::types::{self, widest};
 use ferrite_expr::{Aggregate, AggregateKind};
 use ferrite_plan::Adoption;
 use ferrite_value::{ColumnType, SqlType};
@@ -70,7 +70,7 @@ impl Proposal {
     /// A context that takes this type, or other numbers where it is a number.
     pub fn of(column_type: ColumnType, adoption: Adoption) -> Proposal {
         let wanted = column_type.sql_type;
-        let takes = Types::that(|given| same_kind(given, wanted) || (given.is_numeric() && wanted.is_numeric()));
+        let takes = Types::that(|given| given.same_kind(wanted) || (given.is_numeric() && wanted.is_numeric()));
         Proposal { column_type, adoption, takes, weight: Weight::Stated }
     }
 

@@ -8,7 +8,7 @@ use super::ordering::{Tail, order_items};
 use super::proposals::{Proposal, Types};
 use super::scope::{Groups, Scope};
 use super::size::check_count;
-use super::types::{Typed, common_type, same_kind, widest};
+use super::types::{Typed, common_type, widest};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
@@ -505,7 +505,7 @@ fn refuse_clauses(select: &ast::Select) -> UserResult<()> {
 fn cast_output_by(folding: &mut Folding, query: &mut Query, position: usize, to: SqlType) -> UserResult<()> {
     let from = query.columns[position].sql_type;
     query.columns[position].sql_type = to;
-    if same_kind(from, to) {
+    if from.same_kind(to) {
         return Ok(());
     }
     let mut convert = |expr: &mut Expr| -> UserResult<()> {

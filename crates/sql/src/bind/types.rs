@@ -52,11 +52,6 @@ impl Typed {
     }
 }
 
-/// Types whose values are of one variant of `Value`: no conversion between them.
-pub(crate) fn same_kind(left: SqlType, right: SqlType) -> bool {
-    left == right || (left.is_integer() && right.is_integer())
-}
-
 /// The widest type of a kind, for parameters that are compared or computed with.
 pub(crate) fn widest(sql_type: SqlType) -> ColumnType {
     if sql_type.is_integer() { ColumnType::fixed(SqlType::Bigint) } else { ColumnType::unbounded(sql_type) }
@@ -109,7 +104,7 @@ pub(crate) fn incompatible(left: SqlType, right: SqlType) -> UserError {
 
 /// Whether a value of `from` may be given where `to` is stored.
 pub(crate) fn can_store(from: SqlType, to: SqlType) -> bool {
-    if same_kind(from, to) || (from.is_numeric() && to.is_numeric()) {
+    if from.same_kind(to) || (from.is_numeric() && to.is_numeric()) {
         return true;
     }
     match (from, to) {

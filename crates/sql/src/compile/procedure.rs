@@ -2,7 +2,7 @@
 
 use super::origin::OfProcedure;
 use crate::bind::Binder;
-use crate::bind::types::{Typed, can_store, same_kind};
+use crate::bind::types::{Typed, can_store};
 use crate::parse::context;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
@@ -311,7 +311,7 @@ impl Compiler<'_> {
             )
             .with_hint("use CAST"));
         }
-        let wide = same_kind(from, to.sql_type) && (!to.sql_type.is_integer() || from <= to.sql_type);
+        let wide = from.same_kind(to.sql_type) && (!to.sql_type.is_integer() || from <= to.sql_type);
         if wide && typed.constant().is_none() {
             return Ok(typed.expr);
         }
@@ -560,5 +560,5 @@ pub(crate) fn route_by(
 
 /// Whether a parameter of this type can carry the partitioning column's value.
 fn can_route(parameter: SqlType, column: SqlType) -> bool {
-    same_kind(parameter, column) || (parameter == SqlType::Varchar && column == SqlType::Varbinary)
+    parameter.same_kind(column) || (parameter == SqlType::Varchar && column == SqlType::Varbinary)
 }
