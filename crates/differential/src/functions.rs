@@ -313,7 +313,8 @@ pub static FUNCTIONS: &[Function] = &[
         &[TIMESTAMP, INTEGER],
         TIMESTAMP,
         "({0} + INTERVAL {1} MICROSECOND)",
-        "({0} + {1} * INTERVAL '1 microsecond')",
+        // In two parts: theirs multiplies as double.
+        "({0} + {1} / 1000000000 * INTERVAL '1000 seconds' + {1} % 1000000000 * INTERVAL '1 microsecond')",
         NONE,
     ),
     hazardous(other(&[DATE, INTEGER], TIMESTAMP, "({0} + INTERVAL {1} HOUR)", "({0} + {1} * INTERVAL '1 hour')", NONE)),
