@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 /// Between two looks at the metadata: a third of a lease.
 const LOOK_NANOS: u64 = 666_000_000;
-/// Between two of them when something shows that there is news or a leader has no lease, between two
-/// attempts to register, and between two looks at who may become a member while one is lacking.
+/// Between two of them when something shows that there is news or a leader has no lease, between
+/// two attempts to register, and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
 /// A leader that has had no lease for [`CUT_OFF_NANOS`], and of which a member has said nothing for
 /// longer, is cut off: others could have chosen another leader by now, and so its callers wait for
