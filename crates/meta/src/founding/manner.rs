@@ -51,32 +51,38 @@ pub(super) fn differing(declared: &BTreeMap<u32, Declaration>, manners: &BTreeMa
     let (first, own) = known().next()?;
     let begins_empty = declared.values().all(|one| one.database.is_none());
     known().skip(1).find_map(|(other, manner)| {
-        let how = if own.durability != manner.durability {
-            let (one, another) = (&own.durability, &manner.durability);
+        let (of_first, of_other): (Vec<_>, Vec<_>) = differences(own, manner, begins_empty).into_iter().unzip();
+        (!of_first.is_empty()).then(|| {
             format!(
-                "{} was started with --durability {one} and {} with --durability {another}",
+                "{} was started with {} and {} with {}: start one of them again with what the other has",
                 name(first),
-                name(other)
+                of_first.join(" "),
+                name(other),
+                of_other.join(" ")
             )
-        } else {
-            let of_a_new_database = [
-                ("--schema", own.schema, manner.schema),
-                ("--classes", own.classes, manner.classes),
-                ("--decimal-scale", own.decimal_scale, manner.decimal_scale),
-            ];
-            let differs = of_a_new_database.into_iter().find(|(_, one, another)| one != another);
-            let (option, one, another) = differs.filter(|_| begins_empty)?;
-            one_without(option, (first, one), (other, another))
-        };
-        Some(format!("{how}: start one of them again with what the other has"))
+        })
     })
 }
 
-fn one_without(option: &str, one: (&Declaration, Option<u32>), other: (&Declaration, Option<u32>)) -> String {
-    let (first, second) = (name(one.0), name(other.0));
-    match (one.1, other.1) {
-        (Some(_), None) => format!("{first} was started with {option} and {second} without"),
-        (None, _) => format!("{second} was started with {option} and {first} without"),
-        (Some(_), Some(_)) => format!("{first} and {second} were started with different {option}"),
+/// Each option in which two nodes differ, as the first has it and as the second has it.
+/// `begins_empty`: what a new database begins with counts.
+pub(super) fn differences(first: &Manner, second: &Manner, begins_empty: bool) -> Vec<(String, String)> {
+    let mut options = Vec::new();
+    if first.durability != second.durability {
+        let as_written = |manner: &Manner| format!("--durability {}", manner.durability);
+        options.push((as_written(first), as_written(second)));
     }
+    let of_a_new_database = [
+        ("--schema", first.schema, second.schema),
+        ("--classes", first.classes, second.classes),
+        ("--decimal-scale", first.decimal_scale, second.decimal_scale),
+    ];
+    for (option, one, other) in of_a_new_database.into_iter().filter(|(_, one, other)| begins_empty && one != other) {
+        options.push(match (one, other) {
+            (Some(_), None) => (option.to_owned(), format!("no {option}")),
+            (None, _) => (format!("no {option}"), option.to_owned()),
+            (Some(_), Some(_)) => (option.to_owned(), format!("another {option}")),
+        });
+    }
+    options
 }

@@ -19,8 +19,8 @@ pub use layout::{Impossible, KFACTOR_MAX, Layout};
 pub use manner::Manner;
 pub use message::{Acquainted, WrittenDown};
 
-use crate::State;
 use crate::bytes::Malformed;
+use crate::{NODES_MAX, State};
 use founded::name;
 use message::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,8 +78,8 @@ pub struct Founding {
     misplaced: BTreeMap<u32, [u8; 16]>,
     /// What was said last of whom it waits for.
     said: Option<BTreeSet<u32>>,
-    /// Of others whose plan differs, what was said.
-    complained: BTreeMap<u32, (Plan, String)>,
+    /// Nodes whose plan differs, by host, and what was said of them.
+    complained: BTreeMap<String, (Declaration, String)>,
     /// The same of manners.
     differed: Option<String>,
     effects: Vec<Effect>,
@@ -138,13 +138,13 @@ impl Founding {
     /// What has been declared so far, and why there is no cluster yet.
     pub fn awaits(&self) -> Awaits {
         let hosts = &self.written.own.plan.hosts;
-        let place = |(place, host): (u32, &String)| Place {
-            host: host.clone(),
-            declaration: self.declared.get(&place).cloned(),
+        let place = |(place, host): (u32, &String)| {
+            let differs = self.complained.get(host).map(|(declaration, _)| declaration);
+            Place { host: host.clone(), declaration: self.declared.get(&place).or(differs).cloned() }
         };
         let places: Vec<Place> = (1..).zip(hosts).map(place).collect();
-        let missing = (1..).zip(&places).filter(|(_, place)| place.declaration.is_none());
-        let missing: Vec<String> = missing.map(|(number, place)| format!("node {number} ({})", place.host)).collect();
+        let missing = (1..).zip(hosts).filter(|(place, _)| !self.declared.contains_key(place));
+        let missing: Vec<String> = missing.map(|(number, host)| format!("node {number} ({host})")).collect();
         let complaints = self.complained.values().map(|(_, line)| line.clone());
         let reasons: Vec<String> = if missing.is_empty() {
             let all: Vec<Declaration> = self.declared.values().cloned().collect();
@@ -301,9 +301,9 @@ impl Founding {
     fn declared(&mut self, declaration: Declaration, manner: Option<Manner>) {
         let place = declaration.place;
         if declaration.plan != self.written.own.plan {
-            return self.complain(&declaration);
+            return self.complain(&declaration, manner.as_ref());
         }
-        self.complained.remove(&place);
+        self.complained.remove(&self.written.own.plan.hosts[place as usize - 1]);
         match self.phase {
             // It has not heard yet that there is a cluster.
             Phase::Done => self.say(place),
@@ -341,25 +341,36 @@ impl Founding {
         }
     }
 
-    fn complain(&mut self, other: &Declaration) {
-        if self.complained.get(&other.place).is_some_and(|(plan, _)| *plan == other.plan) {
-            return;
+    fn complain(&mut self, other: &Declaration, manner: Option<&Manner>) {
+        let own = &self.written.own;
+        let (plan, theirs) = (&own.plan, &other.plan);
+        let mut settings = Vec::new();
+        if plan.hosts != theirs.hosts {
+            settings.push((
+                format!("--cluster {}", theirs.hosts.join(",")),
+                format!("--cluster {} (the order counts)", plan.hosts.join(",")),
+            ));
         }
-        let (own, theirs) = (&self.written.own.plan, &other.plan);
-        let differs = if own.kfactor == theirs.kfactor {
-            format!(
-                "--cluster {}, and this one with --cluster {} (the order counts)",
-                theirs.hosts.join(","),
-                own.hosts.join(",")
-            )
-        } else {
-            format!("--kfactor {}, and this one with --kfactor {}", theirs.kfactor, own.kfactor)
-        };
+        if plan.kfactor != theirs.kfactor {
+            settings.push((format!("--kfactor {}", theirs.kfactor), format!("--kfactor {}", plan.kfactor)));
+        }
+        if let (Some(own_manner), Some(manner)) = (self.manners.get(&own.place), manner) {
+            let begins_empty = own.database.is_none() && other.database.is_none();
+            settings.extend(manner::differences(manner, own_manner, begins_empty));
+        }
+        let (their_settings, own_settings): (Vec<String>, Vec<String>) = settings.into_iter().unzip();
         // By its own list it may be another number than by this one.
         let host = &theirs.hosts[other.place as usize - 1];
-        let line =
-            format!("the node at {host} was started with {differs}: start one of them again with what the other has");
-        self.complained.insert(other.place, (other.plan.clone(), line.clone()));
+        let line = format!(
+            "the node at {host} was started with {}, and this one with {}: start one of them again with what the other has",
+            their_settings.join(" "),
+            own_settings.join(" ")
+        );
+        let before = self.complained.get(host).map(|(_, said)| said);
+        if before == Some(&line) || before.is_none() && self.complained.len() >= NODES_MAX {
+            return;
+        }
+        self.complained.insert(host.clone(), (other.clone(), line.clone()));
         self.effects.push(Effect::Say(line));
     }
 

@@ -3,6 +3,7 @@
 //!
 //! `FOUNDING_SEEDS=5000` runs more.
 
+use ferrite_base::limits::CLUSTER_NODES_MAX;
 use ferrite_base::{Epoch, Incarnation, NodeId, Position};
 use ferrite_meta::founding::{Database, Declaration, Effect, Founding, Manner, Partitions, Plan, WrittenDown, found};
 use ferrite_meta::{Kind, State};
@@ -355,15 +356,20 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
         ),
         (
             manner("sync", Some(7), None),
-            "node 3 (host3:3021) was started with --schema and node 1 (host1:3021) without",
+            "node 1 (host1:3021) was started with no --schema and node 3 (host3:3021) with --schema: start",
         ),
         (
             manner("sync", None, Some(7)),
-            "node 3 (host3:3021) was started with --classes and node 1 (host1:3021) without",
+            "node 1 (host1:3021) was started with no --classes and node 3 (host3:3021) with --classes: start",
+        ),
+        (
+            manner("none", Some(7), None),
+            "node 1 (host1:3021) was started with --durability sync no --schema and node 3 (host3:3021) with --durability \
+             none --schema: start",
         ),
         (
             Manner { decimal_scale: Some(7), ..manner("sync", None, None) },
-            "node 3 (host3:3021) was started with --decimal-scale and node 1 (host1:3021) without",
+            "node 1 (host1:3021) was started with no --decimal-scale and node 3 (host3:3021) with --decimal-scale: start",
         ),
     ] {
         let (mut one, two) = (new(1, sync()), new(2, None));
@@ -388,7 +394,7 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     one.received(None, &other.answer().unwrap()).unwrap();
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Say(line) if line.contains("different --schema"))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Say(line) if line.contains("with another --schema"))));
     // Where others have founded with this node, it is one of them.
     let all: Vec<Declaration> = (1..=3).map(|place| new(place, None).own().clone()).collect();
     let written = WrittenDown { own: all[1].clone(), joins: false, founded: Some(all), known: None };
@@ -396,6 +402,44 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     one.received(Some(2), &founded.answer().unwrap()).unwrap();
     one.move_effects(&mut effects);
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
+}
+
+#[test]
+fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
+    let manner = |durability: &str, schema| {
+        Some(Manner { durability: durability.to_owned(), schema, classes: None, decimal_scale: None })
+    };
+    let own = plan(3, 1);
+    // Node 3 takes itself for node 1, since its list is turned.
+    let turned = Plan { hosts: own.hosts.iter().rev().cloned().collect(), kfactor: 2 };
+    let mut one = Founding::new(None, declaration(&own, 1, [1; 16]), false).started_with(manner("sync", None));
+    let mut other = Founding::new(None, declaration(&turned, 1, [3; 16]), false).started_with(manner("none", Some(7)));
+    one.written();
+    other.written();
+    let mut effects = Vec::new();
+    for _ in 0..2 {
+        one.received(None, &other.answer().unwrap()).unwrap();
+        one.move_effects(&mut effects);
+    }
+    let is_said = |effect: &&Effect| {
+        let said = "the node at host3:3021 was started with --cluster host3:3021,host2:3021,host1:3021 --kfactor 2 \
+                    --durability none --schema, and this one with --cluster host1:3021,host2:3021,host3:3021 (the order \
+                    counts) --kfactor 1 --durability sync no --schema: start one of them again with what the other has";
+        matches!(effect, Effect::Say(line) if line == said)
+    };
+    assert_eq!(effects.iter().filter(is_said).count(), 1, "{effects:?}");
+    let awaits = one.awaits();
+    let heard: Vec<bool> = awaits.places.iter().map(|place| place.declaration.is_some()).collect();
+    assert_eq!(heard, [true, false, true]);
+    assert!(awaits.reason.starts_with("node 2 (host2:3021), node 3 (host3:3021), to found"), "{}", awaits.reason);
+    // Strangers that are of no place fill nothing.
+    for number in 0..CLUSTER_NODES_MAX + 9 {
+        let hosts = vec![format!("stranger{number}:1"), "host1:3021".to_owned()];
+        let mut stranger = Founding::new(None, declaration(&Plan { hosts, kfactor: 0 }, 1, [9; 16]), false);
+        stranger.written();
+        one.received(None, &stranger.answer().unwrap()).unwrap();
+    }
+    assert!(one.awaits().reason.matches("was started with").count() <= CLUSTER_NODES_MAX);
 }
 
 #[test]
