@@ -1,10 +1,10 @@
 //! Which backups stand in a directory, and their files gone.
 
 use crate::request::checked_nonce;
+use crate::restore::schema_of;
 use crate::save::SCHEMA_FILE;
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Disk, DiskResult};
-use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::Files;
 use std::collections::BTreeMap;
 use std::fs;
@@ -62,7 +62,7 @@ pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
             Ok(manifest) => {
                 seen.created_ms = manifest.taken / 1_000;
                 seen.partitions = manifest.partitions;
-                match SchemaHistory::of(&manifest).catalog() {
+                match schema_of(&manifest) {
                     Ok(catalog) => seen.tables = catalog.tables.keys().cloned().collect::<Vec<_>>().join(","),
                     Err(error) => seen.fault = Some(error.to_string()),
                 }

@@ -48,9 +48,16 @@ struct Batch {
     open: Option<OpenTable>,
 }
 
+/// The schema that a backup has, whose checksums are right.
+pub(crate) fn schema_of(manifest: &Manifest) -> UserResult<Catalog> {
+    SchemaHistory::of(manifest).catalog().map_err(|error| {
+        error.with_hint("the backup is not damaged: where a later release has written it, restore it with that one")
+    })
+}
+
 pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserResult<Restored> {
     let manifest = files.manifest(&request.nonce).map_err(|error| no_manifest(files, &request.nonce, error))?;
-    let mut backup = SchemaHistory::of(&manifest).catalog()?;
+    let mut backup = schema_of(&manifest)?;
     // What another restore had left there is none of the backup's business.
     backup.tables.retain(|name, _| !name.starts_with(STAGING));
     verify(files, &request.nonce, &manifest)?;

@@ -111,6 +111,13 @@ pub enum ServerError {
     /// The node's copy is given up: the same process may be started again at once, and gets
     /// everything from the leader.
     CopyGivenUp(String),
+    /// Another release has written in the directory what this one does not understand. Each with
+    /// the number of its formats.
+    LaterRelease {
+        dir: PathBuf,
+        written: (String, u32),
+        here: (&'static str, u32),
+    },
     /// The start was given up before its end.
     Ended,
 }
@@ -132,6 +139,16 @@ impl fmt::Display for ServerError {
             ServerError::ClusterListen(address, error) => {
                 write!(f, "cannot listen for other nodes on {address}: {error}; see --cluster and --cluster-listen")
             }
+            ServerError::LaterRelease { dir, written, here } => write!(
+                f,
+                "{} was written by a later release: {} (formats {}), and this is {} (formats {}). Nothing is damaged, and nothing was \
+                 changed: start the later release here",
+                dir.display(),
+                written.0,
+                written.1,
+                here.0,
+                here.1
+            ),
             ServerError::Ended => f.write_str("ended before the other nodes were there"),
         }
     }

@@ -64,7 +64,11 @@ impl fmt::Display for ReplayError {
             }
             ReplayError::Contents { table } => write!(f, "its rows of table {table} are not those of the leader"),
             ReplayError::Schema { version, error } => {
-                write!(f, "the schema change to version {version} cannot be repeated: {error}")
+                write!(
+                    f,
+                    "the schema change to version {version} cannot be repeated: {error}. It is not damaged: where a later release has \
+                     written it, start that one"
+                )
             }
             ReplayError::Log(error) => f.write_str(error),
         }

@@ -68,7 +68,9 @@ pub(crate) fn load_newest(
         match load(files, *snapshot, threads, progress) {
             Ok(base) => return Ok(Some(base)),
             // It is whole, for another release. That one's log is not for this one either.
-            Err(error @ SnapshotError::Version { .. }) => return Err(StartError::Snapshot(error)),
+            Err(error @ (SnapshotError::Version { .. } | SnapshotError::Schema { .. })) => {
+                return Err(StartError::Snapshot(error));
+            }
             Err(error) => {
                 progress.say(&format!("snapshot {snapshot} cannot be used: {error}"));
                 damaged.push((*snapshot, error.to_string()));

@@ -21,15 +21,13 @@ impl SnapshotImage {
     pub fn open(files: &Files, snapshot: u64) -> Result<SnapshotImage, SnapshotError> {
         let name = own_name(snapshot);
         let manifest = files.manifest(&name)?;
-        let refuse = |error: UserError| SnapshotError::Damaged {
-            path: files.manifest_path(&name),
-            position: 120,
-            detail: format!("the schema cannot be made: {error}"),
-        };
+        let path = || files.manifest_path(&name);
         let history = SchemaHistory::of(&manifest);
+        let refuse = |error: UserError| SnapshotError::Schema { path: path(), detail: error.to_string() };
         let catalog = history.catalog().map_err(refuse)?;
         if catalog.version.0 != manifest.catalog_version {
-            return Err(refuse(UserError::internal(format!("it is version {}", catalog.version))));
+            let detail = format!("the schema cannot be made: it is version {}", catalog.version);
+            return Err(SnapshotError::Damaged { path: path(), position: 120, detail });
         }
         let ring = Arc::new(Ring::new_default(manifest.partitions));
         Ok(SnapshotImage { manifest, catalog: Arc::new(catalog), history, ring })
@@ -39,11 +37,7 @@ impl SnapshotImage {
     pub fn load(&self, files: &Files, partition: u32, pace: impl FnMut(u64, u64)) -> Result<Store, SnapshotError> {
         let name = own_name(self.manifest.snapshot);
         let path = files.rows_path(&name, partition);
-        let refuse = |error: UserError| SnapshotError::Damaged {
-            path: path.clone(),
-            position: 0,
-            detail: format!("the schema cannot be made: {error}"),
-        };
+        let refuse = |error: UserError| SnapshotError::Schema { path: path.clone(), detail: error.to_string() };
         let identity = files.identity(&self.manifest, partition);
         let loading = Loading::begin(PartitionId(partition), Arc::clone(&self.ring), &self.catalog).map_err(refuse)?;
         let expected = self.manifest.files[partition as usize];

@@ -75,13 +75,13 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Version => "it speaks another version of the cluster protocol: run releases that fit together",
+            Refusal::Version => "it speaks another version of the cluster protocol",
             Refusal::Cluster => "it belongs to another cluster: check --cluster and the data directory",
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
                 "another process runs with the same node id, or has run: a data directory was copied, or what a node has said is \
-                 sent again. Start only one of the two. Where the other has ended, start this node once more: it then counts as \
-                 the later one"
+                 sent again. Start only one of the two, the one that ran last, and once more where the other has ended; give the \
+                 other an empty directory"
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
@@ -91,6 +91,21 @@ impl fmt::Display for Refusal {
                  was copied: start only one of the two"
             }
         })
+    }
+}
+
+impl Refusal {
+    /// The same of two nodes that have said who they are.
+    pub(crate) fn of(self, other: &Hello, here: &Hello) -> String {
+        let (theirs, own) = (other.versions.1, here.versions.1);
+        match self {
+            Refusal::Version => format!(
+                "it speaks version {theirs} of the cluster protocol, and this node version {own}: its release is the {} one. Nodes of \
+                 both do not run in one cluster: stop all of them, and start all with the same release",
+                if theirs < own { "earlier" } else { "later" }
+            ),
+            _ => self.to_string(),
+        }
     }
 }
 
@@ -264,6 +279,23 @@ mod tests {
         assert_eq!(hello().common_version(&with((2, 9))), Some(3));
         assert_eq!(hello().common_version(&with((1, 1))), Some(1));
         assert_eq!(hello().common_version(&with((4, 9))), None);
+    }
+
+    #[test]
+    fn nodes_that_speak_other_versions_are_told_which_and_who_is_earlier() {
+        let with = |versions| Hello { versions, ..hello() };
+        let said = |theirs, own| Refusal::Version.of(&with(theirs), &with(own));
+        let earlier = said((1, 2), (3, 3));
+        assert!(
+            earlier.starts_with("it speaks version 2 of the cluster protocol, and this node version 3: "),
+            "{earlier}"
+        );
+        assert!(earlier.contains("its release is the earlier one"), "{earlier}");
+        assert!(
+            said((3, 4), (1, 2))
+                .contains("version 4 of the cluster protocol, and this node version 2: its release is the later")
+        );
+        assert_eq!(Refusal::Runs.of(&hello(), &hello()), Refusal::Runs.to_string());
     }
 
     #[test]

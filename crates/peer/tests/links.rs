@@ -681,7 +681,7 @@ fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
     stream.read_to_end(&mut answer).unwrap();
     let answer = Answer::decode(answer[..].try_into().expect("as long as ever")).expect("an answer");
     assert_eq!((answer.outcome, answer.from.versions), (Err(Refusal::Version), (VERSION, VERSION)));
-    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("says it is node 2 was refused: it speaks another version")));
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("says it is node 2 was refused: it speaks version 1") && line.contains("the earlier one")));
     one.peers.stop();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -695,6 +695,6 @@ fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
     });
     let two = node(2);
     two.peers.expect(&[(NodeId(1), vec![address])]);
-    two.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("it says of this node: it speaks another version")));
+    two.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("node 1 (127.0.0.1") && line.contains("does not connect: it speaks version 1 of the cluster protocol, and this node version")));
     two.peers.stop();
 }

@@ -18,6 +18,11 @@ pub enum SnapshotError {
         path: PathBuf,
         found: u32,
     },
+    /// The same: its checksums are right, and this release cannot make its schema.
+    Schema {
+        path: PathBuf,
+        detail: String,
+    },
 }
 
 pub(crate) type SnapshotResult<T> = Result<T, SnapshotError>;
@@ -44,6 +49,12 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Version { path, found } => write!(
                 f,
                 "snapshot file {} has format version {found}, which this release does not read: use the release that wrote it",
+                path.display()
+            ),
+            SnapshotError::Schema { path, detail } => write!(
+                f,
+                "snapshot file {} is not damaged, and has a schema that this release does not know how to make ({detail}): use the \
+                 release that wrote it, or a later one",
                 path.display()
             ),
         }

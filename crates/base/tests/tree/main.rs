@@ -5,6 +5,7 @@ mod decisions_page;
 mod errors_page;
 mod file_circles;
 mod file_lengths;
+mod formats_page;
 mod idioms;
 mod limits_page;
 mod room_directions;

@@ -4,6 +4,7 @@
 //! Promises that a file is there whole or as it was before.
 
 use crate::options::ServerError;
+use crate::release;
 use ferrite_base::Incarnation;
 use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
@@ -22,7 +23,7 @@ const ANEW: &str = "anew";
 /// None of these files is longer.
 const FILE_BYTES_MAX: usize = 1 << 20;
 /// What stays then.
-const KEPT: [&str; 5] = ["LOCK", FOUNDING, "node", "node.new", UNSYNCED];
+const KEPT: [&str; 6] = ["LOCK", FOUNDING, "node", "node.new", UNSYNCED, release::FILE];
 
 /// Whether a start in this directory is one of a cluster's node.
 pub fn is_of_cluster(disk: &dyn Disk, dir: &Path) -> Result<bool, ServerError> {

@@ -9,6 +9,7 @@ use crate::cluster::forming::Founders;
 use crate::cluster::join;
 use crate::cluster::unusable::damage;
 use crate::options::ServerError;
+use crate::release;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::Kind;
@@ -28,6 +29,7 @@ pub fn accept_loss(
     dir: &Path,
     report: &ProgressListener,
 ) -> Result<Option<(PathBuf, String)>, ServerError> {
+    release::check(&*disk, dir)?;
     let is_of_cluster = directory::cluster_of(&*disk, dir)?.is_some();
     let is_incomplete = || directory::is_incomplete(&*disk, dir);
     let of_cluster: Option<&dyn Fn() -> _> = if is_of_cluster { Some(&is_incomplete) } else { None };
@@ -50,6 +52,7 @@ pub fn leave_cluster(
     dir: &Path,
     report: &ProgressListener,
 ) -> Result<String, ServerError> {
+    release::check(&*disk, dir)?;
     let failed = |text: String| ServerError::Cluster(text);
     let Some(identity) = directory::identity(&*disk, dir)?.filter(|identity| identity.cluster != [0; 16]) else {
         let what = match directory::founding(&*disk, dir)? {

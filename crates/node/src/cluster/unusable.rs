@@ -96,6 +96,7 @@ mod tests {
     use ferrite_meta::Command;
     use ferrite_partition::loss::LogDamage;
     use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+    use ferrite_snapshot::SnapshotError;
 
     #[test]
     fn a_copy_counts_for_nothing_where_others_have_gone_on_without_it() {
@@ -139,6 +140,9 @@ mod tests {
             StartError::Behind { snapshot: 1 },
             StartError::Installed { snapshot: 1 },
         ];
+        let path = Path::new("/node/snapshots/snapshot-0000000001.manifest").to_path_buf();
+        let of_a_later_release = SnapshotError::Schema { path, detail: "statement SET is not supported".to_owned() };
+        assert_eq!(super::damage(&StartError::Snapshot(of_a_later_release)), None, "nothing is put aside");
         for error in of_no_use {
             assert!(super::damage(&error).is_some() && !said(error).contains("--dir"));
         }

@@ -7,6 +7,7 @@ use crate::cluster::running::{self, Running, Uses};
 use crate::cluster::standing::Standing;
 use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
+use crate::release;
 use crate::threads::{Starting, Threads};
 use ferrite_base::{Incarnation, NodeId, memory};
 use ferrite_cluster::Lease;
@@ -51,6 +52,7 @@ impl Witness {
             begins: None,
         };
         let failed = |error: &dyn std::fmt::Display| ServerError::Cluster(error.to_string());
+        release::check(&*disk, &dir)?;
         let Some(mut joined) = join(&cluster, &about)? else {
             return Err(ServerError::Cluster(format!(
                 "{} is of no cluster: say of which this witness is with --cluster and --kfactor",
@@ -58,6 +60,7 @@ impl Witness {
             )));
         };
         let lock = DatabaseLog::lock(&*disk, &dir).map_err(|error| failed(&error))?;
+        release::note(&*disk, &dir)?;
         let known = Identity::read(&*disk, &dir).map_err(|error| failed(&error))?;
         let mut identity = known.expect("written when it joined");
         identity.incarnation = Incarnation(identity.incarnation.0 + 1);

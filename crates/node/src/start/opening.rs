@@ -4,6 +4,7 @@ use crate::cluster::{self, Member};
 use crate::listen::listen_on;
 use crate::options::{ServerError, ServerOptions};
 use crate::privilege;
+use crate::release;
 use crate::status_listener::{self, Meanwhile, Ports};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_base::checksum::crc32c;
@@ -66,6 +67,7 @@ pub(super) fn recover(
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<(Recovered, Option<Member>), ServerError> {
+    release::check(&**disk, &options.dir)?;
     let (progress, waits) = (RecoveryProgress::default(), cluster::Waits::default());
     let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
     let how = || recovery::Options {
@@ -115,7 +117,10 @@ pub(super) fn recover(
     };
     let awaits = || waits.look();
     let meanwhile = Meanwhile::Recovers(&progress, &**clock, &awaits);
-    status_listener::open_during(doors.ports(), meanwhile, BUILD, recover)
+    let recovered = status_listener::open_during(doors.ports(), meanwhile, BUILD, recover)?;
+    // The log's lock is held, and nothing but what names its own format was written so far.
+    release::note(&**disk, &options.dir)?;
+    Ok(recovered)
 }
 
 /// Waits until the node takes part in its cluster, which may take for ever; operators see why.

@@ -12,6 +12,7 @@ use ferrite_partition::coordinator::Taken;
 use ferrite_partition::loss;
 use ferrite_partition::record;
 use ferrite_partition::recovery::{self, Options, StartError};
+use ferrite_snapshot::SnapshotError;
 use ferrite_value::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -418,6 +419,44 @@ fn where_the_checkpoint_itself_cannot_be_read_the_snapshot_is_what_is_left() {
     let before = node.contents();
     node.close();
     assert_eq!(open(dir, 2).contents(), before);
+}
+
+/// Its checksums are right: a release has written it that knows more.
+#[test]
+fn a_snapshot_whose_schema_is_unknown_is_refused_as_a_later_releases_and_stays() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path();
+    let mut node = open(dir, 2);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 30);
+    node.save().expect("a healthy disk");
+    fill(&mut node, 30, 33);
+    node.save().expect("a healthy disk");
+    let contents = node.contents();
+    node.close();
+    let name = ferrite_snapshot::own_name(2);
+    let snapshots = ferrite_snapshot::Files::new(Arc::new(RealDisk), &dir.join("snapshots"));
+    let (path, mut manifest) = (snapshots.manifest_path(&name), snapshots.manifest(&name).expect("it is whole"));
+    let before = fs::read(&path).expect("it is there");
+    match (&mut manifest.base, manifest.changes.first_mut()) {
+        (Some(base), _) => base.text.insert_str(0, "SET FUNCTION_VALUES 99;\n"),
+        (None, first) => first.expect("there is a schema").text.insert_str(0, "SET FUNCTION_VALUES 99;\n"),
+    }
+    fs::write(&path, manifest.encode()).expect("it is ours");
+    let names = || (files_of(dir), files_of(&dir.join("snapshots")));
+    let there = names();
+    let refused = |error: StartError| {
+        let said = error.to_string();
+        assert!(matches!(error, StartError::Snapshot(SnapshotError::Schema { .. })), "{said}");
+        assert!(
+            said.contains("is not damaged") && said.contains("use the release that wrote it, or a later one"),
+            "{said}"
+        );
+    };
+    refused(Node::open(Arc::new(RealDisk), dir, 2).map(drop).expect_err("it is another release's"));
+    assert_eq!(names(), there);
+    fs::write(&path, before).expect("it is ours");
+    assert_eq!(open(dir, 2).contents(), contents);
 }
 
 /// The same of a cluster's node, to which only the others add anything.

@@ -48,6 +48,10 @@ impl Connections {
             }
             // It will be in one, or says itself what it waits for: it is tried again.
             (Some(Answer { outcome: Err(Refusal::NoCluster | Refusal::Replaced), .. }), _) => None,
+            (Some(Answer { outcome: Err(Refusal::Version), from }), _) => {
+                let here = *locked(&self.shared.roster).here();
+                refused(&Refusal::Version.of(&from, &here))
+            }
             (Some(Answer { outcome: Err(refusal), .. }), _) => refused(&format!("it says of this node: {refusal}")),
             (None, _) => refused("what answers there is no node"),
         };
@@ -71,8 +75,9 @@ impl Connections {
             }
             Ok(_) => self.close(number),
             Err(refusal) => {
-                let address = connection.address;
-                self.shared.handler.notice(&format!("node {node} ({address}) does not connect: {refusal}"));
+                let (address, here) = (connection.address, *locked(&self.shared.roster).here());
+                let reason = refusal.of(from, &here);
+                self.shared.handler.notice(&format!("node {node} ({address}) does not connect: {reason}"));
                 self.close(number);
             }
         }
@@ -109,7 +114,8 @@ impl Connections {
                 if !matches!(refusal, Refusal::NoCluster | Refusal::Replaced) {
                     // Not known to be true: whoever has heard it can say it.
                     let says = format!("a connection from {ip} that says it is node {} was refused", hello.node);
-                    self.shared.handler.notice(&format!("{says}: {refusal}"));
+                    let here = *locked(&self.shared.roster).here();
+                    self.shared.handler.notice(&format!("{says}: {}", refusal.of(&hello, &here)));
                 }
                 self.answer(number, &hello, Err(refusal));
             }

@@ -326,7 +326,9 @@ impl Job {
                     Ok(Some(_)) => self.work = Work::Prefix(file, reader),
                     Ok(None) => self.receive_from(file, reader.position(), out),
                     Err(SnapshotError::Disk(error)) => return Err(error.into()),
-                    Err(SnapshotError::Damaged { .. } | SnapshotError::Version { .. }) => {
+                    Err(
+                        SnapshotError::Damaged { .. } | SnapshotError::Version { .. } | SnapshotError::Schema { .. },
+                    ) => {
                         self.receive_from(file, good, out);
                     }
                 }
@@ -413,7 +415,9 @@ impl Job {
                 self.whole(0);
             }
             Err(SnapshotError::Disk(error)) => return Err(error.into()),
-            Err(SnapshotError::Version { .. }) => self.refuse(Refusal::Format(FORMAT), out),
+            Err(SnapshotError::Version { .. } | SnapshotError::Schema { .. }) => {
+                self.refuse(Refusal::Format(FORMAT), out);
+            }
             Ok(_) | Err(SnapshotError::Damaged { .. }) => self.damaged(0, 0, looks, out),
         }
         Ok(())
@@ -436,7 +440,9 @@ impl Job {
                 match Verifier::open(&**files.disk(), &path, identity, expected) {
                     Ok(verifier) => Box::new(verifier),
                     Err(SnapshotError::Disk(error)) => return Err(error.into()),
-                    Err(SnapshotError::Damaged { .. } | SnapshotError::Version { .. }) => {
+                    Err(
+                        SnapshotError::Damaged { .. } | SnapshotError::Version { .. } | SnapshotError::Schema { .. },
+                    ) => {
                         self.damaged(file, 0, looks, out);
                         return Ok(());
                     }
@@ -448,7 +454,9 @@ impl Job {
             Ok(Verified::Some(_)) => self.work = Work::Verify(file, Some(verifier), looks),
             Ok(Verified::All) => self.whole(file),
             Err(SnapshotError::Disk(error)) => return Err(error.into()),
-            Err(SnapshotError::Version { .. }) => self.refuse(Refusal::Format(FORMAT), out),
+            Err(SnapshotError::Version { .. } | SnapshotError::Schema { .. }) => {
+                self.refuse(Refusal::Format(FORMAT), out);
+            }
             Err(SnapshotError::Damaged { .. }) => self.damaged(file, good, looks, out),
         }
         Ok(())

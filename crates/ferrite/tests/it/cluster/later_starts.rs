@@ -1,6 +1,7 @@
 //! Starts of a node behind the first: with other options, or with a directory that is not quite
 //! what it was.
 
+use super::handing_over::admin;
 use super::waiting::Waiting;
 use super::{Cluster, TABLE};
 use crate::common::Server;
@@ -27,8 +28,37 @@ fn after_a_copied_directory_one_more_start_lets_the_original_in() {
     assert!(copy.ready_line.contains("node 3"), "{}", copy.ready_line);
     copy.kill();
     let original = Waiting::start("server", &cluster.dir(2), &[]);
-    original.lines.wait("start this node once more: it then counts as the later one");
+    original.lines.wait("once more where the other has ended");
     drop(original);
+    cluster.start_again(2);
+    cluster.write(5);
+    cluster.check();
+}
+
+#[test]
+fn a_directory_in_which_a_later_release_has_run_is_refused_and_nothing_is_put_aside() {
+    let mut cluster = without_the_third();
+    let dir = cluster.dir(2);
+    let names = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(&dir).expect("it is there").map(|entry| entry.expect("one").file_name()).collect();
+        names.sort();
+        names
+    };
+    let release = dir.join("release");
+    let own = std::fs::read(&release).expect("each release writes it");
+    std::fs::write(&release, "formats 99\nrelease 9.9.9\n").expect("it can be written");
+    let before = names();
+    let started = Server::try_start(&dir, &[]).err().expect("it is not for this release");
+    let (done, recovered) = admin(&["recover", "--accept-loss", "--dir", dir.to_str().expect("text")]);
+    assert!(!done, "{recovered}");
+    for said in [started, recovered] {
+        for words in ["was written by a later release: 9.9.9 (formats 99), and this is ", "Nothing is damaged"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+    assert_eq!(names(), before);
+    std::fs::write(&release, own).expect("it can be written");
     cluster.start_again(2);
     cluster.write(5);
     cluster.check();

@@ -1,0 +1,117 @@
+//! The file `release` of a data directory (docs/format/release.md): up to which formats its files
+//! go, looked at before any of them is read.
+//!
+//! Promises that a directory with files of a later release is refused as such, and nothing in it is
+//! changed: to an earlier one such files look damaged.
+
+use crate::options::ServerError;
+use ferrite_io::{Disk, DiskError, small_file};
+use std::path::Path;
+use std::sync::LazyLock;
+
+pub const FILE: &str = "release";
+/// Raised by each release that writes anything, on disk or to other nodes, that an earlier one does
+/// not understand: a record, a field, a statement in a schema.
+const FORMATS: u32 = 1;
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+const FILE_BYTES_MAX: usize = 4_096;
+
+/// What the file says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Written {
+    formats: u32,
+    release: String,
+}
+
+impl Written {
+    fn here() -> Written {
+        Written { formats: FORMATS, release: RELEASE.to_owned() }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        format!("formats {}\nrelease {}\n", self.formats, self.release).into_bytes()
+    }
+
+    /// None: it is no such file. Lines that a later release adds are passed over.
+    fn decode(bytes: &[u8]) -> Option<Written> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Some(Written { formats: value("formats")?.parse().ok()?, release: value("release")?.to_owned() })
+    }
+}
+
+/// This release as `ferrite --version` shows it: what two releases must share to run in one
+/// cluster, and what a directory may have to be opened.
+pub fn versions() -> &'static str {
+    static VERSIONS: LazyLock<String> =
+        LazyLock::new(|| format!("{RELEASE} (formats {FORMATS}, cluster protocol {})", ferrite_peer::VERSION));
+    &VERSIONS
+}
+
+fn failed(error: DiskError) -> ServerError {
+    ServerError::Cluster(error.to_string())
+}
+
+/// None: an earlier release has written all that is there, or there is nothing.
+fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Written>, ServerError> {
+    // A directory that cannot be read is told of when it is locked.
+    if disk.list(dir).is_err() {
+        return Ok(None);
+    }
+    let bytes = small_file::read(disk, dir, FILE, FILE_BYTES_MAX).map_err(failed)?;
+    Ok(bytes.and_then(|bytes| Written::decode(&bytes)))
+}
+
+/// Refuses a directory that a later release has written in.
+pub fn check(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
+    match read(disk, dir)? {
+        Some(written) if written.formats > FORMATS => Err(ServerError::LaterRelease {
+            dir: dir.to_path_buf(),
+            written: (written.release, written.formats),
+            here: (RELEASE, FORMATS),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Notes that this release writes in the directory from here on, whose lock is held.
+pub fn note(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
+    check(disk, dir)?;
+    let here = Written::here();
+    if read(disk, dir)?.is_some_and(|written| written.formats == here.formats) {
+        return Ok(());
+    }
+    small_file::replace(disk, dir, FILE, &format!("{FILE}.new"), &here.encode()).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_io::RealDisk;
+
+    #[test]
+    fn a_directory_of_a_later_release_is_refused_by_name_and_stays_as_it_is() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (disk, path) = (RealDisk, dir.path().join(FILE));
+        check(&disk, &dir.path().join("none")).expect("there is nothing");
+        check(&disk, dir.path()).expect("an earlier release");
+        note(&disk, dir.path()).expect("it can be written");
+        assert_eq!(read(&disk, dir.path()).expect("it can be read"), Some(Written::here()));
+        let later = format!("formats {}\nrelease 9.8.7\nmore to come\n", FORMATS + 1);
+        std::fs::write(&path, &later).expect("it can be written");
+        for refused in [check(&disk, dir.path()), note(&disk, dir.path())] {
+            let said = refused.expect_err("a later one").to_string();
+            assert!(
+                said.contains("a later release: 9.8.7 (formats 2)") && said.contains(&format!("{RELEASE} (formats 1)")),
+                "{said}"
+            );
+        }
+        assert_eq!(std::fs::read_to_string(&path).expect("it is there"), later);
+        // One that cannot be read says nothing, and is written again.
+        for damaged in ["formats x\nrelease y\n", "", "formats 0\nrelease 0.0.1\n"] {
+            std::fs::write(&path, damaged).expect("it can be written");
+            note(&disk, dir.path()).expect("it can be written");
+            assert_eq!(read(&disk, dir.path()).expect("it can be read"), Some(Written::here()));
+        }
+    }
+}
