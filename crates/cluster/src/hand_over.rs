@@ -9,7 +9,8 @@
 //! Each step ends with a time, and then this node leads on. Promises that a group is asked to hand
 //! over only when nothing is executed any more, so that no call has an unknown outcome; and that a
 //! node which ends does not go while nobody else could lead, as long as somebody is on the way to
-//! that and there is time: who was just added to the members cannot (decision 0046).
+//! that and there is time: who was just added to the members cannot (decision 0046). Nodes that
+//! end, too, are neither handed over to nor waited for.
 
 use crate::cause::Around;
 use crate::handing::{HandingOver, NotHandedOver, Step};
@@ -53,7 +54,8 @@ impl Kept {
             return Err(NotHandedOver::Cannot(CannotHandOver::NotLeading));
         }
         match self.group.may_hand_over(to) {
-            Err(CannotHandOver::Alone) if patience.is_some() && membership::has_others(state, self.here) => {}
+            Err(CannotHandOver::Alone)
+                if patience.is_some() && membership::has_others(state, self.here, &self.ending) => {}
             // Nobody waits for what cannot be.
             possible => possible.map_err(NotHandedOver::Cannot)?,
         }
@@ -122,15 +124,20 @@ impl Kept {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
         let successor = self.group.successor(handing.to);
+        // Those that could have led end, too, as they have said since calls wait.
+        let is_vain = handing.step != Step::Awaiting
+            && !self.group.has_proposed_another()
+            && self.group.least_behind(handing.to).is_none();
         let (most, reason) = match handing.step {
+            _ if is_vain => (0, NotHandedOver::Cannot(CannotHandOver::Alone)),
             Step::Awaiting => {
                 let followed = handing.followed.get_or_insert(now);
                 if successor != Successor::Nobody {
                     *followed = now;
                 }
-                let runs = membership::others_run(state, self.here);
+                let runs = membership::others_run(state, self.here, &self.ending);
                 let comes = runs && now.saturating_sub(*followed) < FOLLOW_NANOS;
-                let news = if membership::has_others(state, self.here) { NEWS_NANOS } else { 0 };
+                let news = if membership::has_others(state, self.here, &self.ending) { NEWS_NANOS } else { 0 };
                 let news = news.min(handing.patience);
                 match successor {
                     Successor::Applying { node, behind } => {

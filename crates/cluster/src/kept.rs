@@ -23,7 +23,7 @@ use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::bell::Ringing;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Entries are handed to the copy in pieces of about so many bytes.
@@ -75,6 +75,8 @@ pub(crate) struct Kept {
     pub offers: Offers,
     /// While it hands over.
     pub handing: Option<HandingOver>,
+    /// Nodes that are not handed over to: their processes end.
+    pub ending: BTreeSet<NodeId>,
     /// The last epoch that it was chosen to lead, and since when it knows.
     pub led_since: Option<(Epoch, u64)>,
     /// The last accepted loss that this process has heard of.
@@ -110,6 +112,7 @@ impl Kept {
             causes,
             offers: Offers::default(),
             handing: None,
+            ending: BTreeSet::new(),
             led_since: None,
             loss: None,
             lost: None,

@@ -105,16 +105,25 @@ pub(crate) fn leader(state: &State, id: GroupId) -> Option<NodeId> {
     Some(group.configuration.leader.node)
 }
 
-/// Whether another node that keeps data runs, as far as the metadata knows.
-pub(crate) fn others_run(state: &State, here: NodeId) -> bool {
+/// Whether another node that keeps data runs, as far as the metadata knows, and is none of those
+/// that end.
+pub(crate) fn others_run(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
     let runs = |node: &Node| node.kind == Kind::Data && node.presence == Presence::Running;
-    state.nodes().iter().any(|(id, node)| *id != here && runs(node))
+    state.nodes().iter().any(|(id, node)| *id != here && runs(node) && !ending.contains(id))
 }
 
-/// Whether there is another node that keeps data, though it may not run at the moment.
-pub(crate) fn has_others(state: &State, here: NodeId) -> bool {
+/// Whether there is another node that keeps data, though it may not run at the moment, and is none
+/// of those that end.
+pub(crate) fn has_others(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
     let keeps = |node: &Node| node.kind == Kind::Data && node.presence != Presence::Retired;
-    wanted(state) > 1 && state.nodes().iter().any(|(id, node)| *id != here && keeps(node))
+    let is_another = |id: &NodeId| *id != here && !ending.contains(id);
+    wanted(state) > 1 && state.nodes().iter().any(|(id, node)| is_another(id) && keeps(node))
+}
+
+/// Whether a process of another node leads a group that ends, and has not said goodbye yet.
+pub(crate) fn leader_ends(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
+    let ends = |leader: &Member| leader.node != here && ending.contains(&leader.node) && !is_gone(state, leader);
+    state.groups().values().any(|group| group.phase == Phase::Active && ends(&group.configuration.leader))
 }
 
 /// A restarted process, or one that has said that it stops, acknowledges nothing more.

@@ -65,6 +65,8 @@ pub struct Node {
     /// When the metadata was asked last, and what was said of it shows that there is news.
     asked: Option<u64>,
     wants_news: bool,
+    /// Nodes whose processes end, as they have said.
+    ending: BTreeSet<NodeId>,
     /// Groups that it leads although its log stands still: others are to lead them.
     stands_still: BTreeSet<GroupId>,
     /// Groups whose lead it has given up, in that epoch, which the metadata may not know.
@@ -101,6 +103,7 @@ impl Node {
             ticked: 0,
             asked: None,
             wants_news: false,
+            ending: BTreeSet::new(),
             stands_still: BTreeSet::new(),
             resigned: BTreeMap::new(),
             too_large: None,
@@ -289,9 +292,25 @@ impl Node {
         }
     }
 
+    /// The nodes whose processes end, as they have said: none of them is to lead next.
+    pub fn are_ending(&mut self, nodes: BTreeSet<NodeId>) {
+        if self.ending != nodes {
+            self.groups.iter().for_each(|group| group.are_ending(nodes.clone()));
+            self.kept.values_mut().for_each(|kept| kept.ending.clone_from(&nodes));
+            self.ending = nodes;
+        }
+    }
+
+    /// Whether another node goes on, or answers its last calls, which this one's end may hold up.
+    pub fn is_needed(&self) -> bool {
+        let (state, here) = (&self.known.1, self.identity.node);
+        membership::others_run(state, here, &self.ending) || membership::leader_ends(state, here, &self.ending)
+    }
+
     /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
     /// whoever leads does without this node: until then it waits for what this one acknowledges.
-    /// Another process in this one's place has left it at once.
+    /// Where that one ends, too, it has said goodbye, for which it needs the voters. Another
+    /// process in this one's place has left it at once.
     pub fn has_left(&self) -> bool {
         if self.ended {
             return true;
@@ -299,7 +318,8 @@ impl Node {
         let (state, here) = (&self.known.1, self.here());
         let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
         let counts = state.groups().values().any(|group| group.configuration.has(here));
-        stopped && !(counts && membership::others_run(state, here.node))
+        let is_left_out = !(counts && membership::others_run(state, here.node, &self.ending));
+        stopped && is_left_out && !membership::leader_ends(state, here.node, &self.ending)
     }
 
     /// As far as the metadata knows.
@@ -533,8 +553,8 @@ impl Node {
             format!("node {node} was started again, as incarnation {}", known.incarnation)
         } else if known.incarnation == incarnation && known.start != self.registration.start {
             format!(
-                "a copy of the directory of node {node} is in use, or was. Start only one of the two. Where the other has ended, \
-                 start this node once more: it then counts as the later one"
+                "a copy of the directory of node {node} is in use, or was. Start only one of the two, the one that ran last, and \
+                 once more where the other has ended; give the other node an empty directory"
             )
         } else {
             if !self.registered && known.incarnation == incarnation {

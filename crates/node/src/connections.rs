@@ -46,6 +46,8 @@ pub struct Connections {
     told: Mutex<Option<Instant>>,
     /// A client has named a user.
     user_named: AtomicBool,
+    /// The process ends: who logs in now would be cut off soon.
+    ends: AtomicBool,
 }
 
 impl Connections {
@@ -56,7 +58,18 @@ impl Connections {
             numbered: AtomicU64::new(0),
             told: Mutex::new(None),
             user_named: AtomicBool::new(false),
+            ends: AtomicBool::new(false),
         }
+    }
+
+    /// Logins of clients are refused from here on. One client library hangs for ever where its
+    /// connection ends just behind its login (docs/migration.md).
+    pub fn end(&self) {
+        self.ends.store(true, Relaxed);
+    }
+
+    pub fn takes_logins(&self, admin: bool) -> bool {
+        admin || !self.ends.load(Relaxed)
     }
 
     /// One more, if there is room; it will be [`Connections::closed`]. Some of the administrators'

@@ -252,6 +252,12 @@ impl Dispatcher {
     fn login(&mut self, connection: &mut Connection, body: &[u8]) {
         let refused = match LoginRequest::parse(body) {
             Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceNotAvailable),
+            Ok(_) if !self.node.connections.takes_logins(is_admin(connection.id)) => {
+                let reason = "this node ends: log in at another node of its cluster, or later";
+                login::write_failure_because(connection.out(), LoginFailure::Rejoining, reason);
+                connection.closing = true;
+                return;
+            }
             Ok(request) => {
                 self.node.connections.user(request.user);
                 None

@@ -85,8 +85,11 @@ impl Server {
     /// Where this node leads others, one of them leads before.
     pub fn stop(mut self) -> Result<Stopped, LogFailed> {
         let began = Instant::now();
+        self.ending.connections.end();
         if let Some((cluster, forward)) = &self.cluster {
+            cluster.ends();
             stop::hand_over(cluster, forward, self.ending.time_max, &self.insistence);
+            forward.ends();
             self.ending.time_max = self.ending.time_max.saturating_sub(began.elapsed());
         }
         let stopped = stop::stop(self.log, self.ending, self.insistence)?;

@@ -175,6 +175,7 @@ impl Server {
                 threads: starting.succeeded(),
                 memory,
                 cancelling: parts.cancelling,
+                connections: parts.connections,
                 network: parts.network,
                 time_max: Duration::from_secs(options.settings.stop_seconds),
                 grace: options.settings.stop_grace,

@@ -7,6 +7,7 @@
 
 use crate::cancelling::Cancelling;
 use crate::cluster::{HandOver, Order, Running};
+use crate::connections::Connections;
 use crate::forward::Forward;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::threads::{PagePreallocator, Threads, spawn};
@@ -45,6 +46,7 @@ pub(crate) struct Ending {
     pub threads: Threads,
     pub memory: PagePreallocator,
     pub cancelling: Arc<Cancelling>,
+    pub connections: Arc<Connections>,
     pub network: Arc<[Arc<NetworkMailbox>]>,
     /// How long calls are waited for.
     pub time_max: Duration,
@@ -140,7 +142,7 @@ fn ask_to_hand_over(
 /// Ends the node: in good order as long as time allows and nobody insists, then without waiting for
 /// calls.
 pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> Result<Stopped, LogFailed> {
-    let Ending { mut threads, memory, cancelling, network, time_max, grace } = ending;
+    let Ending { mut threads, memory, cancelling, network, time_max, grace, .. } = ending;
     let (tell, ended) = bounded::<()>(1);
     // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at
     // once.

@@ -11,7 +11,7 @@ mod endless;
 use common::raw::Raw;
 use common::{Db, connect, options, start, text_of, wait_for};
 use endless::ENDLESS;
-use ferrite_client::{CallFuture, Client, ClientOptions, Status};
+use ferrite_client::{CallFuture, Client, ClientError, ClientOptions, Status};
 use ferrite_node::{ClusterOptions, Server};
 use ferrite_value::OwnedValue;
 use ferrite_wire::{Response, handles};
@@ -161,6 +161,35 @@ fn any_node_takes_any_call_and_a_change_of_leader_loses_none() {
     assert!(after.leader != "1" && after.addresses == before.addresses, "{after:?}");
 }
 
+/// Without a leader there is nobody who could answer.
+#[test]
+fn a_node_that_stops_refuses_what_waits_for_a_leader_at_once() {
+    let mut nodes = Nodes::start(3);
+    nodes.db(0).sql(TABLES);
+    let last = nodes.db(2);
+    nodes.stop(0);
+    nodes.stop(1);
+    let waiting = || forwarded_by(&last)[2];
+    let mut before = Vec::new();
+    wait_for("the last node to give up its lead", || {
+        before.push(last.0.call("Get", (0i64,)));
+        waiting() > 0
+    });
+    let calls: Vec<CallFuture> = (0..9i64).map(|id| last.0.call("Put", (id, "x"))).collect();
+    wait_for("the calls to wait", || waiting() >= 9);
+    let began = std::time::Instant::now();
+    let stopped = nodes.servers[2].take().expect("it runs").stop().expect("its log is closed");
+    assert_eq!(stopped, ferrite_node::Stopped::Wholly);
+    for call in calls {
+        match call.wait() {
+            Err(ClientError::Failed(answer)) => assert_eq!(answer.status(), Some(Status::ServerUnavailable)),
+            other => panic!("no node leads: {other:?}"),
+        }
+    }
+    // Where they waited for a leader, that was five seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
 /// A call counts, and answers the number that it has got: that of its place among its connection's.
 #[test]
 fn calls_of_a_connection_stay_in_their_order_when_its_own_node_begins_to_lead() {
@@ -277,18 +306,23 @@ fn topology(nodes: &Nodes, places: &[usize]) -> Topology {
 /// nodes' clients it has executed, and the sum of all other figures.
 fn forwarded(of: [&Db; 3]) -> [[i64; 3]; 3] {
     of.map(|db| {
-        let table = db.call("@Statistics", ("FORWARDING", 0i32)).tables.remove(0);
-        let names: Vec<&str> = table.columns.iter().skip(3).map(|(name, _)| name.as_str()).collect();
-        let expected = ["PASSED_ON", "CAME_BACK", "WAITING", "OUTCOME_UNKNOWN", "REFUSED", "TAKEN", "GIVEN_BACK"];
-        assert_eq!(names, expected);
-        let row: Vec<i64> = (3..10)
-            .map(|column| match table.rows[0][column] {
-                OwnedValue::Integer(value) => value,
-                ref other => panic!("not a number: {other:?}"),
-            })
-            .collect();
+        let row = forwarded_by(db);
         [row[0], row[5], row.iter().sum::<i64>() - row[0] - row[5]]
     })
+}
+
+/// The figures of one node, in the order of the columns.
+fn forwarded_by(db: &Db) -> Vec<i64> {
+    let table = db.call("@Statistics", ("FORWARDING", 0i32)).tables.remove(0);
+    let names: Vec<&str> = table.columns.iter().skip(3).map(|(name, _)| name.as_str()).collect();
+    let expected = ["PASSED_ON", "CAME_BACK", "WAITING", "OUTCOME_UNKNOWN", "REFUSED", "TAKEN", "GIVEN_BACK"];
+    assert_eq!(names, expected);
+    (3..10)
+        .map(|column| match table.rows[0][column] {
+            OwnedValue::Integer(value) => value,
+            ref other => panic!("not a number: {other:?}"),
+        })
+        .collect()
 }
 
 /// What is passed on is counted on both sides, each call once; what the leader's own clients call

@@ -8,6 +8,7 @@ use ferrite_group::{CannotHandOver, FIRST_GROUP, message};
 use ferrite_io::Clock;
 use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
 use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message, Proposal, Said};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Milliseconds: behind that a leader looks at who follows.
@@ -157,6 +158,60 @@ fn whoever_never_could_lead_is_not_waited_for_long() {
     stopped.world.node.leave();
     let patience = stopped.stays(None);
     assert!((200..600).contains(&patience), "{patience}: nobody runs, but there may be news of that");
+}
+
+#[test]
+fn nodes_that_end_too_are_neither_handed_over_to_nor_waited_for() {
+    let mut leader = Leader::with_added_member();
+    leader.answers(Epoch(2));
+    leader.pass(HEARTBEAT);
+    leader.answers(Epoch(2));
+    leader.world.node.are_ending(BTreeSet::from([OTHER.node]));
+    let mut said = hands_over(&mut leader, Some(Duration::from_secs(5)));
+    leader.answers(Epoch(2));
+    said.extend(leader.said());
+    let alone = NotHandedOver::Cannot(CannotHandOver::Alone);
+    assert!(said.iter().any(|wish| matches!(wish, Wish::HandedOver(Err(reason)) if *reason == alone)), "{said:?}");
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{said:?}");
+    leader.world.node.leave();
+    let patience = leader.stays(Some(Epoch(2)));
+    assert!(patience <= 100, "{patience}");
+}
+
+#[test]
+fn calls_do_not_wait_for_a_node_that_ends_since_they_wait() {
+    let mut leader = Leader::with_added_member();
+    leader.answers_and_lacks(Epoch(2), 1);
+    let mut said = hands_over(&mut leader, Some(Duration::from_secs(5)));
+    leader.pass(1);
+    said.extend(leader.said());
+    assert!(said.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{said:?}");
+    assert!(!said.iter().any(|wish| matches!(wish, Wish::Ask(Ask::Propose { .. }))), "it lacks something: {said:?}");
+    leader.world.node.are_ending(BTreeSet::from([OTHER.node]));
+    leader.pass(1);
+    let said = leader.said();
+    let alone = NotHandedOver::Cannot(CannotHandOver::Alone);
+    assert!(said.iter().any(|wish| matches!(wish, Wish::HandedOver(Err(reason)) if *reason == alone)), "{said:?}");
+}
+
+#[test]
+fn a_voter_that_ends_stays_until_a_leader_that_ends_has_said_goodbye() {
+    let mut former = Leader::with_added_member();
+    former.world.node.leave();
+    former.pass(20);
+    former.answers(Epoch(2));
+    former.pass(500);
+    assert_eq!(former.apply_proposal().leader, OTHER);
+    former.pass(20);
+    former.said();
+    former.state.apply(&Command::Goodbye { node: NodeId(1), incarnation: Incarnation(1) }).unwrap();
+    former.tell();
+    assert!(!former.world.node.has_left() && former.world.node.is_needed(), "the leader does not do without it yet");
+    former.world.node.are_ending(BTreeSet::from([OTHER.node]));
+    assert!(!former.world.node.has_left() && former.world.node.is_needed(), "its last answers need the voters");
+    former.state.apply(&Command::Goodbye { node: OTHER.node, incarnation: OTHER.incarnation }).unwrap();
+    former.tell();
+    assert!(former.world.node.has_left() && !former.world.node.is_needed());
 }
 
 fn hands_over(leader: &mut Leader, patience: Option<Duration>) -> Vec<Wish> {

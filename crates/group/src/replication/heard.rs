@@ -5,6 +5,7 @@ use super::state::State;
 use crate::host::Party;
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Successor};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 impl<C: Party> Replication<C> {
@@ -69,6 +70,11 @@ impl<C: Party> Replication<C> {
         let mut outcome = Ok(());
         self.told(|machine, now| outcome = machine.hand_over(to, now));
         outcome
+    }
+
+    /// The nodes whose processes end: [`Replication::hand_over`] to any passes them over.
+    pub fn are_ending(&self, nodes: BTreeSet<NodeId>) {
+        self.lock().machine.are_ending(nodes);
     }
 
     /// Whether [`Replication::hand_over`] is possible.

@@ -171,7 +171,7 @@ impl Door {
             }
             Letter::Health => {
                 let health = Health::decode(body).ok_or("it says nothing of how it is")?;
-                inside.healths.said(from.node, health, Instant::now());
+                inside.healths.said(from, health, Instant::now());
             }
             Letter::Figures => {
                 // Those of another release are not shown.

@@ -5,12 +5,13 @@
 //! one has no room (docs/decisions/0050-copies.md).
 
 use crate::cluster::little_room::Room;
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_log::Durability;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use ferrite_replica::group::Member;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// How often a node says it.
@@ -35,6 +36,8 @@ pub struct Health {
     pub starting: bool,
     /// Its log cannot be written any more.
     pub log_failed: bool,
+    /// Its process ends: it is not to lead any more.
+    pub ends: bool,
     /// None: it keeps no data, or is of an earlier release.
     pub durability: Option<Durability>,
     /// It is a member of the group's configuration of this epoch, and knows that all members have
@@ -49,6 +52,7 @@ const NO_DISK: u8 = 8;
 const INCOMPLETE: u8 = 16;
 const STARTING: u8 = 32;
 const LOG_FAILED: u8 = 64;
+const ENDS: u8 = 128;
 /// Of durability: these, or this many milliseconds more than the last.
 const SYNC: u32 = 1;
 const NONE: u32 = 2;
@@ -63,7 +67,7 @@ impl Health {
         };
         let flags = flag(self.lacks_memory, LACKS_MEMORY) | flag(self.votes, VOTES) | disk;
         let flags = flags | flag(self.incomplete, INCOMPLETE) | flag(self.starting, STARTING);
-        let flags = flags | flag(self.log_failed, LOG_FAILED);
+        let flags = flags | flag(self.log_failed, LOG_FAILED) | flag(self.ends, ENDS);
         let durability = match self.durability {
             None => 0,
             Some(Durability::Sync) => SYNC,
@@ -99,6 +103,7 @@ impl Health {
             incomplete: has(INCOMPLETE),
             starting: has(STARTING),
             log_failed: has(LOG_FAILED),
+            ends: has(ENDS),
             durability,
             in_step,
         })
@@ -107,25 +112,54 @@ impl Health {
 
 /// What all have said last, this node too.
 #[derive(Default)]
-pub struct Healths(Mutex<BTreeMap<NodeId, (Instant, Health)>>);
+pub struct Healths(Mutex<BTreeMap<NodeId, Said>>);
+
+struct Said {
+    at: Instant,
+    /// The process that has said it.
+    incarnation: Incarnation,
+    health: Health,
+}
+
+impl Said {
+    fn is_late(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) >= COUNTS
+    }
+}
 
 impl Healths {
-    pub fn said(&self, node: NodeId, health: Health, now: Instant) {
-        self.0.lock().expect("no panic with what was said").insert(node, (now, health));
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NodeId, Said>> {
+        self.0.lock().expect("no panic with what was said")
+    }
+
+    pub fn said(&self, by: Member, health: Health, now: Instant) {
+        self.lock().insert(by.node, Said { at: now, incarnation: by.incarnation, health });
     }
 
     /// None: it has said nothing lately.
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Health> {
-        let said = self.0.lock().expect("no panic with what was said");
-        said.get(&node).filter(|(at, _)| now.saturating_duration_since(*at) < COUNTS).map(|(_, health)| *health)
+        self.lock().get(&node).filter(|said| !said.is_late(now)).map(|said| said.health)
+    }
+
+    /// Whether the last word of that process, however old, is that its log cannot be written. Only
+    /// another process ends that.
+    pub fn has_failed(&self, process: Member) -> bool {
+        let said = self.lock();
+        let last = said.get(&process.node).filter(|said| said.incarnation == process.incarnation);
+        last.is_some_and(|said| said.health.log_failed && !said.health.ends)
+    }
+
+    /// The nodes whose processes end, as they have said lately.
+    pub fn ending(&self, now: Instant) -> BTreeSet<NodeId> {
+        let said = self.lock();
+        said.iter().filter(|(_, said)| said.health.ends && !said.is_late(now)).map(|(node, _)| *node).collect()
     }
 
     /// Of the nodes that keep data and have said something lately.
     pub fn durabilities(&self, now: Instant) -> impl Iterator<Item = (NodeId, Durability)> {
-        let said = self.0.lock().expect("no panic with what was said").clone();
-        let lately = move |(at, _): &(Instant, Health)| now.saturating_duration_since(*at) < COUNTS;
-        let lately = said.into_iter().filter(move |(_, said)| lately(said));
-        lately.filter_map(|(node, (_, health))| Some((node, health.durability?)))
+        let said = self.lock();
+        let lately = said.iter().filter(|(_, said)| !said.is_late(now));
+        lately.filter_map(|(node, said)| Some((*node, said.health.durability?))).collect::<Vec<_>>().into_iter()
     }
 
     /// Whether one of these nodes knows that all members of the configuration of that epoch have
@@ -139,9 +173,9 @@ impl Healths {
         among.find(|node| self.of(*node, now).is_some_and(|health| health.lacks_memory))
     }
 
-    /// One of these nodes that has room for more, in memory and on its disk.
+    /// One of these nodes that has room for more, in memory and on its disk, and does not end.
     pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
-        let has_room = |health: Health| !health.lacks_memory && health.room == Room::Enough;
+        let has_room = |health: Health| !health.lacks_memory && health.room == Room::Enough && !health.ends;
         among.find(|node| self.of(*node, now).is_some_and(has_room))
     }
 }
@@ -178,8 +212,8 @@ mod tests {
     fn a_word_counts_for_some_seconds_and_only_of_those_who_are_asked_for() {
         let (healths, now) = (Healths::default(), Instant::now());
         let full = Health { lacks_memory: true, votes: true, ..Health::default() };
-        healths.said(NodeId(2), full, now);
-        healths.said(NodeId(3), Health::default(), now);
+        healths.said(Member::new(2, 1), full, now);
+        healths.said(Member::new(3, 1), Health::default(), now);
         let lacks = |among: &[u32], at| healths.lacks_memory(among.iter().map(|node| NodeId(*node)), at);
         assert_eq!(lacks(&[1, 2], now + COUNTS / 2), Some(NodeId(2)));
         assert_eq!(lacks(&[1, 3], now), None, "it is not a member");
@@ -191,15 +225,31 @@ mod tests {
             (room(&[1, 2, 3], now), room(&[1, 2], now), room(&[3], now + COUNTS)),
             (Some(NodeId(3)), None, None)
         );
-        healths.said(NodeId(3), Health { room: Room::Little, ..Health::default() }, now);
+        healths.said(Member::new(3, 1), Health { room: Room::Little, ..Health::default() }, now);
         assert_eq!(room(&[3], now), None);
         assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
     }
 
     #[test]
+    fn a_failed_log_is_remembered_of_its_process_and_an_end_for_some_seconds() {
+        let (healths, now) = (Healths::default(), Instant::now());
+        let later = now + 1_000 * COUNTS;
+        healths.said(Member::new(2, 7), Health { log_failed: true, ..Health::default() }, now);
+        assert_eq!(healths.of(NodeId(2), later), None, "it says nothing any more");
+        assert!(healths.has_failed(Member::new(2, 7)));
+        assert!(!healths.has_failed(Member::new(2, 8)), "it was started again");
+        healths.said(Member::new(2, 7), Health { log_failed: true, ends: true, ..Health::default() }, later);
+        assert!(!healths.has_failed(Member::new(2, 7)), "an operator stops it");
+        healths.said(Member::new(3, 1), Health::default(), later);
+        let ending: Vec<u32> = healths.ending(later).into_iter().map(|node| node.0).collect();
+        assert_eq!((ending, healths.ending(later + COUNTS).len()), (vec![2], 0));
+        assert_eq!(healths.has_room([NodeId(2), NodeId(3)].into_iter(), later), Some(NodeId(3)));
+    }
+
+    #[test]
     fn a_member_knows_of_one_epoch_that_all_have_what_is_committed() {
         let (healths, now) = (Healths::default(), Instant::now());
-        healths.said(NodeId(2), Health { in_step: Some(Epoch(7)), ..Health::default() }, now);
+        healths.said(Member::new(2, 1), Health { in_step: Some(Epoch(7)), ..Health::default() }, now);
         let known =
             |among: &[u32], epoch, at| healths.know_in_step(among.iter().map(|id| NodeId(*id)), Epoch(epoch), at);
         assert!(known(&[1, 2], 7, now));
@@ -213,7 +263,7 @@ mod tests {
             for room in [Room::Enough, Room::Little, Room::None] {
                 let in_step = (flags > 1).then_some(Epoch(u64::MAX - flags));
                 let (lacks_memory, votes, incomplete) = (flags & 1 != 0, flags & 2 != 0, flags == 3);
-                let (starting, log_failed) = (flags == 2, room == Room::None);
+                let (starting, log_failed, ends) = (flags == 2, room == Room::None, flags == 1);
                 let durability = [
                     None,
                     Some(Durability::Sync),
@@ -221,12 +271,12 @@ mod tests {
                     Some(Durability::Interval(Duration::from_millis(60_000))),
                 ][flags as usize];
                 let health =
-                    Health { lacks_memory, room, votes, incomplete, starting, log_failed, durability, in_step };
+                    Health { lacks_memory, room, votes, incomplete, starting, log_failed, ends, durability, in_step };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }
         }
         let votes = Health { votes: true, ..Health::default() };
-        let later = [0x82, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+        let later = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
         assert_eq!(Health::decode(&later), Some(votes), "a later release");
         assert_eq!(Health::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 0]), Some(votes), "one without durability");
         assert_eq!(Health::decode(&[2]), Some(votes), "an earlier one");

@@ -3,8 +3,8 @@
 //!
 //! Promises not to count a member too early. Who was just added has what is committed only when the
 //! first entry of that epoch is committed: until then it does not suffice to lead
-//! (docs/replication.md, section 7). A node of the group knows that; another one knows what the
-//! metadata has decided, and that the leader would have left the member out by now.
+//! (docs/replication.md, section 7). A node of the group knows that, and tells the others; where
+//! none is heard, the leader would have left the member out after a while.
 //!
 //! Nor to alarm anybody at a normal start: what a node knew last is of interest where it does not
 //! take part within some seconds, and that there is no leader where it lasts.
@@ -43,7 +43,7 @@ pub struct Keepers {
 impl Keepers {
     /// What is to be said, and whether all members have what is committed, as far as can be told.
     /// `registered`: the node takes part; `begun`: whether the first entry of an epoch is
-    /// committed.
+    /// committed, as this node or a member knows.
     pub fn look(
         &mut self,
         state: &Arc<State>,
@@ -85,7 +85,7 @@ impl Keepers {
             || configuration.added().is_empty()
             || begun(configuration.epoch)
             || !is_member && group.phase == Phase::Active && has_waited;
-        if self.in_step || !is_member {
+        if self.in_step {
             lines.extend(self.line.take());
         }
         (lines, self.in_step)
@@ -174,12 +174,14 @@ mod tests {
             assert_eq!(keepers.look(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
             assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
         }
-        // One that has no part in it is told what was decided.
+        // One that has no part in it hears it from a member, or supposes it after a while.
         let (mut keepers, here) = (Keepers::default(), (Member::new(3, 1), true));
         assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
-        assert_eq!(keepers.look(&second, here, 5, |_| false), (vec![both], false));
         assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
-        assert_eq!(keepers.look(&second, here, 5 + IN_STEP_NANOS, |_| false), (vec![], true));
+        assert_eq!(keepers.look(&second, here, 4 + 2 * IN_STEP_NANOS, |_| false), (vec![both.clone()], true));
+        let mut keepers = Keepers::default();
+        keepers.look(&first, here, 0, |_| false);
+        assert_eq!(keepers.look(&second, here, 5, |epoch| epoch == Epoch(2)), (vec![both], true));
         // A seal that comes first.
         let mut third = State::clone(&second);
         third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");

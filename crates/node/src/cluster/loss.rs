@@ -25,11 +25,14 @@ fn any_of(nodes: impl IntoIterator<Item = NodeId>) -> String {
     names.join(" or ")
 }
 
-/// Who could lead a group without a loss that nobody leads: the members of its last configuration.
-pub fn waits_for(group: &Group) -> Option<String> {
+/// Who could lead a group without a loss that nobody leads: the members of its last configuration,
+/// but for those that are there and lack something.
+pub fn waits_for(group: &Group, lacks: impl Fn(NodeId) -> bool) -> Option<String> {
     (group.phase == Phase::Sealing).then(|| {
-        let nodes = group.configuration.members().iter().map(|member| member.node);
-        format!("{}, members of its last configuration (epoch {})", any_of(nodes), group.configuration.epoch)
+        let members = group.configuration.members().iter().map(|member| member.node);
+        let awaited: Vec<NodeId> = members.clone().filter(|node| !lacks(*node)).collect();
+        let nodes = if awaited.is_empty() { any_of(members) } else { any_of(awaited) };
+        format!("{nodes}, members of its last configuration (epoch {})", group.configuration.epoch)
     })
 }
 
@@ -219,15 +222,28 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
         Some(host) => format!("node {} ({host})", member.node),
         None => format!("node {}", member.node),
     };
-    let names: Vec<String> = group.configuration.members().iter().map(named).collect();
-    let mut line = format!(
-        "group {FIRST_GROUP} waits for {}, members of its last configuration (epoch {}): start one of them, and it leads with \
-         everything that was acknowledged",
-        names.join(" or "),
-        group.configuration.epoch
-    );
-    for (node, _) in &seen.there {
-        line.push_str(&format!(". Node {node} is there, and may lack something that was acknowledged"));
+    let is_there = |member: &&Member| seen.there.iter().any(|(node, _)| *node == member.node);
+    let away = group.configuration.members().iter().filter(|member| !is_there(member));
+    let away: Vec<String> = away.map(named).collect();
+    let there: Vec<String> = seen.there.iter().map(|(node, _)| format!("node {node}")).collect();
+    let epoch = group.configuration.epoch;
+    let mut line = if away.is_empty() {
+        format!(
+            "group {FIRST_GROUP} waits for a copy that is complete: all members of its last configuration (epoch {epoch}) run"
+        )
+    } else {
+        format!(
+            "group {FIRST_GROUP} waits for {}, of the members of its last configuration (epoch {epoch}): start one of them, and it \
+             leads with everything that was acknowledged",
+            away.join(" or ")
+        )
+    };
+    if !there.is_empty() {
+        line.push_str(&format!(
+            ". What is there of {} may lack something that was acknowledged: where it runs from another directory than it did \
+             last, stop it and start it with that one",
+            there.join(" and ")
+        ));
     }
     if long {
         line.push_str(". Only where their disks are lost for good: ferrite admin recover --accept-loss --node ");
@@ -297,10 +313,35 @@ mod tests {
         let whole = line(&[(1, true)], SAY_AFTER + SAY_AGAIN).expect("it is time");
         assert!(whole.contains("node 1 has everything") && !whole.contains("accept-loss"), "{whole}");
         let lacks = line(&[(1, false)], SAY_AFTER + 2 * SAY_AGAIN).expect("it is time");
-        assert!(lacks.contains("Node 1 is there, and may lack something") && lacks.contains("accept-loss"), "{lacks}");
+        assert!(lacks.contains("group 0 waits for a copy that is complete: all members"), "{lacks}");
+        assert!(
+            lacks.contains("What is there of node 1 may lack something") && lacks.contains("accept-loss"),
+            "{lacks}"
+        );
         // What a node knew before it takes part is past.
         assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
         assert_eq!(losses.leaderless, None);
+    }
+
+    /// Node 2 was started with a directory that it had used before another.
+    #[test]
+    fn who_is_there_and_lacks_something_is_not_to_be_started() {
+        let mut state = testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]);
+        let seal = Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) };
+        state.apply(&seal).expect("it follows");
+        let group = &state.groups()[&FIRST_GROUP];
+        let line = |there: &[(u32, bool)]| {
+            let there = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
+            awaited(group, &state, &Seen { there, ..Seen::default() }, false)
+        };
+        let said = line(&[(2, false)]);
+        assert!(said.starts_with("group 0 waits for node 1 (host1:3021), of the members"), "{said}");
+        assert!(said.contains("is there of node 2 may lack") && !said.contains("node 2 ("), "{said}");
+        let neither = line(&[]);
+        assert!(
+            neither.contains("node 1 (host1:3021) or node 2 (host2:3021)") && !neither.contains("lack"),
+            "{neither}"
+        );
     }
 
     #[test]

@@ -32,8 +32,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an orderly end waits until the others know of it.
+/// How long an orderly end waits until the others know of it; and where all of them end, too, so
+/// that a majority of the voters may be gone.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
+const LAST_GOODBYE_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Between two looks at a party that is waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
@@ -61,6 +63,8 @@ pub struct NodeThread {
     pub figures: Arc<AllFigures>,
     pub own_figures: OwnFigures,
     pub vote: Arc<OwnVote>,
+    /// This process ends.
+    pub ends: bool,
     pub little_room: LittleRoom,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
@@ -73,7 +77,7 @@ impl NodeThread {
     pub fn run(mut self) {
         let mut ticked = self.clock.boottime_nanos();
         let mut next_tick = ticked;
-        // When its end is not waited for any longer.
+        // Since when its end waits for the others to know of it.
         let (mut ends, mut leaves) = (false, None);
         let mut seen: Option<Arc<State>> = None;
         loop {
@@ -89,6 +93,7 @@ impl NodeThread {
             }
             let now = self.clock.boottime_nanos();
             if now >= next_tick {
+                self.node.are_ending(self.healths.ending(Instant::now()));
                 self.node.tick(now);
                 ticked = now;
                 self.look_whether_whole();
@@ -118,7 +123,7 @@ impl NodeThread {
             self.look_at_pauses(now);
             self.procedures.iter().for_each(|procedures| procedures.tell_of_the_lead());
             if ends && self.node.says_goodbye() {
-                leaves.get_or_insert(now + nanos(GOODBYE_TIME_MAX));
+                leaves.get_or_insert(now);
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
@@ -134,7 +139,8 @@ impl NodeThread {
                 self.next_look = 0;
                 seen = Some(state);
             }
-            if leaves.is_some_and(|deadline| now >= deadline || self.node.has_left()) {
+            let most = if self.node.is_needed() { GOODBYE_TIME_MAX } else { LAST_GOODBYE_TIME_MAX };
+            if leaves.is_some_and(|since| now >= since + nanos(most) || self.node.has_left()) {
                 break;
             }
             next_tick = self.next_tick(ticked, now, ends || !in_step);
@@ -170,9 +176,10 @@ impl NodeThread {
         let (votes, incomplete) = (self.vote.can_be_given(now), !self.whole.load(Ordering::Relaxed));
         let (starting, log_failed) = (!self.node.is_registered(), self.unsynced.has_failed());
         let durability = self.node.is_data().then(|| self.unsynced.durability());
-        let health = Health { lacks_memory, room, votes, incomplete, starting, log_failed, durability, in_step };
+        let ends = self.ends;
+        let health = Health { lacks_memory, room, votes, incomplete, starting, log_failed, ends, durability, in_step };
         self.warn_of_durability(durability);
-        self.healths.said(here, health, Instant::now());
+        self.healths.said(self.node.here(), health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
         }
@@ -263,6 +270,10 @@ impl NodeThread {
                 self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
             }
             Order::SayHealth => self.next_look = 0,
+            Order::Ends => {
+                self.ends = true;
+                self.look_at_health(self.clock.boottime_nanos());
+            }
             Order::Goodbye => {}
         }
     }
@@ -275,13 +286,21 @@ impl NodeThread {
         }
         *asked = Some(asks);
         drop(asked);
+        self.node.are_ending(self.healths.ending(Instant::now()));
         self.node.hand_over(FIRST_GROUP, to, patience);
     }
 
     /// Tells the operator who keeps the group; whether all who do have what is committed.
     fn look_at_keepers(&mut self, state: &Arc<State>, now: u64) -> bool {
         let here = (self.node.here(), self.node.is_registered());
-        let begun = |epoch| self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch));
+        let members = || {
+            let group = state.groups().get(&FIRST_GROUP);
+            group.into_iter().flat_map(|group| group.configuration.members()).map(|member| member.node)
+        };
+        let begun = |epoch| {
+            self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch))
+                || self.healths.know_in_step(members(), epoch, Instant::now())
+        };
         let (lines, in_step) = self.keepers.look(state, here, now, begun);
         lines.iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
         in_step
@@ -289,7 +308,7 @@ impl NodeThread {
 
     /// A log that may lack what was acknowledged has all again when this process is a member, and
     /// what the members had when it became one is committed here.
-    fn look_whether_whole(&self) {
+    fn look_whether_whole(&mut self) {
         if self.whole.load(Ordering::Relaxed) {
             return;
         }
@@ -297,7 +316,11 @@ impl NodeThread {
         let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
         if known.configuration.has(self.node.here()) && group.has_committed_start_of(known.configuration.epoch) {
             match self.unsynced.is_whole() {
-                Ok(()) => self.whole.store(true, Ordering::Relaxed),
+                // The others are told at once.
+                Ok(()) => {
+                    self.whole.store(true, Ordering::Relaxed);
+                    self.next_look = 0;
+                }
                 Err(error) => ferrite_io::errln!("ferrite: {error}"),
             }
         }

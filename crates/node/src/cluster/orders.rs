@@ -26,6 +26,8 @@ pub enum Order {
     AnswerProcedures,
     /// A node has connected, which is told at once how this one is.
     SayHealth,
+    /// The process ends: the others hear that, and none of them hands over to it.
+    Ends,
     /// The node does nothing more for its groups; then the thread ends.
     Goodbye,
 }

@@ -12,7 +12,7 @@ use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
 use crate::cluster::little_room::LittleRoom;
-use crate::cluster::loss::{self, Losses};
+use crate::cluster::loss::Losses;
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::NodeThread;
 use crate::cluster::notices::Notices;
@@ -22,7 +22,7 @@ use crate::cluster::pausing::Pauses;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::Removals;
 use crate::cluster::standing::{Seen, Standing};
-use crate::cluster::status::Handle;
+use crate::cluster::status::{self, Around, Handle};
 use crate::cluster::supply::SupplierThread;
 use crate::cluster::transfer::{Into, TransferThread};
 use crate::message::SnapshotJob;
@@ -137,6 +137,12 @@ impl Running {
         self.standing.seen().begins_anew
     }
 
+    /// This process is about to end: the others hear that at once.
+    pub fn ends(&self) {
+        // Its thread has ended only with the process.
+        let _ = self.orders.send(Order::Ends);
+    }
+
     /// The log was closed in good order.
     pub fn closed(&self) {
         if let Err(error) = self.unsynced.closed(self.whole.load(Ordering::Relaxed)) {
@@ -172,10 +178,11 @@ impl Running {
     /// For whom, in words.
     pub fn waits_for(&self) -> String {
         let (seen, here) = (self.standing.seen(), self.standing.here());
+        let around = Around::look(&seen.state, here, &self.links, &self.healths);
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
-            true => match seen.state.groups().get(&FIRST_GROUP).and_then(loss::waits_for) {
+            true => match seen.state.groups().get(&FIRST_GROUP).and_then(|group| status::waits_for(group, &around)) {
                 Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
                 None => "waiting for a leader of the partitions".to_owned(),
             },
@@ -430,6 +437,7 @@ fn start_with(
         figures: Arc::clone(&figures),
         own_figures: uses.figures,
         vote,
+        ends: false,
         little_room: LittleRoom::default(),
         procedures,
         notices: Notices::default(),

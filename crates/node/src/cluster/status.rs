@@ -10,7 +10,7 @@ use crate::cluster::standing::{Seen, Standing};
 use crate::cluster::status_tables;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Node, Phase, Presence, State, has_lost_its_vote};
+use ferrite_meta::{Group, Kind, Node, Phase, Presence, State, has_lost_its_vote};
 use ferrite_partition::bell::Ringing;
 use ferrite_peer::Lane;
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
@@ -41,6 +41,8 @@ struct Found {
     reached: bool,
     /// What it said of itself, lately.
     health: Option<Health>,
+    /// Its log cannot be written, as the process that is known has said last.
+    failed: bool,
 }
 
 /// All nodes.
@@ -49,11 +51,20 @@ pub struct Around(BTreeMap<NodeId, Found>);
 impl Around {
     /// `here`: this node.
     pub fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Around {
-        Around(state.nodes().keys().map(|node| (*node, found(*node, here, links, healths))).collect())
+        let found = |(node, known): (&NodeId, &Node)| {
+            let process = Member { node: *node, incarnation: known.incarnation };
+            (*node, found(process, here, links, healths))
+        };
+        Around(state.nodes().iter().map(found).collect())
     }
 
     pub fn is_reached(&self, node: NodeId) -> bool {
         self.0.get(&node).is_some_and(|found| found.reached)
+    }
+
+    /// Whether the node has said that its copy may lack what it has acknowledged.
+    fn may_lack(&self, node: NodeId) -> bool {
+        self.0.get(&node).and_then(|found| found.health).is_some_and(|health| health.incomplete)
     }
 
     /// Why a voter's vote is not there.
@@ -124,7 +135,7 @@ impl Handle {
         let group = group(&seen, in_step, &around, self.standing.applies());
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
         let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &around));
-        vec![nodes(&seen, &around), group, voters(&seen.state, &around, heard), figures, cluster]
+        vec![nodes(&seen, in_step, &around), group, voters(&seen.state, &around, heard), figures, cluster]
     }
 
     /// Whether each group is led, and has K + 1 copies, of which each has what is committed and is
@@ -160,16 +171,16 @@ impl Handle {
     }
 }
 
-fn found(node: NodeId, here: NodeId, links: &Links, healths: &Healths) -> Found {
-    let (peers, now) = (links.peers(), Instant::now());
-    let health = healths.of(node, now);
+fn found(process: Member, here: NodeId, links: &Links, healths: &Healths) -> Found {
+    let (node, peers, now) = (process.node, links.peers(), Instant::now());
+    let (health, failed) = (healths.of(node, now), healths.has_failed(process));
     if node == here {
-        return Found { silent: Some(Duration::ZERO), reached: true, health };
+        return Found { silent: Some(Duration::ZERO), reached: true, health, failed };
     }
     let silent = peers.heard(node).map(|heard| now.saturating_duration_since(heard));
     // A machine without power closes no connection.
     let speaks = silent.is_some_and(|silent| silent < Duration::from_nanos(Timing::DEFAULT.failure));
-    Found { silent, reached: speaks && peers.waiting(node, Lane::Control).is_some(), health }
+    Found { silent, reached: speaks && peers.waiting(node, Lane::Control).is_some(), health, failed }
 }
 
 fn word(yes: bool) -> &'static str {
@@ -201,6 +212,8 @@ fn presence(presence: Presence, found: Found) -> &'static str {
         Presence::Running => "silent",
         // It is connected, and has said nothing yet.
         Presence::Stopped if found.reached && found.health.is_none() => "starting",
+        // It has said so itself before, and runs on perhaps.
+        Presence::Stopped if found.failed => "failed",
         Presence::Stopped => "stopped",
     }
 }
@@ -220,14 +233,17 @@ fn nodes_table() -> SystemTable {
     ])
 }
 
-fn nodes(seen: &Seen, around: &Around) -> SystemTable {
+/// `in_step`: as for [`group`].
+fn nodes(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
     let (state, leader, mut table) = (&seen.state, seen.leader(), nodes_table());
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
         let role = match group {
             _ if leader == Some(*id) => "leader",
-            Some(group) if group.configuration.has_node(*id) => "member",
+            Some(group) if complete(&group.configuration, in_step.unwrap_or(false)).any(|member| member == *id) => {
+                "member"
+            }
             _ => "",
         };
         let address = |place: usize| node.addresses.get(place).cloned().unwrap_or_default();
@@ -268,6 +284,7 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<St
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
         let leader = seen.leading_of(*id);
+        let complete = complete(&group.configuration, in_step.unwrap_or(false));
         let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), around));
         let (data, service) = losses(state, keepers, around);
         let doubtful = || {
@@ -278,14 +295,20 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<St
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
             leader.map_or(0, |leader| i64::from(leader.node.0)),
-            group.configuration.members().len() as i64,
+            complete.count() as i64,
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            loss::waits_for(group).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
+            waits_for(group, around).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
         ]);
     }
     table
+}
+
+/// Whom a group waits for that no node leads.
+pub fn waits_for(group: &Group, around: &Around) -> Option<String> {
+    let is_proven = |node| !group.configuration.added().contains(&node) && !around.may_lack(node);
+    loss::waits_for(group, |node| around.is_reached(node) && !is_proven(node))
 }
 
 /// See [`Handle::has_all_copies`].
@@ -322,10 +345,15 @@ fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
     table
 }
 
-/// How many members that are there could each lead alone.
+/// The members that have what is committed: who was just added has not (decision 0046).
+fn complete(configuration: &GroupConfiguration, in_step: bool) -> impl Iterator<Item = NodeId> {
+    let nodes = configuration.members().iter().map(|member| member.node);
+    nodes.filter(move |node| in_step || !configuration.added().contains(node))
+}
+
+/// How many members that are there could each lead alone, with everything that was acknowledged.
 fn keepers(configuration: &GroupConfiguration, in_step: bool, around: &Around) -> usize {
-    let could = |node: &NodeId| around.is_reached(*node) && (in_step || !configuration.added().contains(node));
-    configuration.members().iter().filter(|member| could(&member.node)).count()
+    complete(configuration, in_step).filter(|node| around.is_reached(*node) && !around.may_lack(*node)).count()
 }
 
 fn majority(state: &State) -> usize {
@@ -411,9 +439,11 @@ mod tests {
             incomplete: false,
             starting: false,
             log_failed: false,
+            ends: false,
             durability: None,
             in_step: None,
         }),
+        failed: false,
     };
 
     /// Of nodes 1 to 4, one is so.
@@ -438,7 +468,7 @@ mod tests {
         assert_eq!([1, 2, 3, 4].map(|id| vote(&lost, &all, NodeId(id))), ["yes", "lost", "no", "yes"]);
         assert_eq!(losses(&state, Some(1), &all), (0, 0));
         assert_eq!((losses(&state, Some(0), &all), losses(&state, None, &all)), ((0, 0), (0, 0)));
-        let sealed = |state: &State| loss::waits_for(&state.groups()[&FIRST_GROUP]);
+        let sealed = |state: &State| waits_for(&state.groups()[&FIRST_GROUP], &with(0, WELL));
         assert_eq!(sealed(&state), None);
         let mut state = state;
         state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
@@ -474,7 +504,7 @@ mod tests {
         let lead = Some((NodeId(1), lease.clone()));
         let seen = Seen { state: Arc::new(state()), leads: Some(Epoch(1)), lead, ..Seen::default() };
         let shown = |seen: &Seen| {
-            let (nodes, group) = (nodes(seen, &all), group(seen, Some(true), &all, None));
+            let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, None));
             [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
@@ -493,6 +523,57 @@ mod tests {
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(0, WELL))), [2, 1]);
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(2, Found::default()))), [1, 1]);
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(1, Found::default()))), [1, 0]);
+    }
+
+    #[test]
+    fn a_status_counts_a_just_added_member_as_a_copy_when_it_is_complete() {
+        let mut state = founded((1..=3).map(node).collect(), &[1], &[1, 2, 3]);
+        let members = vec![Member::new(1, 1), Member::new(2, 1)];
+        let configuration = GroupConfiguration::new(Epoch(2), members[0], members, vec![NodeId(2)]);
+        let (expected, parent) = (Epoch(1), ferrite_replica::group::Mark::ORIGIN);
+        state.apply(&Command::Configure { group: FIRST_GROUP, expected, configuration, parent }).expect("it follows");
+        let seen = Seen { state: Arc::new(state), registered: true, ..Seen::default() };
+        let shown = |in_step, around: &Around| {
+            let (nodes, group) = (nodes(&seen, in_step, around), group(&seen, in_step, around, None));
+            [nodes.rows()[1][4].clone(), group.rows()[0][3].clone(), group.rows()[0][5].clone()]
+        };
+        let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
+        let all = with(0, WELL);
+        assert_eq!(shown(Some(false), &all), [text(""), number(1), number(0)]);
+        assert_eq!(shown(None, &all), [text(""), number(1), OwnedValue::Null]);
+        assert_eq!(shown(Some(true), &all), [text("member"), number(2), number(1)]);
+        // Its machine lost power, and what it had acknowledged was not synced.
+        let lacks = Found { health: Some(Health { incomplete: true, ..Health::default() }), ..WELL };
+        assert_eq!(shown(Some(true), &with(2, lacks)), [text("member"), number(2), number(0)]);
+        assert!(!has_all_copies(&seen, Some(true), &with(2, lacks)));
+    }
+
+    #[test]
+    fn a_node_whose_log_failed_is_no_stopped_one_where_it_is_heard_no_more() {
+        let failed = Found { health: Some(Health { log_failed: true, ..Health::default() }), failed: true, ..WELL };
+        let unheard = Found { reached: false, health: None, ..failed };
+        for (known, found, shown) in [
+            (Presence::Running, failed, "failed"),
+            (Presence::Stopped, failed, "failed"),
+            (Presence::Stopped, unheard, "failed"),
+            (Presence::Stopped, Found::default(), "stopped"),
+            (Presence::Running, unheard, "silent"),
+            (Presence::Retired, unheard, "retired"),
+        ] {
+            assert_eq!(presence(known, found), shown);
+        }
+    }
+
+    #[test]
+    fn a_group_does_not_wait_for_a_member_that_is_there_and_lacks_something() {
+        let mut state = state();
+        state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
+        let group = &state.groups()[&FIRST_GROUP];
+        let lacks = Found { health: Some(Health { incomplete: true, ..Health::default() }), ..WELL };
+        let waits = |around: Around| waits_for(group, &around).expect("no node leads");
+        assert_eq!(waits(with(2, lacks)), "node 1, members of its last configuration (epoch 1)");
+        assert!(waits(with(2, Found { reached: false, ..lacks })).starts_with("node 1 or node 2, "));
+        assert!(waits(Around((1..=4).map(|id| (NodeId(id), lacks)).collect())).starts_with("node 1 or node 2, "));
     }
 
     /// A node whose disk takes nothing more runs, is reached, and its vote is gone.

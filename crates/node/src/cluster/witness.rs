@@ -103,6 +103,7 @@ impl Witness {
 
     /// Says goodbye to the others.
     pub fn stop(mut self) {
+        self.running.ends();
         self.threads.end();
     }
 }

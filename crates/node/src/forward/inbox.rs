@@ -37,6 +37,8 @@ pub enum Notice {
     Lost(NodeId),
     /// Calls of other nodes' clients.
     Answered(AnswerBatch),
+    /// This process ends: nothing waits for a leader any more.
+    Ends,
     /// Nothing of other nodes is executed any more: partitions are about to end.
     Close,
     Stop,
@@ -166,6 +168,12 @@ impl Forward {
     /// What was sent to the node, or came from it, may be lost.
     pub fn lost(&self, node: NodeId) {
         self.tell(Notice::Lost(node));
+    }
+
+    /// What waits for a node to lead is refused from now on, and calls of other nodes go back to
+    /// them while this one does not lead.
+    pub fn ends(&self) {
+        self.tell(Notice::Ends);
     }
 
     /// Calls of other nodes are refused from now on. Those that were taken are answered.

@@ -41,6 +41,8 @@ pub struct ForwardThread {
     taken: u64,
     /// The same, for the network threads that they came from.
     handed: HandedByAll,
+    /// This process ends: nothing waits here until somebody leads.
+    ends: bool,
     /// Nothing of other nodes is executed any more: what comes goes back, for a leadership from
     /// this epoch on.
     closed: Option<Epoch>,
@@ -63,6 +65,7 @@ impl ForwardThread {
             losses: 0,
             taken: 0,
             handed: HandedByAll::default(),
+            ends: false,
             closed: None,
             notices: Notices::default(),
             figures,
@@ -175,6 +178,11 @@ impl ForwardThread {
                 self.received.lost(node, &mut self.executor);
             }
             Notice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
+            Notice::Ends => {
+                self.ends = true;
+                self.window.ends();
+                self.read_early();
+            }
             Notice::Close => {
                 self.executor.send_batches();
                 self.closed = Some(next_epoch(self.leadership, self.epoch));
@@ -187,8 +195,8 @@ impl ForwardThread {
     /// Each node's in their order, as far as it is known whose they are.
     fn read_early(&mut self) {
         let (closed, leadership, epoch) = (self.closed, self.leadership, self.epoch);
-        let is_early =
-            |message: &Message| closed.is_none() && is_early(leadership, epoch, batch::epoch_of_calls(&message.bytes));
+        let waits = closed.is_none() && !(self.ends && is_unsettled(leadership));
+        let is_early = |message: &Message| waits && is_early(leadership, epoch, batch::epoch_of_calls(&message.bytes));
         while let Some(message) = self.early.next_if(|message| !is_early(message)) {
             self.read(&message);
         }
@@ -198,6 +206,10 @@ impl ForwardThread {
     fn read(&mut self, message: &Message) {
         let sent_in = batch::epoch_of_calls(&message.bytes);
         let taking = match taking(self.closed, self.leadership, self.epoch) {
+            // It may not come to lead any more.
+            Taking::Refuse if self.ends && self.leadership == Leadership::Coming => {
+                Taking::GiveBack(next_epoch(self.leadership, self.epoch))
+            }
             // Of an earlier leadership of this node: its client was told that the outcome is
             // unknown, and may have gone on.
             Taking::Execute if sent_in < self.since => Taking::GiveBack(self.epoch),
@@ -251,6 +263,11 @@ impl ForwardThread {
 /// This node leads, or is about to, or still does.
 fn is_chosen(leadership: Leadership) -> bool {
     matches!(leadership, Leadership::Here | Leadership::HandingOver | Leadership::Coming)
+}
+
+/// No node leads, as far as is known, or this one is about to.
+fn is_unsettled(leadership: Leadership) -> bool {
+    matches!(leadership, Leadership::Unknown | Leadership::Coming)
 }
 
 /// Of the leadership that calls are for which come to this node and are not executed here.

@@ -58,6 +58,8 @@ pub struct Window {
     not_before: Epoch,
     /// Calls are executed here, or wait until this node has handed over.
     here: bool,
+    /// This process ends: what cannot be sent is refused at once.
+    ends: bool,
     /// Since when calls can neither be executed here nor sent.
     stranded: Option<Instant>,
     session: u64,
@@ -457,12 +459,17 @@ impl Window {
         }
     }
 
+    /// This process ends: nothing waits for a node to lead any more.
+    pub fn ends(&mut self) {
+        self.ends = true;
+    }
+
     /// Refuses what waits when nobody has led for a while, or could be reached; and soon what comes
-    /// then.
+    /// then. Where this process ends, at once.
     pub fn tick(&mut self, now: Instant) {
         let Some(since) = self.stranded else { return };
         while let Some(first) = self.queue.front()
-            && now >= (since + FORWARD_WAIT).max(first.came + FORWARD_WAIT_LATER)
+            && (self.ends || now >= (since + FORWARD_WAIT).max(first.came + FORWARD_WAIT_LATER))
         {
             let queued = self.queue.pop_front().expect("it was looked at");
             let error = unreachable();

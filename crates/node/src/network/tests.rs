@@ -3,9 +3,9 @@
 use super::*;
 use crate::testing::handles;
 use ferrite_base::limits;
-use ferrite_wire::RequestWriter;
+use ferrite_wire::{HashScheme, LoginRequest, RequestWriter, Service};
 use mio::Waker;
-use std::io::Read;
+use std::io::{Read, Write};
 
 /// A thread with one connection, that has logged in, and the client's end of it.
 fn connected() -> (NetworkThread, std::net::TcpStream) {
@@ -23,6 +23,25 @@ fn connected() -> (NetworkThread, std::net::TcpStream) {
     thread.ready.clear();
     thread.connections[0].as_mut().expect("it is open").logged_in = true;
     (thread, client)
+}
+
+/// One client library waits for ever where its connection ends just behind its login.
+#[test]
+fn a_node_that_ends_refuses_logins() {
+    let (mut thread, mut client) = connected();
+    thread.node.connections.end();
+    let mut login = Vec::new();
+    let (scheme, service) = (HashScheme::Sha256, Service::Database);
+    LoginRequest { version: 1, scheme, service, user: "", digest: &[0; 32] }.write(&mut login);
+    client.write_all(&login).expect("it is open");
+    let connection = thread.connections[0].as_mut().expect("it is open");
+    (connection.logged_in, connection.readable) = (false, true);
+    thread.ready.push(0);
+    thread.turn(&Events::with_capacity(1));
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("it was closed in good order");
+    assert_eq!(answer.get(5).map(|code| *code as i8), Some(LoginFailure::Rejoining.code()), "{answer:?}");
+    assert!(thread.node.connections.takes_logins(true), "of administrators");
 }
 
 /// Calls that were read and had to wait, because answers before them were not read: when the socket

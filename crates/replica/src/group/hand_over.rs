@@ -5,6 +5,7 @@
 
 use super::{Group, Member, Role};
 use ferrite_base::{NodeId, Position};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What a leader has to do with handing over.
@@ -87,6 +88,17 @@ impl Group {
         }
     }
 
+    /// The nodes whose processes end, as they have said: one of them is to lead only where it is
+    /// named.
+    pub fn are_ending(&mut self, nodes: BTreeSet<NodeId>) {
+        self.ending = nodes;
+    }
+
+    /// Whether that node is meant by who is to lead, that one or any.
+    fn is_meant(&self, node: NodeId, to: Option<NodeId>) -> bool {
+        node != self.here.node && to.map_or_else(|| !self.ending.contains(&node), |to| node == to)
+    }
+
     /// Who could lead in this leader's place, that node or any.
     pub fn successor(&self, to: Option<NodeId>, now: u64) -> Successor {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else {
@@ -96,9 +108,8 @@ impl Group {
         // An added one suffices with the epoch's start only (decision 0046).
         let proven = |node| self.is_proven() || !configuration.added().contains(&node);
         let fits = |member: &&Member| {
-            let wanted = **member != self.here && to.is_none_or(|to| member.node == to);
             let lives = leading.followed(**member).is_some_and(|progress| !progress.is_silent(now, failure));
-            wanted && lives && proven(member.node)
+            self.is_meant(member.node, to) && lives && proven(member.node)
         };
         let behind = |member: &Member| {
             let applied = leading.followed(*member).map_or(Position(0), |progress| progress.applied);
@@ -107,7 +118,7 @@ impl Group {
         match configuration.members().iter().filter(fits).map(behind).min() {
             Some((0, _)) => Successor::Ready,
             Some((behind, node)) => Successor::Applying { node, behind },
-            None if leading.is_followed(now, failure) => Successor::Coming,
+            None if leading.is_followed(&self.ending, now, failure) => Successor::Coming,
             None => Successor::Nobody,
         }
     }
@@ -137,8 +148,7 @@ impl Group {
     /// is.
     pub fn least_behind(&self, to: Option<NodeId>) -> Option<(NodeId, u64)> {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return None };
-        let others = configuration.members().iter().filter(|member| **member != self.here);
-        let wanted = others.filter(|member| to.is_none_or(|to| member.node == to));
+        let wanted = configuration.members().iter().filter(|member| self.is_meant(member.node, to));
         let behind = |member: &Member| {
             let applied = leading.followed(*member)?.applied;
             Some((self.stream.end().position.0.saturating_sub(applied.0), member.node))
@@ -179,18 +189,19 @@ impl Group {
     pub(super) fn hand_over_if_possible(&mut self, now: u64) {
         let (end, failure) = (self.stream.end().position, self.timing.failure);
         let is_complete = self.is_proven() && self.commit == end;
-        let (Role::Leading(leading), Some(configuration)) = (&mut self.role, &self.configuration) else { return };
+        let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return };
         let Some(to) = leading.handing.wish else { return self.end_proposal(now) };
         let fits = |member: &Member| {
             let progress = leading.followed(*member);
-            let wanted = *member != self.here && to.is_none_or(|to| member.node == to);
-            wanted && progress.is_some_and(|progress| progress.has_all(end) && !progress.is_silent(now, failure))
+            self.is_meant(member.node, to)
+                && progress.is_some_and(|progress| progress.has_all(end) && !progress.is_silent(now, failure))
         };
         let Some(next) = configuration.members().iter().copied().find(|member| is_complete && fits(member)) else {
             return;
         };
         let members = configuration.members().to_vec();
         // Said before it is proposed.
+        let Role::Leading(leading) = &mut self.role else { return };
         let before = std::mem::replace(&mut leading.handing.proposed, true);
         if !self.propose_led_by(next, members, Vec::new(), now)
             && let Role::Leading(leading) = &mut self.role
@@ -349,6 +360,24 @@ mod tests {
         // Where one of several is not proven, the others are.
         group.configured(added(4, &[3]), 1);
         assert_eq!((successor(&group, None, 1), successor(&group, Some(3), 1)), (Successor::Ready, Successor::Coming));
+    }
+
+    #[test]
+    fn a_node_that_ends_is_no_successor_unless_it_is_named() {
+        let mut group = leader(&[2, 3]);
+        group.are_ending(BTreeSet::from([NodeId(2)]));
+        assert_eq!(group.successor(None, 1), Successor::Ready);
+        group.hand_over(None, 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(3), "node 2 ends");
+        let mut group = leader(&[2, 3]);
+        group.are_ending(BTreeSet::from([NodeId(2), NodeId(3)]));
+        assert_eq!((group.successor(None, 1), group.least_behind(None)), (Successor::Nobody, None));
+        group.hand_over(None, 1).unwrap();
+        assert!(proposals(&mut group).is_empty() && group.may_use_lease(), "all end");
+        group.keep_lead(1);
+        assert_eq!(group.successor(Some(NodeId(2)), 1), Successor::Ready);
+        group.hand_over(Some(NodeId(2)), 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(2));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::message::{Effect, Proposal};
 use super::{Group, GroupConfiguration, Member, Role};
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{NodeId, Position};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
 pub(super) struct Leading {
@@ -194,9 +194,9 @@ impl Leading {
         commit < self.start && configuration.members().iter().any(is_asked)
     }
 
-    /// Whether somebody follows, as a member or not, and has been heard of.
-    pub(super) fn is_followed(&self, now: u64, failure: u64) -> bool {
-        self.others.values().any(|progress| progress.answers(now, failure))
+    /// Whether a node follows, as a member or not, that has been heard of and does not end.
+    pub(super) fn is_followed(&self, ending: &BTreeSet<NodeId>, now: u64, failure: u64) -> bool {
+        self.others.iter().any(|(node, progress)| !ending.contains(node) && progress.answers(now, failure))
     }
 
     /// None where another process of the node has come meanwhile.

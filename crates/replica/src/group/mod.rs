@@ -26,6 +26,7 @@ pub use message::{Effect, Envelope, Message, Proposal, Remembered, Said, Timing}
 
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use leader::Leading;
+use std::collections::BTreeSet;
 use stream::Stream;
 
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub struct Group {
     lead: Lead,
     /// This node's tables show everything up to there, as it was told last.
     applied: Position,
+    /// Nodes whose processes end: none of them is to lead next.
+    ending: BTreeSet<NodeId>,
     effects: Vec<Effect>,
 }
 
@@ -110,6 +113,7 @@ impl Group {
             snapshots: false,
             lead: Lead { dispensable: false, holds: true },
             applied: Position(0),
+            ending: BTreeSet::new(),
             effects: Vec::new(),
         }
     }

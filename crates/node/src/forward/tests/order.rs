@@ -265,6 +265,26 @@ fn what_was_sent_for_an_earlier_leadership_is_not_executed_in_a_later_one() {
     assert!(matches!(items.next(), Some(AnswerItem::Returned { epoch: Epoch(4), .. })));
 }
 
+#[test]
+fn a_process_that_ends_gives_calls_of_others_back_at_once_where_it_does_not_lead() {
+    for leadership in [Leadership::Unknown, Leadership::Coming] {
+        let mut nodes = Nodes::new();
+        nodes.lead(leadership);
+        let (mut message, mut call) = (Vec::new(), Vec::new());
+        batch::begin_calls(&mut message, Header { session: 0, number: 0 }, Epoch(1));
+        RequestWriter::begin(&mut call, "@Quiesce", 5).finish().expect("a small call");
+        batch::put_call(&mut message, 7, false, &call[4..]);
+        nodes.forward.calls(NodeId(2), Incarnation(1), &message);
+        nodes.thread.turn_at(nodes.now);
+        assert!(nodes.link.next(NodeId(2)).is_none(), "it is not known whose they are");
+        nodes.forward.ends();
+        nodes.thread.turn_at(nodes.now);
+        let (_, answers) = nodes.link.next(NodeId(2)).expect("it went back");
+        let (_, mut items) = batch::answers(&answers).expect("well-formed");
+        assert!(matches!(items.next(), Some(AnswerItem::Returned { epoch: Epoch(2), .. })));
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Read(usize, usize),

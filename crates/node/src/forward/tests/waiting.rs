@@ -47,6 +47,30 @@ fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
 }
 
 #[test]
+fn a_process_that_ends_refuses_at_once_what_waits_for_a_leader() {
+    let mut here = Here::new();
+    here.lead(None);
+    here.call(&[(7, 1)]);
+    assert!(here.answers.take().is_empty());
+    here.window.ends();
+    here.send();
+    assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE)]);
+    here.call(&[(7, 2)]);
+    assert_eq!(here.answers.take(), [(7, 2, UNAVAILABLE)]);
+    // One that leads gets what comes still.
+    here.lead(Some(3));
+    here.call(&[(7, 3)]);
+    assert!(here.answers.take().is_empty() && here.link.next(NodeId(3)).is_some());
+    // And this one, while it hands over.
+    here.window.lead(None, true, Epoch(9), here.now);
+    here.now += FORWARD_SETTLE;
+    here.send();
+    assert_eq!(here.answers.take(), [(7, 3, UNKNOWN)]);
+    here.call(&[(7, 4)]);
+    assert!(here.answers.take().is_empty() && here.window.held() == 1);
+}
+
+#[test]
 fn how_long_calls_wait_does_not_depend_on_what_was_before() {
     let an_hour = Duration::from_secs(3_600);
     // A node that was not connected at first, and has passed nothing on since it is.
