@@ -12,6 +12,7 @@
 use crate::answer::{Answer, EngineResult};
 use crate::engine::{Engine, Way};
 use crate::random::Random;
+use ferrite_value::text::parse_hex_bytes;
 use ferrite_value::{Decimal, OwnedValue, temporal};
 
 const STATEMENTS: usize = 200;
@@ -20,14 +21,16 @@ const STATEMENTS: usize = 200;
 const COLUMNS: [&str; 6] = ["n", "f", "d", "v", "ts", "dt"];
 const TABLE: &str =
     "(id INTEGER NOT NULL PRIMARY KEY, n INTEGER, f FLOAT, d DECIMAL, v VARCHAR(40), ts TIMESTAMP, dt DATE)";
-const ROWS: [&str; 3] = [
+const ROWS: [&str; 4] = [
     "(1, 5, 1.5E0, 5, 'abc', '2024-05-05 00:00:00', '2024-02-29')",
     "(2, 3, 3, 2.5, '5', '2024-05-05 12:00:00', '2024-05-05')",
     "(3, NULL, NULL, NULL, NULL, NULL, NULL)",
+    // The nearest double of an integer that is given.
+    "(4, 2, 9007199254740992E0, 1.005, '05', '2024-02-29 00:00:00', '2024-02-29')",
 ];
 
 /// `{}` is a value, `{c}` a column.
-const STATEMENTS_OF_ROWS: [&str; 34] = [
+const STATEMENTS_OF_ROWS: [&str; 38] = [
     "SELECT id, {c} * {} FROM m",
     "SELECT id, {c} / {} FROM m WHERE id < 3",
     "SELECT id, {} - {c} FROM m",
@@ -62,6 +65,18 @@ const STATEMENTS_OF_ROWS: [&str; 34] = [
     "SELECT id FROM m WHERE {c} IS NOT DISTINCT FROM {}",
     "SELECT id FROM m WHERE {} IN ((SELECT MIN({}) FROM m), {c})",
     "SELECT id FROM m WHERE {c} >= ALL (SELECT {} FROM m)",
+    "SELECT id FROM m WHERE {} + 0 = {c} OR {c} < ABS({})",
+    "SELECT id FROM m WHERE COALESCE({}, 1) = {c} OR CASE WHEN 1 = 1 THEN {} END = {c}",
+    "SELECT id FROM m WHERE {c} IN (CAST({} AS BIGINT), id + {})",
+    "SELECT id FROM m WHERE (SELECT {} FROM m WHERE id = 1) = {c} OR {c} = -{}",
+];
+
+/// With casts only, which mean the same everywhere: what fails with literals must fail with
+/// parameters.
+const CASTS: [&str; 3] = [
+    "SELECT id, CAST({} AS VARCHAR), CAST({} AS VARBINARY) FROM m",
+    "SELECT id, CAST({} AS TIMESTAMP) FROM m",
+    "SELECT id, CAST({} AS DATE), CAST({} AS BOOLEAN), CAST({} AS INTEGER) FROM m",
 ];
 
 #[derive(Default, Debug)]
@@ -125,11 +140,21 @@ pub fn scenario(seed: u64, counts: &mut Counts) -> Result<(), String> {
     Ok(())
 }
 
+fn bytes(random: &mut Random) -> Given {
+    let digits = *random.pick(&["", "6162", "FF"]);
+    let value = parse_hex_bytes(digits).expect("pairs of digits");
+    Given { literal: format!("X'{digits}'"), value: OwnedValue::Bytes(value.into()) }
+}
+
 fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> Result<(), String> {
     let column = *random.pick(&COLUMNS);
-    let written = random.pick(&STATEMENTS_OF_ROWS).replace("{c}", column);
+    let is_cast = random.chance(10);
+    let written = if is_cast { *random.pick(&CASTS) } else { *random.pick(&STATEMENTS_OF_ROWS) };
+    let written = written.replace("{c}", column);
     let parts: Vec<&str> = written.split("{}").collect();
-    let values: Vec<Given> = parts[1..].iter().map(|_| given(random)).collect();
+    // Beside other values X'...' is a number, or is taken for a text.
+    let value = |random: &mut Random| if is_cast && random.chance(30) { bytes(random) } else { given(random) };
+    let values: Vec<Given> = parts[1..].iter().map(|_| value(random)).collect();
     let mut text = parts[0].to_owned();
     for (part, value) in parts[1..].iter().zip(&values) {
         text.push_str(&value.literal);
@@ -145,8 +170,8 @@ fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> R
         return Ok(());
     }
     for found in &answers {
-        let mut problem = problem(&expected, found);
-        if problem.is_some() && spells_numbers(column, &values) {
+        let mut problem = problem(&expected, found, is_cast);
+        if problem.is_some() && !is_cast && spells_numbers(column, &values) {
             problem = None;
         }
         if let Some(problem) = problem {
@@ -165,13 +190,14 @@ fn spells_numbers(column: &str, values: &[OwnedValue]) -> bool {
     beside_numbers && values.iter().any(|value| matches!(value, OwnedValue::Text(_)))
 }
 
-fn problem(expected: &EngineResult, found: &EngineResult) -> Option<String> {
+fn problem(expected: &EngineResult, found: &EngineResult, is_cast: bool) -> Option<String> {
     let shown = |answer: &Answer| format!("{:?} {answer}", answer.types);
     match (expected, found) {
         (_, Err(failure)) if failure.is_fault() => Some(failure.to_string()),
         (Ok(expected), Ok(found)) if found.has_types_of(expected) && found.same_rows(expected, false) => None,
         (Ok(expected), Ok(found)) => Some(format!("{}\n  not {}", shown(found), shown(expected))),
         (Ok(expected), Err(failure)) => Some(format!("{failure}\n  not {}", shown(expected))),
+        (Err(failure), Ok(found)) if is_cast => Some(format!("{}\n  not {failure}", shown(found))),
         (Err(_), _) => None,
     }
 }

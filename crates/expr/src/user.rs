@@ -4,6 +4,7 @@
 //! Owns the signature and the place for the code, which is put there when the catalog version that
 //! the function belongs to is compiled. Knows no language.
 
+use crate::checks::check_length;
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
 use ferrite_value::{OwnedValue, SqlType, Value};
@@ -75,8 +76,18 @@ impl UserFunction {
     }
 
     pub(crate) fn call<'a>(&self, arguments: &[Value<'_>], arena: &'a Bump) -> UserResult<Value<'a>> {
-        self.code()?.call(arguments, arena)
+        self.code()?.call(arguments, arena).and_then(within_size)
     }
+}
+
+/// A function's value is no longer than any other.
+fn within_size(value: Value<'_>) -> UserResult<Value<'_>> {
+    match value {
+        Value::Text(text) => check_length(text.len())?,
+        Value::Bytes(bytes) | Value::Geography(bytes) => check_length(bytes.len())?,
+        _ => {}
+    }
+    Ok(value)
 }
 
 /// Without the code: two functions that are declared alike over the same class look alike.
@@ -140,6 +151,7 @@ impl Gathered {
     }
 
     pub(crate) fn result<'a>(&self, arena: &'a Bump) -> UserResult<Value<'a>> {
-        self.function.code()?.aggregate(&self.values, self.function.parameters.len(), arena)
+        let value = self.function.code()?.aggregate(&self.values, self.function.parameters.len(), arena);
+        value.and_then(within_size)
     }
 }

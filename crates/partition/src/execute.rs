@@ -10,6 +10,7 @@ use crate::event::ProgramCall;
 use crate::predictor::CallProfile;
 use crate::worker_pool::{CallWorkers, Helpers};
 use bumpalo::Bump;
+use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{CallLimits, ErrorKind, PartitionId, UserError, UserResult, fault};
 use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, ResultSink, Scratch, WorkerPool};
@@ -461,7 +462,9 @@ pub(crate) fn check_parameters(program: &Program, catalog: &Catalog, values: &[V
 fn is_as_declared(value: &Value<'_>, parameter: &Parameter) -> bool {
     match (value, parameter.column_type.sql_type) {
         (Value::Integer(_), SqlType::Bigint) => !parameter.array,
-        (Value::Bytes(_), SqlType::Varbinary) => !parameter.array && !parameter.table,
+        (Value::Bytes(bytes), SqlType::Varbinary) => {
+            bytes.len() <= VALUE_BYTES_MAX && !parameter.array && !parameter.table
+        }
         (Value::Integer(value), SqlType::Integer) => {
             i32::try_from(*value).is_ok_and(|v| v != i32::MIN) && !parameter.array
         }
@@ -486,8 +489,29 @@ fn convert_all<'x>(program: &Program, given: &[Value<'x>], arena: &'x Bump) -> U
             convert::to_declared(*value, &parameter.column_type, arena)
         };
         *slot = converted.map_err(|error| failure::parameter_type(&program.name, index, error.message()))?;
+        check_size(program, index, slot)?;
     }
     Ok(values)
+}
+
+/// What a statement is given may come back as a value, and clients refuse larger ones. A body in
+/// another language may take more: what it passes on to its statements is checked there.
+#[inline]
+fn check_size(program: &Program, index: usize, value: &Value<'_>) -> UserResult<()> {
+    let bytes = match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) | Value::Geography(bytes) => bytes.len(),
+        _ => 0,
+    };
+    if bytes > VALUE_BYTES_MAX && program.external.is_none() { Err(too_long(program, index, bytes)) } else { Ok(()) }
+}
+
+/// `index` counts from 0, as for types.
+#[cold]
+fn too_long(program: &Program, index: usize, bytes: usize) -> UserError {
+    UserError::limit(format!("limit of {VALUE_BYTES_MAX} bytes of a value exceeded"))
+        .with_detail(format!("parameter {index} of {} has {bytes}", program.name))
+        .with_hint("store it in several values, or compress it")
 }
 
 /// A table parameter: whole and readable to its last cell, so that a body need not distrust it.

@@ -4,11 +4,11 @@
 //! The answer depends on the type of the value, so that the columns of a result keep their types
 //! from call to call. It depends on the value itself in two places only. In a comparison, which is
 //! BOOLEAN in any case, a value that the neighbour's type holds takes that type, so that indexes
-//! serve. A text in place of a number is the number that it spells: 5 or 0.5.
+//! serve. A text in place of a number or a shape is what it spells: 5 or 0.5, a point or a polygon.
 
 use bumpalo::Bump;
 use ferrite_value::decimal::Rest;
-use ferrite_value::{ColumnType, Decimal, SqlType, Value, convert, temporal, text};
+use ferrite_value::{Decimal, SqlType, Value, convert, temporal, text};
 
 /// How a `?` came by its type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -18,6 +18,8 @@ pub enum Adoption {
     Fixed,
     /// It is stored in an integer column, which takes whole numbers of any type.
     Stored,
+    /// It counts rows or units, which whole numbers of any type do.
+    Counted,
     /// Nothing in the statement says its type: the value's type decides.
     Undecided,
     /// Its type was met elsewhere, after COALESCE or a subquery had carried it there, or it is only
@@ -46,15 +48,24 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    /// The integer that is wanted in place of a FLOAT that is one; of a text that is none, a
-    /// DECIMAL that compares with integers as it does.
+    /// The integer that is wanted in place of a value of another type that is one; of a text that
+    /// is none, a DECIMAL that compares with integers as it does.
     pub fn whole<'a>(self, value: Value<'a>, arena: &'a Bump) -> Option<Value<'a>> {
-        let is_wanted = matches!(self.adoption, Adoption::Stored | Adoption::Compared | Adoption::Cast);
+        let is_whole = matches!(self.adoption, Adoption::Stored | Adoption::Counted);
+        let is_wanted = is_whole || matches!(self.adoption, Adoption::Compared | Adoption::Cast);
         if !is_wanted || !self.sql_type.is_integer() {
             return None;
         }
         let of_one = |value: Value<'a>| match value {
             Value::Float(number) => convert::whole_float(number).map(Value::Integer),
+            // As a literal in its place is stored.
+            Value::Timestamp(at) if self.adoption == Adoption::Stored => Some(Value::Integer(at)),
+            Value::Text(written) if is_whole && text::parse_integer(written).is_none() => {
+                match text::parse_decimal_truncated(written) {
+                    Ok((number, Rest::Zero)) => number.to_i64_exact().map(Value::Integer),
+                    _ => None,
+                }
+            }
             // A text with more digits than DECIMAL holds equals no integer, however it is rounded.
             Value::Text(written) if self.adoption == Adoption::Compared && text::parse_integer(written).is_none() => {
                 match text::parse_decimal_truncated(written) {
@@ -96,7 +107,7 @@ impl Declared {
         let given = value.sql_type()?;
         match self.adoption {
             _ if self.is_array => None,
-            Adoption::Fixed | Adoption::Stored => None,
+            Adoption::Fixed | Adoption::Stored | Adoption::Counted => None,
             Adoption::Carried | Adoption::Undecided | Adoption::Result => Some(self.sql_type),
             // It may say a number, a date or a time.
             Adoption::Computed | Adoption::Cast | Adoption::Compared
@@ -119,11 +130,14 @@ impl Declared {
 
 fn preset_of_one(value: Value<'_>, adoption: Adoption, declared: SqlType) -> Option<SqlType> {
     match (value, adoption) {
-        (_, Adoption::Fixed | Adoption::Stored) => None,
+        (_, Adoption::Fixed | Adoption::Stored | Adoption::Counted) => None,
         (value, Adoption::Undecided) => value.sql_type().filter(|given| *given != declared),
         (value, Adoption::Result) => value.sql_type().filter(|given| !given.same_kind(declared)),
         (value, Adoption::Cast) => value.sql_type().filter(|_| !is_cast(value, declared)),
         (Value::Text(written), _) if declared.is_numeric() => preset_of_number(written, adoption, declared),
+        (Value::Text(written), Adoption::Carried) if declared == SqlType::Point && is_polygon(written) => {
+            Some(SqlType::Geography)
+        }
         (value, Adoption::Carried) => value.sql_type().filter(|given| !given.same_kind(declared)),
         (value, Adoption::Computed) => value.sql_type().filter(|_| !absorbs(declared, value)),
         (value, Adoption::Compared) => value.sql_type().filter(|_| !holds(declared, value)),
@@ -164,8 +178,7 @@ fn is_cast(value: Value<'_>, to: SqlType) -> bool {
         Value::Text(written) => match to {
             SqlType::Float => text::parse_float(written).is_some(),
             SqlType::Decimal => is_decimal(written),
-            // Microseconds, too, as for other parameters.
-            SqlType::Timestamp => convert::to_declared(value, &ColumnType::fixed(to), &Bump::new()).is_ok(),
+            SqlType::Timestamp => temporal::parse_timestamp(written).is_some_and(temporal::is_valid_timestamp),
             SqlType::Date => temporal::date_from_text(written).is_some(),
             SqlType::Boolean => false,
             to => !to.is_integer() || is_of(written, to),
@@ -175,6 +188,8 @@ fn is_cast(value: Value<'_>, to: SqlType) -> bool {
             SqlType::Timestamp => temporal::valid_timestamp(integer).is_ok(),
             to => to.integer_range().is_none_or(|(least, greatest)| (least..=greatest).contains(&integer)),
         },
+        // A text that these bytes may be is for parameters that are declared as one.
+        Value::Bytes(_) => to != SqlType::Varchar,
         value => absorbs(to, value),
     }
 }
@@ -197,6 +212,12 @@ fn holds(declared: SqlType, value: Value<'_>) -> bool {
         Value::Timestamp(_) | Value::Date(_) => !declared.is_integer() && declared != SqlType::Varchar,
         _ => true,
     }
+}
+
+/// Whether a text is that of a polygon, not of a point.
+fn is_polygon(written: &str) -> bool {
+    const NAME: &[u8] = b"POLYGON";
+    written.trim_start().as_bytes().get(..NAME.len()).is_some_and(|word| word.eq_ignore_ascii_case(NAME))
 }
 
 /// Whether a text is a value of an integer type.

@@ -1,7 +1,8 @@
 //! The arguments of `exec`: literals between blanks or commas.
 
 use crate::lexer::{self, Kind, Token};
-use ferrite_value::{Decimal, OwnedValue, temporal, text};
+use ferrite_value::decimal::Rest;
+use ferrite_value::{OwnedValue, temporal, text};
 
 /// A procedure's name and its arguments. The error says which argument cannot be read.
 pub fn parse(statement: &str) -> Result<(String, Vec<OwnedValue>), String> {
@@ -72,20 +73,26 @@ fn argument(statement: &str, tokens: &[Token]) -> Result<(OwnedValue, usize), St
     }
 }
 
-/// An integer, a decimal, or text.
+/// A number as a literal of SQL is one: an integer, a DECIMAL with a point, a FLOAT with an
+/// exponent. All else goes as text, also a number with more digits than its type holds, which the
+/// server converts to what is declared.
 fn word(written: &str) -> OwnedValue {
     if let Ok(integer) = written.parse::<i64>()
         && integer != i64::MIN
     {
         return OwnedValue::Integer(integer);
     }
-    // A number that a DECIMAL holds exactly; others go as text, which the server converts to what
-    // is declared.
-    let looks_decimal = written.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+'));
-    match Decimal::parse(written) {
-        Ok(decimal) if looks_decimal && written.contains('.') => OwnedValue::Decimal(decimal),
-        _ => OwnedValue::Text(written.into()),
-    }
+    let number = if written.contains(['e', 'E']) {
+        text::parse_float(written).map(OwnedValue::Float)
+    } else if written.contains('.') {
+        match text::parse_decimal_truncated(written) {
+            Ok((decimal, Rest::Zero)) => Some(OwnedValue::Decimal(decimal)),
+            _ => None,
+        }
+    } else {
+        None
+    };
+    number.unwrap_or_else(|| OwnedValue::Text(written.into()))
 }
 
 fn unquoted(literal: &str) -> String {
@@ -95,6 +102,7 @@ fn unquoted(literal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrite_value::Decimal;
 
     #[test]
     fn arguments_are_literals_or_words() {
@@ -115,7 +123,26 @@ mod tests {
             (
                 "exec p -1.50,1e3,'',TIMESTAMP '1970-01-01 00:00:01'",
                 "p",
-                vec![decimal("-1.5"), text("1e3"), text(""), OwnedValue::Timestamp(1_000_000)],
+                vec![decimal("-1.5"), OwnedValue::Float(1e3), text(""), OwnedValue::Timestamp(1_000_000)],
+            ),
+            // All digits of a number reach the server.
+            (
+                "exec p 0.9952398693354088 0.00000000000001 1.500000000000000 12345678901234567890.5 -2.5e-3 5E0",
+                "p",
+                vec![
+                    text("0.9952398693354088"),
+                    text("0.00000000000001"),
+                    decimal("1.5"),
+                    decimal("12345678901234567890.5"),
+                    OwnedValue::Float(-2.5e-3),
+                    OwnedValue::Float(5.0),
+                ],
+            ),
+            // What only looks like a number is a word.
+            (
+                "exec p 12e4567 1e 1.2.3 e5 -9223372036854775808 1-2.5",
+                "p",
+                ["12e4567", "1e", "1.2.3", "e5", "-9223372036854775808", "1-2.5"].map(text).to_vec(),
             ),
             ("exec p", "p", vec![]),
         ];

@@ -40,6 +40,27 @@ pub(crate) fn excerpt(text: &str) -> String {
     format!("{}...", &text[..end])
 }
 
+/// A part of a statement as its author wrote it: parsing numbers the parameters (`?0`), which are
+/// all `?` in the text.
+pub(crate) fn as_written(part: &impl std::fmt::Display) -> String {
+    let text = part.to_string();
+    let mut written = String::with_capacity(text.len());
+    let mut quote = None;
+    let mut is_numbered = false;
+    for character in text.chars() {
+        match quote {
+            Some(open) if open == character => quote = None,
+            Some(_) => {}
+            None if is_numbered && character.is_ascii_digit() => continue,
+            None if matches!(character, '\'' | '"') => quote = Some(character),
+            None => {}
+        }
+        is_numbered = quote.is_none() && character == '?';
+        written.push(character);
+    }
+    written
+}
+
 /// The same error as one of compiling: constants are evaluated then, and what goes wrong is no
 /// failure of execution.
 pub(crate) fn at_compile_time(error: UserError) -> UserError {

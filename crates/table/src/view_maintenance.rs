@@ -419,7 +419,10 @@ impl<'a, T: Tag> Surroundings<'a, T> {
                     let goes = !before.is_null() && compare::equal_grouping(&before, &present);
                     if !after.is_null() && (present.is_null() || compare::order(&after, &present) == wanted) {
                         column.write(bytes, &after, longs);
-                    } else if goes && !compare::equal_grouping(&after, &present) {
+                    } else if goes && compare::equal_grouping(&after, &present) {
+                        // The other zero: no row may have the one that is written.
+                        column.write(bytes, &after, longs);
+                    } else if goes {
                         let mut next = self.next_extreme(aggregate, change.key)?;
                         if !after.is_null() && (next.is_null() || compare::order(&after, &next) == wanted) {
                             next = after;

@@ -1,8 +1,9 @@
 //! The partition hash (wire-protocol 11.1): MurmurHash3, x64, 128 bits, seed 0, of which the upper
 //! half of the first word is the *token*. Clients compute the same, so every bit of it is fixed.
 
-use crate::convert::whole_float;
-use crate::text::{parse_hex_bytes, parse_integer, to_text_string};
+use crate::convert::{shown, whole_float};
+use crate::decimal::Rest;
+use crate::text::{parse_decimal_truncated, parse_hex_bytes, parse_integer, to_text_string};
 use crate::{SqlType, Value};
 use ferrite_base::{UserError, UserResult};
 
@@ -51,7 +52,7 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
     let token = match (*value, column) {
         (Value::Null | Value::Text("\\N"), _) => return Ok(None),
         (Value::Integer(x), _) if column.is_integer() => partition_token_i64(x),
-        (Value::Text(x), _) if column.is_integer() => match parse_integer(x) {
+        (Value::Text(x), _) if column.is_integer() => match parse_integer(x).or_else(|| whole_decimal(x)) {
             Some(integer) => partition_token_i64(integer),
             None => return Err(unusable_text(x, "long")),
         },
@@ -61,7 +62,7 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
         },
         (Value::Decimal(x), _) if column.is_integer() => match x.to_i64_exact() {
             Some(integer) => partition_token_i64(integer),
-            None => return Err(unusable(value, column)),
+            None => return Err(not_an_integer(value, x.trunc() == x, column)),
         },
         (Value::Text(x), SqlType::Varchar) => partition_token_bytes(x.as_bytes()),
         (Value::Bytes(x), SqlType::Varchar | SqlType::Varbinary) => partition_token_bytes(x),
@@ -71,9 +72,10 @@ fn partition_token_converted(value: &Value<'_>, column: SqlType) -> UserResult<O
         },
         (Value::Float(x), _) if column.is_integer() => match whole_float(x) {
             Some(integer) => partition_token_i64(integer),
-            None => return Err(unusable(value, column)),
+            None => return Err(not_an_integer(value, x.trunc() == x, column)),
         },
         (Value::Boolean(x), _) if column.is_integer() => partition_token_i64(x as i64),
+        (Value::Timestamp(x), _) if column.is_integer() => partition_token_i64(x),
         (Value::Array(_) | Value::Table(_), _) => return Err(unusable(value, column)),
         // Clients hash these as integers and miss; the row is stored under its text, so the text
         // decides here.
@@ -91,6 +93,20 @@ fn unusable_text(text: &str, target: &str) -> UserError {
 #[cold]
 fn unusable(value: &Value<'_>, column: SqlType) -> UserError {
     UserError::parameters(format!("a {} value cannot select a partition by a {column} column", value.kind_name()))
+}
+
+#[cold]
+fn not_an_integer(value: &Value<'_>, is_whole: bool, column: SqlType) -> UserError {
+    let reason = if is_whole { "out of range for" } else { "not a whole number, as needed for" };
+    UserError::parameters(format!("{} is {reason} the {column} partitioning column", shown(value)))
+}
+
+/// A text with decimals that are zeros, or with an exponent, which is an integer.
+fn whole_decimal(text: &str) -> Option<i64> {
+    match parse_decimal_truncated(text) {
+        Ok((number, Rest::Zero)) => number.to_i64_exact(),
+        _ => None,
+    }
 }
 
 /// A byte array given for an integer key: its little-endian integer, sign-extended.

@@ -12,7 +12,8 @@ use ferrite_plan::{Fitted, Owners};
 use ferrite_plan::{OutputColumn, Program};
 use ferrite_table::{Store, TableData};
 use ferrite_value::ring::Ring;
-use ferrite_value::{Decimal, OwnedValue, Value, convert};
+use ferrite_value::text::parse_hex_bytes;
+use ferrite_value::{Decimal, OwnedValue, Value, convert, temporal};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -256,12 +257,17 @@ fn arguments_of(text: &str) -> Vec<OwnedValue> {
     words.map(str::trim).filter(|word| !word.is_empty()).map(literal).collect()
 }
 
-/// An argument of EXEC: a number (with an exponent a FLOAT), quoted text, or NULL.
+/// An argument: a number (with an exponent a FLOAT), quoted text, X'...', TIMESTAMP '...' or NULL.
 fn literal(word: &str) -> OwnedValue {
     if word.eq_ignore_ascii_case("NULL") {
         OwnedValue::Null
     } else if let Some(text) = word.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
         OwnedValue::Text(text.into())
+    } else if let Some(digits) = word.strip_prefix("X'") {
+        let digits = digits.strip_suffix('\'').expect("hexadecimal digits in quotes");
+        OwnedValue::Bytes(parse_hex_bytes(digits).expect("pairs of hexadecimal digits").into())
+    } else if let Some(written) = word.strip_prefix("TIMESTAMP ") {
+        OwnedValue::Timestamp(temporal::parse_timestamp(written.trim_matches('\'')).expect("a time"))
     } else if let Ok(number) = word.parse() {
         OwnedValue::Integer(number)
     } else if word.contains('e') {

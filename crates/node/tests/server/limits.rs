@@ -59,7 +59,8 @@ fn at_each_limit_and_one_past_it() {
         CREATE TABLE big (id BIGINT NOT NULL, bytes VARBINARY(1048576));
         CREATE TABLE usual (id BIGINT NOT NULL, bytes VARBINARY, text VARCHAR);
         CREATE TABLE characters (id BIGINT NOT NULL, text VARCHAR(262144));
-        CREATE TABLE wide (id BIGINT NOT NULL, a BIGINT);",
+        CREATE TABLE wide (id BIGINT NOT NULL, a BIGINT);
+        CREATE PROCEDURE echo (i BIGINT, t VARCHAR, b VARBINARY) AS SELECT t, b FROM one WHERE id = i;",
     );
     db.sql("INSERT INTO one VALUES (1)");
 
@@ -70,11 +71,29 @@ fn at_each_limit_and_one_past_it() {
     faults.check(&db, "VALUE_BYTES_MAX", VALUE_BYTES_MAX, |db, bytes| {
         db.0.call_blocking("@AdHoc", ("INSERT INTO big VALUES (2, ?)", &vec![7u8; bytes][..]))
     });
+    // Parameters come back, from statements of any kind.
+    for text in
+        ["SELECT ? FROM one", "SELECT COALESCE(?, ''), MAX(id) FROM one", "SELECT ? FROM one UNION ALL SELECT 'x'"]
+    {
+        faults.check(&db, "VALUE_BYTES_MAX", VALUE_BYTES_MAX, |db, bytes| {
+            db.0.call_blocking("@AdHoc", (text, "a".repeat(bytes).as_str()))
+        });
+    }
+    faults.check(&db, "VALUE_BYTES_MAX", VALUE_BYTES_MAX, |db, bytes| {
+        db.0.call_blocking("@AdHoc", ("SELECT ? FROM one", &vec![7u8; bytes][..]))
+    });
+    faults.check(&db, "VALUE_BYTES_MAX", VALUE_BYTES_MAX, |db, bytes| {
+        db.0.call_blocking("echo", (1i64, "a".repeat(bytes).as_str(), &b"a"[..]))
+    });
+    // As digits they are twice as long.
+    faults.check(&db, "VALUE_BYTES_MAX", VALUE_BYTES_MAX, |db, bytes| {
+        db.0.call_blocking("echo", (1i64, "a", "0a".repeat(bytes).as_str()))
+    });
     faults.check(&db, "VARIABLE_LENGTH_DEFAULT", VARIABLE_LENGTH_DEFAULT as usize, |db, length| {
         db.0.call_blocking("USUAL.insert", (1i64, &vec![7u8; length][..], "é".repeat(length).as_str()))
     });
     faults.check(&db, "VARCHAR_CHARACTERS_MAX", VARCHAR_CHARACTERS_MAX as usize, |db, length| {
-        db.0.call_blocking("CHARACTERS.insert", (1i64, "𝄞".repeat(length).as_str()))
+        db.0.call_blocking("CHARACTERS.insert", (1i64, "€".repeat(length).as_str()))
     });
     faults.check(&db, "ROW_BYTES_MAX", ROW_BYTES_MAX, |db, bytes| {
         let third = if bytes > ROW_BYTES_MAX { ", c TINYINT" } else { "" };

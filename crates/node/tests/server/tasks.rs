@@ -178,6 +178,33 @@ fn a_task_gives_its_procedure_what_that_takes() {
 }
 
 #[test]
+fn constants_of_a_task_keep_all_their_digits() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    db.sql("CREATE TABLE exact (id INTEGER NOT NULL PRIMARY KEY, f FLOAT, d DECIMAL, r DECIMAL, v VARCHAR(40))");
+    let values = "0.9952398693354088, 12345678901234567890.1234567890123, 0.1234567890125, 0.00000000000001230";
+    db.sql(&format!(
+        "CREATE TASK puts ON SCHEDULE EVERY 5 MILLISECONDS PROCEDURE EXACT.upsert WITH (1, {values}) ON ERROR LOG"
+    ));
+    db.sql(&format!("INSERT INTO exact VALUES (2, {values})"));
+    wait_for("the task's row", || db.scalar("SELECT COUNT(*) FROM exact") == 2);
+    let same = "SELECT COUNT(*) FROM exact AS a JOIN exact AS b ON a.f = b.f AND a.d = b.d AND a.r = b.r AND a.v = b.v";
+    assert_eq!(db.scalar(same), 4);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM exact WHERE d = 12345678901234567890.123456789012 AND id = 1"), 1);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM exact WHERE r = 0.123456789013 AND f = 0.9952398693354088"), 2);
+    server.stop().expect("the log is whole");
+
+    // They are part of the schema.
+    let server = start(options(dir.path(), 2));
+    let db = connect(&server);
+    db.sql("DELETE FROM exact WHERE id = 1");
+    wait_for("the task's row", || db.scalar("SELECT COUNT(*) FROM exact") == 2);
+    assert_eq!(db.scalar(same), 4);
+    server.stop().expect("the log is whole");
+}
+
+#[test]
 fn errors_stop_a_task_or_do_not() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = start(options(dir.path(), 1));

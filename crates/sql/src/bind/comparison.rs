@@ -138,10 +138,9 @@ impl Binder<'_> {
             return Ok((left.expr, right.expr));
         }
         // An exact decimal is seldom a double: beside a FLOAT it is meant as the nearest one. So is
-        // an integer that is a constant or was given.
+        // an integer that was given.
         let is_nearest = |typed: &Typed, sql_type: SqlType| {
-            let constant = matches!(typed.expr, Expr::Constant(_) | Expr::Parameter(_)) && sql_type.is_integer();
-            sql_type == SqlType::Decimal || constant && !earlier::rounded_literals()
+            sql_type == SqlType::Decimal || sql_type.is_integer() && self.is_given(&typed.expr)
         };
         if left_type == SqlType::Float && is_nearest(&right, right_type) {
             return Ok((left.expr, self.folding.convert(right, SqlType::Float)?));
@@ -184,6 +183,19 @@ impl Binder<'_> {
             _ if self.is_on_trial() => Ok((left.expr, right.expr)),
             _ => Err(incompatible(left_type, right_type)),
         }
+    }
+
+    /// Whether an integer is of constants, parameters and variables only: it is the same for all
+    /// rows, however it is computed, so it is a literal that might stand in its place. In what is
+    /// kept with the rows only constants are, as ever.
+    fn is_given(&self, integer: &Expr) -> bool {
+        if earlier::rounded_literals() {
+            return false;
+        }
+        if self.schema_object.is_some() {
+            return matches!(integer, Expr::Constant(_));
+        }
+        !integer.any(&mut |inner| matches!(inner, Expr::Column { .. } | Expr::Subquery { .. }))
     }
 
     pub fn in_list(&mut self, operand: &ast::Expr, list: &[ast::Expr], negated: bool) -> UserResult<Typed> {

@@ -8,6 +8,8 @@ use super::proposals::{Proposal, Types};
 use super::scope::fold_name;
 use super::types::{Typed, cast_constant};
 use super::{Binder, place};
+use crate::errors::{as_written, excerpt};
+use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::Adoption;
@@ -102,9 +104,7 @@ impl Binder<'_> {
             }
             A::Interval(_) => Err(UserError::not_supported("an INTERVAL by itself")
                 .with_hint("an interval is added to a time, or taken from it: NOW - INTERVAL '1' HOUR")),
-            other => {
-                Err(UserError::not_supported(format!("the expression {}", crate::errors::excerpt(&other.to_string()))))
-            }
+            other => Err(UserError::not_supported(format!("the expression {}", excerpt(&as_written(other))))),
         }
     }
 
@@ -145,11 +145,13 @@ impl Binder<'_> {
         match value {
             ast::Value::Number(digits, _) => number(digits, false),
             ast::Value::SingleQuotedString(text) => {
+                self.check_literal(text.len())?;
                 Ok(Typed::new(Expr::Constant(OwnedValue::Text(text.as_str().into())), SqlType::Varchar))
             }
             ast::Value::HexStringLiteral(digits) => {
                 let bytes = hex_bytes(digits)
                     .ok_or_else(|| UserError::syntax(format!("malformed hexadecimal literal X'{digits}'")))?;
+                self.check_literal(bytes.len())?;
                 Ok(Typed::new(Expr::Constant(OwnedValue::Bytes(bytes.into())), SqlType::Varbinary))
             }
             ast::Value::Boolean(value) => Ok(Typed::boolean(Expr::Constant(OwnedValue::Boolean(*value)))),
@@ -157,6 +159,16 @@ impl Binder<'_> {
             ast::Value::Placeholder(text) => self.placeholder(text),
             other => Err(UserError::not_supported(format!("the literal {other}"))),
         }
+    }
+
+    /// A text of a statement may be longer than a value (`--limit statement-bytes`). What the
+    /// schema has already stays.
+    fn check_literal(&self, bytes: usize) -> UserResult<()> {
+        if bytes <= VALUE_BYTES_MAX || self.schema_object.is_some() {
+            return Ok(());
+        }
+        let error = UserError::limit(format!("limit of {VALUE_BYTES_MAX} bytes of a value exceeded"));
+        Err(error.with_detail(format!("a literal has {bytes}")))
     }
 
     fn placeholder(&mut self, text: &str) -> UserResult<Typed> {
@@ -177,7 +189,7 @@ impl Binder<'_> {
     fn typed_string(&mut self, typed: &ast::TypedString) -> UserResult<Typed> {
         let column_type = declared(self.catalog, data_type(&typed.data_type)?)?;
         let ast::Value::SingleQuotedString(text) = &typed.value.value else {
-            return Err(UserError::syntax(format!("malformed literal {}", typed.value)));
+            return Err(UserError::syntax(format!("malformed literal {}", as_written(&typed.value))));
         };
         let value = cast_constant(&OwnedValue::Text(text.as_str().into()), &column_type)?;
         Ok(Typed::new(Expr::Constant(value), column_type.sql_type))

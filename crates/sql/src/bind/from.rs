@@ -8,6 +8,7 @@
 use super::Binder;
 use super::scope::{ScopeColumn, ScopeSource, fold_name, object_name};
 use super::types::Typed;
+use crate::errors::as_written;
 use crate::parse::tokens::FerriteDialect;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Table};
@@ -270,7 +271,7 @@ impl Binder<'_> {
                     || !partitions.is_empty()
                     || !index_hints.is_empty() =>
             {
-                Err(UserError::not_supported(format!("what stands beside the table's name in {factor}")))
+                Err(UserError::not_supported(format!("what stands beside the table's name in {}", as_written(factor))))
             }
             ast::TableFactor::Table { name, alias, args: None, .. } => {
                 let folded = object_name(name)?;

@@ -8,6 +8,7 @@ use super::proposals::{Proposal, Types};
 use super::scope::{ArgumentColumns, object_name};
 use super::size::check_count;
 use super::types::{Typed, common_type, widest};
+use crate::errors::as_written;
 use ferrite_base::limits::AGGREGATES_MAX;
 use ferrite_base::{UserError, UserResult, earlier};
 use ferrite_expr::function::Resolved;
@@ -154,7 +155,10 @@ impl Binder<'_> {
             }
             ("TIME_WINDOW", Some(unit)) if arguments.len() == 4 => {
                 let ast::Expr::Identifier(edge) = arguments[3] else {
-                    return Err(UserError::syntax(format!("TIME_WINDOW takes START or END, not {}", arguments[3])));
+                    return Err(UserError::syntax(format!(
+                        "TIME_WINDOW takes START or END, not {}",
+                        as_written(arguments[3])
+                    )));
                 };
                 let bound = self.expressions(&arguments[1..3])?;
                 let edge = edge.value.to_uppercase();
@@ -165,8 +169,7 @@ impl Binder<'_> {
                 self.call_of(resolve, bound)
             }
             (_, Some(unit)) => self.call_with_unit(name, &unit, &arguments[1..]),
-            (_, None) => Err(UserError::compile("42601", format!("{name} needs a unit of time, not {}", arguments[0]))
-                .with_hint(format!("the unit comes first: {name}(DAY, ...)"))),
+            (_, None) => Err(no_unit(name, arguments[0])),
         }
     }
 
@@ -516,6 +519,17 @@ fn one_of_the_values(aggregate: &Aggregate) -> Option<&Expr> {
 /// MIN or MAX.
 pub(super) fn is_extreme(kind: AggregateKind) -> bool {
     matches!(kind, AggregateKind::Min | AggregateKind::Max)
+}
+
+/// A function of time without a unit: units are words of the statement, which decide its type.
+#[cold]
+fn no_unit(name: &str, given: &ast::Expr) -> UserError {
+    let given = match given {
+        ast::Expr::Value(value) if matches!(value.value, ast::Value::Placeholder(_)) => "a parameter".to_owned(),
+        other => as_written(other),
+    };
+    UserError::compile("42601", format!("{name} needs a unit of time, not {given}"))
+        .with_hint(format!("write the unit first: {name}(DAY, ...)"))
 }
 
 /// Window functions that are nothing else.

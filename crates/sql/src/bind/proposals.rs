@@ -77,7 +77,7 @@ impl Proposal {
     /// A context that takes whole numbers only.
     pub fn count() -> Proposal {
         let bigint = ColumnType::fixed(SqlType::Bigint);
-        Proposal::of(bigint, Adoption::Fixed).taking(Types::that(SqlType::is_integer))
+        Proposal::of(bigint, Adoption::Counted).taking(Types::that(SqlType::is_integer))
     }
 
     /// A context that writes values of nearly all types as texts.

@@ -4,6 +4,7 @@
 use super::Binder;
 use super::proposals::{Proposal, Types};
 use super::types::Typed;
+use crate::errors::as_written;
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::function::Resolved;
 use ferrite_expr::{ArithmeticDomain, ArithmeticOperator, Expr, Function};
@@ -50,7 +51,7 @@ impl Binder<'_> {
     /// `INTERVAL '1 hour 30 minutes'`.
     fn parts_of(&mut self, interval: &ast::Interval) -> UserResult<Vec<(Typed, TimeUnit)>> {
         let malformed = || {
-            UserError::syntax(format!("malformed interval: {interval}")).with_hint(
+            UserError::syntax(format!("malformed interval: {}", as_written(interval))).with_hint(
                 "write INTERVAL '5' MINUTE, with a whole number and a unit from MICROSECOND to YEAR, INTERVAL (n + 1) DAY, or INTERVAL '1 hour 30 minutes'",
             )
         };

@@ -6,6 +6,7 @@ use super::proposals::{Proposal, Types};
 use super::scope::fold_name;
 use super::size::check_count;
 use super::types::{Typed, widest};
+use crate::errors::as_written;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_expr::{Aggregate, AggregateKind, Expr};
 use ferrite_plan::Adoption;
@@ -377,7 +378,7 @@ fn distance_of(frame: &ast::WindowFrame) -> Option<&ast::Expr> {
 /// INTERVAL '5' MINUTE as microseconds, or days of a DATE.
 pub(crate) fn interval_distance(interval: &ast::Interval, of: SqlType, what: &str) -> UserResult<i64> {
     let malformed = || {
-        UserError::compile("42P20", format!("{what} cannot be {interval}")).with_hint(
+        UserError::compile("42P20", format!("{what} cannot be {}", as_written(interval))).with_hint(
             "write INTERVAL '5' MINUTE; with units from MICROSECOND to WEEK, for MONTH and YEAR have no fixed length",
         )
     };

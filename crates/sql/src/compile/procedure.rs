@@ -3,6 +3,7 @@
 use super::origin::OfProcedure;
 use crate::bind::Binder;
 use crate::bind::types::{Typed, can_store};
+use crate::errors::as_written;
 use crate::parse::context;
 use crate::parse::procedure::{Node, ProcedureBody, Return, Written};
 use crate::parse::statement::{SqlKind, SqlStatement};
@@ -471,7 +472,7 @@ impl Compiler<'_> {
         let mut into = Vec::with_capacity(targets.len());
         for (position, target) in targets.iter().enumerate() {
             let ast::Expr::Identifier(ident) = target else {
-                return Err(UserError::syntax(format!("INTO takes variables, not {target}")));
+                return Err(UserError::syntax(format!("INTO takes variables, not {}", as_written(target))));
             };
             let name = crate::bind::scope::fold_name(ident);
             let (register, column_type) = self.binder.register_named(&name)?;

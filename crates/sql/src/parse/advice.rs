@@ -1,7 +1,7 @@
 //! What to tell who writes another dialect, or slips: the word that was probably meant, what to use
 //! instead.
 
-use crate::errors::at;
+use crate::errors::{as_written, at};
 use crate::spelling::nearest;
 use ferrite_base::UserError;
 use sqlparser::tokenizer::{Location, Token};
@@ -113,7 +113,7 @@ pub(crate) fn grammar_error(message: &str) -> UserError {
         Some(expected) => format!("{expected}, but the statement ends"),
         None => words.to_owned(),
     };
-    let error = UserError::syntax(words);
+    let error = UserError::syntax(as_written(&words));
     let number = |text: &str| text.trim().parse::<u64>().ok();
     match place.and_then(|(line, column)| number(line).zip(number(column))) {
         Some((line, column)) => at(error, Location { line, column }),

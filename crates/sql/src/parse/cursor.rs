@@ -290,7 +290,8 @@ pub(crate) fn parse_with<T>(
 /// What stands behind all that makes sense. Often the word before it was meant to be a keyword, and
 /// was taken for a name.
 fn leftover(token: &Token, lexemes: &[Lexeme], place: Location) -> UserError {
-    let error = UserError::syntax(format!("unexpected token: {token} required: the end of the statement"));
+    let written = errors::as_written(token);
+    let error = UserError::syntax(format!("unexpected token: {written} required: the end of the statement"));
     let at = lexemes.iter().position(|lexeme| lexeme.token.span.start == place).unwrap_or(0);
     let by = |lexeme: Option<&Lexeme>| lexeme.is_some_and(|lexeme| lexeme.is_word("BY"));
     if ["GROUP", "ORDER"].iter().any(|word| token_is_word(token, word)) && !by(lexemes.get(at + 1)) {

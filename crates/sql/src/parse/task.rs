@@ -170,14 +170,17 @@ fn constant(cursor: &mut Cursor<'_>) -> UserResult<OwnedValue> {
         }
         Some(Token::Number(digits, _)) => {
             let digits = format!("{}{digits}", if negative { "-" } else { "" });
-            let number = match text::parse_integer(&digits) {
+            // The smallest integer means NULL on the wire; it is a DECIMAL.
+            let number = match text::parse_integer(&digits).filter(|number| *number != i64::MIN) {
                 Some(number) => OwnedValue::Integer(number),
-                // With more digits than DECIMAL has it is a FLOAT, like any literal.
                 None => match text::parse_decimal_truncated(&digits) {
                     Ok((number, Rest::Zero)) => OwnedValue::Decimal(number),
-                    _ => OwnedValue::Float(
-                        text::parse_float(&digits).ok_or_else(|| cursor.unexpected("a number within its range"))?,
-                    ),
+                    _ if text::parse_float(&digits).is_none() => {
+                        return Err(cursor.unexpected("a number within its range"));
+                    }
+                    // With more digits than DECIMAL has it goes as written, and becomes what its
+                    // parameter is: rounded once for a DECIMAL, the nearest double for a FLOAT.
+                    _ => OwnedValue::Text(digits.as_str().into()),
                 },
             };
             cursor.advance();

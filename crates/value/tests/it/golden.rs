@@ -6,7 +6,7 @@ use ferrite_base::PartitionId;
 use ferrite_value::geography::{Polygon, parse_point};
 use ferrite_value::hash::{partition_token, partition_token_bytes, partition_token_i64};
 use ferrite_value::ring::Ring;
-use ferrite_value::{OwnedValue, SqlType, Value};
+use ferrite_value::{Decimal, OwnedValue, SqlType, Value};
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
@@ -79,7 +79,19 @@ fn routing_values_are_converted_as_they_will_be_stored() {
     );
     let error = partition_token(&Value::Text("abc"), SqlType::Bigint).unwrap_err();
     assert_eq!(error.message(), "unable to convert string abc to long target parameter");
-    assert!(partition_token(&Value::Float(1.5), SqlType::Bigint).is_err());
+    for whole in [Value::Text("42.0"), Value::Text("4.2e1"), Value::Float(42.0), Value::Timestamp(42)] {
+        assert_eq!(partition_token(&whole, SqlType::Bigint).unwrap(), forty_two, "{whole:?}");
+    }
+    let decimal = |text: &str| Value::Decimal(Decimal::parse(text).unwrap());
+    for (value, words) in [
+        (Value::Float(1.5), "1.5 is not a whole number, as needed for the BIGINT partitioning column"),
+        (decimal("1.5"), "1.500000000000 is not a whole number, as needed for the BIGINT partitioning column"),
+        (Value::Float(1e30), "1.0E30 is out of range for the BIGINT partitioning column"),
+        (decimal("1e20"), "100000000000000000000.000000000000 is out of range for the BIGINT partitioning column"),
+        (Value::Text("1.5"), "unable to convert string 1.5 to long target parameter"),
+    ] {
+        assert_eq!(partition_token(&value, SqlType::Bigint).unwrap_err().message(), words);
+    }
     assert!(partition_token(&Value::Bytes(&[1, 2, 3]), SqlType::Bigint).is_err());
 }
 
