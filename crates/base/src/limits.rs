@@ -181,7 +181,8 @@ pub const PLAN_CACHE_TEXT_BYTES_MAX: usize = 4_096;
 pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
 /// How often a statement is bound on trial to find the types of its parameters.
 pub const PARAMETER_TRIALS_MAX: usize = 16;
-/// Combinations of parameter types other than the declared ones that a statement is compiled for.
+/// Combinations of parameter types other than the declared ones that a statement is kept compiled
+/// for.
 pub const STATEMENT_VARIANTS_MAX: usize = 64;
 /// Invocation extensions in one call (wire-protocol 3.3).
 pub const EXTENSIONS_MAX: usize = 30;

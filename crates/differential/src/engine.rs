@@ -135,7 +135,7 @@ impl Engine {
         let given: Vec<Value<'_>> = values.iter().map(OwnedValue::as_value).collect();
         let fitted = match &called.variants {
             None => Fitted { program: None, values: &given },
-            Some(variants) => variants.fit(called, &self.catalog, &given, &arena)?,
+            Some(variants) => variants.fit(called, &self.catalog, &given, &arena),
         };
         let program = fitted.program.as_deref().unwrap_or(called);
         let mut parameters = Vec::new();

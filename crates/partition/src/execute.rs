@@ -67,6 +67,9 @@ pub struct Executor {
 #[derive(Default)]
 struct HeaderCache {
     entries: Vec<(*const OutputColumn, TableHeader)>,
+    /// Programs that may be dropped elsewhere while `entries` has columns of theirs: variants, and
+    /// statements that a procedure makes up. At most one for each addition since both were emptied.
+    programs: Vec<Arc<Program>>,
     /// How many were ever added.
     additions: u64,
 }
@@ -88,12 +91,24 @@ impl HeaderCache {
             Some(position) => position,
             None => {
                 if self.entries.len() == CACHED_HEADERS_MAX {
-                    self.entries.clear();
+                    self.clear();
                 }
                 self.entries.push((key, header_of(columns)));
                 self.additions += 1;
                 self.entries.len() - 1
             }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.programs.clear();
+    }
+
+    /// The program has run, and there were `additions` before: its columns stay where they are.
+    fn keep(&mut self, program: Arc<Program>, additions: u64) {
+        if self.additions != additions {
+            self.programs.push(program);
         }
     }
 }
@@ -168,7 +183,7 @@ impl Executor {
 
     /// Forgets what belongs to the programs of the catalog version before.
     pub fn catalog_changed(&mut self) {
-        self.headers.entries.clear();
+        self.headers.clear();
         self.forget_cached();
     }
 
@@ -180,7 +195,7 @@ impl Executor {
     }
 
     fn forget_cached(&mut self) {
-        self.cached_headers.entries.clear();
+        self.cached_headers.clear();
         self.cached_programs.clear();
     }
 
@@ -211,6 +226,7 @@ impl Executor {
             limits, time_is_asked, cancellations, helpers, current, arena, scratch, headers, external, ..
         } = self;
         let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
+        let (ran, additions) = (Cell::new(None), headers.additions);
         let outside = Outside::default();
         let mut sink =
             WireSink { writer: ResponseWriter::begin(out, handle).within(limits.result_bytes), headers, open: None };
@@ -219,6 +235,9 @@ impl Executor {
             let catalog = stores.first().map(Store::catalog).expect("a call has a store");
             let fitted = decode_parameters(program, catalog, parameters, drop_first_parameter, arena)?;
             let Fitted { program: variant, values: parameters } = fitted;
+            if variant.is_some() {
+                ran.set(variant.clone());
+            }
             let program = variant.as_deref().unwrap_or(&**program);
             let started = Cell::new(None);
             // The clock is first read when a call turns out to be long.
@@ -268,6 +287,9 @@ impl Executor {
             }
             done => done,
         };
+        if let Some(variant) = ran.take() {
+            sink.headers.keep(variant, additions);
+        }
         (result, sink.writer)
     }
 
@@ -445,7 +467,7 @@ fn fit<'x>(program: &Program, catalog: &Catalog, given: &'x [Value<'x>], arena: 
     let Some(variants) = &program.variants else {
         return Ok(Fitted { program: None, values: convert_all(program, given, arena)? });
     };
-    let Fitted { program: variant, values } = variants.fit(program, catalog, given, arena)?;
+    let Fitted { program: variant, values } = variants.fit(program, catalog, given, arena);
     let values = convert_all(variant.as_deref().unwrap_or(program), values, arena)?;
     Ok(Fitted { program: variant, values })
 }

@@ -1,18 +1,20 @@
 //! Programs whose `?` took their types from their neighbours, for values of other types.
 //!
 //! `int_column * ?` makes its parameter a BIGINT. A caller who gives 2.5 means a product with
-//! decimals, so the statement is compiled again with a parameter of the value's type: once for each
-//! combination of types, when it first comes, and kept beside the program. What a program declares
-//! stays as it is, and a value of a declared type costs nothing.
+//! decimals, so the statement is compiled again with a parameter of the value's type, when such a
+//! combination of types first comes, and kept beside the program. Where there is no more room, the
+//! least recently called variant goes; compiled again, it is the same program. What a program
+//! declares stays as it is, and a value of a declared type costs nothing.
 
 use crate::long_read::tables_read;
 use crate::presets::{Adoption, Declared};
 use crate::program::{Parameter, Program, Routing, SnapshotPlan};
 use bumpalo::Bump;
-use ferrite_base::{TableId, UserError, UserResult, limits};
+use ferrite_base::{TableId, UserResult, limits};
 use ferrite_catalog::Catalog;
 use ferrite_value::{SqlType, Value};
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// For each parameter, the type that it is given in place of its neighbour's.
@@ -41,9 +43,24 @@ pub struct Variants {
     pinned: Presets,
     /// Tables whose indexes are not there: the program runs on snapshots.
     without_indexes: Vec<TableId>,
-    /// By their presets; None where the statement cannot be compiled so. None goes while the
-    /// program lives: results are known by where their columns stand.
-    made: RwLock<Vec<(Presets, Option<Arc<Program>>)>>,
+    kept: RwLock<KeptVariants>,
+}
+
+/// The variants that are kept, at most `STATEMENT_VARIANTS_MAX`.
+#[derive(Debug, Default)]
+struct KeptVariants {
+    variants: Vec<KeptVariant>,
+    /// The next to be considered for replacement: the first that was not called since the hand came
+    /// by goes (the clock algorithm).
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct KeptVariant {
+    presets: Presets,
+    /// None where the statement cannot be compiled so.
+    program: Option<Arc<Program>>,
+    is_used: AtomicBool,
 }
 
 /// The values of a call, with the program that takes them; None for the one that was called.
@@ -68,7 +85,7 @@ impl Variants {
         pinned: Presets,
         without_indexes: Vec<TableId>,
     ) -> Variants {
-        Variants { origin, adoptions, pinned, without_indexes, made: RwLock::default() }
+        Variants { origin, adoptions, pinned, without_indexes, kept: RwLock::default() }
     }
 
     /// Whether a call of `program` with this value of its routing parameter is run by a variant,
@@ -89,13 +106,7 @@ impl Variants {
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these
     /// are. A value that fits nothing is left as it is, for the conversion to refuse. Takes no
     /// memory where all values fit.
-    pub fn fit<'a>(
-        &self,
-        program: &Program,
-        catalog: &Catalog,
-        given: &'a [Value<'a>],
-        arena: &'a Bump,
-    ) -> UserResult<Fitted<'a>> {
+    pub fn fit<'a>(&self, program: &Program, catalog: &Catalog, given: &'a [Value<'a>], arena: &'a Bump) -> Fitted<'a> {
         let mut presets: Option<Presets> = None;
         let mut values: Option<&'a mut [Value<'a>]> = None;
         for (place, (value, parameter)) in given.iter().zip(&program.parameters).enumerate() {
@@ -116,10 +127,10 @@ impl Variants {
             self.keep_other_types(presets, program, values.as_deref().unwrap_or(given));
         }
         let program = match presets {
-            Some(presets) => self.made_for(program, catalog, presets)?,
+            Some(presets) => self.made_for(program, catalog, presets),
             None => None,
         };
-        Ok(Fitted { program, values: values.map_or(given, |values| values) })
+        Fitted { program, values: values.map_or(given, |values| values) }
     }
 
     /// In a variant the other values keep their types: what their parameters meet there may be of
@@ -138,24 +149,14 @@ impl Variants {
     }
 
     #[cold]
-    fn made_for(&self, program: &Program, catalog: &Catalog, presets: Presets) -> UserResult<Option<Arc<Program>>> {
-        let known = |made: &[(Presets, Option<Arc<Program>>)]| {
-            made.iter().find(|(known, _)| *known == presets).map(|(_, program)| program.clone())
-        };
-        if let Some(known) = known(&self.made.read().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(known);
+    fn made_for(&self, program: &Program, catalog: &Catalog, presets: Presets) -> Option<Arc<Program>> {
+        if let Some(known) = self.kept.read().unwrap_or_else(PoisonError::into_inner).find(&presets) {
+            return known;
         }
-        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known(&made) {
-            return Ok(known);
-        }
-        if made.len() >= limits::STATEMENT_VARIANTS_MAX {
-            return Err(too_many());
-        }
+        // Outside the lock: other threads call what is there meanwhile.
         let variant = self.compile(program, catalog, &presets).ok();
         let variant = variant.or_else(|| self.compile_in_part(program, catalog, &presets)).map(Arc::new);
-        made.push((presets, variant.clone()));
-        Ok(variant)
+        self.kept.write().unwrap_or_else(PoisonError::into_inner).add(presets, variant)
     }
 
     fn compile(&self, program: &Program, catalog: &Catalog, presets: &Presets) -> UserResult<Program> {
@@ -250,14 +251,67 @@ impl Program {
     }
 }
 
-/// A call is refused rather than computed with other types than the same call before.
-#[cold]
-fn too_many() -> UserError {
-    let most = limits::STATEMENT_VARIANTS_MAX;
-    UserError::limit(format!("limit of {most} combinations of parameter types of a statement reached"))
-        .with_hint("give each parameter values of one type, or write CAST(? AS type)")
+impl KeptVariants {
+    fn find(&self, presets: &Presets) -> Option<Option<Arc<Program>>> {
+        let kept = self.variants.iter().find(|kept| kept.presets == *presets)?;
+        // Written only when it changes, so that threads share the line.
+        if !kept.is_used.load(Ordering::Relaxed) {
+            kept.is_used.store(true, Ordering::Relaxed);
+        }
+        Some(kept.program.clone())
+    }
+
+    /// Keeps a variant, in place of another where there is no room. Returns the one that is kept:
+    /// another thread may have added it first.
+    fn add(&mut self, presets: Presets, program: Option<Arc<Program>>) -> Option<Arc<Program>> {
+        if let Some(known) = self.find(&presets) {
+            return known;
+        }
+        let added = KeptVariant { presets, program: program.clone(), is_used: AtomicBool::new(false) };
+        if self.variants.len() < limits::STATEMENT_VARIANTS_MAX {
+            self.variants.push(added);
+            return program;
+        }
+        while std::mem::take(self.variants[self.hand].is_used.get_mut()) {
+            self.hand = (self.hand + 1) % self.variants.len();
+        }
+        self.variants[self.hand] = added;
+        self.hand = (self.hand + 1) % self.variants.len();
+        program
+    }
 }
 
 fn declared(parameter: &Parameter, adoption: Adoption) -> Declared {
     Declared { sql_type: parameter.column_type.sql_type, is_array: parameter.array, adoption }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn presets(number: usize) -> Presets {
+        (0..7).map(|place| (number >> place & 1 == 1).then_some(SqlType::Float)).collect()
+    }
+
+    #[test]
+    fn the_least_recently_called_combination_goes_first() {
+        let mut kept = KeptVariants::default();
+        let limit = limits::STATEMENT_VARIANTS_MAX;
+        (0..limit).for_each(|number| drop(kept.add(presets(number), None)));
+        assert!((0..limit).all(|number| kept.variants[number].presets == presets(number)), "at the limit all stay");
+        assert!((0..10).all(|number| kept.find(&presets(number)).is_some()));
+        kept.add(presets(limit), None);
+        kept.add(presets(limit + 1), None);
+        assert!((0..10).all(|number| kept.find(&presets(number)).is_some()), "they were called");
+        assert!([10, 11].iter().all(|number| kept.find(&presets(*number)).is_none()), "one past it they go");
+        assert!((12..limit + 2).all(|number| kept.find(&presets(number)).is_some()));
+        assert_eq!(kept.variants.len(), limit);
+    }
+
+    #[test]
+    fn what_another_thread_has_added_first_is_kept() {
+        let mut kept = KeptVariants::default();
+        (0..2).for_each(|_| drop(kept.add(presets(1), None)));
+        assert_eq!(kept.variants.len(), 1);
+    }
 }

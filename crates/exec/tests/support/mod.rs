@@ -168,7 +168,7 @@ impl Database {
         }
         let fitted = match &program.variants {
             None => Fitted { program: None, values: arguments },
-            Some(variants) => variants.fit(program, &self.catalog, arguments, &arena)?,
+            Some(variants) => variants.fit(program, &self.catalog, arguments, &arena),
         };
         // A call is routed by what it was compiled for first.
         let called = program;

@@ -168,10 +168,9 @@ impl Transaction<'_, '_, '_, '_> {
         made_up: &mut Option<(&'b [u8], Arc<Program>)>,
     ) -> UserResult<()> {
         let number = u16::from_be_bytes(take(rest)?);
-        let compiled;
+        let mut compiled = None;
         let program = if number == sql::TEXT {
-            compiled = self.made_up(sized(rest)?, made_up)?;
-            &*compiled
+            &**compiled.insert(self.made_up(sized(rest)?, made_up)?)
         } else {
             self.external.statements.get(usize::from(number)).ok_or_else(malformed)?
         };
@@ -186,11 +185,12 @@ impl Transaction<'_, '_, '_, '_> {
         }
         let call = Call { program, parameters, arena: self.arena, ..*self.call };
         let bytes_max = self.sink.writer.bytes_max();
+        let additions = self.sink.headers.additions;
         let mut sink = TableSink { tables, bytes_max, headers: self.sink.headers, open: None };
         let (scratch, outside) = (&mut *self.scratch, self.outside);
         // Not across the body's frames, which may be those of another language.
         let marks = set_marks(self.stores);
-        outside.inside(|| {
+        let done = outside.inside(|| {
             contained(
                 self.stores,
                 |_| marks,
@@ -198,7 +198,11 @@ impl Transaction<'_, '_, '_, '_> {
                 &program.name,
                 |stores| run_transaction(stores, &call, scratch, &mut sink),
             )
-        })
+        });
+        if let Some(program) = variant.or(compiled) {
+            self.sink.headers.keep(program, additions);
+        }
+        done
     }
 
     /// The statement that the body gives as a text; without one, the last such statement again.

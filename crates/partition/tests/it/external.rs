@@ -54,6 +54,13 @@ fn describe(class: &str) -> UserResult<Description> {
             texts: class == "a.Texts",
             body: RoutineBody::Transaction(Arc::new(MakesUp)),
         }),
+        "a.Shapes" => Ok(Description {
+            parameters: vec![],
+            statements: vec![],
+            partition_info: None,
+            texts: true,
+            body: RoutineBody::Transaction(Arc::new(Shapes)),
+        }),
         _ => Err(UserError::ddl("42P13", format!("class {class} is no procedure"))),
     }
 }
@@ -156,6 +163,29 @@ impl Body for MakesUp {
     }
 }
 
+/// Answers what statements of several shapes do, each of which it makes up and forgets.
+#[derive(Debug)]
+struct Shapes;
+
+const SHAPES: [(&str, SqlType); 4] = [
+    ("SELECT id FROM everywhere", SqlType::Bigint),
+    ("SELECT id * 1e0 FROM everywhere", SqlType::Float),
+    ("SELECT id * 1.5 FROM everywhere", SqlType::Decimal),
+    ("SELECT 'x' FROM everywhere", SqlType::Varchar),
+];
+
+impl Body for Shapes {
+    fn call(&self, host: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
+        let mut tables = Vec::new();
+        for _ in 0..20 {
+            for (text, _) in SHAPES {
+                host.execute(&texts(&[(text, &[])]), &mut tables)?;
+            }
+        }
+        host.answer(&tables)
+    }
+}
+
 const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, x INTEGER, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
     CREATE TABLE everywhere (id BIGINT);";
 
@@ -167,6 +197,7 @@ fn with_classes(more: &str) -> String {
         "a/Other.class",
         "a/Texts.class",
         "a/Silent.class",
+        "a/Shapes.class",
         "r.txt",
     ]));
     format!("LOAD CLASSES '{jar}';\n{TABLES}\n{more}")
@@ -228,6 +259,28 @@ fn a_body_may_make_its_statements_up() {
     let program = |name: &str| compiled.program(compiled.require(name).unwrap());
     assert_eq!((&program("Texts").routing, program("Texts").read_only), (&Routing::All, false));
     assert_eq!((&program("Silent").routing, program("Silent").read_only), (&Routing::Any, true));
+}
+
+/// The columns of a program that is gone may have left their place to those of another.
+#[test]
+fn each_statement_that_is_made_up_has_its_own_columns() {
+    let (planned, compiled) = compile(&with_classes("CREATE PROCEDURE FROM CLASS a.Shapes;")).unwrap();
+    let mut stores = vec![Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    stores[0].commit();
+    let program = compiled.program(compiled.require("Shapes").unwrap());
+    let (mut parameters, mut out) = (Vec::new(), Vec::new());
+    ().write_set(&mut parameters).unwrap();
+    let mut executor = Executor::new(Duration::from_secs(600));
+    let outcome = executor.call(&mut stores, &request(program, &parameters), &mut out);
+    assert_eq!(outcome, CallOutcome::Committed);
+    let (_, body) = frame::split(&out).unwrap().unwrap();
+    let response = Response::parse(body).unwrap().to_owned_response().unwrap();
+    assert_eq!(response.tables.len(), 20 * SHAPES.len());
+    for (number, table) in response.tables.iter().enumerate() {
+        let (text, expected) = SHAPES[number % SHAPES.len()];
+        assert_eq!(table.columns[0].1, expected, "{text}");
+    }
 }
 
 #[test]

@@ -24,3 +24,4 @@ mod installs;
 mod losses;
 mod recovery;
 mod snapshots;
+mod variants;
