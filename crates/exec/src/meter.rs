@@ -130,11 +130,14 @@ pub(crate) fn check_call(call: &Call<'_>, arena_bytes_before: usize) -> UserResu
 }
 
 fn check_interrupted(call: &Call<'_>) -> UserResult<()> {
-    if call.interrupted.is_some_and(|interrupted| interrupted()) {
-        return Err(UserError::data("57014", "Transaction Interrupted")
-            .with_hint("it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout"));
-    }
-    Ok(())
+    if call.interrupted.is_some_and(|interrupted| interrupted()) { Err(interrupted()) } else { Ok(()) }
+}
+
+#[cold]
+pub(crate) fn interrupted() -> UserError {
+    UserError::data("57014", "Transaction Interrupted").with_hint(
+        "it ran longer than it may; narrow the query, add an index, or start the server with a longer --query-timeout",
+    )
 }
 
 fn check_temporary(call: &Call<'_>, bytes: usize) -> UserResult<()> {

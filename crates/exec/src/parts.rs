@@ -2,13 +2,14 @@
 //! limit, by themselves, and what comes of it is merged, in the order of the stores.
 //!
 //! The parts are for a [`WorkerPool`] to do, perhaps at the same time. What they answer does not
-//! depend on how many do them. A part that fails, whatever the reason, ends nothing: then the query
-//! runs as it otherwise would, and its errors and limits are those of one thread.
+//! depend on how many do them. Where a part is interrupted, so is the query: its time is over. A
+//! part that fails for another reason ends nothing: then the query runs as it otherwise would, and
+//! its errors and limits are those of one thread.
 
 use crate::call::{Call, WorkerPool};
 use crate::evaluator::{Evaluator, Slots};
 use crate::measure::Measures;
-use crate::meter::Meter;
+use crate::meter::{Meter, interrupted};
 use crate::rows::{Flow, Groups, OutputRow, PartResult, Prepared};
 use crate::run::Run;
 use crate::sorting::Sorter;
@@ -43,22 +44,36 @@ struct Seen<'p> {
 impl<'x> Run<'_, 'x> {
     /// Does in parts what can be done so of a query that is about to run.
     #[cold]
-    pub(crate) fn prepare(&mut self, query: &'x Query, workers: &'x dyn WorkerPool) {
+    pub(crate) fn prepare(&mut self, query: &'x Query, workers: &'x dyn WorkerPool) -> UserResult<()> {
         self.prepared.clear();
         if self.stores.len() < 2 {
-            return;
+            return Ok(());
         }
         let definition = |table| self.stores[0].table(table).definition();
         let blocks = ferrite_plan::in_parts(query, self.call.program, &|table| definition(table).is_partitioned());
         for block in blocks {
             let rows = self.stores.iter().map(|store| store.table(block.table).row_count()).sum();
             let beside: u64 = block.beside.iter().map(|table| self.stores[0].table(*table).row_count()).sum();
-            if workers.pays(rows, beside * self.stores.len() as u64)
-                && let Some(prepared) = self.prepare_block(block.work, workers)
-            {
-                self.prepared.push(prepared);
+            if workers.pays(rows, beside * self.stores.len() as u64) {
+                match self.prepare_block(block.work, workers) {
+                    Some(prepared) => self.prepared.push(prepared),
+                    None => self.in_time(workers)?,
+                }
             }
         }
+        Ok(())
+    }
+
+    /// An error if the parts may not take longer: the query may not, either.
+    fn in_time(&self, workers: &dyn WorkerPool) -> UserResult<()> {
+        if !workers.interrupted() {
+            return Ok(());
+        }
+        // The caller notes why.
+        if let Some(asked) = self.call.interrupted {
+            asked();
+        }
+        Err(interrupted())
     }
 
     fn prepare_block(&mut self, block: InParts<'x>, workers: &'x dyn WorkerPool) -> Option<Prepared<'x>> {

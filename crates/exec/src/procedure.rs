@@ -190,7 +190,7 @@ impl<'x> Run<'_, 'x> {
     #[inline]
     fn query(&mut self, query: &'x Query, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         if let Some(workers) = self.call.workers {
-            self.prepare(query, workers);
+            self.prepare(query, workers)?;
         }
         let result = self.query_prepared(query, emit, sink);
         self.prepared.clear();

@@ -239,8 +239,8 @@ impl Executor {
                 ran.set(variant.clone());
             }
             let program = variant.as_deref().unwrap_or(&**program);
-            let started = Cell::new(None);
-            // The clock is first read when a call turns out to be long.
+            // The clock is first read when a call turns out to be long. With helpers it is.
+            let started = Cell::new(helpers.is_some().then(coarse_monotonic));
             let interrupted = || {
                 let now = coarse_monotonic();
                 let begin = started.get().unwrap_or(now);

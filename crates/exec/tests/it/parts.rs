@@ -1,10 +1,12 @@
 //! Queries that are done in parts, a store each, answer what they answer otherwise.
 
-use crate::support::{Lending, PARTS_DONE};
+use crate::support::{Collected, Lending, PARTS_DONE};
 use bumpalo::Bump;
 use ferrite_base::UserResult;
+use ferrite_exec::{Call, Scratch, WorkerPool};
 use ferrite_expr::{Code, UserFunction};
 use ferrite_value::{OwnedValue, SqlType, Value};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
@@ -43,6 +45,43 @@ fn parts_answer_what_the_whole_does() {
         let other = whole.run(query).map(|found| found.rows).map_err(|error| error.to_string());
         assert_eq!(answer, other, "{query}");
     }
+}
+
+/// Helpers of a call whose time is over when they are asked about it.
+struct TooLate;
+
+impl WorkerPool for TooLate {
+    fn each(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..count).for_each(work);
+    }
+
+    fn interrupted(&self) -> bool {
+        true
+    }
+
+    fn pays(&self, _: u64, _: u64) -> bool {
+        true
+    }
+}
+
+/// The whole began anew, with as much time again.
+#[test]
+fn a_query_ends_with_the_time_of_its_parts() {
+    let mut database = crate::support::filled(3, Lending::All, 60_000);
+    let statements = ferrite_sql::parse_batch("SELECT COUNT(*) FROM t WHERE k < 90").expect("a statement");
+    let program = ferrite_sql::compile_adhoc(&database.catalog, &statements, 0).expect("a program");
+    let arena = Bump::new();
+    let asked = Cell::new(false);
+    let noted = || {
+        asked.set(true);
+        false
+    };
+    let call = Call { workers: Some(&TooLate), interrupted: Some(&noted), ..Call::new(&program, &[], 0, &arena) };
+    let error =
+        ferrite_exec::run_transaction(&mut database.stores, &call, &mut Scratch::default(), &mut Collected::default())
+            .expect_err("its time is over");
+    assert_eq!((error.code(), error.message()), ("57014", "Transaction Interrupted"));
+    assert!(asked.get(), "the caller may have another reason");
 }
 
 /// A function of a user's: its argument, and who asked.
