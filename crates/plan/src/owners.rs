@@ -2,15 +2,17 @@
 //! brings.
 //!
 //! The rule is that the value that routes is the one that the program compares or stores. Values of
-//! the key's own kind are both. Others are converted as the program converts them; where that takes
-//! another program ([`crate::Variants`]), in which the parameter stands inside a conversion, its
-//! value says nothing, and all partitions are asked.
+//! the key's own kind are both. A number that is compared with an integer column, and is of another
+//! kind, equals one integer or none: it routes as that integer, and none is found on any partition.
+//! Others are converted as the program converts them; where that takes another program
+//! ([`crate::Variants`]), in which the parameter stands inside a conversion, its value says
+//! nothing, and all partitions are asked.
 
 use crate::program::{Program, Routing};
 use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_expr::Expr;
 use ferrite_value::ring::Ring;
-use ferrite_value::{SqlType, Value, hash};
+use ferrite_value::{SqlType, Value, convert, hash};
 
 /// Where a call runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,8 +42,10 @@ impl Program {
                     return Ok(Owners::One(PartitionId(0)));
                 }
                 let key = given(*index)?;
-                if !is_of_kind(&key, *sql_type) && self.is_compiled_for(*index, &key) {
-                    return Ok(Owners::All);
+                if !is_of_kind(&key, *sql_type)
+                    && let Some(owners) = self.owners_by_variant(*index, key, ring)
+                {
+                    return Ok(owners);
                 }
                 owner(&key, *sql_type, ring).map(Owners::One).map_err(|error| unroutable(self, error.message()))
             }
@@ -49,22 +53,101 @@ impl Program {
                 let Expr::Constant(value) = value else {
                     return Err(UserError::internal("a constant routing key is not a constant"));
                 };
-                owner(&value.as_value(), *sql_type, ring).map(Owners::One)
+                let value = value.as_value();
+                match number_beside_integers(&value, *sql_type) {
+                    Some(integer) => Ok(Owners::One(owner_of_integer(integer, ring))),
+                    None => owner(&value, *sql_type, ring).map(Owners::One),
+                }
             }
             Routing::Any => Ok(Owners::Any),
             Routing::All => Ok(Owners::All),
             Routing::Compound => Ok(Owners::None),
-            Routing::Several { keys } => Ok(several(keys, &given, ring)),
+            Routing::Several { keys } => Ok(self.several(keys, &given, ring)),
             Routing::Directed => Ok(Owners::Named),
         }
     }
 
-    /// Whether the value of the routing parameter is run by a program of its own. That is compiled
-    /// for all partitions.
+    /// Where a call goes that is run by a program of its own, for this value of the routing
+    /// parameter.
     #[cold]
-    fn is_compiled_for(&self, index: u16, key: &Value<'_>) -> bool {
-        self.variants.as_ref().is_some_and(|variants| variants.reaches_all(self, index, *key))
+    fn owners_by_variant(&self, index: u16, key: Value<'_>, ring: &Ring) -> Option<Owners> {
+        let variants = self.variants.as_ref().filter(|variants| variants.may_reach_all())?;
+        match variants.equal_integer(self, index, key) {
+            Some(integer) => Some(Owners::One(owner_of_integer(integer, ring))),
+            None => variants.reaches_all(self, index, key).then_some(Owners::All),
+        }
     }
+
+    /// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is
+    /// then said by the execution.
+    fn several<'v>(
+        &self,
+        keys: &[(Expr, SqlType)],
+        given: &impl Fn(u16) -> UserResult<Value<'v>>,
+        ring: &Ring,
+    ) -> Owners {
+        let mut owners: Vec<PartitionId> = Vec::with_capacity(keys.len());
+        for (key, sql_type) in keys {
+            let (value, number) = match key {
+                Expr::Constant(value) => {
+                    let value = value.as_value();
+                    (Some(value), number_beside_integers(&value, *sql_type))
+                }
+                Expr::Parameter(index) => {
+                    let value = given(*index).ok();
+                    let of = |value| self.variants.as_ref()?.equal_integer(self, *index, value);
+                    (value, value.filter(|value| !is_of_kind(value, *sql_type)).and_then(of))
+                }
+                _ => (None, None),
+            };
+            let owner = match (value, number) {
+                // No row has it.
+                (_, Some(None)) => continue,
+                (_, Some(integer)) => Some(owner_of_integer(integer, ring)),
+                // Others are converted before they are compared, and hashed as what they become.
+                (Some(value), None) if is_of_kind(&value, *sql_type) && self.keeps_kind(key, *sql_type) => {
+                    owner(&value, *sql_type, ring).ok()
+                }
+                _ => None,
+            };
+            let Some(partition) = owner else { return Owners::All };
+            if !owners.contains(&partition) {
+                owners.push(partition);
+            }
+        }
+        match owners[..] {
+            [] => Owners::One(owner_of_integer(None, ring)),
+            [partition] => Owners::One(partition),
+            _ if owners.len() == ring.partition_count() as usize => Owners::All,
+            _ => {
+                owners.sort_unstable();
+                Owners::Several(owners)
+            }
+        }
+    }
+
+    /// Whether a key is compared as what is given: a parameter that is declared as another kind is
+    /// converted before, and a large integer is another one as a FLOAT.
+    fn keeps_kind(&self, key: &Expr, sql_type: SqlType) -> bool {
+        match key {
+            Expr::Parameter(index) => {
+                let parameter = self.parameters.get(usize::from(*index));
+                parameter.is_some_and(|parameter| parameter.column_type.sql_type.same_kind(sql_type))
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The integer that a constant equals beside an integer column, if it is a number of another kind.
+fn number_beside_integers(value: &Value<'_>, sql_type: SqlType) -> Option<Option<i64>> {
+    if sql_type.is_integer() { convert::equal_integer(value) } else { None }
+}
+
+/// The partition of the rows with this integer. No row equals a number that is not whole: any
+/// partition finds that.
+fn owner_of_integer(integer: Option<i64>, ring: &Ring) -> PartitionId {
+    ring.partition_of_optional(integer.map(hash::partition_token_i64))
 }
 
 /// The key's own kind: what comes is what is hashed, compared and stored.
@@ -75,35 +158,6 @@ fn is_of_kind(key: &Value<'_>, sql_type: SqlType) -> bool {
         Value::Text(_) => sql_type == SqlType::Varchar,
         Value::Bytes(_) => sql_type == SqlType::Varbinary,
         _ => false,
-    }
-}
-
-/// The partitions that own the keys. Where that cannot be told, all of them: what is wrong is then
-/// said by the execution.
-fn several<'v>(keys: &[(Expr, SqlType)], given: &impl Fn(u16) -> UserResult<Value<'v>>, ring: &Ring) -> Owners {
-    let mut owners: Vec<PartitionId> = Vec::with_capacity(keys.len());
-    for (key, sql_type) in keys {
-        let value = match key {
-            Expr::Constant(value) => Some(value.as_value()),
-            Expr::Parameter(index) => given(*index).ok(),
-            _ => None,
-        };
-        // Others are converted before they are compared, and hashed as what they become.
-        let as_stored = value.filter(|value| is_of_kind(value, *sql_type));
-        let Some(Ok(partition)) = as_stored.map(|value| owner(&value, *sql_type, ring)) else {
-            return Owners::All;
-        };
-        if !owners.contains(&partition) {
-            owners.push(partition);
-        }
-    }
-    match owners[..] {
-        [partition] => Owners::One(partition),
-        _ if owners.len() == ring.partition_count() as usize => Owners::All,
-        _ => {
-            owners.sort_unstable();
-            Owners::Several(owners)
-        }
     }
 }
 

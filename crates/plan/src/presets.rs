@@ -101,6 +101,29 @@ impl Declared {
         }
     }
 
+    /// The integer that a number equals which is compared with integers and is none of the declared
+    /// type: perhaps none. None as a whole for all that is not such a number.
+    pub fn equal_integer(self, value: Value<'_>) -> Option<Option<i64>> {
+        let preset = self.preset(value).filter(|preset| self.is_number_beside_integers(*preset))?;
+        let number = match (value, preset) {
+            (Value::Text(written), SqlType::Decimal) => {
+                text::parse_decimal_truncated(written).map(|(number, _)| Value::Decimal(number)).ok()?
+            }
+            (Value::Text(written), _) => Value::Float(text::parse_float(written)?),
+            (value, _) => value,
+        };
+        convert::equal_integer(&number)
+    }
+
+    /// Whether a parameter that is given this type is compared with integers as the number that it
+    /// is.
+    pub fn is_number_beside_integers(self, preset: SqlType) -> bool {
+        self.adoption == Adoption::Compared
+            && self.sql_type.is_integer()
+            && !self.is_array
+            && matches!(preset, SqlType::Decimal | SqlType::Float)
+    }
+
     /// The type that a value without a preset keeps in a variant. None: what its parameter meets
     /// there decides, as it does without values of other types.
     pub fn kept(self, value: Value<'_>) -> Option<SqlType> {

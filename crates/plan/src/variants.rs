@@ -88,19 +88,41 @@ impl Variants {
         Variants { origin, adoptions, pinned, without_indexes, kept: RwLock::default() }
     }
 
-    /// Whether a call of `program` with this value of its routing parameter is run by a variant,
-    /// which is then compiled for all partitions: in it the parameter is converted before it is
-    /// compared or stored. A procedure that is bound to one partition has no such variants; its
-    /// partitioning parameter is of the column's type.
+    /// Whether a call may have all partitions where `program` has one. A procedure that is bound to
+    /// one may not; its partitioning parameter is of the column's type.
+    pub fn may_reach_all(&self) -> bool {
+        self.origin.reaches_all()
+    }
+
+    /// Whether a call of `program` with this value of its routing parameter is run by a variant
+    /// that is compiled for all partitions: in it the parameter is converted before it is compared
+    /// or stored.
     pub fn reaches_all(&self, program: &Program, index: u16, value: Value<'_>) -> bool {
-        let place = usize::from(index);
-        let (Some(adoption), Some(parameter)) = (self.adoptions.get(place), program.parameters.get(place)) else {
-            return false;
-        };
         let arena = Bump::new();
-        let declared = declared(parameter, *adoption);
-        let value = declared.whole(value, &arena).unwrap_or(value);
-        self.origin.reaches_all() && !value.is_null() && declared.preset(value).is_some()
+        let found = self.beside(program, index, value, &arena);
+        let has_preset = |(declared, value): (Declared, Value<'_>)| declared.preset(value).is_some();
+        self.may_reach_all() && !value.is_null() && found.is_some_and(has_preset)
+    }
+
+    /// What [`Declared::equal_integer`] says of the value of a routing parameter. Rows that equal
+    /// the value are on the partition of that integer, or on none.
+    pub fn equal_integer(&self, program: &Program, index: u16, value: Value<'_>) -> Option<Option<i64>> {
+        let arena = Bump::new();
+        let (declared, value) = self.beside(program, index, value, &arena)?;
+        declared.equal_integer(value)
+    }
+
+    /// What a parameter is declared as, and its value as [`Variants::fit`] takes it.
+    fn beside<'a>(
+        &self,
+        program: &Program,
+        index: u16,
+        value: Value<'a>,
+        arena: &'a Bump,
+    ) -> Option<(Declared, Value<'a>)> {
+        let place = usize::from(index);
+        let declared = declared(program.parameters.get(place)?, *self.adoptions.get(place)?);
+        Some((declared, declared.whole(value, arena).unwrap_or(value)))
     }
 
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these
@@ -195,12 +217,14 @@ impl Variants {
     }
 
     /// Whether the routing parameter is among those of other types: the call has all partitions
-    /// then.
+    /// then. A number beside integers is compared as it is, so that it routes as well.
     fn presets_route(&self, program: &Program, presets: &Presets) -> bool {
         let Routing::Parameter { index, .. } = program.routing else { return false };
         let place = usize::from(index);
-        let declared = program.parameters[place].column_type.sql_type;
-        presets[place].is_some_and(|preset| !preset.same_kind(declared)) && self.pinned[place].is_none()
+        let declared = declared(&program.parameters[place], self.adoptions[place]);
+        let is_converted =
+            |preset: SqlType| !preset.same_kind(declared.sql_type) && !declared.is_number_beside_integers(preset);
+        presets[place].is_some_and(is_converted) && self.pinned[place].is_none()
     }
 
     /// The same for a program that stands for many texts: parameters that `given` does not mark are

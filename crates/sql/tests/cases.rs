@@ -8,6 +8,8 @@
 //!   error.
 //! - `explain`: an ad hoc batch, its plans. `params`: also shows parameter and column types.
 //!   `procedure NAME`: a stored one.
+//! - `given (5.5, 1e0, 2, 'x', @2024-05-05 12:00:00)`, then a statement: on which of four
+//!   partitions a call with these values runs, and the plan that runs it.
 //! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number.
 //! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
@@ -15,6 +17,7 @@
 //! `cargo test -p ferrite-sql --test cases -- NAME` runs the files whose name contains NAME. With
 //! `UPDATE_CASES=1` in the environment the files that run are rewritten with what came out.
 
+use bumpalo::Bump;
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_plan::{Plan, Program, Query, Routing, Step};
@@ -22,6 +25,8 @@ use ferrite_sql::{
     Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures, explain_with,
     missing_indexes, parse_batch,
 };
+use ferrite_value::ring::Ring;
+use ferrite_value::{Decimal, OwnedValue, Value, temporal};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -117,6 +122,7 @@ fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) ->
         "mistake" => mistake(catalog, text),
         "explain" => adhoc(catalog, counts, text, false),
         "params" => adhoc(catalog, counts, text, true),
+        "given" => given(catalog, counts, text),
         "procedure" => {
             let procedure = catalog.procedure_named(text).expect("the case names a procedure").clone();
             match compile_procedure(catalog, &procedure) {
@@ -208,6 +214,41 @@ fn adhoc(catalog: &Catalog, counts: &Counts, text: &str, types: bool) -> String 
     match compiled {
         Ok(program) => shown(&program, catalog, counts, types),
         Err(error) => format!("error {error:?}"),
+    }
+}
+
+/// A call with values, whatever their types.
+fn given(catalog: &Catalog, counts: &Counts, text: &str) -> String {
+    let (values, statement) = text[1..].split_once(") ").expect("values in parentheses, then a statement");
+    let values: Vec<OwnedValue> = values.split(", ").map(value).collect();
+    let values: Vec<Value<'_>> = values.iter().map(OwnedValue::as_value).collect();
+    let compiled =
+        parse_batch(statement).and_then(|statements| compile_adhoc_with(catalog, counts, &statements, values.len()));
+    let program = match compiled {
+        Ok(program) => program,
+        Err(error) => return format!("error {error:?}"),
+    };
+    let arena = Bump::new();
+    let fitted = program.variants.as_ref().map(|variants| variants.fit(&program, catalog, &values, &arena));
+    let variant = fitted.and_then(|fitted| fitted.program);
+    let owners = program.owners(|index| Ok(values[usize::from(index)]), &Ring::new_default(4));
+    let run = variant.as_deref().unwrap_or(&program);
+    format!("{owners:?}\n{}", shown(run, catalog, counts, true))
+}
+
+fn value(written: &str) -> OwnedValue {
+    if let Some(text) = written.strip_prefix('\'') {
+        return OwnedValue::Text(text.trim_end_matches('\'').into());
+    }
+    if let Some(time) = written.strip_prefix('@') {
+        return OwnedValue::Timestamp(temporal::parse_timestamp(time).expect("a time"));
+    }
+    if written.contains('e') {
+        return OwnedValue::Float(written.parse().expect("a FLOAT"));
+    }
+    match written.parse() {
+        Ok(integer) => OwnedValue::Integer(integer),
+        Err(_) => OwnedValue::Decimal(Decimal::parse(written).expect("a DECIMAL")),
     }
 }
 

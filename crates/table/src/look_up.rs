@@ -111,7 +111,11 @@ fn at_or_below<'v>(value: Value<'v>, kind: Storage) -> Option<(Value<'v>, bool)>
         (Value::Integer(x), Storage::Float) => Value::Float(x as f64),
         (Value::Decimal(x), Storage::Float) => Value::Float(x.to_f64()),
         (Value::Date(x), Storage::Timestamp) => Value::Timestamp(temporal::date_to_timestamp(x)),
-        (Value::Timestamp(x), Storage::Date) => Value::Date(temporal::date_from_timestamp(x)?),
+        (Value::Timestamp(x), Storage::Date) => match temporal::date_from_timestamp(x) {
+            Some(date) => Value::Date(date),
+            // Beyond the years that a DATE has.
+            None => return Some((Value::Date(if x < 0 { i32::MIN } else { i32::MAX }), false)),
+        },
         _ => return None,
     };
     Some((converted, compare::order(&converted, &value).is_eq()))

@@ -163,6 +163,20 @@ pub fn whole_float(value: f64) -> Option<i64> {
     (value.trunc() == value && value.abs() < 9.2e18).then_some(value as i64)
 }
 
+/// The integer of 64 bits that a FLOAT or DECIMAL equals, if there is one. None as a whole for
+/// other values.
+pub fn equal_integer(value: &Value<'_>) -> Option<Option<i64>> {
+    const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+    match *value {
+        Value::Float(number) => {
+            let is_one = number.trunc() == number && (-TWO_TO_63..TWO_TO_63).contains(&number);
+            Some(is_one.then_some(number as i64))
+        }
+        Value::Decimal(number) => Some(number.to_i64_exact()),
+        _ => None,
+    }
+}
+
 /// Texts and computations have no such values either; they could not be written down and read
 /// again.
 #[cold]

@@ -153,6 +153,16 @@ impl ColumnType {
             .then_some((self.length >> DECLARED_DIGITS_BITS & mask, self.length & mask))
     }
 
+    /// Whether each value of the other type, cast to this one, compares with all values as it did.
+    pub fn has_all_of(&self, other: SqlType) -> bool {
+        match self.sql_type {
+            SqlType::Bigint => other.is_integer(),
+            SqlType::Decimal => other.is_integer() && self.precision_and_scale().is_none(),
+            SqlType::Timestamp => other == SqlType::Date,
+            _ => false,
+        }
+    }
+
     /// Whether there are DECIMALs with such a precision and scale.
     pub fn is_decimal_declaration(precision: u32, scale: u32) -> bool {
         (1..=decimal::PRECISION).contains(&precision) && scale <= decimal::SCALE && scale <= precision

@@ -211,10 +211,7 @@ impl Binder<'_> {
             return Ok(Typed::boolean(if negated { self.folding.fold(Expr::Not(Box::new(any)))? } else { any }));
         }
         let operand = self.expression(operand)?;
-        // One comparison per item settles the types; equal kinds on all of them make one list.
-        let mut bound = Vec::with_capacity(list.len());
-        let mut first: Option<Expr> = None;
-        let mut uniform = true;
+        // One comparison per item settles the types.
         let mut pairs = Vec::with_capacity(list.len());
         let operand_parts = self.parts_inside(&operand.expr);
         // A constant among constants: what comes after it is not evaluated, and what fails there
@@ -228,19 +225,18 @@ impl Binder<'_> {
             }
             let (left, right) = self.comparable(operand.clone(), item)?;
             is_found = is_found || are_equal_constants(&left, &right);
-            uniform &= first.get_or_insert_with(|| left.clone()) == &left;
-            bound.push(right.clone());
             pairs.push((left, right));
         }
-        let expr = if uniform && let Some(operand) = first {
-            if bound.len() == 1 && !negated {
-                equality(operand, bound.pop().unwrap_or_else(Expr::null))
-            } else {
-                Expr::InList { operand: Box::new(operand), list: bound.into(), negated }
+        let expr = match one_operand(&operand, &pairs) {
+            Some(left) if pairs.len() > 1 || negated => {
+                let list = pairs.into_iter().map(|(_, right)| right).collect();
+                Expr::InList { operand: Box::new(left), list, negated }
             }
-        } else {
-            let any = Expr::Or(pairs.into_iter().map(|(left, right)| equality(left, right)).collect());
-            if negated { Expr::Not(Box::new(any)) } else { any }
+            _ => {
+                let mut equalities: Vec<Expr> = pairs.into_iter().map(|(left, right)| equality(left, right)).collect();
+                let any = if equalities.len() == 1 { equalities.remove(0) } else { Expr::Or(equalities.into()) };
+                if negated { Expr::Not(Box::new(any)) } else { any }
+            }
         };
         Ok(Typed::boolean(self.folding.fold(expr)?))
     }
@@ -405,11 +401,13 @@ fn beside_number(typed: Typed, other: SqlType) -> Expr {
     if typed.constant().is_some() {
         return typed.expr;
     }
+    // No index key is a parameter.
+    let is_given = matches!(typed.expr, Expr::Parameter(_));
     match (sql_type, other) {
         (integer, SqlType::Decimal) if integer.is_integer() => typed.expr.cast_to(SqlType::Decimal),
         (integer, SqlType::Float) if integer.is_integer() => typed.expr.cast_to(SqlType::Bigint),
         (SqlType::Decimal, SqlType::Float) => typed.expr.cast_to(SqlType::Decimal),
-        (SqlType::Float, _) => typed.expr.cast_to(SqlType::Float),
+        (SqlType::Float, _) if !is_given => typed.expr.cast_to(SqlType::Float),
         _ => typed.expr,
     }
 }
@@ -461,6 +459,22 @@ fn can_compare_as(from: SqlType, to: SqlType) -> bool {
 fn are_equal_constants(left: &Expr, right: &Expr) -> bool {
     let (Expr::Constant(left), Expr::Constant(right)) = (left, right) else { return false };
     CompareOperator::Equal.compare(&left.as_value(), &right.as_value()) == Some(true)
+}
+
+/// The operand of IN as it is compared with each element, if that is one: it is the same beside
+/// whole numbers and others, where it only stands as another kind of number.
+fn one_operand(operand: &Typed, pairs: &[(Expr, Expr)]) -> Option<Expr> {
+    let is_another_kind = |left: &Expr| match (left, operand.sql_type) {
+        (Expr::Cast { operand: inner, to }, Some(sql_type)) => **inner == operand.expr && to.has_all_of(sql_type),
+        _ => false,
+    };
+    let (first, _) = pairs.first()?;
+    if pairs.iter().all(|(left, _)| left == first) {
+        return Some(first.clone());
+    }
+    let alike = pairs.iter().all(|(left, _)| *left == operand.expr || is_another_kind(left));
+    let converted = pairs.iter().map(|(left, _)| left).find(|left| **left != operand.expr)?;
+    alike.then(|| converted.clone())
 }
 
 fn equality(left: Expr, right: Expr) -> Expr {

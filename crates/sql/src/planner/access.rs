@@ -8,7 +8,7 @@ use ferrite_expr::like::{literal_prefix, text_after};
 use ferrite_expr::{CompareOperator, Expr, Function};
 use ferrite_plan::walk::{move_slot, split_conjunction};
 use ferrite_plan::{Access, Bound, KeyList, Source, Subquery, SubqueryKind};
-use ferrite_value::OwnedValue;
+use ferrite_value::{OwnedValue, SqlType};
 
 /// Cost of reading everything. Costs only rank choices; the numbers mean nothing else.
 pub(crate) const SCAN_COST: u32 = 1_000;
@@ -84,7 +84,36 @@ fn choices(table: &Table, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) 
         return Vec::new();
     }
     let usable = table.indexes.iter().filter(|index| predicate_holds(index, slot, conjuncts));
-    usable.filter_map(|index| with_index(index, slot, conjuncts, reached)).collect()
+    usable.filter_map(|index| with_index(table, index, slot, conjuncts, reached)).collect()
+}
+
+/// A key of an index, as conditions name it.
+struct Key {
+    expr: Expr,
+    /// Of a plain column: an index finds what equals or bounds a value of another kind of number,
+    /// or a time beside a DATE. Of an expression it finds values of the expression's kind only.
+    column: Option<SqlType>,
+}
+
+impl Key {
+    fn of(table: &Table, expr: &Expr, slot: u16) -> Key {
+        let column = match expr {
+            Expr::Column { column, .. } => table.columns.get(usize::from(*column)),
+            _ => None,
+        };
+        let column = column.map(|column| column.column_type.sql_type);
+        Key { expr: move_slot(expr, 0, slot), column }
+    }
+
+    /// Whether an operand of a comparison is this key, or this key in a type that has all its
+    /// values: kinds of numbers compare exactly, and a DATE compares as its midnight.
+    fn is(&self, operand: &Expr) -> bool {
+        match (operand, self.column) {
+            (operand, _) if *operand == self.expr => true,
+            (Expr::Cast { operand, to }, Some(column)) => **operand == self.expr && to.has_all_of(column),
+            _ => false,
+        }
+    }
 }
 
 /// What a condition says about a key.
@@ -93,8 +122,8 @@ enum Said<'e> {
     Listed(KeyList),
 }
 
-fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Option<Choice> {
-    let keys: Vec<Expr> = index.keys.iter().map(|key| move_slot(key, 0, slot)).collect();
+fn with_index(table: &Table, index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_>) -> Option<Choice> {
+    let keys: Vec<Key> = index.keys.iter().map(|key| Key::of(table, key, slot)).collect();
     let mut consumed: Vec<usize> = Vec::new();
     let mut before: Vec<Expr> = Vec::new();
     let mut list: Option<KeyList> = None;
@@ -159,7 +188,7 @@ fn with_index(index: &Index, slot: u16, conjuncts: &[Expr], reached: &Reached<'_
 
 /// The bounds that the conditions set for `key`.
 fn bounds(
-    key: &Expr,
+    key: &Key,
     conjuncts: &[Expr],
     reached: &Reached<'_>,
     consumed: &mut Vec<usize>,
@@ -182,6 +211,7 @@ fn bounds(
     }
     if lower.is_none() && upper.is_none() {
         // The condition itself is still tested: the stretch has all that match, and may have more.
+        let key = &key.expr;
         if let Some((first, after)) = conjuncts.iter().find_map(|conjunct| prefix_of(conjunct, key)) {
             lower = Some(Bound { value: text(first), inclusive: true, open_if_null: false });
             upper = after.map(|after| Bound { value: text(after), inclusive: false, open_if_null: false });
@@ -239,11 +269,11 @@ fn prefix_when_run(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option
 
 /// `key operator value` or the same turned round, where `value` can be evaluated before the row is
 /// there.
-fn compared<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option<(CompareOperator, &'e Expr)> {
+fn compared<'e>(conjunct: &'e Expr, key: &Key, reached: &Reached<'_>) -> Option<(CompareOperator, &'e Expr)> {
     let Expr::Compare { operator, left, right } = conjunct else { return None };
-    if left.as_ref() == key && reached.reaches(right) {
+    if key.is(left) && reached.reaches(right) {
         Some((*operator, right))
-    } else if right.as_ref() == key && reached.reaches(left) {
+    } else if key.is(right) && reached.reaches(left) {
         Some((operator.turned(), left))
     } else {
         None
@@ -251,15 +281,15 @@ fn compared<'e>(conjunct: &'e Expr, key: &Expr, reached: &Reached<'_>) -> Option
 }
 
 /// `key IN (...)`, and what is the same: `key = 1 OR key = 2`.
-fn listed(conjunct: &Expr, key: &Expr, reached: &Reached<'_>) -> Option<KeyList> {
+fn listed(conjunct: &Expr, key: &Key, reached: &Reached<'_>) -> Option<KeyList> {
     match conjunct {
-        Expr::InList { operand, list, negated: false } if operand.as_ref() == key => {
+        Expr::InList { operand, list, negated: false } if key.is(operand) => {
             list.iter().all(|value| reached.reaches(value)).then(|| KeyList::Values(list.to_vec()))
         }
-        Expr::InArray { operand, array, negated: false } if operand.as_ref() == key && reached.reaches(array) => {
+        Expr::InArray { operand, array, negated: false } if key.is(operand) && reached.reaches(array) => {
             Some(KeyList::Array(array.as_ref().clone()))
         }
-        Expr::Subquery { subquery, operand: Some(operand) } if operand.as_ref() == key => {
+        Expr::Subquery { subquery, operand: Some(operand) } if key.is(operand) => {
             let asked = reached.subqueries.get(usize::from(*subquery))?;
             let equals = matches!(asked.kind, SubqueryKind::Any(CompareOperator::Equal) | SubqueryKind::Among { .. });
             (equals && !asked.correlated).then_some(KeyList::Subquery(*subquery))

@@ -24,10 +24,17 @@ pub(crate) struct Facts {
 struct Block {
     parent: Option<usize>,
     equalities: Vec<(Expr, Expr)>,
-    /// `column IN (...)` with nothing but constants and parameters in the list.
-    lists: Vec<(Expr, Vec<Expr>)>,
+    lists: Vec<ListedKeys>,
     /// All conditions, to say why a column is not fixed.
     conditions: Vec<Expr>,
+}
+
+/// `column IN (...)` with nothing but constants and parameters in the list.
+struct ListedKeys {
+    column: Expr,
+    keys: Vec<Expr>,
+    /// Somewhere the column stands as another kind of number: this counts where it is an integer.
+    is_number: bool,
 }
 
 /// A partitioned table in the statement.
@@ -274,10 +281,11 @@ impl Facts {
     /// The constants and parameters of a list that the use's partitioning value is in.
     fn listed_values(&self, used: &Use) -> Option<&[Expr]> {
         let equal = self.equal_values(used);
+        let fixes = |list: &&ListedKeys| equal.contains(&&list.column) && (!list.is_number || used.is_integer());
         let mut block = used.block;
         while let Some(facts) = block.and_then(|index| self.blocks.get(index)) {
-            if let Some((_, list)) = facts.lists.iter().find(|(column, _)| equal.contains(&column)) {
-                return Some(list);
+            if let Some(list) = facts.lists.iter().find(fixes) {
+                return Some(&list.keys);
             }
             block = facts.parent;
         }
@@ -297,10 +305,10 @@ impl Facts {
             let current = equal[position];
             let mut block = used.block;
             let mut found: Vec<&Expr> = Vec::new();
-            found.extend(used.own.iter().filter_map(|pair| other_side(pair, current)));
+            found.extend(used.own.iter().filter_map(|pair| used.other_side(pair, current)));
             while let Some(index) = block {
                 let Some(facts) = self.blocks.get(index) else { break };
-                found.extend(facts.equalities.iter().filter_map(|pair| other_side(pair, current)));
+                found.extend(facts.equalities.iter().filter_map(|pair| used.other_side(pair, current)));
                 block = facts.parent;
             }
             for expr in found {
@@ -311,6 +319,34 @@ impl Facts {
             position += 1;
         }
         equal
+    }
+}
+
+impl Use {
+    fn is_integer(&self) -> bool {
+        self.column.as_ref().is_some_and(|(_, sql_type)| sql_type.is_integer())
+    }
+
+    /// What a pair says that `expr`, which the partitioning value equals, equals. Beside numbers of
+    /// another kind an integer stands as one of them; only a constant or parameter is taken there,
+    /// so that `expr` is an integer whenever the partitioning column is one.
+    fn other_side<'e>(&self, pair: &'e (Expr, Expr), expr: &Expr) -> Option<&'e Expr> {
+        let is_number = |side: &Expr| matches!(as_integer(side), Some(inner) if inner == expr);
+        match pair {
+            (left, right) if left == expr => Some(right),
+            (left, right) if right == expr => Some(left),
+            (left, right) if self.is_integer() && is_key(right) && is_number(left) => Some(right),
+            (left, right) if self.is_integer() && is_key(left) && is_number(right) => Some(left),
+            _ => None,
+        }
+    }
+}
+
+/// What stands as another kind of number, if it is an integer.
+fn as_integer(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Cast { operand, to } if to.has_all_of(SqlType::Bigint) => Some(operand),
+        _ => None,
     }
 }
 
@@ -376,39 +412,31 @@ pub(crate) fn several_keys(keys: Vec<(Expr, SqlType)>, reason: String) -> Reache
     Reaches::Several { keys: distinct, reason }
 }
 
-fn list_of_keys(conjunct: &Expr) -> Option<(Expr, Vec<Expr>)> {
+fn list_of_keys(conjunct: &Expr) -> Option<ListedKeys> {
+    let list = |operand: &Expr, keys: Vec<Expr>| {
+        let number = as_integer(operand);
+        ListedKeys { column: number.unwrap_or(operand).clone(), keys, is_number: number.is_some() }
+    };
     match conjunct {
         // The same with OR: every part fixes the same column.
         Expr::Or(parts) => {
-            let mut column: Option<Expr> = None;
-            let mut list = Vec::with_capacity(parts.len());
-            for part in parts {
-                let (operand, mut values) = match equality(part) {
-                    Some((operand, value)) if is_key(&value) => (operand, vec![value]),
-                    Some((value, operand)) if is_key(&value) => (operand, vec![value]),
-                    _ => list_of_keys(part)?,
-                };
-                if column.get_or_insert_with(|| operand.clone()) != &operand {
-                    return None;
-                }
-                list.append(&mut values);
+            let mut lists = parts.iter().map(|part| match equality(part) {
+                Some((operand, value)) if is_key(&value) => Some(list(&operand, vec![value])),
+                Some((value, operand)) if is_key(&value) => Some(list(&operand, vec![value])),
+                _ => list_of_keys(part),
+            });
+            let mut all = lists.next()??;
+            for other in lists {
+                let mut other = other.filter(|other| other.column == all.column)?;
+                all.keys.append(&mut other.keys);
+                all.is_number |= other.is_number;
             }
-            Some((column?, list))
+            Some(all)
         }
-        Expr::InList { operand, list, negated: false } if list.iter().all(is_key) => {
-            Some((operand.as_ref().clone(), list.to_vec()))
+        Expr::InList { operand, list: keys, negated: false } if keys.iter().all(is_key) => {
+            Some(list(operand, keys.to_vec()))
         }
         _ => None,
-    }
-}
-
-fn other_side<'e>((left, right): &'e (Expr, Expr), expr: &Expr) -> Option<&'e Expr> {
-    if left == expr {
-        Some(right)
-    } else if right == expr {
-        Some(left)
-    } else {
-        None
     }
 }
 
