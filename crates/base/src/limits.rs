@@ -179,6 +179,8 @@ pub const PLAN_CACHE_ENTRIES_MAX: usize = 4_096;
 pub const PLAN_CACHE_TEXT_BYTES_MAX: usize = 4_096;
 /// Literals of an ad hoc text whose plan is kept.
 pub const PLAN_CACHE_LITERALS_MAX: usize = 256;
+/// Rows of a table that each partition samples, for estimates of how many lie in a range.
+pub const SAMPLE_ROWS: usize = 64;
 /// How often a statement is bound on trial to find the types of its parameters.
 pub const PARAMETER_TRIALS_MAX: usize = 16;
 /// Combinations of parameter types other than the declared ones that a statement is kept compiled

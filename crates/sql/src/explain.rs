@@ -207,7 +207,7 @@ impl<'p> Writer<'p> {
         };
         let everywhere = matches!(self.program.routing, Routing::All | Routing::Several { .. });
         let spread = if table.is_partitioned() && !everywhere { self.statistics.partitions().max(1) } else { 1 };
-        match access_rows(table, access, rows as f64 / spread as f64).round() {
+        match access_rows(self.statistics, table, access, rows as f64 / spread as f64).round() {
             1.0 => " (about 1 row)".to_owned(),
             found => format!(" (about {found} rows)"),
         }

@@ -4,18 +4,22 @@
 //! constants are folded, matched with indexes and select lists, refused when they do not fit. So a
 //! template is never trusted, it is proven: the text is compiled as it is written and with
 //! parameters, and both programs must be equal once the parameters are replaced by the constants
-//! that the literals mean. Literals for which that fails stay in the text.
+//! that the literals mean. Literals for which that fails stay in the text. So do those on whose
+//! value the order of a join depends: it must be the same whether such a bound leaves all rows or
+//! none.
 
 use crate::compile::adhoc;
 use crate::parameterize::Literal;
 use crate::parse;
 use crate::planner::estimate::Statistics;
 use bumpalo::Bump;
-use ferrite_base::UserResult;
+use ferrite_base::{TableId, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
 use ferrite_plan::{Program, Routing, SnapshotPlan};
-use ferrite_value::SqlType;
+use ferrite_value::{OwnedValue, SqlType};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Literals are tried one by one up to here; a text with more of them is parameterized as a whole
@@ -73,7 +77,8 @@ pub fn template(
     parameterized: &[bool],
     exact: &Program,
 ) -> Option<Template> {
-    let (mut program, sources) = compile(catalog, statistics, text, literals, parameterized)?.ok()?;
+    let bounds = Bounds::new(statistics, None);
+    let (mut program, sources) = compile(catalog, &bounds, text, literals, parameterized)?.ok()?;
     if program.parameters.len() != sources.len() || program.parameters.iter().any(|parameter| parameter.array) {
         return exact_without_literals(program, &sources, exact);
     }
@@ -101,10 +106,62 @@ pub fn template(
             }
         }
     }
-    let equal = given == exact.parameters.len() && put_back(&described(&program), &replacements)? == described(exact);
+    let own = described(&program);
+    if given != exact.parameters.len() || put_back(&own, &replacements)? != described(exact) {
+        return None;
+    }
+    let is_literal = |parameter: &u16| sources.get(usize::from(*parameter)).is_some_and(Option::is_some);
+    for parameter in bounds.asked.into_inner().into_iter().filter(is_literal) {
+        for part in [0.0, 1.0] {
+            let bounds = Bounds::new(statistics, Some((parameter, part)));
+            let (other, _) = compile(catalog, &bounds, text, literals, parameterized)?.ok()?;
+            if described(&other) != own {
+                return None;
+            }
+        }
+    }
     let given: Vec<bool> = sources.iter().map(Option::is_none).collect();
     program.as_template(&given);
-    equal.then(|| Template { program, arguments: arguments.into() })
+    Some(Template { program, arguments: arguments.into() })
+}
+
+/// Statistics, with what a bound leaves that is one of the parameters. Notes which parameters it is
+/// asked about.
+struct Bounds<'s> {
+    statistics: &'s dyn Statistics,
+    assumed: Option<(u16, f64)>,
+    asked: RefCell<BTreeSet<u16>>,
+}
+
+impl Bounds<'_> {
+    fn new(statistics: &dyn Statistics, assumed: Option<(u16, f64)>) -> Bounds<'_> {
+        Bounds { statistics, assumed, asked: RefCell::default() }
+    }
+}
+
+impl Statistics for Bounds<'_> {
+    fn rows(&self, table: TableId) -> Option<u64> {
+        self.statistics.rows(table)
+    }
+
+    fn partitions(&self) -> u64 {
+        self.statistics.partitions()
+    }
+
+    fn part_between(
+        &self,
+        table: TableId,
+        column: u16,
+        lower: Option<&OwnedValue>,
+        upper: Option<&OwnedValue>,
+    ) -> Option<f64> {
+        self.statistics.part_between(table, column, lower, upper)
+    }
+
+    fn part_by_parameter(&self, parameter: u16) -> Option<f64> {
+        self.asked.borrow_mut().insert(parameter);
+        self.assumed.filter(|(assumed, _)| *assumed == parameter).map(|(_, part)| part)
+    }
 }
 
 /// A text without parameterized literals is its own template, array parameters and all.

@@ -10,7 +10,10 @@
 //!   `procedure NAME`: a stored one.
 //! - `given (5.5, 1e0, 2, 'x', @2024-05-05 12:00:00)`, then a statement: on which of four
 //!   partitions a call with these values runs, and the plan that runs it.
-//! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number.
+//! - `counts`: how many rows tables have, for the plans after it: lines of a name and a number; and
+//!   between which integers the values of a column lie, spread evenly: `TABLE.COLUMN 0 400000`.
+//! - `literals`: which literals of a statement a plan for all texts of its shape leaves open, and
+//!   which stay in the text.
 //! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
@@ -22,8 +25,8 @@ use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_plan::{Plan, Program, Query, Routing, Step};
 use ferrite_sql::{
-    Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures, explain_with,
-    missing_indexes, parse_batch,
+    Parameterizer, Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures,
+    explain_with, find_template, missing_indexes, parse_batch,
 };
 use ferrite_value::ring::Ring;
 use ferrite_value::{Decimal, OwnedValue, Value, temporal};
@@ -89,31 +92,67 @@ fn check(path: &Path) -> String {
     failures
 }
 
-/// Rows of tables, spread over four partitions.
+/// Rows of tables, spread over four partitions, and the least and greatest values of columns.
 #[derive(Default)]
-struct Counts(HashMap<TableId, u64>);
+struct Counts {
+    rows: HashMap<TableId, u64>,
+    values: HashMap<(TableId, u16), (i64, i64)>,
+}
 
 impl Statistics for Counts {
     fn rows(&self, table: TableId) -> Option<u64> {
-        self.0.get(&table).copied()
+        self.rows.get(&table).copied()
     }
 
     fn partitions(&self) -> u64 {
         4
+    }
+
+    fn part_between(
+        &self,
+        table: TableId,
+        column: u16,
+        lower: Option<&OwnedValue>,
+        upper: Option<&OwnedValue>,
+    ) -> Option<f64> {
+        let (least, greatest) = *self.values.get(&(table, column))?;
+        let bound = |bound: Option<&OwnedValue>, otherwise| match bound {
+            Some(OwnedValue::Integer(integer)) => (*integer).clamp(least, greatest),
+            _ => otherwise,
+        };
+        let inside = bound(upper, greatest) - bound(lower, least);
+        Some(inside.max(0) as f64 / (greatest - least) as f64)
+    }
+}
+
+impl Counts {
+    fn set(&mut self, catalog: &Catalog, text: &str) {
+        *self = Counts::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |word: &str| word.parse::<i64>().expect("a number");
+            let (name, column) = words[0].split_once('.').unwrap_or((words[0], ""));
+            let table = catalog.table_named(name).expect("the case names a table");
+            match words[1..] {
+                [rows] => drop(self.rows.insert(table.id, number(rows) as u64)),
+                [least, greatest] => {
+                    let column = table.columns.iter().position(|other| other.name.eq_ignore_ascii_case(column));
+                    let column = column.expect("the case names a column") as u16;
+                    self.values.insert((table.id, column), (number(least), number(greatest)));
+                }
+                _ => panic!("a table and its rows, or a column and its ends: {line}"),
+            }
+        }
     }
 }
 
 fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) -> String {
     match keyword {
         "counts" => {
-            counts.0.clear();
-            for line in text.lines() {
-                let (name, rows) = line.split_once(' ').expect("a name and a number");
-                let table = catalog.table_named(name).expect("the case names a table").id;
-                counts.0.insert(table, rows.parse().expect("a number of rows"));
-            }
+            counts.set(catalog, text);
             String::new()
         }
+        "literals" => literals(catalog, counts, text),
         "schema" => {
             let found = apply(catalog, text);
             if found.lines().all(|line| line == "ok") { String::new() } else { found }
@@ -214,6 +253,23 @@ fn adhoc(catalog: &Catalog, counts: &Counts, text: &str, types: bool) -> String 
     match compiled {
         Ok(program) => shown(&program, catalog, counts, types),
         Err(error) => format!("error {error:?}"),
+    }
+}
+
+fn literals(catalog: &Catalog, counts: &Counts, text: &str) -> String {
+    let mut parameterizer = Parameterizer::default();
+    let exact = parse_batch(text).and_then(|statements| compile_adhoc_with(catalog, counts, &statements, 0));
+    let exact = exact.expect("a statement that compiles");
+    parameterizer.parameterize(text).expect("a text that is parameterized");
+    let literals = parameterizer.literals();
+    match find_template(catalog, counts, text, literals, &exact) {
+        None => "no plan but its own".to_owned(),
+        Some((_, open)) => {
+            let shown = literals.iter().zip(open).map(|(literal, is_open)| {
+                format!("{} {}", literal.written(text), if is_open { "open" } else { "kept" })
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 

@@ -106,6 +106,18 @@ impl TableData {
         self.contents.rows.pages.scan()
     }
 
+    /// About this many rows from all parts of the table, or all that it has. Takes time in
+    /// proportion to their number, not to the table's size.
+    pub fn sample(&self, wanted: usize) -> impl Iterator<Item = RowId> {
+        let pages = &self.contents.rows.pages;
+        let count = pages.page_count().max(1);
+        let step = count.div_ceil(wanted.max(1));
+        let of_each = wanted.div_ceil(count.div_ceil(step));
+        let rows_each = pages.rows() as usize / count;
+        let within = (rows_each / of_each.max(1)).max(1);
+        (0..pages.page_count()).step_by(step).flat_map(move |page| pages.rows_of(page).step_by(within).take(of_each))
+    }
+
     #[inline]
     pub(crate) fn index(&self, id: IndexId) -> &IndexData {
         match self.contents.indexes.iter().find(|index| index.definition.id == id) {

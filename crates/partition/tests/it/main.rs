@@ -23,5 +23,6 @@ mod faults;
 mod installs;
 mod losses;
 mod recovery;
+mod row_counts;
 mod snapshots;
 mod variants;

@@ -1,7 +1,7 @@
 //! Which index, if any, finds a source's rows.
 
 use super::Reached;
-use super::estimate::access_rows;
+use super::estimate::{NoStatistics, access_rows};
 use super::implied::predicate_holds;
 use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_expr::like::{literal_prefix, text_after};
@@ -333,11 +333,11 @@ pub(crate) fn order_as(
     if choice.unique {
         return false;
     }
-    let found = access_rows(table, &choice.access, rows);
+    // Not by the values of the bounds, with which the order would change.
+    let estimated = |access: &Access| access_rows(&NoStatistics, table, access, rows);
+    let found = estimated(&choice.access);
     for mut other in choices(table, slot, conjuncts, reached) {
-        if access_rows(table, &other.access, rows) <= found
-            && in_order(table, slot, wanted, &mut other, descending_wanted)
-        {
+        if estimated(&other.access) <= found && in_order(table, slot, wanted, &mut other, descending_wanted) {
             *choice = other;
             return true;
         }

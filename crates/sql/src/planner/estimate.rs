@@ -1,10 +1,12 @@
-//! How many rows a plan's parts deliver, by simple rules from the tables' row counts. Estimates
-//! rank plans and are shown by EXPLAIN; no answer depends on them.
+//! How many rows a plan's parts deliver, by simple rules from the tables' row counts, and for a
+//! range whose bounds are constants from a sample of the rows. Estimates rank plans and are shown
+//! by EXPLAIN; no answer depends on them.
 
 use ferrite_base::TableId;
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_plan::{Access, KeyList};
+use ferrite_plan::{Access, Bound, KeyList};
+use ferrite_value::OwnedValue;
 
 /// What the planner may know of the data. Counts may be old or missing: a plan is right whatever
 /// they are.
@@ -14,6 +16,22 @@ pub trait Statistics {
     /// Over how many partitions the rows of partitioned tables are spread.
     fn partitions(&self) -> u64 {
         1
+    }
+    /// The part of the table's rows, from 0 to 1, whose value of a column lies between the bounds.
+    /// None: nothing is known.
+    fn part_between(
+        &self,
+        _: TableId,
+        _column: u16,
+        _lower: Option<&OwnedValue>,
+        _upper: Option<&OwnedValue>,
+    ) -> Option<f64> {
+        None
+    }
+    /// The part of the rows that a bound leaves whose value is this parameter. None: nothing is
+    /// known.
+    fn part_by_parameter(&self, _parameter: u16) -> Option<f64> {
+        None
     }
 }
 
@@ -37,18 +55,23 @@ const ARRAY_VALUES: f64 = 5.0;
 const SUBQUERY_VALUES: f64 = 100.0;
 
 /// Rows that one evaluation of `access` delivers, of a table of `rows`.
-pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
+pub(crate) fn access_rows(statistics: &dyn Statistics, table: &Table, access: &Access, rows: f64) -> f64 {
     let unique = |index, keys: usize| table.index(index).is_some_and(|index| index.unique && keys >= index.keys.len());
     let found = |index, keys: usize| if unique(index, keys) { 1.0 } else { rows * equalities(keys, rows) };
     let found = match access {
         Access::Scan => rows,
         Access::Lookup { index, keys } => found(*index, keys.len()),
         Access::Range { index, equal, lower, upper, .. } => {
-            let bounds = match (lower, upper) {
+            let column = match table.index(*index).and_then(|index| index.keys.get(equal.len())) {
+                Some(Expr::Column { column, .. }) => Some(*column),
+                _ => None,
+            };
+            let known = column.and_then(|column| part_of_range(statistics, table.id, column, lower, upper));
+            let bounds = known.unwrap_or(match (lower, upper) {
                 (None, None) => 1.0,
                 (Some(_), Some(_)) => TWO_BOUNDS,
                 _ => ONE_BOUND,
-            };
+            });
             found(*index, equal.len()) * bounds
         }
         Access::Lookups { index, before, list, after } => {
@@ -62,6 +85,34 @@ pub(crate) fn access_rows(table: &Table, access: &Access, rows: f64) -> f64 {
         Access::Extreme { .. } => 1.0,
     };
     found.min(rows).max(rows.min(1.0))
+}
+
+/// The part of the rows that bounds on a column leave, if something is known of the column and of
+/// one of the bounds.
+fn part_of_range(
+    statistics: &dyn Statistics,
+    table: TableId,
+    column: u16,
+    lower: &Option<Bound>,
+    upper: &Option<Bound>,
+) -> Option<f64> {
+    let constant = |bound: &Option<Bound>| match bound.as_ref().map(|bound| &bound.value) {
+        Some(Expr::Constant(value)) => Some(value.clone()),
+        _ => None,
+    };
+    let (least, greatest) = (constant(lower), constant(upper));
+    let part = statistics.part_between(table, column, least.as_ref(), greatest.as_ref())?;
+    let (mut others, mut is_known) = (1.0, least.is_some() || greatest.is_some());
+    for bound in [lower, upper].into_iter().flatten() {
+        let known = match bound.value {
+            Expr::Constant(_) => Some(1.0),
+            Expr::Parameter(index) => statistics.part_by_parameter(index),
+            _ => None,
+        };
+        is_known |= known.is_some();
+        others *= known.unwrap_or(ONE_BOUND);
+    }
+    is_known.then_some(part * others)
 }
 
 /// The part of the rows that equalities on this many columns leave: values are thought to be fewer

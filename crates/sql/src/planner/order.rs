@@ -120,7 +120,7 @@ impl Search<'_, '_> {
                 if hash::is_better(source.slot, &choice, self.conjuncts, &reached) {
                     self.hashed(source.slot, rows, before, &reached, &mut consumed)
                 } else {
-                    let found = access_rows(table, &choice.access, rows);
+                    let found = access_rows(self.context.statistics, table, &choice.access, rows);
                     consumed = choice.consumed;
                     (before * (LOOKUP_COST + found), found)
                 }
