@@ -68,6 +68,14 @@ impl Statistics for MadeUp {
     fn partitions(&self) -> u64 {
         7
     }
+
+    fn part_between(&self, table: TableId, column: u16, _: Option<&OwnedValue>, _: Option<&OwnedValue>) -> Option<f64> {
+        let mixed = (self.0 ^ (table.index() << 16 | usize::from(column)) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match mixed >> 62 {
+            0 => None,
+            part => Some((part - 1) as f64 / 2.0),
+        }
+    }
 }
 
 impl Engine {
@@ -144,6 +152,15 @@ impl Engine {
         }
         let range = self.route(called, &given)?;
         self.call(program, &parameters, range)
+    }
+
+    /// How many stores a statement is lent that is called with these values. None where it cannot
+    /// be called with them.
+    pub fn stores_of(&self, text: &str, values: &[OwnedValue]) -> Option<usize> {
+        let statements = ferrite_sql::parse_batch(text).ok()?;
+        let called = ferrite_sql::compile_adhoc(&self.catalog, &statements, values.len()).ok()?;
+        let given: Vec<Value<'_>> = values.iter().map(OwnedValue::as_value).collect();
+        self.route(&called, &given).ok().map(|range| range.len())
     }
 
     fn change_schema(&mut self, text: &str) -> UserResult<()> {

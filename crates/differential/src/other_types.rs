@@ -2,7 +2,9 @@
 //! stand, beside columns of each type.
 //!
 //! A statement is written once, with holes. Filled with literals and with parameters of the same
-//! types it must have the same rows in columns of the same types, ad hoc and as a procedure.
+//! types it must have the same rows in columns of the same types, ad hoc and as a procedure; also
+//! where every column has an index and the rows are on several partitions. A number beside the
+//! partitioning column asks one partition.
 //!
 //! A statement that is refused with literals may answer with parameters, which are converted where
 //! the statement would mean nothing. Two rules differ on purpose
@@ -18,9 +20,8 @@ use ferrite_value::{Decimal, OwnedValue, temporal};
 const STATEMENTS: usize = 200;
 
 /// A column of each type.
-const COLUMNS: [&str; 6] = ["n", "f", "d", "v", "ts", "dt"];
-const TABLE: &str =
-    "(id INTEGER NOT NULL PRIMARY KEY, n INTEGER, f FLOAT, d DECIMAL, v VARCHAR(40), ts TIMESTAMP, dt DATE)";
+const COLUMNS: [&str; 7] = ["id", "n", "f", "d", "v", "ts", "dt"];
+const TABLE: &str = "(id INTEGER NOT NULL, n INTEGER, f FLOAT, d DECIMAL, v VARCHAR(40), ts TIMESTAMP, dt DATE)";
 const ROWS: [&str; 4] = [
     "(1, 5, 1.5E0, 5, 'abc', '2024-05-05 00:00:00', '2024-02-29')",
     "(2, 3, 3, 2.5, '5', '2024-05-05 12:00:00', '2024-05-05')",
@@ -29,8 +30,18 @@ const ROWS: [&str; 4] = [
     "(4, 2, 9007199254740992E0, 1.005, '05', '2024-02-29 00:00:00', '2024-02-29')",
 ];
 
+/// Asks one partition, whatever kind of number the value is.
+const BY_KEY: &str = "SELECT COUNT(*) FROM m WHERE id = {}";
+
 /// `{}` is a value, `{c}` a column.
-const STATEMENTS_OF_ROWS: [&str; 38] = [
+const STATEMENTS_OF_ROWS: [&str; 45] = [
+    BY_KEY,
+    "SELECT id FROM m WHERE {c} = {}",
+    "SELECT id FROM m WHERE {c} > {} AND {c} <= {}",
+    "SELECT id FROM m WHERE {c} = {} OR {c} IN ({}, {})",
+    "SELECT id FROM m WHERE {c} NOT IN ({}, {}, {})",
+    "SELECT MIN({c}), MAX({c}) FROM m WHERE {c} < {}",
+    "SELECT a.id FROM m AS a JOIN m AS b ON a.{c} = b.{c} WHERE b.id = {}",
     "SELECT id, {c} * {} FROM m",
     "SELECT id, {c} / {} FROM m WHERE id < 3",
     "SELECT id, {} - {c} FROM m",
@@ -129,13 +140,10 @@ fn given(random: &mut Random) -> Given {
 /// All of a seed. Err says what differs.
 pub fn scenario(seed: u64, counts: &mut Counts) -> Result<(), String> {
     let mut random = Random::new(seed);
-    let mut engine = Engine::new(1 + 6 * (seed % 2) as u32);
-    engine.define(&format!("CREATE TABLE m {TABLE}")).map_err(|failure| failure.to_string())?;
-    for row in ROWS {
-        engine.run(&format!("INSERT INTO m VALUES {row}"), Way::Plain).map_err(|failure| failure.to_string())?;
-    }
+    let mut plain = engine(1, false)?;
+    let mut engine = engine(1 + 6 * (seed % 2) as u32, seed % 4 >= 2)?;
     for _ in 0..STATEMENTS {
-        statement(&mut random, &mut engine, counts)?;
+        statement(&mut random, &mut plain, &mut engine, counts)?;
     }
     Ok(())
 }
@@ -146,10 +154,28 @@ fn bytes(random: &mut Random) -> Given {
     Given { literal: format!("X'{digits}'"), value: OwnedValue::Bytes(value.into()) }
 }
 
-fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> Result<(), String> {
+/// With the table and its rows, perhaps partitioned and with an index on each column.
+fn engine(partitions: u32, indexed: bool) -> Result<Engine, String> {
+    let mut engine = Engine::new(partitions);
+    let define = |engine: &mut Engine, text: &str| engine.define(text).map_err(|failure| failure.to_string());
+    define(&mut engine, &format!("CREATE TABLE m {TABLE}"))?;
+    if indexed {
+        define(&mut engine, "PARTITION TABLE m ON COLUMN id")?;
+        for column in COLUMNS {
+            define(&mut engine, &format!("CREATE INDEX m_{column} ON m ({column})"))?;
+        }
+    }
+    for row in ROWS {
+        engine.run(&format!("INSERT INTO m VALUES {row}"), Way::AsRouted).map_err(|failure| failure.to_string())?;
+    }
+    Ok(engine)
+}
+
+fn statement(random: &mut Random, plain: &mut Engine, engine: &mut Engine, counts: &mut Counts) -> Result<(), String> {
     let column = *random.pick(&COLUMNS);
     let is_cast = random.chance(10);
     let written = if is_cast { *random.pick(&CASTS) } else { *random.pick(&STATEMENTS_OF_ROWS) };
+    let by_key = written == BY_KEY;
     let written = written.replace("{c}", column);
     let parts: Vec<&str> = written.split("{}").collect();
     // Beside other values X'...' is a number, or is taken for a text.
@@ -162,9 +188,16 @@ fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> R
     }
     let with_parameters = parts.join("?");
     counts.statements += 1;
-    let expected = engine.run(&text, Way::Plain);
+    let expected = plain.run(&text, Way::Plain);
     let values: Vec<OwnedValue> = values.into_iter().map(|given| given.value).collect();
-    let answers = [engine.run_given(&with_parameters, &values), engine.run_procedure(&with_parameters, &values)];
+    let answers = [
+        engine.run(&text, Way::AsRouted),
+        engine.run_given(&with_parameters, &values),
+        engine.run_procedure(&with_parameters, &values),
+    ];
+    if by_key && values.iter().all(is_number) && engine.stores_of(&with_parameters, &values) != Some(1) {
+        return Err(format!("{with_parameters} with {values:?}: it asks several partitions"));
+    }
     if engine.refusal(&with_parameters, values.len()).is_some_and(|code| code == "42P18") {
         counts.undecided += 1;
         return Ok(());
@@ -184,10 +217,12 @@ fn statement(random: &mut Random, engine: &mut Engine, counts: &mut Counts) -> R
 
 /// A text beside a number means the number that it spells, as a parameter.
 fn spells_numbers(column: &str, values: &[OwnedValue]) -> bool {
-    let is_number =
-        |value: &OwnedValue| matches!(value, OwnedValue::Float(_) | OwnedValue::Decimal(_) | OwnedValue::Integer(_));
-    let beside_numbers = matches!(column, "n" | "f" | "d") || values.iter().any(is_number);
+    let beside_numbers = matches!(column, "id" | "n" | "f" | "d") || values.iter().any(is_number);
     beside_numbers && values.iter().any(|value| matches!(value, OwnedValue::Text(_)))
+}
+
+fn is_number(value: &OwnedValue) -> bool {
+    matches!(value, OwnedValue::Float(_) | OwnedValue::Decimal(_) | OwnedValue::Integer(_))
 }
 
 fn problem(expected: &EngineResult, found: &EngineResult, is_cast: bool) -> Option<String> {
