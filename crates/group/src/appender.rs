@@ -68,6 +68,11 @@ impl<C: Party> GroupAppender<C> {
         GroupAppender::new(Replication::alone(group, here, place, log, clock))
     }
 
+    /// Whether an append would not wait: neither for the log nor for other members.
+    pub fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
     pub fn id(&self) -> GroupId {
         self.0.id()
     }

@@ -285,6 +285,10 @@ impl<C: Party> Replication<C> {
         self.append_since(records, party, None)
     }
 
+    pub(crate) fn has_room(&self) -> bool {
+        !self.log.is_full() && !self.window.is_full(&self.lock())
+    }
+
     /// The same of somebody who leads since an epoch: after that he must not append any more, also
     /// where this node leads again.
     pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) -> Option<Mark> {

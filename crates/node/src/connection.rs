@@ -35,6 +35,8 @@ pub struct Connection {
     pub skip: usize,
     /// The socket may have more to read (edge-triggered readiness).
     pub readable: bool,
+    /// The peer has ended its side: what is read last says so, and no event will.
+    pub read_closed: bool,
     /// No more is read; the connection is closed when everything is answered and written.
     pub closing: bool,
     /// The procedure that the last call named; most connections call one over and over.
@@ -206,6 +208,7 @@ impl Connection {
             outstanding_max,
             skip: 0,
             readable: true,
+            read_closed: false,
             closing: false,
             cached_name: String::new(),
             cached: None,
@@ -366,6 +369,10 @@ impl Connection {
             match self.stream.read(buffer) {
                 Ok(count) => {
                     self.traffic.bytes_read += count as u64;
+                    if count < buffer.len() && !self.read_closed {
+                        // All was taken, and the system tells of what comes after.
+                        self.readable = false;
+                    }
                     return Ok(Some(count));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -44,6 +44,33 @@ struct Batch {
     cached: Vec<CachedCall>,
 }
 
+impl Batch {
+    /// Few calls, each of which is certainly short.
+    fn is_short(&self, compiled: &Compiled) -> bool {
+        self.calls.len() <= CALLS_RUN_HERE_MAX
+            && self.bytes.len() <= BYTES_RUN_HERE_MAX
+            && self.calls.iter().all(|call| self.is_short_call(call, compiled))
+    }
+
+    fn is_short_call(&self, call: &CallHeader, compiled: &Compiled) -> bool {
+        let (program, is_short) = match call.cached() {
+            None => (compiled.program(call.procedure), compiled.is_short(call.procedure)),
+            Some(place) => (&self.cached[place].program, self.cached[place].is_short),
+        };
+        is_short
+            && program.variants.as_ref().is_none_or(|variants| {
+                let bytes = &self.bytes[call.parameters_start as usize..call.parameters_end as usize];
+                Parameters::parse(bytes).is_ok_and(|given| {
+                    let values = (0..given.count()).map_while(|place| given.nth(place).ok().flatten());
+                    variants.none_for(program, values)
+                })
+            })
+    }
+}
+
+/// What is run at once if its partition is idle: less than it takes to wake that.
+const CALLS_RUN_HERE_MAX: usize = 8;
+const BYTES_RUN_HERE_MAX: usize = 65_536;
 /// Buffers kept for reuse, and the largest that is kept.
 const SPARES_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 1024 * 1024;
@@ -491,6 +518,7 @@ impl Dispatcher {
                 });
                 batch.cached.push(CachedCall {
                     program: Arc::clone(&plan.program),
+                    is_short: plan.is_short,
                     body_start: parameters_end,
                     body_end: batch.bytes.len() as u32,
                 });
@@ -639,7 +667,8 @@ impl Dispatcher {
         }
     }
 
-    /// A batch is an `Event::Calls` in its partition's inbox.
+    /// A batch is an `Event::Calls` in its partition's inbox; a small one is run here if the
+    /// partition is idle.
     fn send_to_partitions(&mut self) {
         let mut sent_micros = 0;
         for (partition, batch) in self.batches.iter_mut().enumerate() {
@@ -649,8 +678,10 @@ impl Dispatcher {
             if sent_micros == 0 {
                 sent_micros = self.time.stamp();
             }
+            let partition = PartitionId(partition as u32);
+            let runs_here = self.routes.seat(partition).rests() && batch.is_short(&self.compiled);
             let full = std::mem::replace(batch, self.spare_batches.pop().unwrap_or_default());
-            let event = Event::Calls(CallBatch {
+            let mut batch = CallBatch {
                 compiled: Arc::clone(&self.compiled),
                 mailbox: Arc::clone(&self.mailbox),
                 calls: full.calls,
@@ -659,8 +690,14 @@ impl Dispatcher {
                 cached: (!full.cached.is_empty())
                     .then(|| Box::new(CachedCalls { calls: full.cached, recompile: Arc::clone(&self.recompile) })),
                 sent_micros,
-            });
-            self.routes.to_partition(PartitionId(partition as u32), event).expect("partitions outlive the network");
+            };
+            if runs_here {
+                match self.routes.run_here(partition, batch) {
+                    Ok(()) => continue,
+                    Err(declined) => batch = declined,
+                }
+            }
+            self.routes.to_partition(partition, Event::Calls(batch)).expect("partitions outlive the network");
         }
     }
 }

@@ -62,9 +62,16 @@ impl NetworkMailbox {
         }
     }
 
+    /// The owner is awake and will look before it sleeps: nothing needs to wake it until
+    /// [`Self::taking`].
+    pub fn is_awake(&self) {
+        self.waking.store(true, Ordering::Relaxed);
+    }
+
     /// The owner is about to look; later mail wakes it again.
     pub fn taking(&self) {
-        self.waking.store(false, Ordering::Release);
+        // Acquires what was sent without a wake-up.
+        self.waking.swap(false, Ordering::AcqRel);
     }
 }
 

@@ -152,6 +152,7 @@ impl NetworkThread {
     /// dispatcher's batches; `send_batches` hands these to the partitions. It ends here, too: the
     /// answers that have come are mail, which [`Self::take`] delivers.
     fn turn(&mut self, events: &Events) {
+        self.mailbox.is_awake();
         self.dispatcher.look_at_catalog();
         self.waits = !self.dispatcher.look_at_leadership();
         for event in events {
@@ -163,6 +164,7 @@ impl NetworkThread {
                     if let Some(connection) = self.connections[index].as_mut() {
                         if event.is_readable() || event.is_read_closed() {
                             connection.readable = true;
+                            connection.read_closed |= event.is_read_closed();
                             self.ready.push(index);
                         }
                         if event.is_writable() && connection.unwritten() > 0 {

@@ -8,8 +8,9 @@
 
 use bumpalo::Bump;
 use ferrite_base::limits;
+use ferrite_catalog::Catalog;
 use ferrite_partition::Compiled;
-use ferrite_plan::Program;
+use ferrite_plan::{Program, is_short};
 use ferrite_sql::{Argument, Parameterizer, Statistics, Template, find_template, template};
 use ferrite_system::plans::{Compilations, PlanCacheStatistics};
 use ferrite_wire::{Parameters, parameters};
@@ -24,6 +25,8 @@ const KEPT: u8 = 7;
 /// A program for all texts of a shape.
 pub struct CachedPlan {
     pub program: Arc<Program>,
+    /// See [`Compiled::is_short`].
+    pub is_short: bool,
     arguments: Box<[Argument]>,
     /// How many of the arguments the caller gives.
     given: usize,
@@ -115,12 +118,12 @@ impl PlanCache {
             Some(Entry::Met) => match find_template(catalog, statistics, text, parameterizer.literals(), exact) {
                 None => self.put(compiled, shape, Entry::Never),
                 Some((template, parameterized)) if parameterized.iter().all(|parameterized| *parameterized) => {
-                    self.put(compiled, shape, Entry::Plan(CachedPlan::new(template)));
+                    self.put(compiled, shape, Entry::Plan(CachedPlan::new(template, catalog)));
                 }
                 Some((template, parameterized)) => {
                     let key = key_with_kept(parameterizer, text, &parameterized);
                     self.put(compiled, shape, Entry::Keeps(parameterized.into()));
-                    self.put(compiled, key.into(), Entry::Plan(CachedPlan::new(template)));
+                    self.put(compiled, key.into(), Entry::Plan(CachedPlan::new(template, catalog)));
                 }
             },
             Some(Entry::Keeps(parameterized)) => {
@@ -136,7 +139,7 @@ impl PlanCache {
                             &parameterized,
                             exact,
                         ) {
-                            Some(template) => Entry::Plan(CachedPlan::new(template)),
+                            Some(template) => Entry::Plan(CachedPlan::new(template, catalog)),
                             None => Entry::Never,
                         };
                         self.put(compiled, key, entry);
@@ -239,9 +242,10 @@ fn key_with_kept(parameterizer: &Parameterizer, text: &str, parameterized: &[boo
 }
 
 impl CachedPlan {
-    fn new(template: Template) -> Arc<CachedPlan> {
+    fn new(template: Template, catalog: &Catalog) -> Arc<CachedPlan> {
         let given = template.arguments.iter().filter(|argument| matches!(argument, Argument::Given)).count();
-        Arc::new(CachedPlan { program: Arc::new(template.program), arguments: template.arguments, given })
+        let is_short = is_short(&template.program, catalog);
+        Arc::new(CachedPlan { program: Arc::new(template.program), is_short, arguments: template.arguments, given })
     }
 
     /// Appends the parameter set for `text`, last taken apart by `parameterizer`. None, with

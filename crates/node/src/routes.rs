@@ -7,13 +7,14 @@
 
 use crossbeam_channel::Sender;
 use ferrite_base::PartitionId;
-use ferrite_partition::Event;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::{CallBatch, Event, Ran, Seat};
 use ferrite_value::ring::Ring;
 
 pub struct Routes {
     pub ring: Ring,
     partitions: Vec<Sender<Event>>,
+    seats: Box<[Seat]>,
     coordinator: Sender<Job>,
 }
 
@@ -23,7 +24,8 @@ pub struct Ended;
 
 impl Routes {
     pub fn new(ring: Ring, partitions: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
-        Routes { ring, partitions, coordinator }
+        let seats = partitions.iter().map(|_| Seat::default()).collect();
+        Routes { ring, partitions, seats, coordinator }
     }
 
     /// The ways to the partitions' threads, in their order.
@@ -46,6 +48,24 @@ impl Routes {
     #[inline]
     pub fn to_partition(&self, partition: PartitionId, event: Event) -> Result<(), Ended> {
         self.partitions[partition.index()].send(event).map_err(|_| Ended)
+    }
+
+    /// Where a partition rests when it is idle.
+    #[inline]
+    pub fn seat(&self, partition: PartitionId) -> &Seat {
+        &self.seats[partition.index()]
+    }
+
+    /// Runs a batch of short calls at once, if the partition is idle.
+    ///
+    /// # Errors
+    /// It is not: the batch goes to [`Self::to_partition`].
+    pub fn run_here(&self, partition: PartitionId, batch: CallBatch) -> Result<(), CallBatch> {
+        if self.seat(partition).run(batch)? == Ran::ThreadIsWanted {
+            // It has ended only when the server stops.
+            let _ = self.to_partition(partition, Event::Wake);
+        }
+        Ok(())
     }
 
     #[inline]

@@ -259,7 +259,8 @@ fn start_executors(
         let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
         let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(clock));
         let partition = if is_copy { partition.as_copy() } else { partition };
-        threads.spawn(&format!("partition-{id}"), move || partition.run())?;
+        let routes = Arc::clone(&parts.routes);
+        threads.spawn(&format!("partition-{id}"), move || partition.run(routes.seat(id)))?;
     }
     let publisher = parts.publisher();
     let gate = Gate::new(Sequence(0), Arc::clone(&failure));

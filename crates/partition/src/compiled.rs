@@ -3,8 +3,8 @@
 use crate::prefetch::{self, Prefetch};
 use ferrite_base::{ProcedureId, UserError, UserResult, earlier};
 use ferrite_catalog::{Catalog, Procedure};
-use ferrite_plan::Program;
 use ferrite_plan::external::{Library, RuntimeHandle};
+use ferrite_plan::{Program, is_short};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub struct Compiled {
     programs: Vec<Arc<Program>>,
     /// For each program, the look-ups that can be seen coming.
     prefetches: Vec<Vec<Prefetch>>,
+    /// For each program, whether its calls are certainly short.
+    short: Vec<bool>,
     /// Declared procedures, by exact name.
     exact: HashMap<String, ProcedureId>,
     /// Default procedures (`TABLE.insert`), by upper-cased name.
@@ -60,6 +62,7 @@ impl Compiled {
             runtime: runtime.clone(),
             programs: Vec::new(),
             prefetches: Vec::new(),
+            short: Vec::new(),
             exact: HashMap::new(),
             defaults: HashMap::new(),
         };
@@ -119,12 +122,18 @@ impl Compiled {
     fn add(&mut self, program: Program) -> ProcedureId {
         let id = ProcedureId(self.programs.len() as u32);
         self.prefetches.push(prefetch::prefetches(&program, &self.catalog));
+        self.short.push(is_short(&program, &self.catalog));
         self.programs.push(Arc::new(program));
         id
     }
 
     pub fn program(&self, id: ProcedureId) -> &Arc<Program> {
         &self.programs[id.index()]
+    }
+
+    /// Whether each call of the program is short, if its parameters have the declared types.
+    pub fn is_short(&self, id: ProcedureId) -> bool {
+        self.short[id.index()]
     }
 
     /// What the calls of each program are known to look up, by their numbers.

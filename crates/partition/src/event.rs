@@ -41,6 +41,8 @@ pub enum Event {
     Follow(Sender<(PartitionId, Sequence)>),
     /// Somebody wants to know what was counted here.
     Report(Sender<ThreadReport>),
+    /// There may be work for idle times.
+    Wake,
     /// Finish what is held and end.
     Stop,
 }
@@ -71,6 +73,8 @@ pub struct CachedCalls {
 
 pub struct CachedCall {
     pub program: Arc<Program>,
+    /// Each call of the program is short, see [`Compiled::is_short`].
+    pub is_short: bool,
     /// Where the call's frame body stands in the batch's bytes, for [`CachedCalls::recompile`].
     pub body_start: u32,
     pub body_end: u32,

@@ -6,6 +6,7 @@
 //! reads and errors as well as writes.
 
 mod copy;
+mod rest;
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
@@ -21,15 +22,16 @@ use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::role::Role;
 use crate::row_counts::RowCounts;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits, memory};
+use crate::seat::Seat;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits};
 use ferrite_group::{EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The only epoch, until leaders change.
 pub const FIRST_EPOCH: Epoch = Epoch(1);
@@ -42,9 +44,6 @@ const EVENTS_PER_COUNT: u32 = 64;
 /// Rows that move between two looks for events, when rows move to make a table smaller: a tenth of
 /// a millisecond or so.
 const COMPACTION_STEP: usize = 256;
-const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks after which nothing is expected any more, if nobody gave memory back between them.
-const IDLE_LOOKS_IN_VAIN_MAX: u32 = 2;
 /// A usual answer: the frame of a procedure that returns a number.
 const ANSWER_BYTES_GUESS: usize = 72;
 
@@ -72,6 +71,14 @@ pub struct Partition {
     long_reads: LongReads,
     /// Where the store comes back, between two steps of a partition that has lent it.
     lent_until: Option<Receiver<Loan>>,
+    /// Since counts were published.
+    events: u32,
+    /// It rests until an event comes, however long that takes.
+    sleeps: bool,
+    /// By other threads while it rested, not yet taken from its idle time.
+    worked_at_rest: Duration,
+    /// Batches that are not run while it rests, since one took long.
+    declines: u32,
 }
 
 /// What comes after an event.
@@ -127,32 +134,57 @@ impl Partition {
             counters: Counters::default(),
             long_reads: start.long_reads,
             lent_until: None,
+            events: 0,
+            sleeps: false,
+            worked_at_rest: Duration::ZERO,
+            declines: 0,
         }
     }
 
-    /// Runs until told to stop or until every sender is gone.
-    pub fn run(mut self) {
-        self.publish_counts();
-        let mut events = 0;
-        while let Some(event) = self.next() {
-            self.counters.queue.polls += 1;
-            if self.steps_back {
-                self.settle();
-            }
-            match self.handle(event) {
+    /// Runs until told to stop or until every sender is gone. Rests in `seat` while there is nothing
+    /// to do.
+    pub fn run(self, seat: &Seat) {
+        let mut partition = Box::new(self);
+        partition.publish_counts();
+        loop {
+            let event = match partition.inbox.try_recv() {
+                Ok(event) => event,
+                Err(_) => match rest::idle(partition, seat) {
+                    Some((awake, event)) => {
+                        partition = awake;
+                        event
+                    }
+                    None => return,
+                },
+            };
+            partition.begin_event();
+            match partition.handle(event) {
                 Handled::Done => {}
                 // Stands still while the coordinator works on the store.
-                Handled::Lent(back) => self.take_back(back.recv().expect("the coordinator gives back what it borrows")),
-                Handled::Stop => break,
+                Handled::Lent(back) => {
+                    partition.take_back(back.recv().expect("the coordinator gives back what it borrows"));
+                }
+                Handled::Stop => return,
             }
-            self.executor.trim();
-            events += 1;
-            if events == EVENTS_PER_COUNT {
-                events = 0;
-                self.publish_counts();
-                // For a partition that is never idle.
-                self.compact(true);
-            }
+            partition.end_event();
+        }
+    }
+
+    fn begin_event(&mut self) {
+        self.counters.queue.polls += 1;
+        if self.steps_back {
+            self.settle();
+        }
+    }
+
+    fn end_event(&mut self) {
+        self.executor.trim();
+        self.events += 1;
+        if self.events == EVENTS_PER_COUNT {
+            self.events = 0;
+            self.publish_counts();
+            // For a partition that is never idle.
+            self.compact(true);
         }
     }
 
@@ -233,6 +265,8 @@ impl Partition {
                 // Whoever asked may have given up waiting.
                 let _ = to.send(self.report());
             }
+            // It is awake now, and looks for work when it is idle again.
+            Event::Wake => {}
             Event::Stop => return Handled::Stop,
         }
         Handled::Done
@@ -241,55 +275,6 @@ impl Partition {
     fn publish_counts(&self) {
         if let Some(store) = &self.store {
             self.counts.publish(store);
-        }
-    }
-
-    /// What is next to do.
-    #[inline]
-    fn next(&mut self) -> Option<Event> {
-        match self.inbox.try_recv() {
-            Ok(event) => Some(event),
-            Err(_) => self.idle(),
-        }
-    }
-
-    /// Waits for what is next to do; that counts as idle. At first it looks now and then whether
-    /// memory can be given back: what was in the way, a snapshot or what other partitions had not
-    /// yet given back, goes without a word to this thread. When nothing of the kind moves any more
-    /// it sleeps until there is something to do.
-    #[cold]
-    #[inline(never)]
-    fn idle(&mut self) -> Option<Event> {
-        let mut began = None;
-        let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
-        loop {
-            if self.steps_back {
-                self.settle();
-            }
-            while self.compact(true) {
-                if let Ok(event) = self.inbox.try_recv() {
-                    return Some(event);
-                }
-            }
-            let began = *began.get_or_insert_with(Instant::now);
-            let waits = |store: &Store| store.has_held_compaction_work() || store.first_retained().is_some();
-            let held = self.store.as_ref().is_some_and(waits) && self.gate.failure().is_none();
-            let received = if held || looks_in_vain < IDLE_LOOKS_IN_VAIN_MAX {
-                self.inbox.recv_timeout(IDLE_LOOK_EVERY)
-            } else {
-                self.inbox.recv().map_err(RecvTimeoutError::from)
-            };
-            match received {
-                Ok(event) => {
-                    self.counters.idle.add(began.elapsed());
-                    return Some(event);
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    let before = std::mem::replace(&mut returned, memory::pages_returned());
-                    looks_in_vain = if before == returned { looks_in_vain + 1 } else { 0 };
-                }
-                Err(RecvTimeoutError::Disconnected) => return None,
-            }
         }
     }
 
@@ -427,7 +412,7 @@ impl Partition {
         answers: &mut AnswerBatch,
     ) {
         let cached = batch.cached.as_ref().expect("a batch with cached calls says what they mean");
-        let CachedCall { program, body_start, body_end } = &cached.calls[position];
+        let CachedCall { program, body_start, body_end, .. } = &cached.calls[position];
         let store = self.store.as_mut().expect("the store is here while the partition runs");
         let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
         let parameters = batch.parameters(call);

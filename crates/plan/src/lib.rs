@@ -15,6 +15,7 @@ mod owners;
 mod parts;
 mod presets;
 mod program;
+mod short;
 mod variants;
 pub mod walk;
 
@@ -23,4 +24,5 @@ pub use owners::{Owners, owner};
 pub use parts::{Divisible, InParts, in_parts};
 pub use presets::Adoption;
 pub use program::*;
+pub use short::is_short;
 pub use variants::{Fitted, Presets, Recompile, Variants};

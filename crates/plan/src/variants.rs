@@ -125,6 +125,14 @@ impl Variants {
         Some((declared, declared.whole(value, arena).unwrap_or(value)))
     }
 
+    /// Whether `program`, whose variants these are, takes the values itself.
+    pub fn none_for<'a>(&self, program: &Program, given: impl Iterator<Item = Value<'a>>) -> bool {
+        given.zip(&program.parameters).enumerate().all(|(place, (value, parameter))| {
+            let adoption = self.adoptions.get(place).copied().unwrap_or_default();
+            adoption == Adoption::Fixed || value.is_null() || declared(parameter, adoption).preset(value).is_none()
+        })
+    }
+
     /// What `given` is to be converted to and run by, for a call of `program`, whose variants these
     /// are. A value that fits nothing is left as it is, for the conversion to refuse. Takes no
     /// memory where all values fit.

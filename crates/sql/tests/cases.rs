@@ -14,6 +14,7 @@
 //!   between which integers the values of a column lie, spread evenly: `TABLE.COLUMN 0 400000`.
 //! - `literals`: which literals of a statement a plan for all texts of its shape leaves open, and
 //!   which stay in the text.
+//! - `short`: a stored procedure or an ad hoc statement, and whether its calls are certainly short.
 //! - `mistake`: a wrong statement, and all that its author is told: code, message, place, hint.
 //! - `defaults`: the names, parameters and routing of the default procedures.
 //!
@@ -23,7 +24,7 @@
 use bumpalo::Bump;
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
-use ferrite_plan::{Plan, Program, Query, Routing, Step};
+use ferrite_plan::{Plan, Program, Query, Routing, Step, is_short};
 use ferrite_sql::{
     Parameterizer, Statistics, bind_ddl, compile_adhoc_with, compile_procedure, ddl_error, default_procedures,
     explain_with, find_template, missing_indexes, parse_batch,
@@ -169,6 +170,7 @@ fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) ->
                 Err(error) => format!("error {error:?}"),
             }
         }
+        "short" => short(catalog, text),
         "defaults" => {
             let mut out = String::new();
             for program in default_procedures(catalog) {
@@ -177,6 +179,26 @@ fn run(catalog: &mut Catalog, counts: &mut Counts, keyword: &str, text: &str) ->
             out
         }
         other => format!("unknown keyword {other}"),
+    }
+}
+
+/// Whether calls may be run in the place of a partition's thread: of a statement, a declared
+/// procedure, or a default one.
+fn short(catalog: &Catalog, text: &str) -> String {
+    let program = if let Some(procedure) = catalog.procedure_named(text) {
+        compile_procedure(catalog, procedure)
+    } else if let Some(program) = default_procedures(catalog).into_iter().find(|program| program.name == text) {
+        Ok(program)
+    } else {
+        parse_batch(text).and_then(|statements| {
+            let given = statements.iter().map(|statement| statement.parameters()).sum();
+            compile_adhoc_with(catalog, &Counts::default(), &statements, given)
+        })
+    };
+    match program {
+        Ok(program) if is_short(&program, catalog) => "short".to_owned(),
+        Ok(_) => "may be long".to_owned(),
+        Err(error) => format!("error {error:?}"),
     }
 }
 

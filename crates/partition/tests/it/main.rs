@@ -24,5 +24,6 @@ mod installs;
 mod losses;
 mod recovery;
 mod row_counts;
+mod seats;
 mod snapshots;
 mod variants;

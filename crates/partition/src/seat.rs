@@ -1,0 +1,83 @@
+//! Where a partition rests while it has nothing to do. A network thread with few short calls runs
+//! them there, in the place of the partition's thread: so nobody has to be woken for a lone call,
+//! twice (docs/decisions/0108-lone-calls.md).
+//!
+//! Owns the partition while it rests. Promises that what a thread sends is executed in the order in
+//! which it is sent: a batch is run here only while the inbox is empty, and from the inbox nothing
+//! is taken while the partition rests or runs here.
+
+use crate::event::{CallBatch, Event};
+use crate::thread::Partition;
+use crossbeam_channel::{Receiver, Select};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+/// One partition's, known to its thread and to the network threads.
+#[derive(Default)]
+pub struct Seat {
+    /// So that a batch for a busy partition does not touch the lock.
+    rests: AtomicBool,
+    /// Locked by whoever runs a batch, until it has run.
+    partition: Mutex<Option<Box<Partition>>>,
+}
+
+/// A batch that was run here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ran {
+    Whole,
+    /// There is work now for idle times, and the partition's thread sleeps until an event comes.
+    ThreadIsWanted,
+}
+
+impl Seat {
+    /// Whether it is worth the while to ask what a batch holds.
+    #[inline]
+    pub fn rests(&self) -> bool {
+        self.rests.load(Ordering::Relaxed)
+    }
+
+    /// Runs the batch, if the partition rests and nothing else waits for it; or gives it back. To
+    /// be called with calls that are short.
+    ///
+    /// # Errors
+    /// The partition has other things to do: the batch goes to its inbox.
+    pub fn run(&self, batch: CallBatch) -> Result<Ran, CallBatch> {
+        let mut resting = match self.partition.try_lock() {
+            Ok(resting) => resting,
+            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => return Err(batch),
+        };
+        let Some(partition) = resting.as_mut() else { return Err(batch) };
+        partition.run_elsewhere(batch)
+    }
+
+    /// The partition rests until there is an event in its inbox, every sender is gone, or the time
+    /// is over; false for that.
+    pub(crate) fn rest(
+        &self,
+        partition: Box<Partition>,
+        inbox: &Receiver<Event>,
+        time_max: Option<Duration>,
+    ) -> (Box<Partition>, bool) {
+        let before = self.lock().replace(partition);
+        assert!(before.is_none(), "a seat is one partition's");
+        self.rests.store(true, Ordering::Relaxed);
+        let mut select = Select::new();
+        select.recv(inbox);
+        let came = match time_max {
+            Some(time) => select.ready_timeout(time).is_ok(),
+            None => {
+                select.ready();
+                true
+            }
+        };
+        self.rests.store(false, Ordering::Relaxed);
+        let partition = self.lock().take().expect("a partition is where it was left");
+        (partition, came)
+    }
+
+    /// A panic of whoever holds it ends the process.
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Partition>>> {
+        self.partition.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

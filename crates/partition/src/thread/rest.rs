@@ -1,0 +1,94 @@
+//! A partition that has nothing to do: it gives memory back, waits, and lets network threads run
+//! what few calls come.
+
+use super::Partition;
+use crate::event::{CallBatch, Event};
+use crate::seat::{Ran, Seat};
+use crossbeam_channel::TryRecvError;
+use ferrite_base::memory;
+use ferrite_table::Store;
+use std::time::{Duration, Instant};
+
+const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looks after which nothing is expected any more, if nobody gave memory back between them.
+const IDLE_LOOKS_IN_VAIN_MAX: u32 = 2;
+/// A batch that is run while a partition rests should take less; a short call takes a few
+/// microseconds.
+const ELSEWHERE_TIME_MAX: Duration = Duration::from_micros(200);
+/// Batches that then go to the partition's thread.
+const DECLINED_AFTER_LONG: u32 = 1_000;
+
+impl Partition {
+    /// Runs a batch of short calls while it rests, on another thread than its own; or gives it back.
+    pub(crate) fn run_elsewhere(&mut self, batch: CallBatch) -> Result<Ran, CallBatch> {
+        if self.declines > 0 {
+            self.declines -= 1;
+            return Err(batch);
+        }
+        // Behind a full log it would wait, which a network thread must not.
+        if !self.inbox.is_empty() || !self.log.has_room() {
+            return Err(batch);
+        }
+        let began = Instant::now();
+        self.begin_event();
+        self.run_calls(batch);
+        self.end_event();
+        let took = began.elapsed();
+        self.worked_at_rest += took;
+        if took > ELSEWHERE_TIME_MAX {
+            self.declines = DECLINED_AFTER_LONG;
+        }
+        Ok(match self.sleeps && (self.waits_for_memory() || self.can_compact(true)) {
+            true => Ran::ThreadIsWanted,
+            false => Ran::Whole,
+        })
+    }
+
+    /// What memory there is to give back is held up by somebody who lets go of it without a word.
+    fn waits_for_memory(&self) -> bool {
+        let waits = |store: &Store| store.has_held_compaction_work() || store.first_retained().is_some();
+        self.store.as_ref().is_some_and(waits) && self.gate.failure().is_none()
+    }
+}
+
+/// Waits for what is next to do; that counts as idle. At first it looks now and then whether memory
+/// can be given back: what was in the way, a snapshot or what other partitions had not yet given
+/// back, goes without a word to this thread. When nothing of the kind moves any more it sleeps until
+/// there is something to do. None: every sender is gone.
+#[cold]
+#[inline(never)]
+pub(super) fn idle(mut partition: Box<Partition>, seat: &Seat) -> Option<(Box<Partition>, Event)> {
+    let inbox = partition.inbox.clone();
+    let mut began = None;
+    let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
+    loop {
+        if partition.steps_back {
+            partition.settle();
+        }
+        while partition.compact(true) {
+            if let Ok(event) = inbox.try_recv() {
+                return Some((partition, event));
+            }
+        }
+        let began = *began.get_or_insert_with(Instant::now);
+        partition.sleeps = looks_in_vain >= IDLE_LOOKS_IN_VAIN_MAX && !partition.waits_for_memory();
+        let time_max = (!partition.sleeps).then_some(IDLE_LOOK_EVERY);
+        let (awake, came) = seat.rest(partition, &inbox, time_max);
+        partition = awake;
+        if !came {
+            let before = std::mem::replace(&mut returned, memory::pages_returned());
+            looks_in_vain = if before == returned { looks_in_vain + 1 } else { 0 };
+            continue;
+        }
+        match inbox.try_recv() {
+            Ok(event) => {
+                let worked = std::mem::take(&mut partition.worked_at_rest);
+                partition.counters.idle.add(began.elapsed().saturating_sub(worked));
+                return Some((partition, event));
+            }
+            // Woken by what another has taken.
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => return None,
+        }
+    }
+}
