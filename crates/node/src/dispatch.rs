@@ -1,6 +1,7 @@
 //! From frames to work: login, the calls that a network thread answers itself, and batches for the
 //! partitions.
 
+use crate::batch::Batch;
 use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{self, Connection, is_admin};
@@ -35,42 +36,6 @@ use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::{Extensions, Parameters, failure, frame, login::LoginFailure};
 use std::sync::Arc;
 
-/// Calls on their way to one partition.
-#[derive(Default)]
-struct Batch {
-    calls: Vec<CallHeader>,
-    bytes: Vec<u8>,
-    /// Of the ad hoc statements among the calls.
-    cached: Vec<CachedCall>,
-}
-
-impl Batch {
-    /// Few calls, each of which is certainly short.
-    fn is_short(&self, compiled: &Compiled) -> bool {
-        self.calls.len() <= CALLS_RUN_HERE_MAX
-            && self.bytes.len() <= BYTES_RUN_HERE_MAX
-            && self.calls.iter().all(|call| self.is_short_call(call, compiled))
-    }
-
-    fn is_short_call(&self, call: &CallHeader, compiled: &Compiled) -> bool {
-        let (program, is_short) = match call.cached() {
-            None => (compiled.program(call.procedure), compiled.is_short(call.procedure)),
-            Some(place) => (&self.cached[place].program, self.cached[place].is_short),
-        };
-        is_short
-            && program.variants.as_ref().is_none_or(|variants| {
-                let bytes = &self.bytes[call.parameters_start as usize..call.parameters_end as usize];
-                Parameters::parse(bytes).is_ok_and(|given| {
-                    let values = (0..given.count()).map_while(|place| given.nth(place).ok().flatten());
-                    variants.none_for(program, values)
-                })
-            })
-    }
-}
-
-/// What is run at once if its partition is idle: less than it takes to wake that.
-const CALLS_RUN_HERE_MAX: usize = 8;
-const BYTES_RUN_HERE_MAX: usize = 65_536;
 /// Buffers kept for reuse, and the largest that is kept.
 const SPARES_MAX: usize = 16;
 const SPARE_BYTES_MAX: usize = 1024 * 1024;

@@ -13,6 +13,7 @@
 mod adhoc;
 mod administration;
 mod backup;
+mod batch;
 mod behind;
 mod call_time;
 mod cancelling;

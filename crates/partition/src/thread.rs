@@ -7,6 +7,9 @@
 
 mod copy;
 mod rest;
+mod seat;
+
+pub use seat::{Ran, Seat};
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
@@ -22,7 +25,6 @@ use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::role::Role;
 use crate::row_counts::RowCounts;
-use crate::seat::Seat;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits};
 use ferrite_group::{EntryBuffer, GroupAppender};
@@ -141,8 +143,8 @@ impl Partition {
         }
     }
 
-    /// Runs until told to stop or until every sender is gone. Rests in `seat` while there is nothing
-    /// to do.
+    /// Runs until told to stop or until every sender is gone. Rests in `seat` while there is
+    /// nothing to do.
     pub fn run(self, seat: &Seat) {
         let mut partition = Box::new(self);
         partition.publish_counts();

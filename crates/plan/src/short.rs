@@ -17,8 +17,8 @@ use ferrite_expr::{AggregateKind, Expr};
 /// Steps of a body, statements or other, and rows that one INSERT names.
 const STEPS_MAX: usize = 32;
 
-/// Whether each call of `program` is short, whatever its parameters and whatever the tables hold, as
-/// long as its parameters are of the declared types.
+/// Whether each call of `program` is short, whatever its parameters and whatever the tables hold,
+/// as long as its parameters are of the declared types.
 pub fn is_short(program: &Program, catalog: &Catalog) -> bool {
     let mut judge = Judge { catalog, steps: 0 };
     program.external.is_none()

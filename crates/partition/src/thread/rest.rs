@@ -1,9 +1,8 @@
 //! A partition that has nothing to do: it gives memory back, waits, and lets network threads run
 //! what few calls come.
 
-use super::Partition;
+use super::{Partition, Ran, Seat};
 use crate::event::{CallBatch, Event};
-use crate::seat::{Ran, Seat};
 use crossbeam_channel::TryRecvError;
 use ferrite_base::memory;
 use ferrite_table::Store;
@@ -19,7 +18,8 @@ const ELSEWHERE_TIME_MAX: Duration = Duration::from_micros(200);
 const DECLINED_AFTER_LONG: u32 = 1_000;
 
 impl Partition {
-    /// Runs a batch of short calls while it rests, on another thread than its own; or gives it back.
+    /// Runs a batch of short calls while it rests, on another thread than its own; or gives it
+    /// back.
     pub(crate) fn run_elsewhere(&mut self, batch: CallBatch) -> Result<Ran, CallBatch> {
         if self.declines > 0 {
             self.declines -= 1;
@@ -53,8 +53,8 @@ impl Partition {
 
 /// Waits for what is next to do; that counts as idle. At first it looks now and then whether memory
 /// can be given back: what was in the way, a snapshot or what other partitions had not yet given
-/// back, goes without a word to this thread. When nothing of the kind moves any more it sleeps until
-/// there is something to do. None: every sender is gone.
+/// back, goes without a word to this thread. When nothing of the kind moves any more it sleeps
+/// until there is something to do. None: every sender is gone.
 #[cold]
 #[inline(never)]
 pub(super) fn idle(mut partition: Box<Partition>, seat: &Seat) -> Option<(Box<Partition>, Event)> {

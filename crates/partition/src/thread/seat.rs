@@ -6,8 +6,8 @@
 //! which it is sent: a batch is run here only while the inbox is empty, and from the inbox nothing
 //! is taken while the partition rests or runs here.
 
+use super::Partition;
 use crate::event::{CallBatch, Event};
-use crate::thread::Partition;
 use crossbeam_channel::{Receiver, Select};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};

@@ -1,0 +1,42 @@
+//! Calls on their way to one partition, and whether a network thread may run them itself
+//! (docs/decisions/0108-lone-calls.md).
+
+use ferrite_partition::{CachedCall, CallHeader, Compiled};
+use ferrite_wire::Parameters;
+
+/// What is run at once if its partition is idle: less than it takes to wake that.
+const CALLS_RUN_HERE_MAX: usize = 8;
+const BYTES_RUN_HERE_MAX: usize = 65_536;
+
+/// Calls on their way to one partition.
+#[derive(Default)]
+pub struct Batch {
+    pub calls: Vec<CallHeader>,
+    pub bytes: Vec<u8>,
+    /// Of the ad hoc statements among the calls.
+    pub cached: Vec<CachedCall>,
+}
+
+impl Batch {
+    /// Few calls, each of which is certainly short.
+    pub fn is_short(&self, compiled: &Compiled) -> bool {
+        self.calls.len() <= CALLS_RUN_HERE_MAX
+            && self.bytes.len() <= BYTES_RUN_HERE_MAX
+            && self.calls.iter().all(|call| self.is_short_call(call, compiled))
+    }
+
+    fn is_short_call(&self, call: &CallHeader, compiled: &Compiled) -> bool {
+        let (program, is_short) = match call.cached() {
+            None => (compiled.program(call.procedure), compiled.is_short(call.procedure)),
+            Some(place) => (&self.cached[place].program, self.cached[place].is_short),
+        };
+        is_short
+            && program.variants.as_ref().is_none_or(|variants| {
+                let bytes = &self.bytes[call.parameters_start as usize..call.parameters_end as usize];
+                Parameters::parse(bytes).is_ok_and(|given| {
+                    let values = (0..given.count()).map_while(|place| given.nth(place).ok().flatten());
+                    variants.none_for(program, values)
+                })
+            })
+    }
+}
