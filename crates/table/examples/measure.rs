@@ -22,7 +22,7 @@ fn main() {
     let votes: u64 = std::env::args().nth(1).and_then(|votes| votes.parse().ok()).unwrap_or(5_000_000);
     let wanted = std::env::args().nth(2).unwrap_or_default();
     type Part = (&'static str, fn(u64));
-    let parts: [Part; 9] = [
+    let parts: [Part; 10] = [
         ("repeated", |votes| voter_inserts("repeated", votes, 1000)),
         ("new", |votes| voter_inserts("new", votes, 8_000_000_000)),
         ("kept", kept),
@@ -30,6 +30,7 @@ fn main() {
         ("redo", replay),
         ("index", index_growth),
         ("rollback", rollback),
+        ("values", |votes| values_by_text(votes / 20)),
         ("growth of a hash index", hash_index_growth),
         ("growth of votes", votes_growth),
     ];
@@ -243,6 +244,59 @@ fn index_growth(rows: u64) {
         });
         println!("look up and delete: {batches}");
     }
+}
+
+/// Values of a kilobyte by keys of 32 bytes, one look-up after the other, and in groups of which
+/// each link of the chain is asked for at once: as `ferrite bench kv` reads them.
+fn values_by_text(rows: u64) {
+    const GROUP: usize = 8;
+    let mut schema = Schema::default();
+    let columns = vec![column("K", SqlType::Varchar, 250, false), column("V", SqlType::Varbinary, 1_048_576, false)];
+    schema.table("T", columns, vec![index("I", &[0], true, IndexKind::Ordered)]);
+    let mut store = schema.store();
+    let id = index_id(&store, T, "I");
+    let batches = Batches::run(rows / BATCH * BATCH, |i| {
+        store.insert(T, &[Value::Text(&text_key(i)), Value::Bytes(&[i as u8; 1024])]).unwrap();
+        store.take_redo_into(&mut Vec::new());
+        store.commit();
+    });
+    println!("insert a value of 1 KB by text: {batches}");
+    let rows = rows / BATCH * BATCH;
+    let table = store.table(T);
+    let mut copy = [0; 1024];
+    let mut read = |key: &str, what: &str| {
+        let row = table.lookup_one(id, &[Value::Text(key)]).flatten().expect("the key is there");
+        match table.row(row).column(1) {
+            Value::Bytes(value) if what == "read" => copy.copy_from_slice(value),
+            Value::Bytes(value) => copy[0] ^= value.len() as u8,
+            _ => unreachable!("the column has bytes"),
+        }
+        std::hint::black_box(&copy);
+    };
+    let mut random = Random(7);
+    for what in ["look up", "read"] {
+        let batches = Batches::run(rows, |_| read(&text_key(random.below(rows)), what));
+        println!("{what} by text, random: {batches}");
+        for lines in [0, 1, 2, 4, 8, 18] {
+            let mut keys: Vec<String> = vec![String::new(); GROUP];
+            let batches = Batches::run(rows / GROUP as u64 / BATCH * BATCH, |_| {
+                keys.iter_mut().for_each(|key| *key = text_key(random.below(rows)));
+                let hashed: Vec<_> = keys.iter().filter_map(|key| table.hashed_key(id, &[Value::Text(key)])).collect();
+                hashed.iter().for_each(|key| table.prefetch_bucket(id, *key));
+                let found: Vec<_> = hashed.iter().filter_map(|key| table.prefetch_row(id, *key)).collect();
+                for row in found.iter().filter(|_| lines > 0) {
+                    table.prefetch_value(*row, 0, 1);
+                    table.prefetch_value(*row, 1, lines);
+                }
+                keys.iter().for_each(|key| read(key, what));
+            });
+            println!("  {GROUP} in one go, {lines} lines of each value asked for: {batches}");
+        }
+    }
+}
+
+fn text_key(number: u64) -> String {
+    format!("K{number:>31}")
 }
 
 fn rollback(count: u64) {

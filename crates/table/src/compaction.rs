@@ -10,7 +10,7 @@
 
 use crate::compaction_state::{RETURNS_PER_LOOK, SCATTERED_BYTES_MIN, Work};
 use crate::contents::Contents;
-use crate::index::Structure;
+use crate::index::{IndexData, Structure};
 use crate::layout::RowLayout;
 use crate::redo;
 use crate::store::Store;
@@ -104,10 +104,12 @@ impl Store {
             }
             work.push_back(Work::LongValues { table, thresholds: rows.longs.thresholds(), page: 0 });
             for (index, data) in indexes.iter().enumerate() {
-                work.push_back(match data.structure {
-                    Structure::Hash(_) => Work::Segments { table, index, place: 0 },
-                    _ => Work::Ordered { table, index },
-                });
+                if data.by_hash().is_some() {
+                    work.push_back(Work::Segments { table, index, place: 0 });
+                }
+                if !matches!(data.structure, Structure::Hash(_)) {
+                    work.push_back(Work::Ordered { table, index });
+                }
             }
         }
         // Also for the pages between which other stores gave theirs back, and anew after each pass
@@ -141,8 +143,8 @@ impl Store {
             }
             Work::LongValues { thresholds, page, .. } => move_long_values(data, thresholds, page, budget),
             Work::Segments { index, place, .. } => {
-                match data.contents.indexes.get_mut(*index).map(|index| &mut index.structure) {
-                    Some(Structure::Hash(hash)) => {
+                match data.contents.indexes.get_mut(*index).and_then(IndexData::by_hash_mut) {
+                    Some(hash) => {
                         let mut left = true;
                         while left && *budget > 0 {
                             left = hash.merge_next(place);
@@ -150,7 +152,7 @@ impl Store {
                         }
                         left
                     }
-                    _ => false,
+                    None => false,
                 }
             }
             Work::Ordered { index, .. } => {
@@ -229,9 +231,8 @@ fn move_places(contents: &mut Contents, part: &mut usize, number: &mut usize, bu
         let left = match *part {
             0 => contents.rows.pages.move_place(*number),
             1 => contents.rows.longs.move_place(*number),
-            _ => match contents.indexes.get_mut(*part - 2).map(|index| &mut index.structure) {
-                Some(Structure::Hash(hash)) => hash.move_place(*number),
-                Some(_) => None,
+            _ => match contents.indexes.get_mut(*part - 2) {
+                Some(index) => index.by_hash_mut().and_then(|hash| hash.move_place(*number)),
                 None => return false,
             },
         };

@@ -1,8 +1,10 @@
 //! One index of one table: computes keys of rows, refuses duplicates, finds rows.
 //!
-//! Hash indexes on plain columns are a [`HashTable`]; all others are ordered. In a unique index
-//! NULLs equal one another.
+//! Hash indexes on plain columns are a [`HashTable`]; all others are ordered. Of the unique ones
+//! those on plain columns that are not one integer have a hash table beside their order
+//! ([`BytesMap`]). In a unique index NULLs equal one another.
 
+use crate::bytes_map::BytesMap;
 use crate::evaluation::{ColumnSet, KeyPart, Rows as RowContext};
 use crate::hash_table::{HashTable, NO_TAG, tag_of};
 use crate::hashing::{hash_integer, hash_values};
@@ -14,11 +16,11 @@ use crate::row::{RowStore, SourceRow};
 use crate::tags::{Tag, Unknown};
 use bumpalo::Bump;
 use ferrite_base::{RowId, UserResult};
-use ferrite_catalog::{Index, IndexKind};
+use ferrite_catalog::{Index, IndexKind, Table};
 use ferrite_value::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// Where a hash index looks for a key.
+/// Where an index looks for a key by its hash.
 #[derive(Clone, Copy)]
 pub struct HashedKey(u32);
 
@@ -30,21 +32,23 @@ pub(crate) enum EncodedKey {
     /// Only a hash: equal tags do not mean equal keys.
     Tag(u32),
     Integer(u64),
-    Bytes(KeyBytes),
+    /// With the tag where the index has a hash table, else [`NO_TAG`].
+    Bytes(KeyBytes, u32),
 }
 
 pub(crate) enum Structure {
     Hash(HashTable),
     UniqueIntegers(IntegerMap),
     Integers(BTreeSet<(u64, u32)>),
-    UniqueBytes(BTreeMap<KeyBytes, u32>),
+    UniqueBytes(BytesMap),
     Bytes(BTreeSet<(KeyBytes, u32)>),
 }
 
 /// Keys of all rows of a table, in the order in which they came.
 pub(crate) enum SortedKeys {
     Integers(Vec<(u64, u32)>),
-    Bytes(Vec<(KeyBytes, u32)>),
+    /// With tags and rows beside them.
+    Bytes(Vec<(KeyBytes, u32)>, Vec<(u32, u32)>),
 }
 
 impl SortedKeys {
@@ -52,7 +56,12 @@ impl SortedKeys {
         match (self, key) {
             (_, EncodedKey::NotIndexed) => {}
             (SortedKeys::Integers(keys), EncodedKey::Integer(key)) => keys.push((key, row.0)),
-            (SortedKeys::Bytes(keys), EncodedKey::Bytes(key)) => keys.push((key, row.0)),
+            (SortedKeys::Bytes(keys, tags), EncodedKey::Bytes(key, tag)) => {
+                keys.push((key, row.0));
+                if tag != NO_TAG {
+                    tags.push((tag, row.0));
+                }
+            }
             _ => unreachable!("keys come from the index that they are given to"),
         }
     }
@@ -93,7 +102,7 @@ impl IndexData {
             (IndexKind::Hash, _) if columns.is_some() => Structure::Hash(HashTable::new()),
             (_, true) if single_integer => Structure::UniqueIntegers(IntegerMap::default()),
             (_, false) if single_integer => Structure::Integers(BTreeSet::new()),
-            (_, true) => Structure::UniqueBytes(BTreeMap::new()),
+            (_, true) => Structure::UniqueBytes(BytesMap::new(columns.is_some())),
             (_, false) => Structure::Bytes(BTreeSet::new()),
         };
         let columns = columns.unwrap_or_default();
@@ -109,7 +118,11 @@ impl IndexData {
             Structure::UniqueIntegers(_) | Structure::Integers(_) => {
                 Some(SortedKeys::Integers(Vec::with_capacity(rows)))
             }
-            Structure::UniqueBytes(_) | Structure::Bytes(_) => Some(SortedKeys::Bytes(Vec::with_capacity(rows))),
+            Structure::UniqueBytes(map) => {
+                let tags = map.by_hash().map_or(0, |_| rows);
+                Some(SortedKeys::Bytes(Vec::with_capacity(rows), Vec::with_capacity(tags)))
+            }
+            Structure::Bytes(_) => Some(SortedKeys::Bytes(Vec::with_capacity(rows), Vec::new())),
         }
     }
 
@@ -132,10 +145,8 @@ impl IndexData {
             (Structure::Integers(set), SortedKeys::Integers(keys)) => {
                 *set = sorted(keys, unique)?.into_iter().collect()
             }
-            (Structure::UniqueBytes(map), SortedKeys::Bytes(keys)) => {
-                *map = sorted(keys, unique)?.into_iter().collect()
-            }
-            (Structure::Bytes(set), SortedKeys::Bytes(keys)) => *set = sorted(keys, unique)?.into_iter().collect(),
+            (Structure::UniqueBytes(map), SortedKeys::Bytes(keys, tags)) => map.fill(sorted(keys, unique)?, &tags),
+            (Structure::Bytes(set), SortedKeys::Bytes(keys, _)) => *set = sorted(keys, unique)?.into_iter().collect(),
             _ => unreachable!("keys come from the index that they are given to"),
         }
         Ok(())
@@ -162,7 +173,7 @@ impl IndexData {
             Structure::Hash(_) => {}
             Structure::UniqueIntegers(map) => map.rebuild(),
             Structure::Integers(set) => *set = std::mem::take(set).into_iter().collect(),
-            Structure::UniqueBytes(map) => *map = std::mem::take(map).into_iter().collect(),
+            Structure::UniqueBytes(map) => map.rebuild(),
             Structure::Bytes(set) => *set = std::mem::take(set).into_iter().collect(),
         }
     }
@@ -173,7 +184,7 @@ impl IndexData {
             Structure::Hash(table) => table.bytes(),
             Structure::UniqueIntegers(map) => map.bytes(),
             Structure::Integers(set) => set.len() * 16 * 3 / 2,
-            Structure::UniqueBytes(map) => map.len() * 36 * 3 / 2 + map.keys().map(KeyBytes::heap_bytes).sum::<usize>(),
+            Structure::UniqueBytes(map) => map.bytes(),
             Structure::Bytes(set) => {
                 set.len() * 40 * 3 / 2 + set.iter().map(|entry| entry.0.heap_bytes()).sum::<usize>()
             }
@@ -203,7 +214,11 @@ impl IndexData {
         for part in &self.parts {
             append_part(&mut buffer, &part.key.value(&[row], arena)?, part.nullable);
         }
-        Ok(EncodedKey::Bytes(KeyBytes::new(buffer.as_slice())))
+        let tag = match self.by_hash() {
+            Some(_) => self.tag_of_values(|part| row.column(self.columns[part])),
+            None => NO_TAG,
+        };
+        Ok(EncodedKey::Bytes(KeyBytes::new(buffer.as_slice()), tag))
     }
 
     #[inline(always)]
@@ -225,19 +240,23 @@ impl IndexData {
         itself: Option<RowId>,
         rows: &RowStore,
     ) -> Option<RowId> {
+        let has_key = |candidate: RowId| {
+            Some(candidate) != itself
+                && match row {
+                    SourceRow::Given(values) => {
+                        self.equals(candidate, rows, |part| values[self.columns[part] as usize])
+                    }
+                    SourceRow::Stored(row) => self.equals(candidate, rows, |part| row.column(self.columns[part])),
+                }
+        };
         let found = match (&self.structure, key) {
             (_, EncodedKey::NotIndexed) => None,
-            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |candidate| {
-                Some(candidate) != itself
-                    && match row {
-                        SourceRow::Given(values) => {
-                            self.equals(candidate, rows, |part| values[self.columns[part] as usize])
-                        }
-                        SourceRow::Stored(row) => self.equals(candidate, rows, |part| row.column(self.columns[part])),
-                    }
-            }),
+            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, has_key),
             (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(*key),
-            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key).map(|row| RowId(*row)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, tag)) => match map.by_hash() {
+                Some(table) => table.find(*tag, has_key),
+                None => map.get(key.as_slice()),
+            },
             _ => unreachable!("only unique indexes are asked for conflicts, with keys of their own"),
         };
         found.filter(|row| Some(*row) != itself)
@@ -252,11 +271,8 @@ impl IndexData {
             (Structure::Integers(set), EncodedKey::Integer(key)) => {
                 set.insert((key, row.0));
             }
-            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => {
-                let before = map.insert(key, row.0);
-                assert!(before.is_none(), "a row has one entry in an index");
-            }
-            (Structure::Bytes(set), EncodedKey::Bytes(key)) => {
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, tag)) => map.insert(key, tag, row),
+            (Structure::Bytes(set), EncodedKey::Bytes(key, _)) => {
                 set.insert((key, row.0));
             }
             _ => unreachable!("keys come from the index that they are given to"),
@@ -270,8 +286,8 @@ impl IndexData {
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.remove(tag, row),
             (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.remove(key, row),
             (Structure::Integers(set), EncodedKey::Integer(key)) => set.remove(&(key, row.0)),
-            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.remove(&key) == Some(row.0),
-            (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.remove(&(key, row.0)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, tag)) => map.remove(&key, tag, row),
+            (Structure::Bytes(set), EncodedKey::Bytes(key, _)) => set.remove(&(key, row.0)),
             _ => unreachable!("keys come from the index that they are given to"),
         };
         assert!(was_there, "index {} has every row", self.definition.name);
@@ -284,8 +300,8 @@ impl IndexData {
             (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, |other| other == row).is_some(),
             (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(*key) == Some(row),
             (Structure::Integers(set), EncodedKey::Integer(key)) => set.contains(&(*key, row.0)),
-            (Structure::UniqueBytes(map), EncodedKey::Bytes(key)) => map.get(key) == Some(&row.0),
-            (Structure::Bytes(set), EncodedKey::Bytes(key)) => set.contains(&(key.clone(), row.0)),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, tag)) => map.contains(key, *tag, row),
+            (Structure::Bytes(set), EncodedKey::Bytes(key, _)) => set.contains(&(key.clone(), row.0)),
             _ => false,
         }
     }
@@ -304,7 +320,7 @@ impl IndexData {
     pub(crate) fn find_group<'v>(&self, rows: &RowStore, value: impl Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
             Structure::Hash(_) => self.find_hashed_group(rows, Unknown, &value).1,
-            _ => self.find_ordered_group(&value),
+            _ => self.find_ordered_group(rows, &value),
         }
     }
 
@@ -326,18 +342,16 @@ impl IndexData {
     }
 
     #[inline(never)]
-    fn find_ordered_group<'v>(&self, value: &dyn Fn(usize) -> Value<'v>) -> Option<RowId> {
+    fn find_ordered_group<'v>(&self, rows: &RowStore, value: &dyn Fn(usize) -> Value<'v>) -> Option<RowId> {
         match &self.structure {
             Structure::UniqueIntegers(map) => {
                 let integer = integer_of(&value(0)).expect("integer-like columns hold integers");
                 map.get(ordered_integer(integer))
             }
-            Structure::UniqueBytes(map) => {
-                let mut buffer = KeyBuffer::new();
-                let parts = self.parts.iter().enumerate();
-                parts.for_each(|(position, part)| append_part(&mut buffer, &value(position), part.nullable));
-                map.get(buffer.as_slice()).map(|row| RowId(*row))
-            }
+            Structure::UniqueBytes(map) => match map.by_hash() {
+                Some(table) => table.find(self.tag_of_values(value), |candidate| self.equals(candidate, rows, value)),
+                None => unreachable!("the keys of groups are plain columns"),
+            },
             _ => unreachable!("groups are found through unique indexes"),
         }
     }
@@ -356,23 +370,49 @@ impl IndexData {
             {
                 Some(self.find_hashed_group(rows, Unknown, |_| Value::Integer(*wanted)).1)
             }
-            (Structure::UniqueBytes(map), _) => self.look_up_bytes(map, key),
+            (Structure::UniqueBytes(map), _) => self.look_up_bytes(map, key, rows),
             _ => None,
         }
     }
 
-    fn look_up_bytes(&self, map: &BTreeMap<KeyBytes, u32>, key: &[Value<'_>]) -> Option<Option<RowId>> {
-        if key.len() != self.parts.len() {
-            return None;
+    fn look_up_bytes(&self, map: &BytesMap, key: &[Value<'_>], rows: &RowStore) -> Option<Option<RowId>> {
+        let table = map.by_hash().filter(|_| self.is_in_kind(key))?;
+        let value = |part: usize| key[part];
+        Some(table.find(self.tag_of_values(value), |candidate| self.equals(candidate, rows, value)))
+    }
+
+    /// A whole key, whose values are of the kinds that the index's columns hold, none of them NULL.
+    #[inline]
+    fn is_in_kind(&self, key: &[Value<'_>]) -> bool {
+        let holds = |(part, value): (&Part, &Value<'_>)| part.kind.is_some_and(|kind| kind.holds(value));
+        key.len() == self.parts.len() && self.parts.iter().zip(key).all(holds)
+    }
+
+    /// Where rows are found by the hash of their key.
+    #[inline]
+    pub(crate) fn by_hash(&self) -> Option<&HashTable> {
+        match &self.structure {
+            Structure::Hash(table) => Some(table),
+            Structure::UniqueBytes(map) => map.by_hash(),
+            _ => None,
         }
-        let mut buffer = KeyBuffer::new();
-        for (part, value) in self.parts.iter().zip(key) {
-            if value.is_null() || !part.kind.is_some_and(|kind| kind.holds(value)) {
-                return None;
-            }
-            append_part(&mut buffer, value, part.nullable);
+    }
+
+    /// The same for changes that leave its entries as they are.
+    pub(crate) fn by_hash_mut(&mut self) -> Option<&mut HashTable> {
+        match &mut self.structure {
+            Structure::Hash(table) => Some(table),
+            Structure::UniqueBytes(map) => map.by_hash_mut(),
+            _ => None,
         }
-        Some(map.get(buffer.as_slice()).map(|row| RowId(*row)))
+    }
+
+    /// Whether all that it is made of has the same number of entries.
+    pub(crate) fn is_in_step(&self) -> bool {
+        match &self.structure {
+            Structure::UniqueBytes(map) => map.is_in_step(),
+            _ => true,
+        }
     }
 
     /// The first part is a column of an integer type; timestamps and dates are ordered like
@@ -453,34 +493,37 @@ impl IndexData {
         Rows::new(inner, descending)
     }
 
-    /// Where a whole key is looked for; None in ordered indexes.
+    /// Where a whole key is looked for. None in indexes that do not find rows by hash, and for
+    /// values of other kinds than the columns'.
     #[inline]
     pub(crate) fn hashed_key(&self, key: &[Value<'_>]) -> Option<HashedKey> {
-        let hashed = matches!(self.structure, Structure::Hash(_)) && key.len() == self.columns.len();
+        if let (true, Structure::Hash(_), [Value::Integer(wanted)]) = (self.single_integer, &self.structure, key) {
+            return Some(HashedKey(tag_of(hash_integer(*wanted))));
+        }
+        let hashed = self.by_hash().is_some() && self.is_in_kind(key);
         hashed.then(|| HashedKey(self.tag_of_values(|part| key[part])))
     }
 
-    /// Asks the processor to have the key's place at hand soon; for hash indexes only, as all that
-    /// follows here.
+    /// Asks the processor to have the key's place at hand soon; only where rows are found by hash,
+    /// as all that follows here.
     #[inline]
     pub(crate) fn prefetch(&self, key: HashedKey) {
-        if let Structure::Hash(table) = &self.structure {
+        if let Some(table) = self.by_hash() {
             table.prefetch(key.0);
         }
     }
 
     /// Asks for the row too that a key may lead to; its bucket should be at hand by now.
     #[inline]
-    pub(crate) fn prefetch_row(&self, key: HashedKey, rows: &RowStore) {
-        if let Structure::Hash(table) = &self.structure
-            && let Some(row) = table.find(key.0, |_| true)
-        {
-            rows.pages.prefetch(row);
-        }
+    pub(crate) fn prefetch_row(&self, key: HashedKey, rows: &RowStore) -> Option<RowId> {
+        let row = self.by_hash()?.find(key.0, |_| true)?;
+        rows.pages.prefetch(row);
+        Some(row)
     }
 
-    /// The tag under which a row is, or would be, whose values are given by column; [`NO_TAG`] in
-    /// ordered indexes. Of a partial index it does not say whether the row is there.
+    /// The tag under which a row is, or would be, whose values are given by column; [`NO_TAG`]
+    /// where rows are not found by hash. Of a partial index it does not say whether the row is
+    /// there.
     #[inline]
     pub(crate) fn tag_of_row<'v>(&self, value: impl Fn(u16) -> Value<'v>) -> u32 {
         self.tag_of_parts(|part| value(self.columns[part]))
@@ -489,9 +532,9 @@ impl IndexData {
     /// The same for a key whose parts `value` gives.
     #[inline]
     pub(crate) fn tag_of_parts<'v>(&self, value: impl Fn(usize) -> Value<'v>) -> u32 {
-        match self.structure {
-            Structure::Hash(_) => self.tag_of_values(value),
-            _ => NO_TAG,
+        match self.by_hash() {
+            Some(_) => self.tag_of_values(value),
+            None => NO_TAG,
         }
     }
 
@@ -503,17 +546,17 @@ impl IndexData {
         row: SourceRow<'a>,
         arena: &'a Bump,
     ) -> UserResult<EncodedKey> {
-        match tag.known() {
-            NO_TAG => self.key_of_row(row, arena),
-            _ if self.definition.predicate.is_some() => self.key_of_row(row, arena),
-            tag => Ok(EncodedKey::Tag(tag)),
+        match (tag.known(), &self.structure) {
+            (NO_TAG, _) => self.key_of_row(row, arena),
+            (tag, Structure::Hash(_)) if self.definition.predicate.is_none() => Ok(EncodedKey::Tag(tag)),
+            _ => self.key_of_row(row, arena),
         }
     }
 
     /// [`IndexData::prefetch`] by tag.
     #[inline]
     pub(crate) fn prefetch_tag(&self, tag: u32) {
-        if let Structure::Hash(table) = &self.structure
+        if let Some(table) = self.by_hash()
             && tag != NO_TAG
         {
             table.prefetch(tag);
@@ -523,13 +566,24 @@ impl IndexData {
     /// [`IndexData::prefetch_row`] by tag.
     #[inline]
     pub(crate) fn prefetch_row_of_tag(&self, tag: u32, rows: &RowStore) {
-        if let Structure::Hash(table) = &self.structure
+        if let Some(table) = self.by_hash()
             && tag != NO_TAG
             && let Some(row) = table.find(tag, |_| true)
         {
             rows.pages.prefetch(row);
         }
     }
+}
+
+/// Whether an index of this definition finds the rows of whole keys by hash: [`HashedKey`] is for
+/// these.
+pub fn finds_by_hash(table: &Table, index: &Index) -> bool {
+    let Some(columns) = index.key_columns() else { return false };
+    let is_integer = |column: &u16| {
+        let column = table.columns.get(usize::from(*column));
+        column.is_some_and(|column| !column.nullable && is_integer_like(Storage::of(&column.column_type)))
+    };
+    index.kind == IndexKind::Hash || index.unique && !matches!(&columns[..], [column] if is_integer(column))
 }
 
 fn is_integer_like(kind: Storage) -> bool {

@@ -28,7 +28,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    fn of(column_type: &ColumnType) -> Storage {
+    pub(crate) fn of(column_type: &ColumnType) -> Storage {
         let inline = column_type.bytes_max() <= INLINE_BYTES_MAX;
         match column_type.sql_type {
             SqlType::Tinyint => Storage::Tinyint,
@@ -94,6 +94,11 @@ impl Storage {
             _ => false,
         }
     }
+}
+
+/// Whether values of the type stand apart from their rows.
+pub fn stands_apart(column_type: &ColumnType) -> bool {
+    Storage::of(column_type).is_long()
 }
 
 const NOT_NULLABLE: u16 = u16::MAX;

@@ -5,16 +5,17 @@
 //! and redo are in docs/format/pages.md.
 //!
 //! From the bottom up: `snapshot_pins` and `page_table` keep pages, for snapshots too; `layout`,
-//! `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`, `index`
-//! and `look_up` find them; `table` changes both in step under `undo`; `view_plan` and
-//! `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put it together;
-//! `upcoming` reads ahead for replay, and asks early for what it needs; `schema` follows changes of
-//! the schema; `snapshot` shows others what there is; `image` writes and reads rows for snapshots
-//! on disk and `load` makes a store of them; `compaction` gives memory back after deletions;
-//! `verify` checks all of it.
+//! `pages`, `long_values` and `row` keep rows; `hash_table`, `integer_map`, `key_bytes`,
+//! `bytes_map`, `index` and `look_up` find them; `table` changes both in step under `undo`;
+//! `view_plan` and `view_maintenance` keep views, `float_sum` adds for them; `store` and `redo` put
+//! it together; `upcoming` reads ahead for replay, and asks early for what it needs; `schema`
+//! follows changes of the schema; `snapshot` shows others what there is; `image` writes and reads
+//! rows for snapshots on disk and `load` makes a store of them; `compaction` gives memory back
+//! after deletions; `verify` checks all of it.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod bytes_map;
 mod compaction;
 mod compaction_state;
 mod constraint;
@@ -51,7 +52,8 @@ mod view_plan;
 
 pub use evaluation::take_work;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
-pub use index::HashedKey;
+pub use index::{HashedKey, finds_by_hash};
+pub use layout::stands_apart;
 pub use load::Loading;
 pub use look_up::Rows;
 pub use memory::{IndexMemory, TableMemory};

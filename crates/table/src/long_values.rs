@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 const HEADER_BYTES: usize = 64;
 const LENGTH_BYTES: usize = 4;
+/// Of the processor's caches.
+const LINE_BYTES: usize = 64;
 /// Slots per page of each class, so that the slots grow by a quarter or so from class to class.
 const SLOTS: [usize; 28] = [
     1020, 816, 680, 537, 430, 344, 275, 220, 176, 141, 113, 90, 72, 58, 46, 37, 30, 24, 19, 15, 12, 10, 8, 6, 5, 4, 3,
@@ -158,6 +160,23 @@ impl LongValues {
         };
         let length = word(block, offset);
         &block[offset + LENGTH_BYTES..offset + LENGTH_BYTES + length]
+    }
+
+    /// Asks the processor to have the first lines of a value at hand soon, this many at most. Any
+    /// handle will do.
+    #[inline]
+    pub(crate) fn prefetch(&self, handle: Handle, lines: usize) {
+        let place = match handle.place() {
+            ValueLocation::Here => None,
+            ValueLocation::Slot { class, page, slot } => self.classes.get(class).and_then(|pages| {
+                let start = HEADER_BYTES + slot * SLOT_BYTES[class];
+                pages.pages.page(page)?.get(start..start + SLOT_BYTES[class])
+            }),
+            ValueLocation::Large(number) => self.large.page(number),
+        };
+        // A slot may begin within a line.
+        let lines = place.into_iter().flat_map(|place| place.chunks(LINE_BYTES)).take(lines);
+        lines.for_each(|line| crate::prefetch(line.as_ptr()));
     }
 
     pub(crate) fn store(&mut self, contents: &[u8]) -> Handle {

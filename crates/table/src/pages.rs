@@ -191,14 +191,18 @@ impl Pages {
         }
     }
 
+    /// What stands in the place of a row, live or not. None: there is no such place.
+    #[inline]
+    pub(crate) fn place(&self, id: RowId) -> Option<&[u8]> {
+        let (page, slot) = self.split(id);
+        if slot < self.geometry.slots { Some(&self.pages.page(page)?[self.row_range(slot)]) } else { None }
+    }
+
     /// Asks the processor to have a row at hand soon. Any id will do.
     #[inline]
     pub(crate) fn prefetch(&self, id: RowId) {
-        let (page, slot) = self.split(id);
-        if let Some(page) = self.pages.page(page)
-            && slot < self.geometry.slots
-        {
-            crate::prefetch(page[self.row_range(slot)].as_ptr());
+        if let Some(place) = self.place(id) {
+            crate::prefetch(place.as_ptr());
         }
     }
 

@@ -155,7 +155,8 @@ impl TableData {
         self.index(index).range(equal, lower, upper, descending, false)
     }
 
-    /// Where a key is looked for, for [`TableData::prefetch_bucket`]; None in ordered indexes.
+    /// Where a key is looked for, for [`TableData::prefetch_bucket`]. None where it is not by hash,
+    /// or the values are of other kinds than the columns of the index.
     #[inline]
     pub fn hashed_key(&self, index: IndexId, key: &[Value<'_>]) -> Option<HashedKey> {
         self.index(index).hashed_key(key)
@@ -168,10 +169,23 @@ impl TableData {
         self.index(index).prefetch(key);
     }
 
-    /// The second step: the row that the bucket, at hand by now, leads to.
+    /// The second step: the row that the bucket, at hand by now, leads to. It is most often the
+    /// key's.
     #[inline]
-    pub fn prefetch_row(&self, index: IndexId, key: HashedKey) {
-        self.index(index).prefetch_row(key, &self.contents.rows);
+    pub fn prefetch_row(&self, index: IndexId, key: HashedKey) -> Option<RowId> {
+        self.index(index).prefetch_row(key, &self.contents.rows)
+    }
+
+    /// The third step: the first lines, this many at most, of a long value of the row, at hand by
+    /// now. Any row and column will do.
+    #[inline]
+    pub fn prefetch_value(&self, row: RowId, column: u16, lines: usize) {
+        let rows = &self.contents.rows;
+        if let (Some(bytes), Some(column)) = (rows.pages.place(row), rows.layout.columns.get(usize::from(column)))
+            && column.storage.is_long()
+        {
+            rows.longs.prefetch(column.handle(bytes), lines);
+        }
     }
 
     /// The value may stand in the column.

@@ -221,7 +221,11 @@ impl Store {
                     }
                 }
                 Read::Update { .. } | Read::Delete if !rows.pages.is_live(row) => {}
-                Read::Update { .. } => self.ask_for_groups_of(table, row),
+                Read::Update { columns, .. } => {
+                    self.ask_for_groups_of(table, row);
+                    // What was there is freed, where it begins.
+                    columns.iter().for_each(|column| table.prefetch_value(row, *column, 1));
+                }
                 Read::Delete => {
                     self.ask_for_groups_of(table, row);
                     let stored = rows.row(row);

@@ -59,6 +59,7 @@ impl Store {
                     expect(other.is_none(), || format!("index {name} has one key for rows {id} and {other:?}"))?;
                 }
             }
+            expect(index.is_in_step(), || format!("index {name} has other rows by hash than in order"))?;
             expect(entries == index.len(), || format!("index {name} has {} entries for {entries} rows", index.len()))?;
         }
         Ok(())
