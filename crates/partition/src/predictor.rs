@@ -12,7 +12,7 @@ use crate::prefetch::{self, Prefetch};
 use ferrite_base::ProcedureId;
 use ferrite_catalog::Catalog;
 use ferrite_plan::Program;
-use ferrite_value::Value;
+use ferrite_value::{Value, compare};
 use std::sync::Arc;
 
 /// Calls that are watched before something is concluded.
@@ -21,23 +21,40 @@ const CALLS_WATCHED: u32 = 64;
 const SIGHTINGS_MIN: u32 = CALLS_WATCHED / 4;
 /// Parameters beyond these are not taken for the origin of a key.
 const ORIGINS_MAX: usize = 64;
+/// Plans of ad hoc statements that are known at a time.
+const AD_HOC_MAX: usize = 16;
+/// Calls of unknown ones for each of them that takes the place of a known one.
+const PASSED_OVER: u32 = 256;
 
 /// One thread's knowledge of one catalog version's procedures.
 pub struct PrefetchPredictor {
     asks: Vec<Vec<Prefetch>>,
     profiles: Vec<Option<Box<CallProfile>>>,
+    ad_hoc: AdHocLookUps,
 }
 
 impl PrefetchPredictor {
     pub fn new(compiled: &Compiled) -> PrefetchPredictor {
         let profiles = compiled.programs().map(|program| CallProfile::of(program, &compiled.catalog)).collect();
-        PrefetchPredictor { asks: compiled.prefetches().to_vec(), profiles }
+        PrefetchPredictor { asks: compiled.prefetches().to_vec(), profiles, ad_hoc: AdHocLookUps::default() }
     }
 
     /// What to ask for ahead of a call.
     #[inline]
     pub fn asks(&self, procedure: ProcedureId) -> &[Prefetch] {
         &self.asks[procedure.index()]
+    }
+
+    /// Reads the plan of an ad hoc statement, for [`PrefetchPredictor::asks_of`].
+    #[inline]
+    pub fn read(&mut self, program: &Arc<Program>, catalog: &Catalog) {
+        self.ad_hoc.read(program, catalog);
+    }
+
+    /// What to ask for ahead of an ad hoc statement; nothing if its plan was not read.
+    #[inline]
+    pub fn asks_of(&self, program: &Arc<Program>) -> &[Prefetch] {
+        self.ad_hoc.of(program)
     }
 
     /// What the next call of a procedure is to be watched for, if there is still something to
@@ -53,6 +70,44 @@ impl PrefetchPredictor {
             None => self.profiles[procedure.index()] = Some(profile),
             Some(learned) => self.asks[procedure.index()] = learned,
         }
+    }
+}
+
+/// What ad hoc statements with plans for many texts look up. There are few such plans at a time.
+#[derive(Default)]
+struct AdHocLookUps {
+    /// The programs are kept, so that no other one takes their place in memory.
+    known: Vec<(Arc<Program>, Vec<Prefetch>)>,
+    unknown: u32,
+}
+
+impl AdHocLookUps {
+    #[inline]
+    fn read(&mut self, program: &Arc<Program>, catalog: &Catalog) {
+        if !self.known.iter().any(|(known, _)| Arc::ptr_eq(known, program)) {
+            self.learn(program, catalog);
+        }
+    }
+
+    /// Once there are many, most of those that are not among them are passed over: reading a plan
+    /// takes longer than what it saves one call.
+    #[cold]
+    fn learn(&mut self, program: &Arc<Program>, catalog: &Catalog) {
+        if self.known.len() == AD_HOC_MAX {
+            self.unknown += 1;
+            if self.unknown < PASSED_OVER {
+                return;
+            }
+            self.unknown = 0;
+            self.known.remove(0);
+        }
+        self.known.push((Arc::clone(program), prefetch::prefetches(program, catalog)));
+    }
+
+    #[inline]
+    fn of(&self, program: &Arc<Program>) -> &[Prefetch] {
+        let known = self.known.iter().find(|(known, _)| Arc::ptr_eq(known, program));
+        known.map_or(&[], |(_, prefetches)| prefetches)
     }
 }
 
@@ -115,8 +170,9 @@ impl CallProfile {
             let origins = seen.origins.iter().map(|origins| (*origins != 0).then(|| origins.trailing_zeros() as u16));
             if let Some(origins) = origins.collect() {
                 let prefetch = seen.prefetch.with_parameters(origins);
-                if !learned.contains(&prefetch) {
-                    learned.push(prefetch);
+                match learned.iter_mut().find(|known: &&mut Prefetch| known.is_same_look_up(&prefetch)) {
+                    Some(known) => known.want_values_of(&prefetch),
+                    None => learned.push(prefetch),
                 }
             }
         }
@@ -124,14 +180,15 @@ impl CallProfile {
     }
 }
 
-/// The parameters of a call that have this value. Integers only: others are not asked for ahead.
+/// The parameters of a call that have this value, in the same kind. None where keys with such a
+/// value are not asked for ahead.
 fn equals(value: Option<&Value<'_>>, of_call: &[Value<'_>]) -> u64 {
-    let Some(Value::Integer(value)) = value else { return 0 };
-    let mut equal = 0;
-    for (number, parameter) in of_call.iter().take(ORIGINS_MAX).enumerate() {
-        equal |= u64::from(matches!(parameter, Value::Integer(other) if other == value)) << number;
-    }
-    equal
+    let Some(value) = value.filter(|value| prefetch::is_key(value)) else { return 0 };
+    let is_equal = |other: &Value<'_>| {
+        std::mem::discriminant(value) == std::mem::discriminant(other) && compare::equal_grouping(value, other)
+    };
+    let numbered = of_call.iter().take(ORIGINS_MAX).enumerate();
+    numbered.fold(0, |equal, (number, parameter)| equal | u64::from(is_equal(parameter)) << number)
 }
 
 #[cfg(test)]
@@ -248,6 +305,38 @@ mod tests {
             }
         }
         panic!("nothing was learned");
+    }
+
+    #[test]
+    fn keys_of_any_type_are_learned_in_their_own_kind() {
+        let text = "CREATE TABLE seen (name VARCHAR(99) NOT NULL, at TIMESTAMP NOT NULL, PRIMARY KEY (name, at));
+            CREATE PROCEDURE Find AS SELECT name FROM seen WHERE name = ? AND at = ?;";
+        let planned = schema::plan(&Catalog::default(), text).expect("the schema binds");
+        let compiled = Compiled::new(planned.catalog, &Default::default()).expect("the statement compiles");
+        let program = Arc::clone(compiled.program(compiled.require("Find").expect("it is there")));
+        let mut profile =
+            CallProfile::about(std::slice::from_ref(&program), &compiled.catalog).expect("there is a look-up");
+        for call in 0.. {
+            let name = format!("name {call}");
+            let (name, at) = (Value::Text(&name), Value::Timestamp(call));
+            profile.statement(0, &[name, at], &[Value::Integer(call), at, Value::Null, name]);
+            if let Some(learned) = profile.end_call() {
+                assert_eq!(learned.iter().map(Prefetch::parameters).collect::<Vec<_>>(), [[3, 1]]);
+                break;
+            }
+        }
+        // Statements as text are read when they first come, and few of them are kept.
+        let mut predictor = PrefetchPredictor::new(&compiled);
+        assert!(predictor.asks_of(&program).is_empty());
+        let others: Vec<_> = (0..AD_HOC_MAX).map(|_| Arc::new(Program::clone(&program))).collect();
+        others.iter().for_each(|other| predictor.read(other, &compiled.catalog));
+        assert!(others.iter().all(|other| predictor.asks_of(other).len() == 1));
+        for _ in 0..PASSED_OVER {
+            assert!(predictor.asks_of(&program).is_empty());
+            predictor.read(&program, &compiled.catalog);
+        }
+        assert_eq!(predictor.asks_of(&program).len(), 1);
+        assert_eq!(predictor.ad_hoc.known.len(), AD_HOC_MAX);
     }
 
     #[test]

@@ -444,20 +444,38 @@ impl Partition {
     #[inline]
     fn prefetch_ahead(&mut self, batch: &CallBatch, number: usize) {
         let Some(store) = &self.store else { return };
+        if batch.calls.len() <= prefetch::GROUP {
+            return;
+        }
+        if number == 0 {
+            self.ahead.begin();
+        }
         match number % prefetch::GROUP {
-            0 if batch.calls.len() > prefetch::GROUP => {
+            0 => {
                 let first = if number == 0 { 0 } else { number + prefetch::GROUP };
                 let calls = batch.calls[..batch.calls.len().min(number + 2 * prefetch::GROUP)].iter().skip(first);
-                let plain = calls.filter(|call| !call.drop_first_parameter && call.cached().is_none());
-                let look_ups = plain.flat_map(|call| {
+                let plain = calls.zip(first..).filter(|(call, _)| !call.drop_first_parameter);
+                if let Some(cached) = &batch.cached {
+                    for position in plain.clone().filter_map(|(call, _)| call.cached()) {
+                        self.predictor.read(&cached.calls[position].program, &self.compiled.catalog);
+                    }
+                }
+                let look_ups = plain.flat_map(|(call, number)| {
                     let parameters = batch.parameters(call);
-                    self.predictor.asks(call.procedure).iter().map(move |prefetch| (prefetch, parameters))
+                    let asks = match (call.cached(), &batch.cached) {
+                        (Some(position), Some(cached)) => self.predictor.asks_of(&cached.calls[position].program),
+                        _ => self.predictor.asks(call.procedure),
+                    };
+                    asks.iter().map(move |prefetch| (prefetch, parameters, number))
                 });
                 self.ahead.prefetch_buckets(store, look_ups);
             }
-            prefetch::ROWS_AFTER if batch.calls.len() > prefetch::GROUP => self.ahead.prefetch_rows(store),
+            prefetch::ROWS_AFTER => self.ahead.prefetch_rows(store),
+            prefetch::VALUES_AFTER => self.ahead.prefetch_values(store),
+            prefetch::TURN_AFTER => self.ahead.turn(),
             _ => {}
         }
+        self.ahead.prefetch_values_up_to(store, number + 1);
     }
 
     /// One ad hoc statement or batch.
