@@ -10,8 +10,11 @@ use ferrite_value::{Decimal, Point, SqlType, Value};
 const T: TableId = TableId(0);
 const ROWS: i64 = 300;
 
-/// A column of each kind that a key may have, and the value of a row.
-fn columns() -> Vec<(SqlType, u32, fn(i64) -> Value<'static>)> {
+/// Type and length of a column, and its value in a row.
+type Kind = (SqlType, u32, fn(i64) -> Value<'static>);
+
+/// A column of each kind that a key may have.
+fn columns() -> Vec<Kind> {
     fn text(number: i64, bytes: usize) -> &'static str {
         format!("{number:>bytes$}").leak()
     }
