@@ -126,8 +126,9 @@ impl Kept {
         let successor = self.group.successor(handing.to);
         // Those that could have led end, too, as they have said since calls wait.
         let is_vain = handing.step != Step::Awaiting
+            && handing.to.is_none()
             && !self.group.has_proposed_another()
-            && self.group.least_behind(handing.to).is_none();
+            && self.group.is_left_alone();
         let (most, reason) = match handing.step {
             _ if is_vain => (0, NotHandedOver::Cannot(CannotHandOver::Alone)),
             Step::Awaiting => {

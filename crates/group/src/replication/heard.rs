@@ -77,6 +77,11 @@ impl<C: Party> Replication<C> {
         self.lock().machine.are_ending(nodes);
     }
 
+    /// Whether this node leads, and the processes of all other members end.
+    pub fn is_left_alone(&self) -> bool {
+        self.lock().machine.is_left_alone()
+    }
+
     /// Whether [`Replication::hand_over`] is possible.
     pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
         self.lock().machine.may_hand_over(to)

@@ -99,6 +99,12 @@ impl Group {
         node != self.here.node && to.map_or_else(|| !self.ending.contains(&node), |to| node == to)
     }
 
+    /// Whether this node leads, and the processes of all other members end.
+    pub fn is_left_alone(&self) -> bool {
+        let (Role::Leading(_), Some(configuration)) = (&self.role, &self.configuration) else { return false };
+        configuration.members().iter().all(|member| !self.is_meant(member.node, None))
+    }
+
     /// Who could lead in this leader's place, that node or any.
     pub fn successor(&self, to: Option<NodeId>, now: u64) -> Successor {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else {
@@ -372,6 +378,7 @@ mod tests {
         let mut group = leader(&[2, 3]);
         group.are_ending(BTreeSet::from([NodeId(2), NodeId(3)]));
         assert_eq!((group.successor(None, 1), group.least_behind(None)), (Successor::Nobody, None));
+        assert!(group.is_left_alone());
         group.hand_over(None, 1).unwrap();
         assert!(proposals(&mut group).is_empty() && group.may_use_lease(), "all end");
         group.keep_lead(1);
