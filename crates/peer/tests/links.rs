@@ -236,7 +236,7 @@ fn whoever_is_not_of_the_cluster_hears_why_and_so_does_the_operator() {
     one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), Incarnation(4), _)));
     assert_eq!(refused(&hello(2, 3)), Refusal::Incarnation);
     assert_eq!(refused(&Hello { start: 1, ..hello(2, 4) }), Refusal::Copied);
-    for part in ["another cluster", "another version", "not a node of this cluster", "was copied", "an old one"] {
+    for part in ["another cluster", "speaks version 9", "not a node of this cluster", "was copied", "an old one"] {
         one.ears.wait(part, |heard| matches!(heard, Heard::Notice(line) if line.contains(part)));
     }
     one.peers.stop();
