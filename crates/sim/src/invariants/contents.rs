@@ -42,7 +42,11 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
     let mut gone = touched.difference(&state.sessions);
     let lost = gone.find(|(_, number)| made(*number) > history.cutoff + history.clocks_differ);
     match lost {
-        Some(lost) => Err(format!("session {lost:?} is gone before its time")),
+        Some(lost) => Err(format!(
+            "session {lost:?} is gone {} us before its time, where clocks differ by {} us at most",
+            made(lost.1) - history.cutoff,
+            history.clocks_differ
+        )),
         None => Ok(()),
     }
 }
