@@ -10,14 +10,16 @@
 //! over only when nothing is executed any more, so that no call has an unknown outcome; and that a
 //! node which ends does not go while nobody else could lead, as long as somebody is on the way to
 //! that and there is time: who was just added to the members cannot (decision 0046). Nodes that
-//! end, too, are neither handed over to nor waited for.
+//! end, too, are neither handed over to nor waited for (decision 0101). A member that cannot run
+//! all procedures takes the place of one that can only where that one ends, and no other member
+//! that does not end can (decision 0102).
 
 use crate::cause::Around;
 use crate::handing::{HandingOver, NotHandedOver, Step};
 use crate::kept::Kept;
 use crate::membership;
 use ferrite_base::NodeId;
-use ferrite_group::{CannotHandOver, Successor};
+use ferrite_group::{Among, CannotHandOver, Successor};
 use ferrite_meta::State;
 
 /// For so long calls that were taken are waited for, while others wait.
@@ -100,8 +102,16 @@ impl Kept {
             }
             return true;
         }
+        let mut handing = handing;
+        if handing.step == Step::Awaiting {
+            match self.group.successor(handing.to) {
+                Successor::Ready => {}
+                Successor::Unable { comes: false, .. } if handing.ends => handing.among = Among::All,
+                Successor::Unable { .. } if handing.among == Among::All => {}
+                _ => return false,
+            }
+        }
         match handing.step {
-            Step::Awaiting if self.group.successor(handing.to) != Successor::Ready => false,
             Step::Awaiting if !handing.leaves => {
                 around.hold(self.group.id(), true);
                 self.handing = Some(HandingOver { step: Step::Holding, since: None, ..handing });
@@ -109,7 +119,7 @@ impl Kept {
             }
             Step::Holding if !around.is_drained(self.group.id()) => false,
             Step::Awaiting | Step::Holding => {
-                match self.group.hand_over(handing.to) {
+                match self.group.hand_over(handing.to, handing.among) {
                     Ok(()) => self.handing = Some(HandingOver { step: Step::Proposing, since: None, ..handing }),
                     Err(reason) => self.gives_up(NotHandedOver::Cannot(reason), around),
                 }
@@ -129,6 +139,11 @@ impl Kept {
             && handing.to.is_none()
             && !self.group.has_proposed_another()
             && self.group.is_left_alone();
+        let unable = match successor {
+            Successor::Unable { node, .. } if handing.among == Among::Able => Some(node),
+            _ => None,
+        };
+        let cannot = |node| NotHandedOver::Cannot(CannotHandOver::Unable(node));
         let (most, reason) = match handing.step {
             _ if is_vain => (0, NotHandedOver::Cannot(CannotHandOver::Alone)),
             Step::Awaiting => {
@@ -146,12 +161,19 @@ impl Kept {
                         let ends = !handing.ends && applying >= APPLY_NANOS;
                         (if ends { 0 } else { handing.patience }, NotHandedOver::Applying { node, behind })
                     }
+                    Successor::Unable { node, .. } => (if handing.ends { handing.patience } else { 0 }, cannot(node)),
                     _ if runs => (if comes { handing.patience } else { news }, NotHandedOver::NoSuccessor),
                     _ => (news, NotHandedOver::Cannot(CannotHandOver::Alone)),
                 }
             }
             Step::Holding if self.group.is_unanswered(DRAIN_NANOS / 2) => (DRAIN_NANOS, NotHandedOver::Unanswered),
             Step::Holding => (DRAIN_NANOS, NotHandedOver::Busy),
+            Step::Proposing
+                if let Some(node) = unable
+                    && !self.group.has_proposed_another() =>
+            {
+                (0, cannot(node))
+            }
             Step::Proposing if handing.leaves => (LEAVE_NANOS, NotHandedOver::Undecided),
             // Calls wait: not for what a copy has to apply.
             Step::Proposing if !self.group.has_proposed_another() && waited >= APPLY_LAST_NANOS => {
@@ -161,8 +183,29 @@ impl Kept {
             }
             Step::Proposing => (DECIDE_NANOS, NotHandedOver::Undecided),
         };
-        if waited >= most {
+        if waited < most {
+            return;
+        }
+        let is_open = match handing.step {
+            Step::Awaiting => true,
+            Step::Holding => false,
+            Step::Proposing => !self.group.has_proposed_another(),
+        };
+        if handing.ends && is_open && unable.is_some() {
+            self.takes_any(around);
+        } else {
             self.gives_up(reason, around);
+        }
+    }
+
+    /// Of a node that ends: one that cannot run everything is better than none.
+    fn takes_any(&mut self, around: &mut dyn Around) {
+        let Some(handing) = &mut self.handing else { return };
+        handing.among = Among::All;
+        if handing.step == Step::Proposing
+            && let Err(reason) = self.group.hand_over(handing.to, Among::All)
+        {
+            self.gives_up(NotHandedOver::Cannot(reason), around);
         }
     }
 

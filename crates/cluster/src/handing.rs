@@ -1,7 +1,7 @@
 //! How far a hand-over is, and why it came to nothing.
 
 use ferrite_base::NodeId;
-use ferrite_group::CannotHandOver;
+use ferrite_group::{Among, CannotHandOver};
 use std::fmt;
 
 /// Why a node leads on that was to hand over.
@@ -79,6 +79,8 @@ pub(crate) struct HandingOver {
     /// for as long as for anything else: the node ends.
     pub applying: Option<u64>,
     pub ends: bool,
+    /// Which members may lead next, by what they can run.
+    pub among: Among,
     /// The node ends: nobody calls any more, nor asks what became of it.
     pub leaves: bool,
 }
@@ -86,6 +88,6 @@ pub(crate) struct HandingOver {
 impl HandingOver {
     pub fn begin(to: Option<NodeId>, patience: u64, ends: bool, leaves: bool) -> HandingOver {
         let (step, since, followed, applying) = (Step::Awaiting, None, None, None);
-        HandingOver { to, step, since, patience, followed, applying, ends, leaves }
+        HandingOver { to, step, since, patience, followed, applying, ends, among: Among::Able, leaves }
     }
 }

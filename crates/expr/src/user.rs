@@ -63,6 +63,11 @@ impl UserFunction {
         let _ = self.trouble.set(error);
     }
 
+    /// Why it could not be had.
+    pub fn trouble(&self) -> Option<&UserError> {
+        self.trouble.get().filter(|_| !self.is_linked())
+    }
+
     fn code(&self) -> UserResult<&dyn Code> {
         self.code.get().map(|code| &**code).ok_or_else(|| self.unlinked())
     }

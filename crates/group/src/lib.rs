@@ -31,7 +31,7 @@ pub use replication::{Begin, Committing, Replication};
 pub use supplier::{Supplied, Supplier};
 pub use times::TIMES;
 
-pub use ferrite_replica::group::{CannotHandOver, Successor};
+pub use ferrite_replica::group::{Among, CannotHandOver, Successor};
 
 use ferrite_base::{GroupId, NodeId};
 

@@ -67,9 +67,10 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
         Message::Refused { promised } => out.extend_from_slice(&promised.0.to_le_bytes()),
         Message::Differs { entry } => out.extend_from_slice(&entry.0.to_le_bytes()),
         Message::Clock(said) => put_said(out, *said),
-        Message::Knows { said, applied } => {
+        Message::Knows { said, applied, able } => {
             put_said(out, *said);
             out.extend_from_slice(&applied.0.to_le_bytes());
+            out.push(u8::from(*able));
         }
     }
 }
@@ -90,11 +91,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
         }
         ACKED => {
             let durable = rest.mark()?;
-            let compares = match rest.array()? {
-                [0] => false,
-                [1] => true,
-                _ => return Err(EntryError("a message is malformed")),
-            };
+            let compares = rest.flag()?;
             Message::Acked { durable, compares, round: rest.u64()? }
         }
         MISMATCH => {
@@ -109,7 +106,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
         REFUSED => Message::Refused { promised: Epoch(rest.u64()?) },
         DIFFERS => Message::Differs { entry: Position(rest.u64()?) },
         CLOCK => Message::Clock(rest.said()?),
-        KNOWS => Message::Knows { said: rest.said()?, applied: Position(rest.u64()?) },
+        KNOWS => Message::Knows { said: rest.said()?, applied: Position(rest.u64()?), able: rest.flag()? },
         _ => return Err(EntryError("a message is of an unknown kind")),
     };
     if rest.0.is_empty() {
@@ -159,6 +156,14 @@ impl Bytes<'_> {
 
     fn u64(&mut self) -> Result<u64, EntryError> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Result<bool, EntryError> {
+        match self.array()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(EntryError("a message is malformed")),
+        }
     }
 
     fn said(&mut self) -> Result<Said, EntryError> {
@@ -215,8 +220,13 @@ mod tests {
             (envelope(Message::Refused { promised: Epoch(9) }), Vec::new()),
             (envelope(Message::Differs { entry: Position(8) }), Vec::new()),
             (envelope(Message::Clock(Said { now: -5, numbers: 1 << 50 })), Vec::new()),
-            (envelope(Message::Knows { said: Said { now: 1 << 50, numbers: -6 }, applied: Position(8) }), Vec::new()),
+            (envelope(knows(Said { now: 1 << 50, numbers: -6 }, true)), Vec::new()),
+            (envelope(knows(Said::default(), false)), Vec::new()),
         ]
+    }
+
+    fn knows(said: Said, able: bool) -> Message {
+        Message::Knows { said, applied: Position(8), able }
     }
 
     fn encoded(envelope: &Envelope, entries: &[u8]) -> Vec<u8> {
@@ -270,7 +280,7 @@ mod tests {
             (i64::MAX, false),
         ] {
             for said in [Said { now: time, numbers: 0 }, Said { now: 0, numbers: time }] {
-                for message in [Message::Clock(said), Message::Knows { said, applied: Position(8) }] {
+                for message in [Message::Clock(said), knows(said, true)] {
                     let envelope = Envelope { from, epoch: Epoch(4), message };
                     assert_eq!(decode(&encoded(&envelope, &[])).is_ok(), is_taken, "{envelope:?}");
                 }

@@ -183,6 +183,7 @@ impl<C: Party> Replication<C> {
             installing: false,
             times: Times::default(),
             applied: None,
+            unable: None,
             effects: Vec::new(),
             machine,
         };

@@ -125,6 +125,7 @@ impl Question {
                 put_mark(out, sealed.end);
                 out.push(u8::from(sealed.intact));
                 put_u64(out, sealed.applied.0);
+                out.push(u8::from(sealed.able));
                 put_list(out, sealed.history.starts(), |out, (epoch, position)| {
                     put_u64(out, epoch.0);
                     put_u64(out, position.0);
@@ -159,10 +160,10 @@ impl Question {
                 let (group, member) = (GroupId(rest.u32()?), take_member(&mut rest)?);
                 let (epoch, end) = (Epoch(rest.u64()?), take_mark(&mut rest)?);
                 let intact = rest.flag()?;
-                let applied = Position(rest.u64()?);
+                let (applied, able) = (Position(rest.u64()?), rest.flag()?);
                 let starts = rest.list(EPOCHS_MAX, |rest| Ok((Epoch(rest.u64()?), Position(rest.u64()?))))?;
                 let history = History::new(starts).ok_or(Malformed("a history is out of order"))?;
-                Ask::Sealed { group, sealed: Sealed { member, epoch, end, history, intact, applied } }
+                Ask::Sealed { group, sealed: Sealed { member, epoch, end, history, intact, applied, able } }
             }
             6 => {
                 let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
@@ -240,8 +241,10 @@ mod tests {
         };
         let proposal = Proposal { expected: Epoch(3), leader: member, members: vec![member], added: vec![NodeId(2)] };
         let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(3), Position(9))]).unwrap();
-        let sealed = Sealed { member, epoch: Epoch(4), end: mark, history, intact: true, applied: Position(5) };
+        let sealed =
+            Sealed { member, epoch: Epoch(4), end: mark, history, intact: true, applied: Position(5), able: false };
         [
+            Ask::Sealed { group: GroupId(0), sealed: Sealed { able: true, ..sealed.clone() } },
             Ask::Join { key: [8; 16], node: node.clone() },
             Ask::Remove { from: member, lost: Member { node: NodeId(4), ..member } },
             Ask::Register { id: NodeId(2), node },

@@ -254,7 +254,7 @@ impl Keeper {
             }
             Ask::Pause { revision, paused, .. } => {
                 // One that was under way for long names settings that are no longer the last.
-                if state.settings().is_some_and(|known| known.revision == revision && known.paused != paused) {
+                if state.settings().is_some_and(|known| known.revision == revision) {
                     self.voter.propose(&Command::Pause { revision, paused });
                 }
                 self.asked.push((from, 0));

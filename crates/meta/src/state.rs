@@ -459,9 +459,7 @@ impl State {
         if settings.revision != revision {
             return Err(Refusal::Revision(settings.revision));
         }
-        if settings.paused == paused {
-            return Ok(Change::Repeated);
-        }
+        // Also where it is so already: an earlier question that is still under way comes too late.
         settings.revision = next_revision(revision)?;
         settings.paused = paused;
         Ok(Change::Done)

@@ -55,11 +55,14 @@ mod threads;
 mod topology;
 mod work;
 
-pub use cluster::{Unsynced, Witness, WitnessOptions, accept_loss, damage, has_database, leads_without, leave_cluster};
+pub use cluster::{
+    Pause, Pauses, Unsynced, Witness, WitnessOptions, accept_loss, damage, has_database, leads_without, leave_cluster,
+};
 pub use connections::ConnectionLimits;
 pub use ferrite_catalog::DecimalScale;
 pub use ferrite_log::Durability;
 pub use ferrite_system::plans::PlanCacheStatistics;
+pub use mode::Mode;
 pub use options::{ClusterOptions, ServerError, ServerOptions};
 pub use release::versions;
 pub use server::Server;

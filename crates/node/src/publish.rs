@@ -5,8 +5,11 @@ use crate::message::{ExpiryNotice, TaskNotice};
 use crate::plan_cache::PlanCache;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
+use ferrite_base::UserError;
 use ferrite_partition::Compiled;
+use ferrite_plan::Program;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Clone)]
 pub struct Publisher {
@@ -16,12 +19,16 @@ pub struct Publisher {
     pub expiry: Sender<ExpiryNotice>,
     pub tasks: Sender<TaskNotice>,
     pub network: Arc<[Arc<NetworkMailbox>]>,
+    /// Procedures or functions of the catalog in force cannot run on this node: where another can
+    /// lead, it does not.
+    pub unable: Arc<AtomicBool>,
 }
 
 impl Publisher {
     /// Makes a new catalog version the one that calls are routed with, and tells subscribers.
     pub fn publish(&self, compiled: Arc<Compiled>) {
         let broken = cannot_run(&compiled);
+        self.unable.store(lacks_java(&compiled), Ordering::Release);
         let before = self.compiled.swap(compiled);
         if let Some(line) = broken.filter(|line| cannot_run(&before).as_ref() != Some(line)) {
             ferrite_io::errln!("ferrite: {line}");
@@ -36,17 +43,30 @@ impl Publisher {
     }
 }
 
-/// What an operator is told where procedures cannot run on this node, as without a JDK: data are
-/// kept, and calls fail when it leads.
+/// Whether code in Java of this catalog cannot run on this node, as without a JDK.
+pub fn lacks_java(compiled: &Compiled) -> bool {
+    let is_java = |name: &str| compiled.catalog.procedure_named(name).is_some_and(|known| known.class.is_some());
+    let functions = compiled.catalog.functions.values().any(|function| function.trouble().is_some());
+    functions || broken(compiled).any(|(program, _)| is_java(&program.name))
+}
+
+fn broken(compiled: &Compiled) -> impl Iterator<Item = (&Arc<Program>, &UserError)> {
+    let programs = compiled.programs_by_name().into_iter();
+    programs.filter_map(|program| Some((program, program.external.as_ref()?.broken.as_ref()?)))
+}
+
+/// What an operator is told where procedures or functions cannot run on this node, as without a
+/// JDK: data are kept, and calls fail when it leads.
 pub fn cannot_run(compiled: &Compiled) -> Option<String> {
-    let programs = compiled.programs_by_name();
-    let broken = programs.iter().filter_map(|program| Some((program, program.external.as_ref()?.broken.as_ref()?)));
-    let broken: Vec<_> = broken.collect();
-    let (first, reason) = broken.first()?;
+    let programs = broken(compiled).map(|(program, reason)| ("procedure", &program.name, reason));
+    let functions = compiled.catalog.functions.values();
+    let functions = functions.filter_map(|function| Some(("function", &function.name, function.trouble()?)));
+    let broken: Vec<_> = programs.chain(functions).collect();
+    let (kind, first, reason) = broken.first()?;
     let others = match broken.len() - 1 {
         0 => String::new(),
         1 => " and another one".to_owned(),
         more => format!(" and {more} others"),
     };
-    Some(format!("procedure {}{others} cannot run on this node: {}", first.name, reason.message()))
+    Some(format!("{kind} {first}{others} cannot run on this node: {}", reason.message()))
 }

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 pub const FILE: &str = "release";
 /// Raised by each release that writes anything, on disk or to other nodes, that an earlier one does
 /// not understand: a record, a field, a statement in a schema.
-const FORMATS: u32 = 1;
+const FORMATS: u32 = 2;
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 const FILE_BYTES_MAX: usize = 4_096;
 
@@ -102,7 +102,7 @@ mod tests {
         for refused in [check(&disk, dir.path()), note(&disk, dir.path())] {
             let said = refused.expect_err("a later one").to_string();
             assert!(
-                said.contains("a later release: 9.8.7 (formats 2)") && said.contains(&format!("{RELEASE} (formats 1)")),
+                said.contains("a later release: 9.8.7 (formats 3)") && said.contains(&format!("{RELEASE} (formats 2)")),
                 "{said}"
             );
         }

@@ -12,7 +12,7 @@ use ferrite_base::{Incarnation, NodeId};
 use std::fmt;
 
 /// Of the cluster's protocol.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Of all versions, so that each can refuse the other by name; the nonces follow.
 pub const HELLO_BYTES: usize = 56;
 pub const ANSWER_BYTES: usize = 56;

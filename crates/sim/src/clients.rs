@@ -10,6 +10,7 @@ use ferrite_base::{PartitionId, SqlLimits};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_node::Mode;
 use ferrite_node::route::{Route, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
@@ -62,6 +63,8 @@ pub struct Doors {
     pub ring: Arc<Ring>,
     pub compiled: Arc<Mutex<Arc<Compiled>>>,
     pub letterbox: Arc<Letterbox>,
+    /// Which calls its network threads let in.
+    pub mode: Arc<Mode>,
     pub clock: SimulatedClock,
 }
 
@@ -139,6 +142,7 @@ impl Clients {
             self.history.restored.outstanding = Some(Change { number, full: false, seen: false });
         }
         match &action {
+            Action::Schema { .. } if !self.is_admitted(doors, number, false) => {}
             Action::Schema { text } => {
                 let reply = reply(doors, number, now);
                 doors
@@ -192,6 +196,16 @@ impl Clients {
         }
     }
 
+    /// Whether the node lets a call in. Otherwise its client hears that at once.
+    fn is_admitted(&mut self, doors: &Doors, number: usize, read_only: bool) -> bool {
+        let refused = doors.mode.admit(read_only, false).err();
+        let is_admitted = refused.is_none();
+        if let Some(error) = refused {
+            self.told(number, Told::Refused(error.message().to_owned()));
+        }
+        is_admitted
+    }
+
     /// Homes that have been changed for certain.
     fn known_homes(&self) -> Vec<i64> {
         let mut known: BTreeSet<i64> = self.history.recovered.keys().copied().filter(|home| *home >= 0).collect();
@@ -230,7 +244,11 @@ impl Clients {
             Action::Cut => ("Cut", Vec::new()),
             Action::Discard => ("Discard", Vec::new()),
             Action::Peek { .. } => ("Peek", Vec::new()),
-            Action::Expire | Action::Schema { .. } | Action::Load { .. } | Action::Restore { .. } => {
+            Action::Expire
+            | Action::Schema { .. }
+            | Action::Pause { .. }
+            | Action::Load { .. }
+            | Action::Restore { .. } => {
                 unreachable!("sent in other ways")
             }
         };
@@ -242,6 +260,9 @@ impl Clients {
         self.history.schema.seen = self.history.schema.seen.max(compiled.catalog.version.0);
         let procedure = compiled.find(procedure).expect("the first schema has it");
         let program = Arc::clone(compiled.program(procedure));
+        if !self.is_admitted(doors, number, program.read_only) {
+            return;
+        }
         let parsed = Parameters::parse(&parameters).expect("just written");
         let routed =
             route(&program, &Default::default(), &parsed, &doors.ring, number as u32).expect("keys are integers");

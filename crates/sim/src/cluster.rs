@@ -20,6 +20,8 @@ mod metadata;
 mod network;
 mod noting;
 mod operator;
+mod pauses;
+mod pausing;
 mod peace;
 mod plan;
 mod process;
@@ -28,7 +30,9 @@ mod scenes;
 mod slow_copies;
 mod stopping;
 mod trouble;
+mod unable;
 mod wiping;
+mod wishes;
 mod witness;
 mod world;
 

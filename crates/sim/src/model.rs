@@ -58,6 +58,7 @@ impl Home {
                 return refused("it changes nothing, or fails");
             }
             Action::Schema { .. }
+            | Action::Pause { .. }
             | Action::Load { .. }
             | Action::Restore { .. }
             | Action::Discard

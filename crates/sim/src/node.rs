@@ -150,8 +150,15 @@ impl Node {
         )
         .with_history(history);
         let letterbox = Letterbox::new(disk.clone());
-        let doors =
-            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, clock: clock.clone() };
+        let doors = Doors {
+            partitions: inboxes,
+            coordinator,
+            ring,
+            compiled: current,
+            letterbox,
+            mode: Arc::default(),
+            clock: clock.clone(),
+        };
         let executor = Executor::new(QUERY_TIME_MAX);
         let own = random.fork();
         let others = Arc::new(Mutex::new(Others { partitions, log, reads, executor, doors, clients, random, turns }));

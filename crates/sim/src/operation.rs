@@ -56,6 +56,10 @@ pub enum Action {
     Schema {
         text: String,
     },
+    /// An administrator pauses the database, or resumes it.
+    Pause {
+        paused: bool,
+    },
     /// Rows of a restore, on their way into a staging table.
     Load {
         table: String,
@@ -85,9 +89,17 @@ impl Action {
             Action::Rate { .. } => Some(vec![RATES]),
             Action::Clear { .. } => None,
             Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire => Some(Vec::new()),
-            Action::Schema { .. } | Action::Load { .. } => Some(Vec::new()),
+            Action::Schema { .. } | Action::Pause { .. } | Action::Load { .. } => Some(Vec::new()),
             Action::Restore { .. } | Action::Discard | Action::Peek { .. } => Some(Vec::new()),
         }
+    }
+}
+
+impl Action {
+    /// Clients' reads, and what the server or an administrator does.
+    pub fn is_write_of_a_client(&self) -> bool {
+        let others = matches!(self, Action::Look { .. } | Action::Cut | Action::Peek { .. });
+        !others && !matches!(self, Action::Expire | Action::Pause { .. })
     }
 }
 

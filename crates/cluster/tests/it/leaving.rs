@@ -70,10 +70,16 @@ impl Leader {
 
     /// Of that, its tables lack so many entries.
     fn answers_and_lacks(&mut self, epoch: Epoch, lacks: u64) {
+        self.answers_as(epoch, lacks, true);
+    }
+
+    /// `able`: it can run all procedures.
+    fn answers_as(&mut self, epoch: Epoch, lacks: u64, able: bool) {
         self.pass(20);
         let group = self.world.groups.get(FIRST_GROUP).unwrap();
         let acked = Message::Acked { durable: group.end(), compares: true, round: self.world.outside.round() };
-        let knows = Message::Knows { said: Said::default(), applied: Position(group.end().position.0 - lacks) };
+        let applied = Position(group.end().position.0 - lacks);
+        let knows = Message::Knows { said: Said::default(), applied, able };
         for message in [acked, knows] {
             let mut bytes = Vec::new();
             message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
@@ -266,6 +272,32 @@ fn calls_do_not_wait_for_what_a_copy_has_to_apply() {
     hands_over(&mut leader, None);
     leader.pass(20);
     assert_eq!(leader.apply_proposal().leader, OTHER);
+}
+
+#[test]
+fn a_member_that_cannot_run_all_procedures_leads_where_this_node_ends_and_not_because_an_operator_asks() {
+    let mut leader = Leader::with_added_member();
+    leader.answers_as(Epoch(2), 0, false);
+    leader.answers_as(Epoch(2), 0, false);
+    let refused = Err(NotHandedOver::Cannot(CannotHandOver::Unable(OTHER.node)));
+    for to in [None, Some(OTHER.node)] {
+        leader.world.node.hand_over(FIRST_GROUP, to, None);
+        leader.answers_as(Epoch(2), 0, false);
+        let said = leader.said();
+        assert!(said.iter().any(|wish| matches!(wish, Wish::HandedOver(outcome) if *outcome == refused)), "{said:?}");
+        assert!(!said.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{said:?}");
+    }
+    // An operator installs what was missing, and the node is started again.
+    leader.answers(Epoch(2));
+    hands_over(&mut leader, None);
+    leader.pass(20);
+    assert_eq!(leader.apply_proposal().leader, OTHER);
+    let mut ending = Leader::with_added_member();
+    ending.answers_as(Epoch(2), 0, false);
+    ending.answers_as(Epoch(2), 0, false);
+    hands_over(&mut ending, Some(Duration::from_secs(5)));
+    ending.answers_as(Epoch(2), 0, false);
+    assert_eq!(ending.apply_proposal().leader, OTHER, "better than none");
 }
 
 #[test]

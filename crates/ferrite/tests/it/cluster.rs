@@ -19,6 +19,7 @@ mod stood_still;
 mod subscribers;
 mod tool;
 mod waiting;
+mod without_java;
 
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue};

@@ -65,7 +65,7 @@ fn abuse(folder: &Path) -> Option<Vec<u8>> {
 }
 
 /// A jar with the procedure of that name. None: there is no JDK.
-fn procedure(folder: &Path, name: &str, text: &str) -> Option<Vec<u8>> {
+pub(crate) fn procedure(folder: &Path, name: &str, text: &str) -> Option<Vec<u8>> {
     let source = folder.join(format!("{name}.java"));
     fs::write(&source, text).expect("a file");
     let api = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/java/procedure-api/src/main/java");

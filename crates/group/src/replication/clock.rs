@@ -6,7 +6,7 @@ use super::state::State;
 use crate::host::{Party, Urgency};
 use ferrite_replica::group::{Envelope, Member, Message, Said};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Between two words of a leader about its clock; and while it hands over, when what members have
 /// applied counts.
@@ -29,6 +29,11 @@ impl<C: Party> Replication<C> {
     /// A copy applies what is committed, and says there how far it is.
     pub fn is_applied_by(&self, applied: Arc<AtomicU64>) {
         self.lock().applied = Some(applied);
+    }
+
+    /// It shows there whether procedures of the database cannot run on this node.
+    pub fn is_limited_by(&self, unable: Arc<AtomicBool>) {
+        self.lock().unable = Some(unable);
     }
 
     /// This node is to lead: its first entry is not written yet.
@@ -84,8 +89,9 @@ impl<C: Party> Replication<C> {
 
     fn answer_time(&self, state: &mut State<C>, asked: &Envelope, said: Said) {
         state.times.hear(said, self.clock.boottime_nanos());
-        state.look_at_applied();
-        let message = Message::Knows { said, applied: state.machine.applied() };
+        state.look_at_copy();
+        let (applied, able) = (state.machine.applied(), state.machine.is_able());
+        let message = Message::Knows { said, applied, able };
         let envelope = Envelope { from: state.machine.here(), epoch: asked.epoch, message };
         self.send(asked.from.node, Urgency::Control, &envelope, &[]);
     }

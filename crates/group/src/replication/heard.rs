@@ -4,7 +4,7 @@ use super::Replication;
 use super::state::State;
 use crate::host::Party;
 use ferrite_base::{Epoch, NodeId, Position};
-use ferrite_replica::group::{CannotHandOver, Envelope, Group, GroupConfiguration, Member, Successor};
+use ferrite_replica::group::{Among, CannotHandOver, Envelope, Group, GroupConfiguration, Member, Successor};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -66,9 +66,10 @@ impl<C: Party> Replication<C> {
 
     /// Another member is to lead, this one or any: as soon as everything here is committed and it
     /// has all of that, until [`Replication::keep_lead`].
-    pub fn hand_over(self: &Arc<Self>, to: Option<NodeId>) -> Result<(), CannotHandOver> {
+    pub fn hand_over(self: &Arc<Self>, to: Option<NodeId>, among: Among) -> Result<(), CannotHandOver> {
         let mut outcome = Ok(());
-        self.told(|machine, now| outcome = machine.hand_over(to, now));
+        self.lock().look_at_copy();
+        self.told(|machine, now| outcome = machine.hand_over(to, among, now));
         outcome
     }
 
@@ -84,16 +85,19 @@ impl<C: Party> Replication<C> {
 
     /// Whether [`Replication::hand_over`] is possible.
     pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
-        self.lock().machine.may_hand_over(to)
+        let mut state = self.lock();
+        state.look_at_copy();
+        state.machine.may_hand_over(to)
     }
 
     /// Who could lead in this leader's place, that node or any. Where that follows from what copies
-    /// have applied, they are asked again.
+    /// have applied or can run, they are asked again.
     pub fn successor(&self, to: Option<NodeId>) -> Successor {
         let now = self.now();
         let mut state = self.lock();
+        state.look_at_copy();
         let successor = state.machine.successor(to, now);
-        if let Successor::Applying { .. } = successor {
+        if let Successor::Applying { .. } | Successor::Unable { .. } = successor {
             self.ask_what_is_applied(&mut state);
         }
         successor
@@ -117,7 +121,7 @@ impl<C: Party> Replication<C> {
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
         let mut state = self.lock();
         if !state.installing {
-            state.look_at_applied();
+            state.look_at_copy();
             state.machine.seal(epoch);
             self.carry_out(&mut state, &[]);
             self.tell(state);
@@ -130,7 +134,7 @@ impl<C: Party> Replication<C> {
     }
 
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
-        self.lock().look_at_applied();
+        self.lock().look_at_copy();
         self.told(|machine, _| machine.promised(epoch));
     }
 

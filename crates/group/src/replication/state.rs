@@ -11,7 +11,7 @@ use ferrite_log::LogFailed;
 use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, Mark};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) struct State<C> {
     pub(super) machine: Group,
@@ -40,6 +40,8 @@ pub(super) struct State<C> {
     pub(super) times: Times,
     /// The copy that applies what is committed says there how far it is.
     pub(super) applied: Option<Arc<AtomicU64>>,
+    /// Whether procedures cannot run on this node. None: no party says so.
+    pub(super) unable: Option<Arc<AtomicBool>>,
     pub(super) effects: Vec<Effect>,
 }
 
@@ -78,11 +80,13 @@ pub(super) struct Uncommitted {
 }
 
 impl<C> State<C> {
-    /// Up to where the tables show the stream: a leader's own all of it.
-    pub(super) fn look_at_applied(&mut self) {
+    /// Up to where the tables show the stream, a leader's own all of it; and whether all procedures
+    /// run here.
+    pub(super) fn look_at_copy(&mut self) {
         let applied = self.applied.as_ref().map(|applied| Position(applied.load(Ordering::Acquire)));
         let applied = applied.filter(|_| self.opened.is_none()).unwrap_or(self.machine.commit());
         self.machine.applies(applied);
+        self.machine.runs_all(!self.unable.as_ref().is_some_and(|unable| unable.load(Ordering::Acquire)));
     }
 
     /// Where the stream has come to.

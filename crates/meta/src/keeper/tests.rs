@@ -79,7 +79,8 @@ fn a_refused_seal_forgets_no_answers() {
 fn answer(duties: &mut Duties, member: Member, seal: &Command) {
     let Command::Seal { expected, epoch, .. } = *seal else { panic!("a seal") };
     let end = Mark { epoch: expected, position: Position(1), chain: 0 };
-    let sealed = Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position };
+    let sealed =
+        Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position, able: true };
     duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
 }
 
@@ -194,7 +195,8 @@ fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
     let mut duties = Duties::since(0);
     duties.applied(&seal, true, 0);
     let mut decided = |end| {
-        let sealed = Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position };
+        let sealed =
+            Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position, able: true };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
         let mut look = |now| duties.look(&state, GROUP, &state.groups()[&GROUP], now);
         look(LEASE_ENDED_NANOS).or_else(|| look(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS))
@@ -238,7 +240,7 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     let end = Mark { epoch: Epoch(1), position: Position(7), chain: 0 };
     let says = |duties: &mut Duties, node, end: Mark, intact| {
         let (member, history, applied) = (member(node), History::default(), end.position);
-        let answer = Sealed { member, epoch: sealed, end, history, intact, applied };
+        let answer = Sealed { member, epoch: sealed, end, history, intact, applied, able: true };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(node), answer);
     };
     let now = 100 * LEASE_ENDED_NANOS;
@@ -290,7 +292,7 @@ fn before_a_loss_the_members_are_waited_for_also_where_one_lives() {
     // It was being added, and has not had the start of the epoch.
     let end = Mark { epoch: expected, position: Position(7), chain: 0 };
     let (history, applied) = (History::default(), end.position);
-    let answer = Sealed { member: member(2), epoch: sealed, end, history, intact: true, applied };
+    let answer = Sealed { member: member(2), epoch: sealed, end, history, intact: true, applied, able: true };
     duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(2), answer);
     let mut look = |at| duties.look(&state, GROUP, &state.groups()[&GROUP], at);
     assert_eq!([look(now), look(now + GRACE_BEFORE_LOSS_NANOS - 1)], [None, None], "node 1 may come yet");

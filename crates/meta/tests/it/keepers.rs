@@ -384,7 +384,7 @@ impl World {
             known.promised = known.promised.max(group.burnt);
             let history = History::new(vec![(Epoch(1), Position(1))]).unwrap();
             let (end, applied) = (known.end, known.end.position);
-            let sealed = Sealed { member: here, epoch: group.burnt, end, history, intact: true, applied };
+            let sealed = Sealed { member: here, epoch: group.burnt, end, history, intact: true, applied, able: true };
             self.ask(node, Ask::Sealed { group: GROUP, sealed });
         } else if group.configuration.epoch >= known.promised && group.configuration.has(here) {
             // The start of the epoch comes with the leader's entries.

@@ -381,12 +381,14 @@ fn voters_change_one_by_one_and_settings_by_their_revision() {
     assert_eq!(state.settings().map(|settings| settings.kfactor), Some(2));
     let pause = |revision, paused| Command::Pause { revision, paused };
     let first_release = state.snapshot();
-    assert_eq!((state.apply(&pause(1, false)), state.is_paused()), (Ok(Change::Repeated), false));
-    assert_eq!((state.apply(&pause(1, true)), state.is_paused()), (Ok(Change::Done), true));
+    // A pause that was under way while what was not paused was resumed comes too late.
+    assert_eq!((state.apply(&pause(1, false)), state.is_paused()), (Ok(Change::Done), false));
+    assert_eq!((state.apply(&pause(1, true)), state.is_paused()), (Err(Refusal::Revision(2)), false));
+    assert_eq!((state.apply(&pause(2, true)), state.is_paused()), (Ok(Change::Done), true));
     let later_release = state.snapshot();
     // One that was under way while it was resumed does not pause again.
-    assert_eq!(state.apply(&pause(2, false)), Ok(Change::Done));
-    assert_eq!((state.apply(&pause(1, true)), state.is_paused()), (Err(Refusal::Revision(3)), false));
+    assert_eq!(state.apply(&pause(3, false)), Ok(Change::Done));
+    assert_eq!((state.apply(&pause(2, true)), state.is_paused()), (Err(Refusal::Revision(4)), false));
     // The first release reads what it could have written.
     assert_eq!([&first_release, &later_release, &state.snapshot()].map(|bytes| bytes[0]), [1, 2, 1]);
     for bytes in [first_release, later_release] {

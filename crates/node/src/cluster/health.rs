@@ -4,7 +4,7 @@
 //! A copy applies what is committed whatever its memory limit says, so who leads refuses rows while
 //! one has no room (docs/decisions/0050-copies.md).
 
-use crate::cluster::little_room::Room;
+use crate::cluster::giving_way::Room;
 use ferrite_base::{Epoch, Incarnation, NodeId};
 use ferrite_log::Durability;
 use ferrite_replica::group::Member;
@@ -26,6 +26,8 @@ const VOTE_WRITTEN: u64 = 2_000_000_000;
 pub struct Health {
     /// It keeps data, and has no room for more rows in memory.
     pub lacks_memory: bool,
+    /// It keeps data, and procedures of the database cannot run on it.
+    pub lacks_java: bool,
     /// On its disk.
     pub room: Room,
     /// Its vote is one of the voters' and can be given.
@@ -53,6 +55,8 @@ const INCOMPLETE: u8 = 16;
 const STARTING: u8 = 32;
 const LOG_FAILED: u8 = 64;
 const ENDS: u8 = 128;
+/// The same of the second byte of flags.
+const LACKS_JAVA: u8 = 1;
 /// Of durability: these, or this many milliseconds more than the last.
 const SYNC: u32 = 1;
 const NONE: u32 = 2;
@@ -75,7 +79,8 @@ impl Health {
             Some(Durability::Interval(time)) => (time.as_millis() as u32).saturating_add(NONE),
         };
         let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());
-        [&[flags][..], &in_step, &durability.to_le_bytes()].concat()
+        let more_flags = flag(self.lacks_java, LACKS_JAVA);
+        [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags]].concat()
     }
 
     /// What a later release says besides is passed over. None: it says nothing.
@@ -90,6 +95,7 @@ impl Health {
             more => Some(Durability::Interval(Duration::from_millis(u64::from(more - NONE)))),
         };
         let in_step = (epoch > 0).then_some(Epoch(epoch));
+        let more_flags = rest.get(12).copied().unwrap_or(0);
         let has = |flag| flags & flag != 0;
         let room = match (has(LITTLE_DISK), has(NO_DISK)) {
             (_, true) => Room::None,
@@ -98,6 +104,7 @@ impl Health {
         };
         Some(Health {
             lacks_memory: has(LACKS_MEMORY),
+            lacks_java: more_flags & LACKS_JAVA != 0,
             room,
             votes: has(VOTES),
             incomplete: has(INCOMPLETE),
@@ -174,9 +181,17 @@ impl Healths {
     }
 
     /// One of these nodes that has room for more, in memory and on its disk, and does not end.
-    pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
+    /// `runs_all`: and runs all procedures.
+    pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, runs_all: bool, now: Instant) -> Option<NodeId> {
         let has_room = |health: Health| !health.lacks_memory && health.room == Room::Enough && !health.ends;
-        among.find(|node| self.of(*node, now).is_some_and(has_room))
+        let fits = |health: Health| has_room(health) && (!runs_all || !health.lacks_java);
+        among.find(|node| self.of(*node, now).is_some_and(fits))
+    }
+
+    /// One of these nodes that runs all procedures, takes writes, and does not end.
+    pub fn runs_all(&self, mut among: impl Iterator<Item = NodeId>, now: Instant) -> Option<NodeId> {
+        let fits = |health: Health| !health.lacks_java && health.room != Room::None && !health.ends;
+        among.find(|node| self.of(*node, now).is_some_and(fits))
     }
 }
 
@@ -220,13 +235,20 @@ mod tests {
         assert_eq!(lacks(&[2], now + COUNTS), None);
         assert_eq!(healths.of(NodeId(2), now + COUNTS / 2), Some(full));
         assert_eq!((healths.of(NodeId(2), now + COUNTS), healths.of(NodeId(1), now)), (None, None));
-        let room = |among: &[u32], at| healths.has_room(among.iter().map(|node| NodeId(*node)), at);
+        let room = |among: &[u32], at| healths.has_room(among.iter().map(|node| NodeId(*node)), true, at);
         assert_eq!(
             (room(&[1, 2, 3], now), room(&[1, 2], now), room(&[3], now + COUNTS)),
             (Some(NodeId(3)), None, None)
         );
         healths.said(Member::new(3, 1), Health { room: Room::Little, ..Health::default() }, now);
         assert_eq!(room(&[3], now), None);
+        let java = |among: &[u32]| healths.runs_all(among.iter().map(|node| NodeId(*node)), now);
+        assert_eq!(java(&[3, 2]), Some(NodeId(3)));
+        healths.said(Member::new(3, 1), Health { lacks_java: true, ..Health::default() }, now);
+        assert_eq!((java(&[3, 2]), room(&[3], now)), (Some(NodeId(2)), None));
+        assert_eq!(healths.has_room([NodeId(3)].into_iter(), false, now), Some(NodeId(3)), "none runs all");
+        healths.said(Member::new(2, 1), Health { room: Room::None, ..Health::default() }, now);
+        assert_eq!(java(&[2]), None);
         assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
     }
 
@@ -243,7 +265,8 @@ mod tests {
         healths.said(Member::new(3, 1), Health::default(), later);
         let ending: Vec<u32> = healths.ending(later).into_iter().map(|node| node.0).collect();
         assert_eq!((ending, healths.ending(later + COUNTS).len()), (vec![2], 0));
-        assert_eq!(healths.has_room([NodeId(2), NodeId(3)].into_iter(), later), Some(NodeId(3)));
+        assert_eq!(healths.has_room([NodeId(2), NodeId(3)].into_iter(), true, later), Some(NodeId(3)));
+        assert_eq!(healths.runs_all([NodeId(2), NodeId(3)].into_iter(), later), Some(NodeId(3)));
     }
 
     #[test]
@@ -263,22 +286,34 @@ mod tests {
             for room in [Room::Enough, Room::Little, Room::None] {
                 let in_step = (flags > 1).then_some(Epoch(u64::MAX - flags));
                 let (lacks_memory, votes, incomplete) = (flags & 1 != 0, flags & 2 != 0, flags == 3);
-                let (starting, log_failed, ends) = (flags == 2, room == Room::None, flags == 1);
+                let (starting, log_failed, lacks_java) = (flags == 2, room == Room::None, flags & 2 != 0);
+                let ends = flags == 1;
                 let durability = [
                     None,
                     Some(Durability::Sync),
                     Some(Durability::None),
                     Some(Durability::Interval(Duration::from_millis(60_000))),
                 ][flags as usize];
-                let health =
-                    Health { lacks_memory, room, votes, incomplete, starting, log_failed, ends, durability, in_step };
+                let health = Health {
+                    lacks_memory,
+                    lacks_java,
+                    room,
+                    votes,
+                    incomplete,
+                    starting,
+                    log_failed,
+                    ends,
+                    durability,
+                    in_step,
+                };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }
         }
         let votes = Health { votes: true, ..Health::default() };
-        let later = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+        let later = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFE, 7];
         assert_eq!(Health::decode(&later), Some(votes), "a later release");
         assert_eq!(Health::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 0]), Some(votes), "one without durability");
+        assert_eq!(Health::decode(&later[..13]), Some(votes), "one without a second byte of flags");
         assert_eq!(Health::decode(&[2]), Some(votes), "an earlier one");
         assert_eq!(Health::decode(&[]), None);
     }

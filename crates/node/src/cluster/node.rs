@@ -6,10 +6,10 @@ use crate::cluster::around::{Appliers, AskedToHandOver};
 use crate::cluster::directory::Unsynced;
 use crate::cluster::door::MetadataNotice;
 use crate::cluster::figures::{AllFigures, OwnFigures};
+use crate::cluster::giving_way::{GivingWay, Need, Room};
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
-use crate::cluster::little_room::{LittleRoom, Room};
 use crate::cluster::loss::{self, Losses};
 use crate::cluster::metadata::TICK;
 use crate::cluster::notices::Notices;
@@ -65,7 +65,10 @@ pub struct NodeThread {
     pub vote: Arc<OwnVote>,
     /// This process ends.
     pub ends: bool,
-    pub little_room: LittleRoom,
+    pub little_room: GivingWay,
+    pub no_java: GivingWay,
+    /// Whether procedures of the database cannot run here. None: a witness.
+    pub unable: Option<Arc<AtomicBool>>,
     /// None: a witness.
     pub procedures: Option<Arc<Procedures>>,
     pub notices: Notices,
@@ -176,8 +179,19 @@ impl NodeThread {
         let (votes, incomplete) = (self.vote.can_be_given(now), !self.whole.load(Ordering::Relaxed));
         let (starting, log_failed) = (!self.node.is_registered(), self.unsynced.has_failed());
         let durability = self.node.is_data().then(|| self.unsynced.durability());
-        let ends = self.ends;
-        let health = Health { lacks_memory, room, votes, incomplete, starting, log_failed, ends, durability, in_step };
+        let lacks_java = self.unable.as_ref().is_some_and(|unable| unable.load(Ordering::Acquire));
+        let health = Health {
+            lacks_memory,
+            lacks_java,
+            room,
+            votes,
+            incomplete,
+            starting,
+            log_failed,
+            ends: self.ends,
+            durability,
+            in_step,
+        };
         self.warn_of_durability(durability);
         self.healths.said(self.node.here(), health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
@@ -187,23 +201,42 @@ impl NodeThread {
         let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
         let full = if leads { self.healths.lacks_memory(members(), Instant::now()) } else { None };
         memory::refuse_rows_for(full.map(|node| node.0));
-        if self.little_room.look(leads, room, now)
-            && let Some(node) = self.healths.has_room(members(), Instant::now())
-        {
-            self.little_room.asks(now);
-            ferrite_io::errln!(
-                "ferrite: the disk of this node has little room left, and node {node} has more: it is to lead. Free disk \
-                 space here: a copy whose log cannot be written any more leaves the group"
-            );
-            // What comes of it is said.
-            self.hand_over(HandOver { to: Some(node), by_call: false, patience: None, told: Box::new(|_| {}) });
-        }
+        let members: Vec<NodeId> = members().collect();
+        self.give_way(leads, room, lacks_java, &members, now);
         if lacks_memory {
             self.notices.say(
                 "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until \
                  there is room. Start this node with a higher --memory-limit or more memory, or delete rows",
             );
         }
+    }
+
+    /// Where this node leads and lacks what another member has, that one is to lead. A lack of room
+    /// is no reason for one that cannot run all procedures, unless this node cannot either.
+    fn give_way(&mut self, leads: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
+        // One that ends hands over anyhow.
+        let leads = leads && !self.ends;
+        let others = || members.iter().copied();
+        let needs_java = if lacks_java { Need::Now } else { Need::Nothing };
+        let no_java = self.no_java.look(leads, needs_java, now);
+        let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
+            self.no_java.asks(now);
+            ferrite_io::errln!("ferrite: procedures cannot run on this node, and node {node} runs them: it is to lead");
+            node
+        } else if self.little_room.look(leads, room.into(), now)
+            && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())
+        {
+            self.little_room.asks(now);
+            ferrite_io::errln!(
+                "ferrite: the disk of this node has little room left, and node {node} has more: it is to lead. Free disk \
+                 space here: a copy whose log cannot be written any more leaves the group"
+            );
+            node
+        } else {
+            return;
+        };
+        // What comes of it is said.
+        self.hand_over(HandOver { to: Some(to), by_call: false, patience: None, told: Box::new(|_| {}) });
     }
 
     fn say_figures(&self) {

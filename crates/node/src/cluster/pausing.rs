@@ -2,11 +2,13 @@
 //! until the metadata says so.
 //!
 //! Promises that success is told by a process only that leads by a state of the metadata in which
-//! the database is paused, or resumed. Each later leader begins from a later state, and knows.
+//! the database is paused, or resumed. Each later leader begins from a later state, and knows. The
+//! voters are asked also where the state shows it already: each pause and each resume raises the
+//! settings' revision, so an earlier question that is still under way is refused from then on.
 
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Ask, Phase, State};
+use ferrite_meta::{Ask, Phase, Settings, State};
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
@@ -24,8 +26,16 @@ pub struct Pause {
 struct UnderWay {
     asks: Pause,
     until: u64,
-    /// When the voters are asked next. None: they have not been asked.
-    next: Option<u64>,
+    /// None: the voters have not been asked.
+    asked: Option<Asked>,
+}
+
+#[derive(Clone, Copy)]
+struct Asked {
+    /// Of the settings that were known when it began.
+    revision: u64,
+    /// When the voters are asked again.
+    next: u64,
 }
 
 /// Of one node.
@@ -60,23 +70,27 @@ impl Pauses {
     }
 
     pub fn begin(&mut self, asks: Pause, now: u64) {
-        self.0.push(UnderWay { asks, until: now.saturating_add(nanos(TIME_MAX)), next: None });
+        self.0.push(UnderWay { asks, until: now.saturating_add(nanos(TIME_MAX)), asked: None });
     }
 
     /// Looks at what this node knows of the metadata, and asks the voters again. `here`: this
     /// process.
     pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
         for mut one in std::mem::take(&mut self.0) {
-            let asked = one.next.is_some();
+            let asked = one.asked.is_some();
+            let has_happened = |settings: &Settings| {
+                settings.paused == one.asks.paused && one.asked.is_some_and(|asked| settings.revision > asked.revision)
+            };
             let outcome = match state.settings().filter(|_| leads(state, here)) {
                 None => Err(not_known(asked, "this node lost its leadership")),
-                Some(settings) if settings.paused == one.asks.paused => Ok(()),
+                Some(settings) if has_happened(settings) => Ok(()),
                 Some(_) if now >= one.until => {
                     Err(not_known(asked, "a majority of the cluster's voters was not reached"))
                 }
                 Some(settings) => {
-                    if one.next.is_none_or(|next| now >= next) {
-                        one.next = Some(now.saturating_add(nanos(AGAIN)));
+                    if one.asked.is_none_or(|asked| now >= asked.next) {
+                        let revision = one.asked.map_or(settings.revision, |asked| asked.revision);
+                        one.asked = Some(Asked { revision, next: now.saturating_add(nanos(AGAIN)) });
                         ask(Ask::Pause { from: here, revision: settings.revision, paused: one.asks.paused });
                     }
                     self.0.push(one);
@@ -139,6 +153,31 @@ mod tests {
         let resumed = carried_out(&paused, &[&resumes[..], &asked[..]].concat());
         assert!(!resumed.is_paused(), "the first questions are of earlier settings");
         pauses.look(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
+        assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_pause_of_unknown_outcome_has_no_effect_behind_a_resume() {
+        let (state, here, told) = (state(), Member::new(1, 1), Told::default());
+        let (mut pauses, mut late) = (Pauses::default(), Vec::new());
+        pauses.begin(asks(true, &told), 0);
+        pauses.look(&state, here, 0, &mut |ask| late.push(ask));
+        pauses.look(&state, here, nanos(TIME_MAX), &mut |ask| panic!("{ask:?}"));
+        assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::OutcomeUnknown)));
+        let mut resumes = Vec::new();
+        pauses.begin(asks(false, &told), 0);
+        pauses.look(&state, here, 0, &mut |ask| resumes.push(ask));
+        assert_eq!((resumes.len(), told.lock().unwrap().len()), (1, 0), "it is asked for though it seems to be so");
+        let resumed = carried_out(&state, &resumes);
+        pauses.look(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
+        assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
+        assert!(!carried_out(&resumed, &late).is_paused(), "the resume was acknowledged");
+        // Where the pause comes first, the resume follows it.
+        let paused = carried_out(&state, &late);
+        pauses.begin(asks(false, &told), 0);
+        (resumes.clear(), pauses.look(&state, here, 0, &mut |_| {}));
+        pauses.look(&paused, here, nanos(AGAIN), &mut |ask| resumes.push(ask));
+        pauses.look(&carried_out(&paused, &resumes), here, nanos(AGAIN), &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
     }
 

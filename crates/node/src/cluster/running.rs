@@ -7,11 +7,11 @@ use crate::cluster::directory::Unsynced;
 use crate::cluster::door::{DataInboxes, Inside, Message, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
 use crate::cluster::figures::{AllFigures, OwnFigures};
+use crate::cluster::giving_way::GivingWay;
 use crate::cluster::health::{Healths, OwnVote};
 use crate::cluster::join::{self, Joined};
 use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
-use crate::cluster::little_room::LittleRoom;
 use crate::cluster::loss::Losses;
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::NodeThread;
@@ -216,6 +216,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         drain: data.drain,
         cancellations: data.cancellations,
     };
+    replication.is_limited_by(Arc::clone(&around.publisher.unable));
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
     let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
@@ -402,6 +403,7 @@ fn start_with(
     let appliers = around.as_ref().map(|around| Arc::clone(&around.appliers)).unwrap_or_default();
     let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
     let asked = Arc::<AskedToHandOver>::default();
+    let unable = around.as_ref().map(|around| Arc::clone(&around.publisher.unable));
     let around = ServerAround {
         disk: uses.disk,
         dir: joined.dir,
@@ -438,7 +440,9 @@ fn start_with(
         own_figures: uses.figures,
         vote,
         ends: false,
-        little_room: LittleRoom::default(),
+        little_room: GivingWay::default(),
+        no_java: GivingWay::default(),
+        unable,
         procedures,
         notices: Notices::default(),
         next_look: 0,

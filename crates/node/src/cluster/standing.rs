@@ -1,7 +1,7 @@
 //! Where this node stands: whether it leads, and who does. Written by the node's thread, read by
 //! all others.
 
-use crate::cluster::little_room::Room;
+use crate::cluster::giving_way::Room;
 use crate::mode::Mode;
 use crate::options::ServerError;
 use arc_swap::ArcSwap;

@@ -1,9 +1,9 @@
 //! The cluster as a node knows it, for its operator (`ferrite admin status`).
 
 use crate::cluster::figures::AllFigures;
+use crate::cluster::giving_way::Room;
 use crate::cluster::health::{COUNTS, Health, Healths};
 use crate::cluster::links::Links;
-use crate::cluster::little_room::Room;
 use crate::cluster::loss;
 use crate::cluster::orders::Order;
 use crate::cluster::standing::{Seen, Standing};
@@ -107,7 +107,7 @@ impl Around {
         state.voters().iter().all(|voter| self.0.get(voter).is_some_and(|found| found.health.is_some()))
     }
 
-    /// What a node has no room for, or soon will not have.
+    /// What a node has no room for, or soon will not have, and what it cannot do for that.
     fn lacks(&self, node: NodeId) -> String {
         let Some(health) = self.0.get(&node).and_then(|found| found.health) else { return String::new() };
         let disk = match health.room {
@@ -117,7 +117,8 @@ impl Around {
         };
         let memory = health.lacks_memory.then_some("memory: none left");
         let log = health.log_failed.then_some("log: cannot be written, start the node again when the disk can");
-        log.into_iter().chain(disk).chain(memory).collect::<Vec<_>>().join(", ")
+        let java = health.lacks_java.then_some("java: procedures cannot run, the node's terminal says why");
+        log.into_iter().chain(disk).chain(memory).chain(java).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -434,6 +435,7 @@ mod tests {
         reached: true,
         health: Some(Health {
             lacks_memory: false,
+            lacks_java: false,
             room: Room::Enough,
             votes: true,
             incomplete: false,

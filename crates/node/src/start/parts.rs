@@ -15,7 +15,7 @@ use crate::mode::Mode;
 use crate::network;
 use crate::options::{ServerError, ServerOptions};
 use crate::plan_cache::PlanCache;
-use crate::publish::Publisher;
+use crate::publish::{Publisher, lacks_java};
 use crate::routes::Routes;
 use crate::start::opening::{Doors, identity};
 use crate::submit::Submit;
@@ -37,6 +37,7 @@ use ferrite_system::{Identity, expired, forwarding, task_figures};
 use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::io;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,8 @@ pub(super) struct Parts {
     pub(super) started: Instant,
     /// The catalog in force.
     pub(super) compiled: Arc<ArcSwap<Compiled>>,
+    /// Procedures of it cannot run here.
+    pub(super) unable: Arc<AtomicBool>,
     pub(super) routes: Arc<Routes>,
     pub(super) mode: Arc<Mode>,
     pub(super) work: Arc<Work>,
@@ -140,6 +143,7 @@ pub(super) fn connect(
         settings: options.settings,
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
+        unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
         routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions), inboxes, coordinator)),
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
@@ -199,6 +203,7 @@ impl Parts {
             expiry: self.expiry.clone(),
             tasks: self.tasks.clone(),
             network: Arc::clone(&self.network),
+            unable: Arc::clone(&self.unable),
         }
     }
 

@@ -140,6 +140,8 @@ pub struct Sealed {
     pub intact: bool,
     /// Its tables show everything up to there: the rest is to be applied before it can lead.
     pub applied: Position,
+    /// It can run all procedures of the database.
+    pub able: bool,
 }
 
 /// Whether the node has every entry that was acknowledged under `last`, the group's last
@@ -150,15 +152,16 @@ pub fn suffices(last: &GroupConfiguration, answer: &Sealed) -> bool {
     answer.intact && last.has_node(node) && proven
 }
 
-/// The configuration that follows from the answers to the seal of `epoch`: the longest stream leads
-/// those who have everything, and of several the one that has applied most, since callers wait for
-/// the rest. None while nobody does.
+/// The configuration that follows from the answers to the seal of `epoch`. Of those who have
+/// everything one leads that can run all procedures, if there is one; of several the one with the
+/// longest stream, and then the one that has applied most, since callers wait for the rest. None
+/// while none has everything.
 pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
     assert!(epoch > last.epoch, "a sealed epoch follows the last one");
     let sufficient = || answers.iter().filter(|answer| answer.epoch == epoch && suffices(last, answer));
     let leader = sufficient().max_by_key(|answer| {
         let Mark { epoch, position, .. } = answer.end;
-        (epoch, position, answer.applied, std::cmp::Reverse(answer.member.node))
+        (answer.able, epoch, position, answer.applied, std::cmp::Reverse(answer.member.node))
     })?;
     let members = sufficient().map(|answer| answer.member).collect();
     Some(GroupConfiguration::new(epoch, leader.member, members, Vec::new()))
@@ -174,8 +177,15 @@ mod tests {
 
     fn answer(node: u32, epoch: u64, position: u64) -> Sealed {
         let end = Mark { epoch: Epoch(epoch), position: Position(position), chain: 0 };
-        let applied = Position(position);
-        Sealed { member: member(node), epoch: Epoch(9), end, history: History::default(), intact: true, applied }
+        Sealed {
+            member: member(node),
+            epoch: Epoch(9),
+            end,
+            history: History::default(),
+            intact: true,
+            applied: Position(position),
+            able: true,
+        }
     }
 
     fn last(added: &[u32]) -> GroupConfiguration {
@@ -216,6 +226,18 @@ mod tests {
         assert_eq!(decided(&[behind(2, 10, 9), behind(3, 10, 10)]), member(3));
         assert_eq!(decided(&[behind(2, 10, 9), behind(3, 10, 9)]), member(2), "the lower number");
         assert_eq!(decided(&[behind(2, 11, 2), behind(3, 10, 10)]), member(2), "fewer outcomes are unknown");
+    }
+
+    #[test]
+    fn one_that_can_run_all_procedures_leads_before_a_longer_stream_and_not_before_one_that_suffices() {
+        let unable = |node, epoch, position| Sealed { able: false, ..answer(node, epoch, position) };
+        let decided = |answers: &[Sealed]| decide(&last(&[]), Epoch(9), answers).unwrap();
+        let two = decided(&[unable(2, 5, 12), answer(3, 5, 10)]);
+        assert_eq!((two.leader, two.members()), (member(3), &[member(2), member(3)][..]));
+        assert_eq!(decided(&[unable(2, 5, 10), unable(3, 5, 12)]).leader, member(3), "none can: the longest");
+        assert_eq!(decided(&[unable(2, 5, 10)]).leader, member(2), "nothing is lost for it");
+        let insufficient = Sealed { intact: false, ..answer(3, 5, 12) };
+        assert_eq!(decided(&[unable(2, 5, 10), insufficient]).leader, member(2));
     }
 
     #[test]

@@ -3,16 +3,25 @@
 //! Promises that a leader which has proposed another one confirms its reads by rounds until the
 //! epoch has ended: its lease knows nothing of the other.
 
-use super::{Group, Member, Role};
+use super::{Group, GroupConfiguration, Leading, Member, Role};
 use ferrite_base::{NodeId, Position};
 use std::collections::BTreeSet;
 use std::fmt;
+
+/// Which members may lead next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Among {
+    /// Those that can run all procedures of the database. Where no member can, any.
+    Able,
+    /// Others too, where none of those is there: this node ends.
+    All,
+}
 
 /// What a leader has to do with handing over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handing {
     /// It wants another member to lead, this one or any.
-    wish: Option<Option<NodeId>>,
+    wish: Option<(Option<NodeId>, Among)>,
     /// It has proposed another one in this epoch: that may be decided at any time.
     proposed: bool,
 }
@@ -41,6 +50,12 @@ pub enum Successor {
         node: NodeId,
         behind: u64,
     },
+    /// Like the first, but it cannot run all procedures, which this node can. `comes`: others
+    /// follow, and may become members that can.
+    Unable {
+        node: NodeId,
+        comes: bool,
+    },
     /// Somebody follows and is no member yet, or is one only since now: without this node nobody
     /// could lead.
     Coming,
@@ -55,6 +70,8 @@ pub enum CannotHandOver {
     /// It leads already.
     Leads(NodeId),
     NotMember(NodeId),
+    /// It cannot run all procedures of the database, and another member can.
+    Unable(NodeId),
     /// No other node is a member.
     Alone,
 }
@@ -67,6 +84,11 @@ impl fmt::Display for CannotHandOver {
             CannotHandOver::NotMember(node) => {
                 write!(f, "node {node} has no complete copy at the moment, so it cannot lead")
             }
+            CannotHandOver::Unable(node) => write!(
+                f,
+                "node {node} cannot run all procedures of the database, and another member can: `ferrite admin status` shows \
+                 what it lacks"
+            ),
             CannotHandOver::Alone => f.write_str("no other node has a complete copy"),
         }
     }
@@ -74,8 +96,24 @@ impl fmt::Display for CannotHandOver {
 
 impl std::error::Error for CannotHandOver {}
 
+/// Who may lead next, by what the members can run.
+#[derive(Clone, Copy)]
+struct Eligible {
+    here: bool,
+    /// Another member that does not end.
+    others: bool,
+    among: Among,
+}
+
+impl Eligible {
+    fn takes(self, able: bool) -> bool {
+        able || !self.others && (!self.here || self.among == Among::All)
+    }
+}
+
 impl Group {
-    /// Whether [`Group::hand_over`] is possible, as far as the configuration says.
+    /// Whether [`Group::hand_over`] is possible, as far as the configuration and what the members
+    /// can run say.
     pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
         let Some(configuration) = self.configuration.as_ref().filter(|_| self.is_open()) else {
             return Err(CannotHandOver::NotLeading);
@@ -83,6 +121,7 @@ impl Group {
         match to {
             Some(node) if node == self.here.node => Err(CannotHandOver::Leads(node)),
             Some(node) if !configuration.has_node(node) => Err(CannotHandOver::NotMember(node)),
+            Some(node) if self.should_not_lead(node) => Err(CannotHandOver::Unable(node)),
             None if configuration.members().len() == 1 => Err(CannotHandOver::Alone),
             _ => Ok(()),
         }
@@ -105,6 +144,26 @@ impl Group {
         configuration.members().iter().all(|member| !self.is_meant(member.node, None))
     }
 
+    /// It cannot run all procedures, and this node can, or another member that does not end.
+    fn should_not_lead(&self, node: NodeId) -> bool {
+        let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return false };
+        let is_able = leading.others.get(&node).is_some_and(|progress| progress.able);
+        !is_able && (self.able || leading.has_able(configuration, &self.ending, None))
+    }
+
+    /// By what the members can run: a member that ends is none that could lead in another's place.
+    /// `now`: nor is one that is silent then.
+    fn eligible(
+        &self,
+        leading: &Leading,
+        configuration: &GroupConfiguration,
+        among: Among,
+        now: Option<u64>,
+    ) -> Eligible {
+        let heard = now.map(|now| (now, self.timing.failure));
+        Eligible { here: self.able, others: leading.has_able(configuration, &self.ending, heard), among }
+    }
+
     /// Who could lead in this leader's place, that node or any.
     pub fn successor(&self, to: Option<NodeId>, now: u64) -> Successor {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else {
@@ -121,21 +180,31 @@ impl Group {
             let applied = leading.followed(*member).map_or(Position(0), |progress| progress.applied);
             (leading.pace.behind(applied, self.commit).unwrap_or(0), member.node)
         };
-        match configuration.members().iter().filter(fits).map(behind).min() {
-            Some((0, _)) => Successor::Ready,
-            Some((behind, node)) => Successor::Applying { node, behind },
-            None if leading.is_followed(&self.ending, now, failure) => Successor::Coming,
-            None => Successor::Nobody,
+        let eligible = self.eligible(leading, configuration, Among::Able, Some(now));
+        let takes = |member: &&Member| leading.followed(**member).is_some_and(|progress| eligible.takes(progress.able));
+        let fitting = configuration.members().iter().filter(fits);
+        let goes_on = |node: NodeId| !self.ending.contains(&node);
+        let unable = fitting.clone().find(|member| !takes(member));
+        let others_follow = || {
+            let could_be_another = |node| goes_on(node) && !fitting.clone().any(|member| member.node == node);
+            leading.is_followed(could_be_another, now, failure)
+        };
+        match (fitting.clone().filter(takes).map(behind).min(), unable) {
+            (Some((0, _)), _) => Successor::Ready,
+            (Some((behind, node)), _) => Successor::Applying { node, behind },
+            (None, Some(member)) => Successor::Unable { node: member.node, comes: others_follow() },
+            (None, None) if leading.is_followed(goes_on, now, failure) => Successor::Coming,
+            (None, None) => Successor::Nobody,
         }
     }
 
     /// From now on another member is to lead, this one or any: it is proposed as soon as everything
     /// here is committed and it has all of that. Until [`Group::keep_lead`], or until somebody else
     /// leads.
-    pub fn hand_over(&mut self, to: Option<NodeId>, now: u64) -> Result<(), CannotHandOver> {
+    pub fn hand_over(&mut self, to: Option<NodeId>, among: Among, now: u64) -> Result<(), CannotHandOver> {
         self.may_hand_over(to)?;
         if let Role::Leading(leading) = &mut self.role {
-            leading.handing.wish = Some(to);
+            leading.handing.wish = Some((to, among));
         }
         self.hand_over_if_possible(now);
         Ok(())
@@ -154,10 +223,12 @@ impl Group {
     /// is.
     pub fn least_behind(&self, to: Option<NodeId>) -> Option<(NodeId, u64)> {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return None };
+        let among = leading.handing.wish.map_or(Among::Able, |(_, among)| among);
+        let eligible = self.eligible(leading, configuration, among, None);
         let wanted = configuration.members().iter().filter(|member| self.is_meant(member.node, to));
         let behind = |member: &Member| {
-            let applied = leading.followed(*member)?.applied;
-            Some((self.stream.end().position.0.saturating_sub(applied.0), member.node))
+            let progress = leading.followed(*member).filter(|progress| eligible.takes(progress.able))?;
+            Some((self.stream.end().position.0.saturating_sub(progress.applied.0), member.node))
         };
         wanted.filter_map(behind).min().map(|(behind, node)| (node, behind))
     }
@@ -196,11 +267,12 @@ impl Group {
         let (end, failure) = (self.stream.end().position, self.timing.failure);
         let is_complete = self.is_proven() && self.commit == end;
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return };
-        let Some(to) = leading.handing.wish else { return self.end_proposal(now) };
+        let Some((to, among)) = leading.handing.wish else { return self.end_proposal(now) };
+        let eligible = self.eligible(leading, configuration, among, Some(now));
         let fits = |member: &Member| {
-            let progress = leading.followed(*member);
+            let progress = leading.followed(*member).filter(|progress| !progress.is_silent(now, failure));
             self.is_meant(member.node, to)
-                && progress.is_some_and(|progress| progress.has_all(end) && !progress.is_silent(now, failure))
+                && progress.is_some_and(|progress| progress.has_all(end) && eligible.takes(progress.able))
         };
         let Some(next) = configuration.members().iter().copied().find(|member| is_complete && fits(member)) else {
             return;
@@ -220,7 +292,7 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::group::{Effect, Envelope, GroupConfiguration, Message, Proposal, Remembered, Said, Timing};
+    use crate::group::{Effect, Envelope, Message, Proposal, Remembered, Said, Timing};
     use ferrite_base::{Epoch, GroupId};
 
     fn member(node: u32) -> Member {
@@ -255,7 +327,11 @@ mod tests {
     }
 
     fn applies(group: &mut Group, node: u32, applied: Position) {
-        let message = Message::Knows { said: Said::default(), applied };
+        can_run(group, node, applied, true);
+    }
+
+    fn can_run(group: &mut Group, node: u32, applied: Position, able: bool) {
+        let message = Message::Knows { said: Said::default(), applied, able };
         group.received(Envelope { from: member(node), epoch: group.epoch(), message }, 1);
     }
 
@@ -286,7 +362,7 @@ mod tests {
         applies(&mut group, 3, Position(1));
         assert_eq!(group.successor(None, later(3)), Successor::Applying { node: NodeId(3), behind: 1 });
         group.take_effects();
-        group.hand_over(None, later(3)).unwrap();
+        group.hand_over(None, Among::Able, later(3)).unwrap();
         assert!(proposals(&mut group).is_empty() && !group.has_proposed_another());
         applies(&mut group, 3, Position(2));
         assert_eq!(group.successor(None, later(3)), Successor::Ready);
@@ -307,7 +383,7 @@ mod tests {
     #[test]
     fn who_has_everything_is_proposed_and_leases_do_not_count_from_then_on() {
         let mut group = leader(&[3]);
-        assert_eq!(group.hand_over(None, 1), Ok(()));
+        assert_eq!(group.hand_over(None, Among::Able, 1), Ok(()));
         assert!(proposals(&mut group).is_empty() && group.may_use_lease(), "the last entry is not committed");
         acknowledge(&mut group, &[2]);
         group.tick(2);
@@ -325,7 +401,7 @@ mod tests {
     #[test]
     fn a_leader_that_keeps_its_lead_proposes_itself_until_the_epoch_has_ended() {
         let mut group = leader(&[2, 3]);
-        group.hand_over(Some(NodeId(3)), 1).unwrap();
+        group.hand_over(Some(NodeId(3)), Among::Able, 1).unwrap();
         assert_eq!(proposals(&mut group)[0].leader, member(3));
         group.keep_lead(2);
         assert!(proposals(&mut group).is_empty(), "soon behind the last one");
@@ -373,28 +449,96 @@ mod tests {
         let mut group = leader(&[2, 3]);
         group.are_ending(BTreeSet::from([NodeId(2)]));
         assert_eq!(group.successor(None, 1), Successor::Ready);
-        group.hand_over(None, 1).unwrap();
+        group.hand_over(None, Among::Able, 1).unwrap();
         assert_eq!(proposals(&mut group)[0].leader, member(3), "node 2 ends");
         let mut group = leader(&[2, 3]);
         group.are_ending(BTreeSet::from([NodeId(2), NodeId(3)]));
         assert_eq!((group.successor(None, 1), group.least_behind(None)), (Successor::Nobody, None));
         assert!(group.is_left_alone());
-        group.hand_over(None, 1).unwrap();
+        group.hand_over(None, Among::Able, 1).unwrap();
         assert!(proposals(&mut group).is_empty() && group.may_use_lease(), "all end");
         group.keep_lead(1);
         assert_eq!(group.successor(Some(NodeId(2)), 1), Successor::Ready);
-        group.hand_over(Some(NodeId(2)), 1).unwrap();
+        group.hand_over(Some(NodeId(2)), Among::Able, 1).unwrap();
         assert_eq!(proposals(&mut group)[0].leader, member(2));
+    }
+
+    #[test]
+    fn a_member_that_cannot_run_all_procedures_is_taken_only_where_no_other_can() {
+        let mut group = leader(&[2, 3]);
+        let end = group.end().position;
+        can_run(&mut group, 2, end, false);
+        assert_eq!(group.successor(None, 1), Successor::Ready, "node 3");
+        assert_eq!(group.successor(Some(NodeId(2)), 1), Successor::Unable { node: NodeId(2), comes: true });
+        let to_two = group.hand_over(Some(NodeId(2)), Among::Able, 1);
+        assert_eq!(to_two, Err(CannotHandOver::Unable(NodeId(2))));
+        group.hand_over(None, Among::Able, 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(3), "not the lower number");
+    }
+
+    #[test]
+    fn a_member_that_can_run_all_and_ends_keeps_the_lead_from_no_other() {
+        let with_three_ending = || {
+            let mut group = leader(&[2, 3]);
+            let end = group.end().position;
+            can_run(&mut group, 2, end, false);
+            group.are_ending(BTreeSet::from([NodeId(3)]));
+            group
+        };
+        let mut group = with_three_ending();
+        assert_eq!(group.successor(None, 1), Successor::Unable { node: NodeId(2), comes: false });
+        group.hand_over(None, Among::Able, 1).unwrap();
+        assert!(proposals(&mut group).is_empty(), "this node can run all, and may lead on");
+        group.hand_over(None, Among::All, 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(2), "node 3 ends");
+        let mut group = with_three_ending();
+        assert_eq!(group.successor(Some(NodeId(3)), 1), Successor::Ready, "it is named");
+        group.runs_all(false);
+        assert_eq!(group.successor(None, 1), Successor::Ready);
+        assert_eq!(group.hand_over(Some(NodeId(2)), Among::Able, 1), Ok(()));
+        assert_eq!(proposals(&mut group)[0].leader, member(2));
+    }
+
+    #[test]
+    fn a_leader_that_ends_takes_a_member_that_cannot_and_one_that_cannot_itself_takes_any() {
+        let unable = || {
+            let mut group = leader(&[2, 3]);
+            let end = group.end().position;
+            [2, 3].iter().for_each(|node| can_run(&mut group, *node, end, false));
+            group
+        };
+        let mut group = unable();
+        assert_eq!(group.successor(None, 1), Successor::Unable { node: NodeId(2), comes: false });
+        group.hand_over(None, Among::Able, 1).unwrap();
+        assert!(proposals(&mut group).is_empty() && group.least_behind(None).is_none());
+        group.hand_over(None, Among::All, 1).unwrap();
+        assert_eq!(proposals(&mut group)[0].leader, member(2));
+        // One that has not applied what is here, and can run all, is waited for.
+        let mut group = unable();
+        can_run(&mut group, 3, Position(0), true);
+        if let Role::Leading(leading) = &mut group.role {
+            leading.others.get_mut(&NodeId(3)).unwrap().applied = Position(0);
+        }
+        group.hand_over(None, Among::All, 1).unwrap();
+        assert_eq!((proposals(&mut group), group.least_behind(None)), (Vec::new(), Some((NodeId(3), 2))));
+        let mut group = unable();
+        group.runs_all(false);
+        assert_eq!(group.successor(None, 1), Successor::Ready);
+        assert_eq!(group.hand_over(Some(NodeId(3)), Among::Able, 1), Ok(()));
+        assert_eq!(proposals(&mut group)[0].leader, member(3));
+        let end = group.end().position;
+        can_run(&mut group, 2, end, true);
+        assert_eq!(group.may_hand_over(Some(NodeId(3))), Err(CannotHandOver::Unable(NodeId(3))));
     }
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         let mut group = leader(&[2, 3]);
-        assert_eq!(group.hand_over(Some(NodeId(1)), 1), Err(CannotHandOver::Leads(NodeId(1))));
-        assert_eq!(group.hand_over(Some(NodeId(4)), 1), Err(CannotHandOver::NotMember(NodeId(4))));
+        assert_eq!(group.hand_over(Some(NodeId(1)), Among::Able, 1), Err(CannotHandOver::Leads(NodeId(1))));
+        assert_eq!(group.hand_over(Some(NodeId(4)), Among::Able, 1), Err(CannotHandOver::NotMember(NodeId(4))));
         group.configured(GroupConfiguration::alone(Epoch(2), member(1)), 1);
-        assert_eq!(group.hand_over(None, 1), Err(CannotHandOver::Alone));
+        assert_eq!(group.hand_over(None, Among::Able, 1), Err(CannotHandOver::Alone));
         group.configured(configuration(3, 2), 1);
-        assert_eq!(group.hand_over(None, 1), Err(CannotHandOver::NotLeading));
+        assert_eq!(group.hand_over(None, Among::Able, 1), Err(CannotHandOver::NotLeading));
     }
 }

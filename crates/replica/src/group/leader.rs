@@ -90,6 +90,8 @@ pub(super) struct Progress {
     durable: Position,
     /// Its tables show everything up to there.
     pub(super) applied: Position,
+    /// It can run all procedures, as far as it has said.
+    pub(super) able: bool,
     round: u64,
     /// When what it lacks was last sent from the beginning: answers to earlier rounds tell nothing
     /// new. Of many messages behind a lost one each has such an answer.
@@ -117,6 +119,7 @@ impl Progress {
             present: Position(0),
             durable: Position(0),
             applied: Position(0),
+            able: true,
             round: 0,
             rewound: 0,
             matched: false,
@@ -194,9 +197,23 @@ impl Leading {
         commit < self.start && configuration.members().iter().any(is_asked)
     }
 
-    /// Whether a node follows, as a member or not, that has been heard of and does not end.
-    pub(super) fn is_followed(&self, ending: &BTreeSet<NodeId>, now: u64, failure: u64) -> bool {
-        self.others.iter().any(|(node, progress)| !ending.contains(node) && progress.answers(now, failure))
+    /// Whether another member can run all procedures, none of those without which a leader is
+    /// looked for. `heard`: and is not silent at that time, after that many nanoseconds.
+    pub(super) fn has_able(
+        &self,
+        configuration: &GroupConfiguration,
+        without: &BTreeSet<NodeId>,
+        heard: Option<(u64, u64)>,
+    ) -> bool {
+        let lives = |progress: &Progress| heard.is_none_or(|(now, failure)| !progress.is_silent(now, failure));
+        let is_able = |progress: &Progress| progress.able && lives(progress);
+        let others = configuration.members().iter().filter(|member| !without.contains(&member.node));
+        others.filter_map(|member| self.followed(*member)).any(is_able)
+    }
+
+    /// Whether one of these nodes follows, as a member or not, and has been heard of.
+    pub(super) fn is_followed(&self, among: impl Fn(NodeId) -> bool, now: u64, failure: u64) -> bool {
+        self.others.iter().any(|(node, progress)| among(*node) && progress.answers(now, failure))
     }
 
     /// None where another process of the node has come meanwhile.
@@ -437,13 +454,14 @@ impl Group {
         self.advance();
     }
 
-    /// What a copy has in its tables counts when another is to lead.
-    pub(super) fn has_applied(&mut self, from: Member, applied: Position) {
+    /// What a copy has in its tables, and what it can run, counts when another is to lead.
+    pub(super) fn has_applied(&mut self, from: Member, applied: Position, able: bool) {
         if let Role::Leading(leading) = &mut self.role
             && let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from)
         {
             // One that takes another's snapshot goes back: then it is no member.
             progress.applied = progress.applied.max(applied);
+            progress.able = able;
         }
     }
 

@@ -29,8 +29,9 @@ pub enum Message {
     Differs { entry: Position },
     /// The leader's clock.
     Clock(Said),
-    /// This node knows that of the leader's clock; its tables show everything up to `applied`.
-    Knows { said: Said, applied: Position },
+    /// This node knows that of the leader's clock; its tables show everything up to `applied`, and
+    /// it can run all procedures, or cannot.
+    Knows { said: Said, applied: Position, able: bool },
 }
 
 /// What a leader says of its clock, in microseconds since 1970.

@@ -20,7 +20,7 @@ mod stream;
 
 pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
 pub use entry::{Header, Mark};
-pub use hand_over::{CannotHandOver, Successor};
+pub use hand_over::{Among, CannotHandOver, Successor};
 pub use history::History;
 pub use message::{Effect, Envelope, Message, Proposal, Remembered, Said, Timing};
 
@@ -53,6 +53,8 @@ pub struct Group {
     applied: Position,
     /// Nodes whose processes end: none of them is to lead next.
     ending: BTreeSet<NodeId>,
+    /// This node can run all procedures of the database, as it was told last.
+    able: bool,
     effects: Vec<Effect>,
 }
 
@@ -114,6 +116,7 @@ impl Group {
             lead: Lead { dispensable: false, holds: true },
             applied: Position(0),
             ending: BTreeSet::new(),
+            able: true,
             effects: Vec::new(),
         }
     }
@@ -202,6 +205,16 @@ impl Group {
     /// As it was told last.
     pub fn applied(&self) -> Position {
         self.applied
+    }
+
+    /// This node can run all procedures of the database, or cannot.
+    pub fn runs_all(&mut self, able: bool) {
+        self.able = able;
+    }
+
+    /// As it was told last.
+    pub fn is_able(&self) -> bool {
+        self.able
     }
 
     /// What is to be done, in order.
@@ -342,6 +355,7 @@ impl Group {
             history: self.stream.history.clone(),
             intact: self.intact,
             applied: self.applied.min(self.stream.end().position),
+            able: self.able,
         }));
     }
 
@@ -413,7 +427,7 @@ impl Group {
                 self.mismatched(from, &history, end, round, now);
             }
             Message::Differs { entry } => self.differed(from, entry, now),
-            Message::Knows { applied, .. } if epoch == self.epoch() => self.has_applied(from, applied),
+            Message::Knows { applied, able, .. } if epoch == self.epoch() => self.has_applied(from, applied, able),
             // What was said in an earlier epoch.
             _ => {}
         }

@@ -1,10 +1,12 @@
 //! Nodes, their logs, the network and the metadata, moved on step by step as a seed says.
 
+mod applied;
 mod node;
+mod rest;
 
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_replica::group::{
-    Effect, Envelope, GroupConfiguration, Header, Member, Message, Proposal, Sealed, Timing, decide,
+    Among, Effect, Envelope, GroupConfiguration, Header, Member, Message, Proposal, Sealed, Timing, decide,
 };
 use node::Node;
 use std::collections::BTreeMap;
@@ -32,6 +34,10 @@ pub enum Fault {
     AnyAnswerSuffices,
     /// A member answers a seal and goes on acknowledging.
     SealedWithoutPromise,
+    /// A copy says that it has applied what is durable.
+    DurableIsApplied,
+    /// A member answers a seal, and not what it has applied.
+    SealedWithoutApplied,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -47,6 +53,10 @@ pub struct WorldCounts {
     pub late_reads: u64,
     /// Leaders that handed over.
     pub handed_over: u64,
+    /// Those that were to, where a member had everything in its log and not in its tables.
+    pub lagged: u64,
+    /// Leaders that were chosen among equal streams of which one had applied less.
+    pub chosen: u64,
 }
 
 impl WorldCounts {
@@ -59,6 +69,8 @@ impl WorldCounts {
         self.dropped += other.dropped;
         self.late_reads += other.late_reads;
         self.handed_over += other.handed_over;
+        self.lagged += other.lagged;
+        self.chosen += other.chosen;
     }
 }
 
@@ -121,6 +133,8 @@ struct Metadata {
     /// The next epoch that is not burnt.
     next: Epoch,
     sealing: Option<(Epoch, Vec<Sealed>)>,
+    /// What processes had applied when they answered the last seal.
+    applied: BTreeMap<Member, Position>,
 }
 
 /// How often what happens, drawn for each seed.
@@ -134,10 +148,15 @@ struct Weights {
     read: u64,
     sync: u64,
     hand_over: u64,
+    apply: u64,
+    /// Entries that a copy applies at a time, at most; 0: all, as soon as they are committed.
+    pace: u64,
 }
 
 pub struct World {
     random: Random,
+    /// For what copies apply: it leaves the rest of a seed as it is.
+    more: Random,
     fault: Fault,
     now: u64,
     nodes: BTreeMap<NodeId, Node>,
@@ -169,6 +188,7 @@ impl World {
         let leader = members[random.below(members.len() as u64) as usize];
         let last = GroupConfiguration::new(Epoch(1), leader, members, Vec::new());
         let nodes = (1..=count).map(|node| (NodeId(node), Node::new(Member::new(node, 1)))).collect();
+        let mut more = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let weights = Weights {
             lose: random.below(30),
             repeat: random.below(20),
@@ -179,16 +199,19 @@ impl World {
             read: 10 + random.below(50),
             sync: 50 + random.below(100),
             hand_over: random.below(8),
+            apply: 5 + more.below(60),
+            pace: [0, 0, 2, 8][more.below(4) as usize],
         };
         let shy = random.percent(50);
         let mut world = World {
             random,
+            more,
             fault,
             now: 10_000,
             nodes,
             packets: Vec::new(),
             cut: Vec::new(),
-            metadata: Metadata { last, next: Epoch(2), sealing: None },
+            metadata: Metadata { last, next: Epoch(2), sealing: None, applied: BTreeMap::new() },
             weights,
             quiet: false,
             shy,
@@ -224,6 +247,7 @@ impl World {
         }
         let Weights { crash, seal, split, write, read, sync, hand_over, .. } = self.weights;
         let bounds = [crash, seal, split, write, read, sync, 100, 20, hand_over];
+        self.apply_some()?;
         let mut point = choice;
         let action = bounds.iter().position(|bound| {
             let here = point < *bound;
@@ -254,7 +278,7 @@ impl World {
                 let now = self.now;
                 self.with(node, |node| node.group.tick(now))?;
             }
-            Some(7) => self.metadata_decides(),
+            Some(7) => self.metadata_decides()?,
             Some(8) => self.hand_over()?,
             _ => self.deliver()?,
         }
@@ -268,11 +292,14 @@ impl World {
         let to = self.any_node();
         let to = Some(to).filter(|_| self.random.percent(50));
         let keeps = self.random.percent(30);
+        if !keeps {
+            self.note_lag(leader);
+        }
         self.with(leader, |node| {
             if keeps {
                 node.group.keep_lead(now);
             } else {
-                let _ = node.group.hand_over(to, now);
+                let _ = node.group.hand_over(to, Among::Able, now);
             }
         })
     }
@@ -355,8 +382,18 @@ impl World {
             }
             Effect::Deposed { .. } => node.forget_clients(),
             Effect::Promise(epoch) => node.promises.push(epoch),
-            Effect::Sealed(sealed) => self.packets.push(Packet::ToMetadata(Word::Sealed(sealed))),
-            Effect::Propose(proposal) => self.packets.push(Packet::ToMetadata(Word::Propose(me, proposal))),
+            Effect::Sealed(mut sealed) => {
+                self.metadata.applied.insert(me, node.applied());
+                if self.fault == Fault::SealedWithoutApplied {
+                    sealed.applied = Position(0);
+                }
+                self.packets.push(Packet::ToMetadata(Word::Sealed(sealed)));
+            }
+            Effect::Propose(proposal) => {
+                let end = node.group.end().position;
+                self.has_applied(me, &proposal, end)?;
+                self.packets.push(Packet::ToMetadata(Word::Propose(me, proposal)));
+            }
             // Here is no lease that could end.
             Effect::StandsStill(_) => {}
             Effect::AskMetadata(_) => self.packets.push(Packet::ToMetadata(Word::Ask(id))),
@@ -378,6 +415,9 @@ impl World {
             }
         }
         node.committed = position;
+        if self.weights.pace == 0 {
+            node.apply(u64::MAX >> 1);
+        }
         while node.writes.front().is_some_and(|write| *write <= position) {
             let write = node.writes.pop_front().expect("seen just now");
             self.acknowledged = self.acknowledged.max(write);
@@ -444,6 +484,7 @@ impl World {
     fn sync(&mut self, id: NodeId) -> Result<(), Broken> {
         let part = self.random.below(4);
         self.with(id, |node| {
+            node.look_at_applied();
             for epoch in std::mem::take(&mut node.promises) {
                 node.promised = node.promised.max(epoch);
                 node.group.promised(epoch);
@@ -534,7 +575,13 @@ impl World {
             return Ok(());
         }
         match packet {
-            Packet::Between { to, envelope, .. } => self.with(to, |node| node.received(envelope, now)),
+            Packet::Between { from, to, envelope } => {
+                let knows = self.knows(from, &envelope);
+                self.with(to, |node| {
+                    knows.into_iter().for_each(|knows| node.group.received(knows, now));
+                    node.group.received(envelope, now);
+                })
+            }
             Packet::ToMetadata(word) => {
                 self.tell_metadata(word);
                 Ok(())
@@ -544,11 +591,22 @@ impl World {
                 if self.fault == Fault::SealedWithoutPromise && self.nodes[&to].up {
                     let Node { member, group, .. } = &self.nodes[&to];
                     let (end, history) = (group.end(), group.history().clone());
-                    let sealed = Sealed { member: *member, epoch, end, history, intact: true, applied: end.position };
+                    let sealed = Sealed {
+                        member: *member,
+                        epoch,
+                        end,
+                        history,
+                        intact: true,
+                        applied: end.position,
+                        able: true,
+                    };
                     self.packets.push(Packet::ToMetadata(Word::Sealed(sealed)));
                     return Ok(());
                 }
-                self.with(to, |node| node.group.seal(epoch))
+                self.with(to, |node| {
+                    node.look_at_applied();
+                    node.group.seal(epoch);
+                })
             }
             Packet::Learner { to, learner } => self.with(to, |node| node.group.learner(learner, now)),
             Packet::Gone { to, member } => self.with(to, |node| node.group.gone(member, now)),
@@ -573,7 +631,7 @@ impl World {
                 }
             }
             Word::Propose(from, proposal) => {
-                let Metadata { last, next, sealing } = &mut self.metadata;
+                let Metadata { last, next, sealing, .. } = &mut self.metadata;
                 let current = proposal.members.iter().all(|member| self.nodes[&member.node].member == *member);
                 if proposal.expected == last.epoch && sealing.is_none() && from == last.leader && current {
                     self.outcome.joins += u64::from(!proposal.added.is_empty());
@@ -601,8 +659,8 @@ impl World {
         self.packets.extend(candidates.into_iter().map(|to| Packet::Seal { to, epoch }));
     }
 
-    fn metadata_decides(&mut self) {
-        let Some((epoch, answers)) = &self.metadata.sealing else { return };
+    fn metadata_decides(&mut self) -> Result<(), Broken> {
+        let Some((epoch, answers)) = &self.metadata.sealing else { return Ok(()) };
         let (epoch, mut answers) = (*epoch, answers.clone());
         let mut last = self.metadata.last.clone();
         match self.fault {
@@ -611,7 +669,7 @@ impl World {
             }
             Fault::AnyAnswerSuffices => {
                 let members = answers.iter().map(|answer| answer.member).collect::<Vec<_>>();
-                let Some(first) = members.first().copied() else { return };
+                let Some(first) = members.first().copied() else { return Ok(()) };
                 last = GroupConfiguration::new(last.epoch, first, members, Vec::new());
             }
             _ => {}
@@ -619,77 +677,13 @@ impl World {
         // A process that was there when it answered may be gone.
         answers.retain(|answer| self.nodes[&answer.member.node].member == answer.member);
         if let Some(decided) = decide(&last, epoch, &answers) {
+            self.outcome.chosen += u64::from(self.has_applied_most(&decided, &answers)?);
             self.metadata.last = decided;
             self.metadata.sealing = None;
             self.announce();
             let known: Vec<NodeId> = self.nodes.iter().filter(|(_, node)| node.up).map(|(id, _)| *id).collect();
             known.into_iter().for_each(|id| self.register(id));
         }
-    }
-
-    /// Without faults everything comes to rest: one leader, all nodes members, one stream.
-    fn settle(&mut self) -> Result<(), Broken> {
-        self.quiet = true;
-        self.cut.clear();
-        let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
-        for round in 0..400 {
-            for id in &ids {
-                if !self.nodes[id].up {
-                    self.crash_or_start(*id)?;
-                }
-            }
-            if round % 40 == 0
-                && !self.nodes.values().any(|node| node.up && node.group.is_open() && node.leads(&self.metadata.last))
-            {
-                self.begin_seal();
-            }
-            for id in &ids {
-                self.now += 10;
-                let now = self.now;
-                self.register_if_lost(*id, round);
-                self.with(*id, |node| node.group.tick(now))?;
-                self.sync(*id)?;
-            }
-            while !self.packets.is_empty() {
-                self.deliver()?;
-            }
-            self.metadata_decides();
-        }
-        let leader = self.metadata.last.leader.node;
-        self.write(leader)?;
-        for _ in 0..20 {
-            for id in &ids {
-                self.now += 60;
-                let now = self.now;
-                self.with(*id, |node| node.group.tick(now))?;
-                self.sync(*id)?;
-                self.sync(*id)?;
-            }
-            while !self.packets.is_empty() {
-                self.deliver()?;
-            }
-        }
-        let everyone = self.metadata.last.members().len() == ids.len();
-        let end = self.nodes[&leader].group.end();
-        for (id, node) in &self.nodes {
-            if !everyone || node.group.end() != end || node.committed != end.position {
-                let last = &self.metadata.last;
-                return Err(format!(
-                    "no rest: node {id} at {:?} of {end:?}, committed {}, {last:?}",
-                    node.group.end(),
-                    node.committed
-                ));
-            }
-        }
-        if self.committed.last_key_value().map(|(position, _)| *position) != Some(end.position) {
-            return Err("something committed is gone".to_owned());
-        }
         Ok(())
-    }
-
-    fn register_if_lost(&mut self, id: NodeId, round: u64) {
-        if round.is_multiple_of(20) && self.nodes[&id].up {
-            self.register(id);
-        }
     }
 }

@@ -2,9 +2,7 @@
 
 use super::{GROUP, TIMING};
 use ferrite_base::{Epoch, Position};
-use ferrite_replica::group::{
-    Envelope, Group, GroupConfiguration, Header, History, Mark, Member, Message, Remembered, Said,
-};
+use ferrite_replica::group::{Group, GroupConfiguration, Header, History, Mark, Member, Remembered};
 use std::collections::VecDeque;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +23,8 @@ pub struct Node {
     /// The stream that the log amounts to.
     stream: Vec<Header>,
     pub committed: Position,
+    /// Its tables show the stream up to there: a copy's follow what is committed some time later.
+    applied: Position,
     pub promised: Epoch,
     /// On their way to the disk.
     pub promises: Vec<Epoch>,
@@ -43,6 +43,7 @@ impl Node {
             synced: 0,
             stream: Vec::new(),
             committed: Position(0),
+            applied: Position(0),
             promised: Epoch(0),
             promises: Vec::new(),
             writes: VecDeque::new(),
@@ -51,13 +52,23 @@ impl Node {
         }
     }
 
-    pub fn received(&mut self, envelope: Envelope, now: u64) {
-        // What is durable at a copy is applied at once.
-        if let Message::Acked { durable, .. } = envelope.message {
-            let message = Message::Knows { said: Said::default(), applied: durable.position };
-            self.group.received(Envelope { message, ..envelope }, now);
+    /// A copy applies so many entries more of what is committed.
+    pub fn apply(&mut self, more: u64) {
+        self.applied = Position((self.applied.0 + more).min(self.committed.0));
+    }
+
+    /// A leader that takes calls has executed what it commits.
+    pub fn applied(&mut self) -> Position {
+        if self.group.is_open() {
+            self.applied = self.committed;
         }
-        self.group.received(envelope, now);
+        self.applied
+    }
+
+    /// Says to the state machine what the tables show.
+    pub fn look_at_applied(&mut self) {
+        let applied = self.applied();
+        self.group.applies(applied);
     }
 
     pub fn leads(&self, configuration: &GroupConfiguration) -> bool {
@@ -125,7 +136,8 @@ impl Node {
         let starts = starts.map(|header| (header.mark.epoch, header.mark.position)).collect();
         let history = History::new(starts).expect("a stream is in order");
         let remembered = Remembered { promised: self.promised, history, end, commit, intact: true };
-        self.committed = commit;
+        // Recovery applies what is known to be committed.
+        (self.committed, self.applied) = (commit, commit);
         self.group = Group::new(GROUP, self.member, TIMING, remembered);
     }
 }

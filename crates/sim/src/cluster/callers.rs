@@ -2,6 +2,7 @@
 //! when they sent a read.
 
 use crate::clients::Clients;
+use crate::cluster::pauses::Pauses;
 use crate::cluster::process::Process;
 use crate::history::{Operation, Outstanding, SchemaHistory};
 use crate::invariants::schema as schema_rule;
@@ -28,6 +29,7 @@ pub struct Callers {
     pub known: BTreeMap<usize, Steps>,
     /// All schemas that were there, by version.
     schemas: BTreeMap<u64, (Variant, Arc<Catalog>)>,
+    pub pauses: Pauses,
 }
 
 impl Callers {
@@ -39,6 +41,7 @@ impl Callers {
             acknowledged: Steps::new(),
             known: BTreeMap::new(),
             schemas: BTreeMap::new(),
+            pauses: Pauses::default(),
         }
     }
 
@@ -73,10 +76,22 @@ impl Callers {
         } else {
             self.clients.submit(&process.doors);
         }
-        self.sent.insert(number, process.member);
+        if self.clients.history.operations[number].told == Told::Nothing {
+            self.sent.insert(number, process.member);
+        } else {
+            self.heard(number);
+        }
         if matches!(self.clients.history.operations[number].action, Action::Look { .. } | Action::Cut) {
             self.known.insert(number, self.acknowledged.clone());
         }
+    }
+
+    /// An administrator's call, whose number it is.
+    pub fn pause(&mut self, to: Member, paused: bool, now: i64) -> usize {
+        let number = self.clients.begin(Action::Pause { paused }, now);
+        self.sent.insert(number, to);
+        self.pauses.asks(number, paused);
+        number
     }
 
     /// The schema without which nothing can be asked.
@@ -105,6 +120,8 @@ impl Callers {
             self.sent.keys().copied().filter(|number| operations[*number].told != Told::Nothing).collect();
         for number in answered {
             self.sent.remove(&number);
+            self.heard(number);
+            let operations = &self.clients.history.operations;
             if let Told::Done(Answer::Steps(steps)) = &operations[number].told {
                 for (home, step) in steps {
                     let known = self.acknowledged.entry(*home).or_default();
@@ -121,6 +138,15 @@ impl Callers {
         for number in lost {
             self.sent.remove(&number);
             self.clients.told(number, Told::Unknown);
+            self.heard(number);
+        }
+    }
+
+    fn heard(&mut self, number: usize) {
+        let history = &mut self.clients.history;
+        let next = history.operations.len();
+        if let Some(detail) = self.pauses.heard(number, &mut history.operations[number], next) {
+            history.violated("no write is executed while the database is paused", detail);
         }
     }
 

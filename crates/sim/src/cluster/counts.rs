@@ -74,6 +74,15 @@ pub struct Counts {
     /// elsewhere or nowhere.
     pub clocks_set: u64,
     pub slow_copies: u64,
+    /// Pauses of the database, changes of the leader in them, calls that were refused for one,
+    /// steps that reads have compared in one, and resumes.
+    pub paused: u64,
+    pub paused_beyond: u64,
+    pub paused_calls: u64,
+    pub paused_reads: u64,
+    pub resumed: u64,
+    /// Leads that were to go to a member which could not run all procedures.
+    pub unable: u64,
     /// Losses that an operator accepted while the leader lived.
     pub lived: u64,
     /// Losses that an operator accepted; logs that one cut before; copies that were made anew.
@@ -132,6 +141,12 @@ impl Counts {
         self.behind += other.behind;
         self.clocks_set += other.clocks_set;
         self.slow_copies += other.slow_copies;
+        self.paused += other.paused;
+        self.paused_beyond += other.paused_beyond;
+        self.paused_calls += other.paused_calls;
+        self.paused_reads += other.paused_reads;
+        self.resumed += other.resumed;
+        self.unable += other.unable;
         self.lived += other.lived;
         self.accepted += other.accepted;
         self.logs_cut += other.logs_cut;

@@ -12,3 +12,10 @@ pub(super) struct Operator {
     /// When it asks again.
     pub next: u64,
 }
+
+/// What the administrator is to reach, and when it is tried next.
+#[derive(Clone, Copy)]
+pub(super) struct Administrator {
+    pub paused: bool,
+    pub next: u64,
+}

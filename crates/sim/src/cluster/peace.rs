@@ -29,6 +29,7 @@ impl World {
             witness.disk.heal();
         }
         self.rest()?;
+        self.resume_in_peace()?;
         let before = self.callers.writes();
         for _ in 0..40 {
             if self.callers.writes() > before {

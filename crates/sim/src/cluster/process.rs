@@ -8,12 +8,11 @@ use crate::cluster::ledger::Ledger;
 use crate::cluster::metadata::{Asks, Seat, registration};
 use crate::cluster::noting::Noting;
 use crate::cluster::plan::TIMING;
+use crate::cluster::wishes::{Wish, Wishes};
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{
-    Around, Cause, Groups, Host, Lease, Letter, Node, NotHandedOver, Parties, Post, Start as NodeStart,
-};
+use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start as NodeStart};
 use ferrite_group::{
     FIRST_GROUP, FromLog, Identity, IdentityError, IdentityFile, Replication, Supplied, Supplier, Urgency,
 };
@@ -21,7 +20,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
-use ferrite_node::Unsynced;
+use ferrite_node::{Mode, Pauses, Unsynced};
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::commit::{Completion, DatabaseLog};
@@ -51,48 +50,6 @@ const FROM_LOG: [(u64, u64); 3] = [(8, 4), (8, 2), (3, 2)];
 /// How long it takes to send everything to a node that has nothing, as a leader is told.
 const TRANSFER_NANOS: u64 = 300_000_000;
 
-/// What a process wants done outside, in order.
-pub enum Wish {
-    /// The whole message.
-    Send(NodeId, Urgency, Vec<u8>),
-    Run(Box<Applier>),
-    FromLog(FromLog),
-    /// Entries for that node cannot be had from the log.
-    NotSupplied(NodeId, String),
-    Leads(Option<Epoch>),
-    /// What became of a hand-over.
-    HandedOver(Result<NodeId, NotHandedOver>),
-    MakeAnew(String),
-    End(String),
-    Notice(String),
-}
-
-/// Clones are the same.
-#[derive(Clone, Default)]
-struct Wishes(Arc<Mutex<Vec<Wish>>>);
-
-impl Wishes {
-    fn push(&self, wish: Wish) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
-    }
-
-    fn take(&self) -> Vec<Wish> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Wishes {
-    fn push_message(&self, to: NodeId, message: Vec<u8>) {
-        self.push(Wish::Send(to, Urgency::Entries, message));
-    }
-}
-
-impl Post for Wishes {
-    fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
-        self.push(Wish::Send(to, urgency, Letter::Group.encode(message)));
-    }
-}
-
 /// What stands around the node.
 struct Outside {
     disk: SimulatedDisk,
@@ -103,6 +60,7 @@ struct Outside {
     cuts: Sender<ContentCut>,
     current: Arc<Mutex<Arc<Compiled>>>,
     held: Arc<Held>,
+    mode: Arc<Mode>,
     ledger: Ledger,
 }
 
@@ -160,7 +118,9 @@ impl Around for Outside {
         self.wishes.push(Wish::Leads(epoch));
     }
 
-    fn paused(&mut self, _: bool) {}
+    fn paused(&mut self, paused: bool) {
+        self.mode.pause(paused);
+    }
 
     fn gave_up(&mut self, _: GroupId, _: Epoch) {}
 
@@ -257,6 +217,10 @@ pub struct Process {
     /// Its copy applies nothing before that, by its clock.
     pub applies_from: u64,
     pub held: Arc<Held>,
+    /// What administrators have asked of it.
+    pub pauses: Pauses,
+    /// Some procedures cannot run here, as without a JDK.
+    pub unable: Arc<AtomicBool>,
     /// The epoch in which its partitions take calls.
     pub leads: Option<Epoch>,
     /// Its log has failed, and that was so when its answers were last read.
@@ -419,7 +383,9 @@ impl Process {
             groups: groups.clone(),
             lease: lease.clone(),
         };
-        let held = Arc::new(Held::default());
+        let (held, mode) = (Arc::new(Held::default()), Arc::<Mode>::default());
+        let unable = Arc::<AtomicBool>::default();
+        replication.is_limited_by(Arc::clone(&unable));
         let outside = Outside {
             disk: disk.clone(),
             file: IdentityFile::default(),
@@ -429,12 +395,13 @@ impl Process {
             cuts: copying.hasher(),
             current: Arc::clone(&current),
             held: Arc::clone(&held),
+            mode: Arc::clone(&mode),
             ledger: ledger.clone(),
         };
         let node = Node::new(start, &causes, inbox, Box::new(outside));
         let letterbox = Letterbox::new(disk.clone());
         let doors =
-            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, clock: clock.clone() };
+            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, mode, clock: clock.clone() };
         Ok(Process {
             member: here,
             coordinator: multi,
@@ -461,6 +428,8 @@ impl Process {
             busy_until: 0,
             applies_from: 0,
             held,
+            pauses: Pauses::default(),
+            unable,
             leads: None,
             failed: false,
         })
@@ -606,6 +575,8 @@ impl Process {
 
     /// Sends what is to be sent about the metadata and about snapshots.
     pub fn work_around(&mut self) {
+        let (now, asks) = (self.doors.clock.boottime_nanos(), self.seat.asks());
+        self.pauses.look(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
         if self.leads.is_some() {

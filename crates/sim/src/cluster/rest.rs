@@ -1,10 +1,13 @@
 //! When a cluster is at rest: everybody is there and knows the same, and nothing is on its way.
 
-use crate::cluster::world::{MILLI, World};
+use crate::cluster::contents::contents;
+use crate::cluster::invariants::{copies, snapshots};
+use crate::cluster::world::{MILLI, World, violated};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, Presence};
+use ferrite_partition::applier::Intake;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// In which all has to be well again once nothing is done wrong any more.
@@ -90,6 +93,25 @@ impl World {
         }
         let waiting = self.callers.waiting();
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
+    }
+
+    /// What the nodes have, when all is at rest.
+    pub fn compare_copies(&mut self) -> Result<(), Violation> {
+        let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
+        let configuration = self.configuration();
+        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
+            let process = machine.process.as_ref().expect("at rest all run");
+            self.counts.compared += process.node.intake(FIRST_GROUP).map_or(0, Intake::compared);
+            let found = process.with_stores(contents).expect("at rest all stores are at home");
+            all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
+        }
+        for machine in self.machines.values() {
+            let process = machine.process.as_ref().expect("at rest all run");
+            let on_disk = process.copying.on_disk(&machine.disk);
+            let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
+            snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
+        }
+        copies::check(&all).map_err(violated("copies at one position are equal"))
     }
 
     /// The vote that a node has, if its process knows that it counts.

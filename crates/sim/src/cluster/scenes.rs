@@ -51,6 +51,18 @@ impl World {
                 return Ok(());
             }
         }
+        if self.later.percent(35) {
+            self.the_database_is_paused()?;
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
+        if self.later.percent(35) {
+            self.a_member_cannot_run_all()?;
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
         if self.random.percent(50) {
             match self.random.below(5) {
                 0..3 if self.plan.database.power_loss => self.a_snapshot_runs_ahead_of_its_log()?,

@@ -28,6 +28,11 @@ impl World {
         self.stop(chosen, PATIENCE_NANOS)
     }
 
+    /// That one does.
+    pub fn stop_one(&mut self, id: NodeId) -> Result<(), Violation> {
+        self.stop(id, PATIENCE_NANOS)
+    }
+
     fn stop(&mut self, id: NodeId, patience: u64) -> Result<(), Violation> {
         let machine = self.machines.get_mut(&id).expect("machines are known");
         if machine.stopping.is_some() {

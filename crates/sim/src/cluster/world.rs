@@ -3,16 +3,16 @@
 
 use crate::clients::Clients;
 use crate::cluster::callers::Callers;
-use crate::cluster::contents::contents;
 use crate::cluster::counts::Counts;
-use crate::cluster::invariants::{chain, copies, fresh, leaders, snapshots, time};
+use crate::cluster::invariants::{chain, fresh, leaders, time};
 use crate::cluster::ledger::Ledger;
 use crate::cluster::machine::{Machine, Started, leaves_alone};
 use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
-use crate::cluster::operator::Operator;
+use crate::cluster::operator::{Administrator, Operator};
 use crate::cluster::plan::{OFF_SECONDS, Plan, TICK_NANOS};
-use crate::cluster::process::{Process, Wish};
+use crate::cluster::process::Process;
+use crate::cluster::wishes::Wish;
 use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
 use crate::operation::Told;
@@ -24,7 +24,6 @@ use ferrite_cluster::{Letter, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
 use ferrite_meta::State as Metadata;
-use ferrite_partition::applier::Intake;
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,6 +77,8 @@ pub(super) struct World {
     pub random: SimulatedRandom,
     /// For what was added later: seeds in which none of it happens mean what they did before.
     pub more: SimulatedRandom,
+    /// Likewise.
+    pub later: SimulatedRandom,
     pub plan: Plan,
     /// The true time, nanoseconds.
     pub now: u64,
@@ -100,6 +101,8 @@ pub(super) struct World {
     pub last_epoch: Epoch,
     /// A node has been wiped, or has lost its vote, and all is not well again.
     pub wiped: bool,
+    /// One who is to pause the database, or to resume it.
+    pub administrator: Option<Administrator>,
     /// An operator who is to accept a loss.
     pub operator: Option<Operator>,
     /// A node that has more than what an operator went on with, until it is made anew.
@@ -115,7 +118,7 @@ pub(super) struct World {
     pub counts: Counts,
 }
 
-fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
+pub(super) fn violated(invariant: &'static str) -> impl FnOnce(String) -> Violation {
     move |detail| Violation { invariant, detail }
 }
 
@@ -171,6 +174,7 @@ impl World {
             looked_at: 0,
             last_epoch: Epoch(1),
             wiped: false,
+            administrator: None,
             operator: None,
             given_up: None,
             newcomers: Vec::new(),
@@ -178,6 +182,7 @@ impl World {
             counts: Counts::default(),
             random,
             more: SimulatedRandom::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1),
+            later: SimulatedRandom::new(seed.wrapping_mul(0xd605_1c82_9a6e_4b55) | 1),
             plan,
         }
     }
@@ -194,6 +199,7 @@ impl World {
         counts.reads = self.callers.known.len() as u64;
         counts.schema_changes = self.callers.clients.history.schema.catalog.version.0;
         counts.lost = self.network.lost;
+        counts.paused_reads = self.callers.pauses.compared;
         self.ledger.with(|book| {
             counts.configurations = book.configurations.len() as u64;
             (counts.terms, counts.votes_lost, counts.leases) = (book.terms, book.votes_lost, book.leases);
@@ -275,25 +281,6 @@ impl World {
         invariants::adopt(history, &state);
         self.callers.note_schema();
         self.noted()
-    }
-
-    /// What the nodes have, when all is at rest.
-    pub fn compare_copies(&mut self) -> Result<(), Violation> {
-        let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
-        let configuration = self.configuration();
-        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
-            let process = machine.process.as_ref().expect("at rest all run");
-            self.counts.compared += process.node.intake(FIRST_GROUP).map_or(0, Intake::compared);
-            let found = process.with_stores(contents).expect("at rest all stores are at home");
-            all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
-        }
-        for machine in self.machines.values() {
-            let process = machine.process.as_ref().expect("at rest all run");
-            let on_disk = process.copying.on_disk(&machine.disk);
-            let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
-            snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
-        }
-        copies::check(&all).map_err(violated("copies at one position are equal"))
     }
 
     /// What was noted while it happened.
@@ -383,8 +370,10 @@ impl World {
             return;
         }
         self.trace.line(&format!("calls {chosen}"));
+        let (number, epoch) = (self.callers.clients.history.operations.len(), process.leads);
         self.callers.submit(process, looks);
         process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
+        self.was_refused(number, epoch);
     }
 
     /// Time passes for all.
@@ -444,6 +433,7 @@ impl World {
             }
         }
         self.join();
+        self.administer();
         let ids: Vec<NodeId> = self.witnesses.keys().copied().collect();
         for id in ids {
             let witness = self.witnesses.get_mut(&id).expect("witnesses are known");

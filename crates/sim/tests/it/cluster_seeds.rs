@@ -61,6 +61,8 @@ fn clusters_keep_what_they_have_acknowledged() {
         assert!(counts.left > 10 && counts.behind > 8, "{counts:?}");
         assert!(counts.ahead > 3 && counts.came_back > 20, "{counts:?}");
         assert!(counts.lived > 20 && counts.clocks_set > 500 && counts.slow_copies > 20, "{counts:?}");
+        assert!(counts.paused > 15 && counts.paused_beyond > 15 && counts.paused_calls > 100, "{counts:?}");
+        assert!(counts.paused_reads > 100 && counts.resumed > 10 && counts.unable > 20, "{counts:?}");
         assert!(counts.accepted > 15 && counts.made_anew > 5 && counts.unusable > 50, "{counts:?}");
         assert!(counts.pauses > 50 && counts.long_pauses > 6, "{counts:?}");
     }

@@ -1,0 +1,49 @@
+//! What a process wants done outside, until it is done.
+
+use ferrite_base::{Epoch, NodeId};
+use ferrite_cluster::{Letter, NotHandedOver, Post};
+use ferrite_group::{FromLog, Urgency};
+use ferrite_partition::applier::Applier;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a process wants done outside, in order.
+pub enum Wish {
+    /// The whole message.
+    Send(NodeId, Urgency, Vec<u8>),
+    Run(Box<Applier>),
+    FromLog(FromLog),
+    /// Entries for that node cannot be had from the log.
+    NotSupplied(NodeId, String),
+    Leads(Option<Epoch>),
+    /// What became of a hand-over.
+    HandedOver(Result<NodeId, NotHandedOver>),
+    MakeAnew(String),
+    End(String),
+    Notice(String),
+}
+
+/// Clones are the same.
+#[derive(Clone, Default)]
+pub struct Wishes(Arc<Mutex<Vec<Wish>>>);
+
+impl Wishes {
+    pub fn push(&self, wish: Wish) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
+    }
+
+    pub fn take(&self) -> Vec<Wish> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Wishes {
+    pub fn push_message(&self, to: NodeId, message: Vec<u8>) {
+        self.push(Wish::Send(to, Urgency::Entries, message));
+    }
+}
+
+impl Post for Wishes {
+    fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
+        self.push(Wish::Send(to, urgency, Letter::Group.encode(message)));
+    }
+}
