@@ -88,6 +88,14 @@ fn made(function: Function, arguments: &[Value<'_>]) -> usize {
     bytes.min(limits::VALUE_BYTES_MAX)
 }
 
+impl Function {
+    /// Whether a call may take much longer than a copy of its arguments.
+    pub fn is_costly(self) -> bool {
+        use Function::*;
+        weight(self) > MADE || matches!(self, Repeat | Space | PadLeft | PadRight | Replace)
+    }
+}
+
 fn weight(function: Function) -> usize {
     use Function::*;
     match function {

@@ -1,9 +1,10 @@
-//! Which programs are certainly short: so few rows and steps that whoever has a call of one may run
-//! it in the place of the partition's thread (docs/decisions/0108-lone-calls.md).
+//! Which programs are certainly short: of so few rows and steps that a network thread may run a
+//! call of one in the place of the partition's thread (docs/decisions/0108-lone-calls.md).
 //!
-//! The rule is strict rather than clever, since nothing ends a call that turns out to be long: no
-//! loops, no code of users, rows found by whole keys of unique indexes only, and no change that
-//! makes a view look for another MIN or MAX.
+//! The rule is strict rather than clever, since other connections wait for a call that turns out to
+//! be long: no loops, no code of users, no patterns and other functions that are costly for long
+//! values, rows found by whole keys of unique indexes only, and no change that makes a view look
+//! for another MIN or MAX.
 
 use crate::program::{
     Access, Delete, Input, Insert, InsertSource, Plan, Program, Query, QueryBody, ReturnValue, Returning, Select, Step,
@@ -43,13 +44,13 @@ impl Judge<'_> {
         match step {
             Step::Execute { plan, .. } => self.plan(plan),
             Step::Fetch { query, .. } => self.query(query),
-            Step::Assign { value, .. } => is_ours(value),
+            Step::Assign { value, .. } => is_quick(value),
             Step::If { branches, otherwise } => {
-                branches.iter().all(|(condition, body)| is_ours(condition) && self.body(body)) && self.body(otherwise)
+                branches.iter().all(|(condition, body)| is_quick(condition) && self.body(body)) && self.body(otherwise)
             }
             Step::Block { body, .. } => self.body(body),
             Step::Return(ReturnValue::Tables(queries)) => queries.iter().all(|(_, query)| self.query(query)),
-            Step::Return(ReturnValue::Status(value)) | Step::Signal { message: value, .. } => is_ours(value),
+            Step::Return(ReturnValue::Status(value)) | Step::Signal { message: value, .. } => is_quick(value),
             Step::Return(ReturnValue::Nothing) | Step::Leave { .. } => true,
             Step::Analyze { .. } | Step::While { .. } | Step::For { .. } | Step::Iterate { .. } => false,
         }
@@ -60,18 +61,18 @@ impl Judge<'_> {
             Plan::Query(query) => self.query(query),
             Plan::Insert(Insert { table, source: InsertSource::Values { more }, row, upsert, returning, .. }) => {
                 more.len() < STEPS_MAX
-                    && more.iter().flatten().chain(row).all(is_ours)
+                    && more.iter().flatten().chain(row).all(is_quick)
                     && is_plain(returning.as_deref())
                     && self.table(*table).is_some_and(|table| self.is_kept_up_soon(table, *upsert))
             }
             Plan::Update(Update { table, access, filter, joined: None, assignments, returning, .. }) => {
-                filter.iter().chain(assignments.iter().map(|(_, value)| value)).all(is_ours)
+                filter.iter().chain(assignments.iter().map(|(_, value)| value)).all(is_quick)
                     && is_plain(returning.as_deref())
                     && self.is_one_row(*table, access)
                     && self.table(*table).is_some_and(|table| self.is_kept_up_soon(table, true))
             }
             Plan::Delete(Delete { table, access, filter, joined: None, returning, migrate: false, .. }) => {
-                filter.iter().all(is_ours)
+                filter.iter().all(is_quick)
                     && is_plain(returning.as_deref())
                     && self.is_one_row(*table, access)
                     && self.table(*table).is_some_and(|table| self.is_kept_up_soon(table, true))
@@ -81,9 +82,9 @@ impl Judge<'_> {
     }
 
     fn query(&self, query: &Query) -> bool {
-        let mut ours = true;
-        for_each_expr(query, &mut |expr| ours &= is_ours(expr));
-        ours && self.is_one_row_query(query)
+        let mut quick = true;
+        for_each_expr(query, &mut |expr| quick &= is_quick(expr));
+        quick && self.is_one_row_query(query)
     }
 
     fn is_one_row_query(&self, query: &Query) -> bool {
@@ -111,9 +112,9 @@ impl Judge<'_> {
 
     fn is_one_row(&self, table: TableId, access: &Access) -> bool {
         let Access::Lookup { index, .. } = access else { return false };
-        let mut ours = true;
-        for_each_access_expr(access, &mut |expr| ours &= is_ours(expr));
-        ours && self.table(table).is_some_and(|table| is_unique(table, *index))
+        let mut quick = true;
+        for_each_access_expr(access, &mut |expr| quick &= is_quick(expr));
+        quick && self.table(table).is_some_and(|table| is_unique(table, *index))
     }
 
     fn table(&self, id: TableId) -> Option<&Table> {
@@ -123,19 +124,19 @@ impl Judge<'_> {
     /// Whether what hangs on a row of the table is changed with it at once. `replaces`: a row may
     /// go, or get other values, and with it a MIN or MAX for which another has to be found.
     fn is_kept_up_soon(&self, table: &Table, replaces: bool) -> bool {
-        let of_index = |index: &Index| index.keys.iter().chain(&index.predicate).all(is_ours);
-        table.checks.iter().all(|check| is_ours(&check.condition))
+        let of_index = |index: &Index| index.keys.iter().chain(&index.predicate).all(is_quick);
+        table.checks.iter().all(|check| is_quick(&check.condition))
             && table.indexes.iter().all(of_index)
             && table.dependent_views.iter().all(|id| {
                 let Some(view) = self.table(*id).and_then(|table| table.view.as_ref()) else { return false };
                 let seeks = |kind| matches!(kind, AggregateKind::Min | AggregateKind::Max);
                 view.source == table.id
                     && view.joins.is_empty()
-                    && view.filter.iter().chain(&view.group_by).all(is_ours)
+                    && view.filter.iter().chain(&view.group_by).all(is_quick)
                     && view.aggregates.iter().all(|aggregate| {
                         !(replaces && seeks(aggregate.kind))
                             && aggregate.user.is_none()
-                            && aggregate.argument.iter().all(is_ours)
+                            && aggregate.argument.iter().all(is_quick)
                     })
             })
     }
@@ -146,13 +147,16 @@ fn is_unique(table: &Table, index: IndexId) -> bool {
 }
 
 fn is_plain(returning: Option<&Returning>) -> bool {
-    returning.is_none_or(|returning| returning.output.iter().all(is_ours))
+    returning.is_none_or(|returning| returning.output.iter().all(is_quick))
 }
 
-/// No user's code runs in it. (A list or a text that takes long was bounded when it was stored or
-/// sent.)
-fn is_ours(expr: &Expr) -> bool {
-    let mut ours = !matches!(expr, Expr::User { .. });
-    expr.for_each_operand(|operand| ours &= is_ours(operand));
-    ours
+/// Its cost is about that of copying what it reads, and no user's code runs in it.
+fn is_quick(expr: &Expr) -> bool {
+    let mut quick = match expr {
+        Expr::User { .. } | Expr::Like { prefix_only: false, .. } => false,
+        Expr::Call { function, .. } => !function.is_costly(),
+        _ => true,
+    };
+    expr.for_each_operand(|operand| quick &= is_quick(operand));
+    quick
 }
