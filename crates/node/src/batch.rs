@@ -34,7 +34,9 @@ impl Batch {
             && program.variants.as_ref().is_none_or(|variants| {
                 let bytes = &self.bytes[call.parameters_start as usize..call.parameters_end as usize];
                 Parameters::parse(bytes).is_ok_and(|given| {
-                    let values = (0..given.count()).map_while(|place| given.nth(place).ok().flatten());
+                    // The destination of a directed call is none of its program's.
+                    let first = usize::from(call.drop_first_parameter);
+                    let values = (first..given.count()).map_while(|place| given.nth(place).ok().flatten());
                     variants.none_for(program, values)
                 })
             })

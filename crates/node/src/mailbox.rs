@@ -65,7 +65,8 @@ impl NetworkMailbox {
     /// The owner is awake and will look before it sleeps: nothing needs to wake it until
     /// [`Self::taking`].
     pub fn is_awake(&self) {
-        self.waking.store(true, Ordering::Relaxed);
+        // Not a plain store: what `taking` reads must go on from what the senders have written.
+        self.waking.swap(true, Ordering::Relaxed);
     }
 
     /// The owner is about to look; later mail wakes it again.

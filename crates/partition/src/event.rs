@@ -41,7 +41,7 @@ pub enum Event {
     Follow(Sender<(PartitionId, Sequence)>),
     /// Somebody wants to know what was counted here.
     Report(Sender<ThreadReport>),
-    /// There may be work for idle times.
+    /// There may be work besides calls.
     Wake,
     /// Finish what is held and end.
     Stop,

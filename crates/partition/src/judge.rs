@@ -66,8 +66,8 @@ impl fmt::Display for ReplayError {
             ReplayError::Schema { version, error } => {
                 write!(
                     f,
-                    "the schema change to version {version} cannot be repeated: {error}. It is not damaged: where a later release has \
-                     written it, start that one"
+                    "the schema change to version {version} cannot be repeated: {error}. The log is not damaged: if a later release has \
+                     written it, start that release"
                 )
             }
             ReplayError::Log(error) => f.write_str(error),

@@ -291,6 +291,8 @@ pub struct Ahead {
     sought: Vec<Sought>,
     /// By the calls of the group before, whose values were not asked for yet: the last first.
     unread: Vec<Sought>,
+    /// Some of those of the next group lead to long values.
+    wants_values: bool,
 }
 
 impl Ahead {
@@ -313,7 +315,9 @@ impl Ahead {
         let sought =
             look_ups.filter_map(|(prefetch, parameters, call)| prefetch.sought(store, call as u32, parameters));
         self.sought.extend(sought);
+        self.wants_values = false;
         for sought in &self.sought {
+            self.wants_values |= sought.values[0].lines != 0;
             store.table(sought.table).prefetch_bucket(sought.index, sought.key);
         }
     }
@@ -329,6 +333,9 @@ impl Ahead {
     /// Asks for the first lines of the long values that those rows, at hand by now, lead to.
     #[inline]
     pub fn prefetch_values(&self, store: &Store) {
+        if !self.wants_values {
+            return;
+        }
         self.sought.iter().for_each(|sought| sought.prefetch_values(store, LINES_TOUCHED));
     }
 
@@ -336,6 +343,9 @@ impl Ahead {
     #[inline]
     pub fn turn(&mut self) {
         self.unread.clear();
+        if !self.wants_values {
+            return;
+        }
         let reads = |sought: &Sought| sought.values.iter().any(|value| value.lines > LINES_TOUCHED);
         self.unread.extend(self.sought.drain(..).rev().filter(reads));
     }

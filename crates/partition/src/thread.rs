@@ -146,12 +146,13 @@ impl Partition {
     /// Runs until told to stop or until every sender is gone. Rests in `seat` while there is
     /// nothing to do.
     pub fn run(self, seat: &Seat) {
+        let inbox = self.inbox.clone();
         let mut partition = Box::new(self);
         partition.publish_counts();
         loop {
-            let event = match partition.inbox.try_recv() {
+            let event = match inbox.try_recv() {
                 Ok(event) => event,
-                Err(_) => match rest::idle(partition, seat) {
+                Err(_) => match rest::idle(partition, seat, &inbox) {
                     Some((awake, event)) => {
                         partition = awake;
                         event
@@ -169,6 +170,12 @@ impl Partition {
                 Handled::Stop => return,
             }
             partition.end_event();
+            if partition.is_due() {
+                partition.events = 0;
+                partition.publish_counts();
+                // For a partition that is never idle.
+                partition.compact(true);
+            }
         }
     }
 
@@ -182,12 +189,11 @@ impl Partition {
     fn end_event(&mut self) {
         self.executor.trim();
         self.events += 1;
-        if self.events == EVENTS_PER_COUNT {
-            self.events = 0;
-            self.publish_counts();
-            // For a partition that is never idle.
-            self.compact(true);
-        }
+    }
+
+    /// Counts are to be published, which only its own thread takes time for.
+    fn is_due(&self) -> bool {
+        self.events >= EVENTS_PER_COUNT
     }
 
     /// `run` for a caller with many parties on one thread: does what is next, if it can be done

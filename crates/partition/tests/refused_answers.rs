@@ -3,27 +3,19 @@
 
 mod common;
 
+#[path = "common/calls.rs"]
+mod calls;
+
+use calls::{OnePartition, Told, batch};
 use common::Node;
-use crossbeam_channel::{Sender, unbounded};
-use ferrite_base::{PartitionId, limits, memory};
-use ferrite_io::{RealDisk, SystemClock};
-use ferrite_partition::gate::{Failure, Gate};
-use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Event, Mailbox, RowCounts};
+use crossbeam_channel::unbounded;
+use ferrite_base::{limits, memory};
+use ferrite_io::RealDisk;
+use ferrite_partition::{AnswerBatch, Event};
 use ferrite_value::Value;
 use ferrite_wire::parameters::ParameterSet;
 use ferrite_wire::{Response, Status, frame};
 use std::sync::Arc;
-use std::time::Duration;
-
-struct Told(Sender<AnswerBatch>);
-
-impl Mailbox for Told {
-    fn deliver(&self, answers: AnswerBatch) {
-        self.0.send(answers).expect("the test listens");
-    }
-}
 
 #[test]
 fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
@@ -35,50 +27,20 @@ fn a_refused_answer_leaves_its_partition_as_small_as_the_error() {
     node.ddl("CREATE PROCEDURE Wide PARTITION ON TABLE wide COLUMN id AS SELECT * FROM wide WHERE id >= ?");
     let (table, text) = (node.table("WIDE"), "x".repeat(900_000));
     (0..12i64).for_each(|id| node.insert(table, &[Value::Integer(id), Value::Text(&text)]));
-    let recovered = node.0;
-    let (compiled, _log, group) = (recovered.compiled, recovered.log, recovered.group);
-    let (inbox, events) = unbounded();
-    let (long_reads, _reads) = LongReads::new(1, Home::Partition(inbox.clone()));
-    let start = Start {
-        id: PartitionId(0),
-        store: recovered.stores.into_iter().next().expect("one partition"),
-        compiled: Arc::clone(&compiled),
-        sequence: recovered.sequences[0],
-        limits: Duration::from_secs(3_600).into(),
-        counts: Arc::new(RowCounts::new(1)),
-        long_reads,
-    };
-    let gate = Gate::new(start.sequence, Failure::new(|_| {}));
-    let mut partition = Partition::new(start, events, gate, group, Arc::new(SystemClock));
+    let mut lone = OnePartition::of(node.0);
     let (told, answers) = unbounded::<AnswerBatch>();
     let mailbox = Arc::new(Told(told));
     let mut call = || {
         let mut bytes = Vec::new();
         (0i64,).write_set(&mut bytes).expect("a number");
-        let header = CallHeader {
-            connection: 1,
-            handle: 5,
-            procedure: compiled.require("Wide").expect("it was made"),
-            parameters_start: 0,
-            parameters_end: bytes.len() as u32,
-            drop_first_parameter: false,
-        };
-        let batch = CallBatch {
-            compiled: Arc::clone(&compiled),
-            mailbox: Arc::clone(&mailbox) as _,
-            calls: vec![header],
-            bytes,
-            answers: Vec::new(),
-            cached: None,
-            sent_micros: 0,
-        };
-        assert!(inbox.send(Event::Calls(batch)).is_ok());
+        let call = batch(&lone.compiled, &mailbox, "Wide", bytes);
+        assert!(lone.inbox.send(Event::Calls(call)).is_ok());
         // Behind a large answer the batch's buffers come back without one.
         let answered = loop {
             match answers.try_recv() {
                 Ok(batch) if batch.runs.is_empty() => {}
                 Ok(batch) => break batch,
-                Err(_) => assert!(partition.step(), "the call is answered"),
+                Err(_) => assert!(lone.partition.step(), "the call is answered"),
             }
         };
         let (_, body) = frame::split(&answered.bytes).expect("a whole frame").expect("one answer");

@@ -1,15 +1,16 @@
 //! A partition that has nothing to do: it gives memory back, waits, and lets network threads run
-//! what few calls come.
+//! the few calls that come.
 
 use super::{Partition, Ran, Seat};
 use crate::event::{CallBatch, Event};
-use crossbeam_channel::TryRecvError;
+use crossbeam_channel::{Receiver, Select, TryRecvError};
 use ferrite_base::memory;
 use ferrite_table::Store;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looks after which nothing is expected any more, if nobody gave memory back between them.
+/// Looks after which nothing is expected any more, if no memory was given back between them.
 const IDLE_LOOKS_IN_VAIN_MAX: u32 = 2;
 /// A batch that is run while a partition rests should take less; a short call takes a few
 /// microseconds.
@@ -25,8 +26,10 @@ impl Partition {
             self.declines -= 1;
             return Err(batch);
         }
+        // Of another version a program may have become a long one.
+        let is_here = self.inbox.is_empty() && Arc::ptr_eq(&batch.compiled, &self.compiled);
         // Behind a full log it would wait, which a network thread must not.
-        if !self.inbox.is_empty() || !self.log.has_room() {
+        if !is_here || !(self.only_reads(&batch) || self.log.has_room()) {
             return Err(batch);
         }
         let began = Instant::now();
@@ -38,13 +41,22 @@ impl Partition {
         if took > ELSEWHERE_TIME_MAX {
             self.declines = DECLINED_AFTER_LONG;
         }
-        Ok(match self.sleeps && (self.waits_for_memory() || self.can_compact(true)) {
+        let has_work = self.sleeps && (self.waits_for_memory() || self.can_compact(true));
+        Ok(match has_work || self.is_due() {
             true => Ran::ThreadIsWanted,
             false => Ran::Whole,
         })
     }
 
-    /// What memory there is to give back is held up by somebody who lets go of it without a word.
+    fn only_reads(&self, batch: &CallBatch) -> bool {
+        batch.calls.iter().all(|call| match (call.cached(), &batch.cached) {
+            (Some(position), Some(cached)) => cached.calls[position].program.read_only,
+            _ => self.compiled.program(call.procedure).read_only,
+        })
+    }
+
+    /// Memory could be given back but for a snapshot or another partition, whose end is not
+    /// announced.
     fn waits_for_memory(&self) -> bool {
         let waits = |store: &Store| store.has_held_compaction_work() || store.first_retained().is_some();
         self.store.as_ref().is_some_and(waits) && self.gate.failure().is_none()
@@ -52,13 +64,18 @@ impl Partition {
 }
 
 /// Waits for what is next to do; that counts as idle. At first it looks now and then whether memory
-/// can be given back: what was in the way, a snapshot or what other partitions had not yet given
-/// back, goes without a word to this thread. When nothing of the kind moves any more it sleeps
-/// until there is something to do. None: every sender is gone.
+/// can be given back: the end of what was in the way, a snapshot or what other partitions had not
+/// yet given back, is not announced to this thread. When nothing of the kind moves any more it
+/// sleeps until there is something to do. None: every sender is gone.
 #[cold]
 #[inline(never)]
-pub(super) fn idle(mut partition: Box<Partition>, seat: &Seat) -> Option<(Box<Partition>, Event)> {
-    let inbox = partition.inbox.clone();
+pub(super) fn idle(
+    mut partition: Box<Partition>,
+    seat: &Seat,
+    inbox: &Receiver<Event>,
+) -> Option<(Box<Partition>, Event)> {
+    let mut select = Select::new();
+    select.recv(inbox);
     let mut began = None;
     let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
     loop {
@@ -73,7 +90,7 @@ pub(super) fn idle(mut partition: Box<Partition>, seat: &Seat) -> Option<(Box<Pa
         let began = *began.get_or_insert_with(Instant::now);
         partition.sleeps = looks_in_vain >= IDLE_LOOKS_IN_VAIN_MAX && !partition.waits_for_memory();
         let time_max = (!partition.sleeps).then_some(IDLE_LOOK_EVERY);
-        let (awake, came) = seat.rest(partition, &inbox, time_max);
+        let (awake, came) = seat.rest(partition, &mut select, time_max);
         partition = awake;
         if !came {
             let before = std::mem::replace(&mut returned, memory::pages_returned());

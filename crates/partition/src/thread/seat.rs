@@ -1,24 +1,26 @@
 //! Where a partition rests while it has nothing to do. A network thread with few short calls runs
-//! them there, in the place of the partition's thread: so nobody has to be woken for a lone call,
-//! twice (docs/decisions/0108-lone-calls.md).
+//! them there, in the place of the partition's thread, so that a lone call wakes no thread
+//! (docs/decisions/0108-lone-calls.md).
 //!
 //! Owns the partition while it rests. Promises that what a thread sends is executed in the order in
 //! which it is sent: a batch is run here only while the inbox is empty, and from the inbox nothing
 //! is taken while the partition rests or runs here.
 
 use super::Partition;
-use crate::event::{CallBatch, Event};
-use crossbeam_channel::{Receiver, Select};
+use crate::event::CallBatch;
+use crossbeam_channel::Select;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// One partition's, known to its thread and to the network threads.
 #[derive(Default)]
+// Of each partition in lines of its own: every batch reads here.
+#[repr(align(64))]
 pub struct Seat {
     /// So that a batch for a busy partition does not touch the lock.
     rests: AtomicBool,
-    /// Locked by whoever runs a batch, until it has run.
+    /// Locked while a batch runs.
     partition: Mutex<Option<Box<Partition>>>,
 }
 
@@ -26,12 +28,12 @@ pub struct Seat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ran {
     Whole,
-    /// There is work now for idle times, and the partition's thread sleeps until an event comes.
+    /// There is work for the partition's thread, which sleeps until an event comes.
     ThreadIsWanted,
 }
 
 impl Seat {
-    /// Whether it is worth the while to ask what a batch holds.
+    /// Whether the partition rests, or did a moment ago.
     #[inline]
     pub fn rests(&self) -> bool {
         self.rests.load(Ordering::Relaxed)
@@ -56,18 +58,16 @@ impl Seat {
     pub(crate) fn rest(
         &self,
         partition: Box<Partition>,
-        inbox: &Receiver<Event>,
+        inbox: &mut Select<'_>,
         time_max: Option<Duration>,
     ) -> (Box<Partition>, bool) {
         let before = self.lock().replace(partition);
         assert!(before.is_none(), "a seat is one partition's");
         self.rests.store(true, Ordering::Relaxed);
-        let mut select = Select::new();
-        select.recv(inbox);
         let came = match time_max {
-            Some(time) => select.ready_timeout(time).is_ok(),
+            Some(time) => inbox.ready_timeout(time).is_ok(),
             None => {
-                select.ready();
+                inbox.ready();
                 true
             }
         };
@@ -76,7 +76,7 @@ impl Seat {
         (partition, came)
     }
 
-    /// A panic of whoever holds it ends the process.
+    /// A thread that panics ends the process.
     fn lock(&self) -> MutexGuard<'_, Option<Box<Partition>>> {
         self.partition.lock().unwrap_or_else(PoisonError::into_inner)
     }

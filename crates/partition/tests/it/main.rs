@@ -1,5 +1,7 @@
 //! The tests of this crate that can share a process. One program, since each costs a link.
 
+#[path = "../common/calls.rs"]
+mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../common/in_rust.rs"]

@@ -51,7 +51,7 @@ fn a_sample_stands_for_the_rows() {
     assert_eq!(counts.rows(table), u64::try_from(ROWS).ok());
     let about = |column: u16, between: RangeInclusive<i64>, expected: f64| {
         let found = part(column, between.clone()).expect("an index begins with the column");
-        assert!((found - expected).abs() < 0.15, "{found}, not {expected}, of {column} in {between:?}");
+        assert!((found - expected).abs() < 0.05, "{found}, not {expected}, of {column} in {between:?}");
     };
     about(0, 0..=ROWS, 1.0);
     about(0, 0..=ROWS / 2, 0.5);

@@ -1,32 +1,19 @@
 //! A partition that rests: what other threads run in its place is in order with what they send it.
 
+use crate::calls::{OnePartition, Told, batch};
 use crate::common::{Node, log_options};
-use crossbeam_channel::{Sender, unbounded};
-use ferrite_base::PartitionId;
+use crossbeam_channel::unbounded;
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, LogOptions};
-use ferrite_partition::compiled::Compiled;
-use ferrite_partition::gate::{Failure, Gate};
-use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::thread::{Partition, Start};
-use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Event, Mailbox, RowCounts, Seat, recovery};
+use ferrite_partition::{AnswerBatch, CallBatch, Event, Seat, recovery};
 use ferrite_value::Value;
 use ferrite_wire::parameters::ParameterSet;
 use ferrite_wire::{Response, Status, frame};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 const SENDERS: i64 = 3;
 const CALLS: i64 = 3_000;
-
-struct Told(Sender<AnswerBatch>);
-
-impl Mailbox for Told {
-    fn deliver(&self, answers: AnswerBatch) {
-        self.0.send(answers).expect("the test listens");
-    }
-}
 
 /// Counts a row from `last` to the next number; no row is changed if a call came before its turn.
 const SCHEMA: [&str; 4] = [
@@ -37,26 +24,6 @@ const SCHEMA: [&str; 4] = [
     "CREATE PROCEDURE Begin (row BIGINT) PARTITION ON TABLE counted COLUMN id PARAMETER 0 AS
        INSERT INTO counted VALUES (row, 0)",
 ];
-
-fn batch(compiled: &Arc<Compiled>, mailbox: &Arc<Told>, procedure: &str, parameters: &[u8]) -> CallBatch {
-    let header = CallHeader {
-        connection: 1,
-        handle: 5,
-        procedure: compiled.require(procedure).expect("it was made"),
-        parameters_start: 0,
-        parameters_end: parameters.len() as u32,
-        drop_first_parameter: false,
-    };
-    CallBatch {
-        compiled: Arc::clone(compiled),
-        mailbox: Arc::clone(mailbox) as _,
-        calls: vec![header],
-        bytes: parameters.to_vec(),
-        answers: Vec::new(),
-        cached: None,
-        sent_micros: 0,
-    }
-}
 
 /// The count of changed rows that a batch of one answer has.
 fn changed(answers: &AnswerBatch) -> i64 {
@@ -80,29 +47,16 @@ fn what_is_run_at_a_seat_keeps_the_order_of_each_sender() {
     let log = LogOptions { durability: Durability::None, own_threads: true, ..log_options() };
     let clock = Arc::new(SystemClock);
     let recovered = recovery::open(Arc::new(RealDisk), clock, &mut SystemRandom, dir.path(), log, Some(1), 1);
-    let recovered = recovered.expect("the database of before");
-    let compiled = recovered.compiled;
+    let lone = OnePartition::of(recovered.expect("the database of before"));
+    let (compiled, inbox, partition) = (&lone.compiled, &lone.inbox, lone.partition);
     assert!(compiled.is_short(compiled.require("Next").expect("it was made")));
-    let (inbox, events) = unbounded();
-    let (long_reads, _reads) = LongReads::new(1, Home::Coordinator(unbounded().0));
-    let start = Start {
-        id: PartitionId(0),
-        store: recovered.stores.into_iter().next().expect("one partition"),
-        compiled: Arc::clone(&compiled),
-        sequence: recovered.sequences[0],
-        limits: Duration::from_secs(3_600).into(),
-        counts: Arc::new(RowCounts::new(1)),
-        long_reads,
-    };
-    let gate = Gate::new(start.sequence, Failure::new(|_| {}));
-    let partition = Partition::new(start, events, gate, recovered.group, Arc::new(SystemClock));
     let seat = Seat::default();
     let (run_here, sent) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| partition.run(&seat));
         let senders: Vec<_> = (0..SENDERS)
             .map(|row| {
-                let (seat, inbox, compiled) = (&seat, inbox.clone(), &compiled);
+                let seat = &seat;
                 let (run_here, sent) = (&run_here, &sent);
                 scope.spawn(move || {
                     let (told, answers) = unbounded();
@@ -123,10 +77,10 @@ fn what_is_run_at_a_seat_keeps_the_order_of_each_sender() {
                         }
                         bytes
                     };
-                    give(batch(compiled, &mailbox, "Begin", &parameters(None)), row == 0);
+                    give(batch(compiled, &mailbox, "Begin", parameters(None)), row == 0);
                     for last in 0..CALLS {
                         // Some are sent behind others that wait, some to a partition that rests.
-                        give(batch(compiled, &mailbox, "Next", &parameters(Some(last))), (last * 7 + row) % 11 != 0);
+                        give(batch(compiled, &mailbox, "Next", parameters(Some(last))), (last * 7 + row) % 11 != 0);
                         if last % 5 == 0 {
                             while answers.len() < last as usize {
                                 std::thread::yield_now();
