@@ -214,10 +214,7 @@ impl IndexData {
         for part in &self.parts {
             append_part(&mut buffer, &part.key.value(&[row], arena)?, part.nullable);
         }
-        let tag = match self.by_hash() {
-            Some(_) => self.tag_of_values(|part| row.column(self.columns[part])),
-            None => NO_TAG,
-        };
+        let tag = self.tag_of_parts(|part| row.column(self.columns[part]));
         Ok(EncodedKey::Bytes(KeyBytes::new(buffer.as_slice()), tag))
     }
 
@@ -249,14 +246,12 @@ impl IndexData {
                     SourceRow::Stored(row) => self.equals(candidate, rows, |part| row.column(self.columns[part])),
                 }
         };
-        let found = match (&self.structure, key) {
-            (_, EncodedKey::NotIndexed) => None,
-            (Structure::Hash(table), EncodedKey::Tag(tag)) => table.find(*tag, has_key),
-            (Structure::UniqueIntegers(map), EncodedKey::Integer(key)) => map.get(*key),
-            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, tag)) => match map.by_hash() {
-                Some(table) => table.find(*tag, has_key),
-                None => map.get(key.as_slice()),
-            },
+        let found = match (&self.structure, key, self.by_hash()) {
+            (_, EncodedKey::NotIndexed, _) => None,
+            // In one place, so that it is inlined there.
+            (_, EncodedKey::Tag(tag) | EncodedKey::Bytes(_, tag), Some(table)) => table.find(*tag, has_key),
+            (Structure::UniqueIntegers(map), EncodedKey::Integer(key), _) => map.get(*key),
+            (Structure::UniqueBytes(map), EncodedKey::Bytes(key, _), None) => map.get(key.as_slice()),
             _ => unreachable!("only unique indexes are asked for conflicts, with keys of their own"),
         };
         found.filter(|row| Some(*row) != itself)
@@ -556,21 +551,16 @@ impl IndexData {
     /// [`IndexData::prefetch`] by tag.
     #[inline]
     pub(crate) fn prefetch_tag(&self, tag: u32) {
-        if let Some(table) = self.by_hash()
-            && tag != NO_TAG
-        {
-            table.prefetch(tag);
+        if tag != NO_TAG {
+            self.prefetch(HashedKey(tag));
         }
     }
 
     /// [`IndexData::prefetch_row`] by tag.
     #[inline]
     pub(crate) fn prefetch_row_of_tag(&self, tag: u32, rows: &RowStore) {
-        if let Some(table) = self.by_hash()
-            && tag != NO_TAG
-            && let Some(row) = table.find(tag, |_| true)
-        {
-            rows.pages.prefetch(row);
+        if tag != NO_TAG {
+            self.prefetch_row(HashedKey(tag), rows);
         }
     }
 }
