@@ -141,8 +141,8 @@ impl fmt::Display for ServerError {
             }
             ServerError::LaterRelease { dir, written, here } => write!(
                 f,
-                "{} was written by a later release: {} (formats {}), and this is {} (formats {}). Nothing is damaged, and nothing was \
-                 changed: start the later release here",
+                "{} was last used by a later release, {} (formats {}); this is {} (formats {}). Nothing was changed: start that release \
+                 or a later one here",
                 dir.display(),
                 written.0,
                 written.1,

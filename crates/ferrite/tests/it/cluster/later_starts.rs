@@ -53,7 +53,7 @@ fn a_directory_in_which_a_later_release_has_run_is_refused_and_nothing_is_put_as
     let (done, recovered) = admin(&["recover", "--accept-loss", "--dir", dir.to_str().expect("text")]);
     assert!(!done, "{recovered}");
     for said in [started, recovered] {
-        for words in ["was written by a later release: 9.9.9 (formats 99), and this is ", "Nothing is damaged"] {
+        for words in ["was last used by a later release, 9.9.9 (formats 99); this is ", "Nothing was changed"] {
             assert!(said.contains(words), "{said}");
         }
     }
