@@ -553,8 +553,8 @@ impl Node {
             format!("node {node} was started again, as incarnation {}", known.incarnation)
         } else if known.incarnation == incarnation && known.start != self.registration.start {
             format!(
-                "a copy of the directory of node {node} is in use, or was. Start only one of the two, the one that ran last, and \
-                 once more where the other has ended; give the other node an empty directory"
+                "a copy of the directory of node {node} is in use, or was. Run only the one that ran last; if the other has already \
+                 stopped, start this one once more. Give the other node an empty directory"
             )
         } else {
             if !self.registered && known.incarnation == incarnation {

@@ -245,7 +245,7 @@ impl Dispatcher {
         let refused = match LoginRequest::parse(body) {
             Ok(request) if request.service == Service::Kerberos => Some(LoginFailure::ServiceNotAvailable),
             Ok(_) if !self.node.connections.takes_logins(is_admin(connection.id)) => {
-                let reason = "this node ends: log in at another node of its cluster, or later";
+                let reason = "this node is shutting down: log in to another node, or try again later";
                 login::write_failure_because(connection.out(), LoginFailure::Rejoining, reason);
                 connection.closing = true;
                 return;

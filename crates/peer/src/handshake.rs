@@ -80,7 +80,7 @@ impl fmt::Display for Refusal {
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
                 "another process runs with the same node id, or has run: a data directory was copied, or what a node has said is \
-                 sent again. Start only one of the two, the one that ran last, and once more where the other has ended; give the \
+                 sent again. Run only the one that ran last; if the other has already stopped, start this one once more. Give the \
                  other an empty directory"
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",

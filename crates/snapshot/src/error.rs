@@ -53,8 +53,8 @@ impl fmt::Display for SnapshotError {
             ),
             SnapshotError::Schema { path, detail } => write!(
                 f,
-                "snapshot file {} is not damaged, and has a schema that this release does not know how to make ({detail}): use the \
-                 release that wrote it, or a later one",
+                "snapshot file {} is intact, but this release cannot create its schema ({detail}): use the release that wrote it, or a \
+                 later one",
                 path.display()
             ),
         }

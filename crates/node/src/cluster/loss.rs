@@ -240,8 +240,8 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
     };
     if !there.is_empty() {
         line.push_str(&format!(
-            ". What is there of {} may lack something that was acknowledged: where it runs from another directory than it did \
-             last, stop it and start it with that one",
+            ". The copy of {} may lack something that was acknowledged: if it runs with another directory than it did last, \
+             stop it and start it with that one",
             there.join(" and ")
         ));
     }
@@ -314,10 +314,7 @@ mod tests {
         assert!(whole.contains("node 1 has everything") && !whole.contains("accept-loss"), "{whole}");
         let lacks = line(&[(1, false)], SAY_AFTER + 2 * SAY_AGAIN).expect("it is time");
         assert!(lacks.contains("group 0 waits for a copy that is complete: all members"), "{lacks}");
-        assert!(
-            lacks.contains("What is there of node 1 may lack something") && lacks.contains("accept-loss"),
-            "{lacks}"
-        );
+        assert!(lacks.contains("The copy of node 1 may lack something") && lacks.contains("accept-loss"), "{lacks}");
         // What a node knew before it takes part is past.
         assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
         assert_eq!(losses.leaderless, None);
@@ -336,7 +333,7 @@ mod tests {
         };
         let said = line(&[(2, false)]);
         assert!(said.starts_with("group 0 waits for node 1 (host1:3021), of the members"), "{said}");
-        assert!(said.contains("is there of node 2 may lack") && !said.contains("node 2 ("), "{said}");
+        assert!(said.contains("The copy of node 2 may lack") && !said.contains("node 2 ("), "{said}");
         let neither = line(&[]);
         assert!(
             neither.contains("node 1 (host1:3021) or node 2 (host2:3021)") && !neither.contains("lack"),

@@ -142,8 +142,11 @@ impl NodeThread {
                 self.next_look = 0;
                 seen = Some(state);
             }
-            let most = if self.node.is_needed() { GOODBYE_TIME_MAX } else { LAST_GOODBYE_TIME_MAX };
-            if leaves.is_some_and(|since| now >= since + nanos(most) || self.node.has_left()) {
+            let is_over = |since| {
+                let most = if self.node.is_needed() { GOODBYE_TIME_MAX } else { LAST_GOODBYE_TIME_MAX };
+                now >= since + nanos(most) || self.node.has_left()
+            };
+            if leaves.is_some_and(is_over) {
                 break;
             }
             next_tick = self.next_tick(ticked, now, ends || !in_step);
