@@ -175,7 +175,8 @@ mod tests {
         // Where the pause comes first, the resume follows it.
         let paused = carried_out(&state, &late);
         pauses.begin(asks(false, &told), 0);
-        (resumes.clear(), pauses.look(&state, here, 0, &mut |_| {}));
+        resumes.clear();
+        pauses.look(&state, here, 0, &mut |_| {});
         pauses.look(&paused, here, nanos(AGAIN), &mut |ask| resumes.push(ask));
         pauses.look(&carried_out(&paused, &resumes), here, nanos(AGAIN), &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
