@@ -448,10 +448,7 @@ fn a_snapshot_whose_schema_is_unknown_is_refused_as_a_later_releases_and_stays()
     let refused = |error: StartError| {
         let said = error.to_string();
         assert!(matches!(error, StartError::Snapshot(SnapshotError::Schema { .. })), "{said}");
-        assert!(
-            said.contains("is not damaged") && said.contains("use the release that wrote it, or a later one"),
-            "{said}"
-        );
+        assert!(said.contains("is intact") && said.contains("use the release that wrote it, or a later one"), "{said}");
     };
     refused(Node::open(Arc::new(RealDisk), dir, 2).map(drop).expect_err("it is another release's"));
     assert_eq!(names(), there);

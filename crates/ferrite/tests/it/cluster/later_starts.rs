@@ -28,7 +28,7 @@ fn after_a_copied_directory_one_more_start_lets_the_original_in() {
     assert!(copy.ready_line.contains("node 3"), "{}", copy.ready_line);
     copy.kill();
     let original = Waiting::start("server", &cluster.dir(2), &[]);
-    original.lines.wait("once more where the other has ended");
+    original.lines.wait("start this one once more");
     drop(original);
     cluster.start_again(2);
     cluster.write(5);
