@@ -313,7 +313,7 @@ impl Clients {
         let table = compiled.catalog.table_named("SESSIONS").expect("the first schema has it");
         let time = table.time_to_live.as_ref().expect("it has one");
         let cutoff = time.cutoff(now, true);
-        self.history.cutoff = self.history.cutoff.max(cutoff);
+        self.history.cutoffs.insert(number, cutoff);
         let partition = PartitionId(self.random.below(doors.partitions.len() as u64) as u32);
         let call = ProgramCall {
             program: Arc::new(ferrite_sql::expire_program(table, time, cutoff)),

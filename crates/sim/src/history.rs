@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct Operation {
     pub action: Action,
     pub told: Told,
-    /// Wall time when it was sent.
-    pub sent_micros: i64,
+    /// `NOW` of its transaction is not before this. None: nothing is promised.
+    pub now_min: Option<i64>,
     /// A recovery has shown that it is not there. It must not come later.
     pub absent: bool,
 }
@@ -53,10 +53,8 @@ pub struct History {
     pub backups: BTreeMap<String, BegunBackup>,
     /// By home, the operations found at the last recovery, in their order.
     pub recovered: BTreeMap<i64, Vec<usize>>,
-    /// Rows seen before this moment may have expired, in wall microseconds.
-    pub cutoff: i64,
-    /// Clocks of nodes differ by so much at most, in microseconds.
-    pub clocks_differ: i64,
+    /// By operation, which rows it may delete as expired: those of this time and earlier ones.
+    pub cutoffs: BTreeMap<usize, i64>,
     /// Since the log failed; nothing may be acknowledged any more.
     pub failed: bool,
     /// What must not happen and did, noticed while it happened.
@@ -64,9 +62,17 @@ pub struct History {
 }
 
 impl History {
-    pub fn begin(&mut self, action: Action, sent_micros: i64) -> usize {
-        self.operations.push(Operation { action, told: Told::Nothing, sent_micros, absent: false });
+    /// A node without others shows its clock, in whole milliseconds: `now` as the call is sent.
+    pub fn begin(&mut self, action: Action, now: i64) -> usize {
+        let now_min = Some(now / 1_000 * 1_000);
+        self.operations.push(Operation { action, told: Told::Nothing, now_min, absent: false });
         self.operations.len() - 1
+    }
+
+    /// Rows of this time and earlier ones may have expired.
+    pub fn cutoff(&self) -> Option<i64> {
+        let was_begun = |number: usize| !matches!(self.operations[number].told, Told::Failed(_) | Told::Refused(_));
+        self.cutoffs.iter().filter(|(number, _)| was_begun(**number)).map(|(_, cutoff)| *cutoff).max()
     }
 
     pub fn violated(&mut self, invariant: &'static str, detail: String) {

@@ -2,6 +2,8 @@
 //! when they sent a read.
 
 use crate::clients::Clients;
+use crate::cluster::invariants::time;
+use crate::cluster::ledger::Ledger;
 use crate::cluster::pauses::Pauses;
 use crate::cluster::process::Process;
 use crate::history::{Operation, Outstanding, SchemaHistory};
@@ -25,6 +27,7 @@ pub struct Callers {
     /// Whom each operation was sent to that has no answer yet.
     sent: BTreeMap<usize, Member>,
     acknowledged: Steps,
+    ledger: Ledger,
     /// For each read: what was acknowledged when it was sent.
     pub known: BTreeMap<usize, Steps>,
     /// All schemas that were there, by version.
@@ -33,12 +36,13 @@ pub struct Callers {
 }
 
 impl Callers {
-    pub fn new(mut clients: Clients) -> Callers {
+    pub fn new(mut clients: Clients, ledger: Ledger) -> Callers {
         clients.reads_are_confirmed = true;
         Callers {
             clients,
             sent: BTreeMap::new(),
             acknowledged: Steps::new(),
+            ledger,
             known: BTreeMap::new(),
             schemas: BTreeMap::new(),
             pauses: Pauses::default(),
@@ -76,6 +80,9 @@ impl Callers {
         } else {
             self.clients.submit(&process.doors);
         }
+        // Not its clock: a leader shows what its members know of that.
+        let now_min = self.ledger.with(|book| time::least(book, process.member));
+        self.clients.history.operations[number].now_min = now_min;
         if self.clients.history.operations[number].told == Told::Nothing {
             self.sent.insert(number, process.member);
         } else {

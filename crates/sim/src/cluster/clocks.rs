@@ -47,14 +47,13 @@ impl World {
 
     /// Now and then a clock is set, where clocks differ, or read.
     pub fn look_at_clocks(&mut self) {
-        let sets = self.callers.clients.history.clocks_differ > 0;
-        if self.more.below(SET_EVERY) == 0 && sets {
+        if self.more.below(SET_EVERY) == 0 && self.sets_clocks {
             let ids: Vec<NodeId> = self.machines.keys().copied().collect();
             let id = *self.more.pick(&ids);
             let off = self.more.below(2 * OFF_SECONDS as u64 * 1_000) as i64 * 1_000 - OFF_SECONDS * 1_000_000;
             self.set_clock(id, off);
         }
-        if sets
+        if self.sets_clocks
             && let Some(leader) = self.leader_that_is_cut_off()
             && self.more.below(CUT_OFF_SET_EVERY) == 0
         {

@@ -10,7 +10,7 @@ use crate::cluster::machine::{Machine, Started, leaves_alone};
 use crate::cluster::metadata::founded;
 use crate::cluster::network::{Network, Packet};
 use crate::cluster::operator::{Administrator, Operator};
-use crate::cluster::plan::{OFF_SECONDS, Plan, TICK_NANOS};
+use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::Process;
 use crate::cluster::wishes::Wish;
 use crate::cluster::witness::Witness;
@@ -80,6 +80,8 @@ pub(super) struct World {
     /// Likewise.
     pub later: SimulatedRandom,
     pub plan: Plan,
+    /// Wall clocks are set.
+    pub sets_clocks: bool,
     /// The true time, nanoseconds.
     pub now: u64,
     next_call: u64,
@@ -152,17 +154,14 @@ impl World {
         ledger.with(|book| book.known = (1, Arc::clone(&founded)));
         let witnesses = (plan.nodes + 1..=plan.nodes + plan.witnesses).map(NodeId);
         let witnesses = witnesses.map(|id| (id, Witness::new(id, &founded, &mut random, &ledger, &trace))).collect();
-        let mut clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
-        // Where clocks are set, rows may expire early.
-        if seed.is_multiple_of(2) {
-            clients.history.clocks_differ = 2 * OFF_SECONDS * 1_000_000;
-        }
+        let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
             machines,
             witnesses,
-            callers: Callers::new(clients),
+            callers: Callers::new(clients, ledger.clone()),
             ledger,
+            sets_clocks: seed.is_multiple_of(2),
             now: 0,
             next_call: 0,
             succession: None,

@@ -37,18 +37,17 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
     if let Some(other) = state.sessions.difference(&touched).next() {
         return Err(format!("session {other:?} was never made"));
     }
-    // A row's time is NOW, which has whole milliseconds, and is not before the call was sent.
-    let made = |number: usize| history.operations[number].sent_micros / 1_000 * 1_000;
-    let mut gone = touched.difference(&state.sessions);
-    let lost = gone.find(|(_, number)| made(*number) > history.cutoff + history.clocks_differ);
-    match lost {
-        Some(lost) => Err(format!(
-            "session {lost:?} is gone {} us before its time, where clocks differ by {} us at most",
-            made(lost.1) - history.cutoff,
-            history.clocks_differ
-        )),
-        None => Ok(()),
+    let cutoff = history.cutoff();
+    for lost in touched.difference(&state.sessions) {
+        let Some(cutoff) = cutoff else {
+            return Err(format!("session {lost:?} is gone, and nothing has expired"));
+        };
+        let early = history.operations[lost.1].now_min.map_or(0, |time| time - cutoff);
+        if early > 0 {
+            return Err(format!("session {lost:?} is gone {early} us before its time"));
+        }
     }
+    Ok(())
 }
 
 fn same<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(

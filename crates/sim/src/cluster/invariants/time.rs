@@ -8,13 +8,19 @@ use ferrite_replica::group::{GroupConfiguration, Member};
 
 const NAME: &str = "time does not go back";
 
+/// The least that transactions show which this process begins from here on: what reads have shown.
+/// None where it may not have heard of that.
+pub fn least(book: &Book, by: Member) -> Option<i64> {
+    let (last, of, members) = book.time.as_ref()?;
+    (*of == by || members.has(by)).then_some(*last)
+}
+
 /// A read that was confirmed has shown this.
 pub fn shown(book: &mut Book, by: Member, configuration: &GroupConfiguration, time: i64) {
-    if let Some((last, of, members)) = &book.time
-        && (*of == by || members.has(by))
-        && time < *last
+    if let Some(last) = least(book, by)
+        && time < last
     {
-        noted(&mut book.violation, NAME, format!("{by:?} shows {time}, and {of:?} has shown {last}"));
+        noted(&mut book.violation, NAME, format!("{by:?} shows {time}, and {last} was shown before"));
     }
     assert_eq!(time % 1_000, 0, "whole milliseconds");
     book.time = Some((time, by, configuration.clone()));
