@@ -224,7 +224,9 @@ impl NodeThread {
         let no_java = self.no_java.look(leads, needs_java, now);
         let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
             self.no_java.asks(now);
-            ferrite_io::errln!("ferrite: procedures cannot run on this node, and node {node} runs them: it is to lead");
+            ferrite_io::errln!(
+                "ferrite: procedures cannot run on this node: handing the lead over to node {node}, which can run them"
+            );
             node
         } else if self.little_room.look(leads, room.into(), now)
             && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())

@@ -30,17 +30,25 @@ impl Process {
 }
 
 impl World {
-    /// The leader hands over, or ends.
-    pub fn a_copy_applies_slowly(&mut self) -> Result<(), Violation> {
-        let Some(leader) = self.leader() else { return Ok(()) };
+    /// Where the leader and all other members run, who they are: from here on nothing else is done
+    /// to them.
+    pub(super) fn with_all_members(&mut self) -> Option<(NodeId, Vec<NodeId>)> {
+        let leader = self.leader()?;
         let configuration = self.configuration();
         let others = configuration.members().iter().map(|member| member.node);
         let others: Vec<NodeId> = others.filter(|node| *node != leader && self.running().contains(node)).collect();
         if others.is_empty() || others.len() + 1 < configuration.members().len() {
-            return Ok(());
+            return None;
         }
         self.network.heal();
         (self.still, self.isolation, self.succession) = (None, None, None);
+        Some((leader, others))
+    }
+
+    /// The leader hands over, or ends.
+    pub fn a_copy_applies_slowly(&mut self) -> Result<(), Violation> {
+        let Some((leader, others)) = self.with_all_members() else { return Ok(()) };
+        let configuration = self.configuration();
         // The one that would be chosen.
         let slow = others[0];
         self.trace.line(&format!("{slow} is to apply slowly"));

@@ -17,15 +17,8 @@ const RULE: &str = "a member that runs all procedures leads";
 impl World {
     /// The leader hands over, ends, or ends in good order.
     pub fn a_member_cannot_run_all(&mut self) -> Result<(), Violation> {
-        let Some(leader) = self.leader() else { return Ok(()) };
+        let Some((leader, others)) = self.with_all_members() else { return Ok(()) };
         let configuration = self.configuration();
-        let others = configuration.members().iter().map(|member| member.node);
-        let others: Vec<NodeId> = others.filter(|node| *node != leader && self.running().contains(node)).collect();
-        if others.is_empty() || others.len() + 1 < configuration.members().len() {
-            return Ok(());
-        }
-        self.network.heal();
-        (self.still, self.isolation, self.succession) = (None, None, None);
         // The one that would be chosen.
         let unable = others[0];
         self.trace.line(&format!("{unable} cannot run all procedures"));

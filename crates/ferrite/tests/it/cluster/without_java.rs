@@ -96,7 +96,9 @@ fn a_node_on_which_procedures_cannot_run_leads_only_where_no_other_can() {
     // And no longer than until that one is back.
     let leader = cluster.leader();
     cluster.start_again(0);
-    cluster.lines(leader).wait("procedures cannot run on this node, and node 1 runs them: it is to lead");
+    cluster
+        .lines(leader)
+        .wait("procedures cannot run on this node: handing the lead over to node 1, which can run them");
     cluster.triples(5);
     cluster.lines(leader).wait("this node has handed group 0 over to node 1");
     cluster.write(5);
