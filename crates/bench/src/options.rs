@@ -324,6 +324,13 @@ fn ratio_above_zero(text: &str) -> Result<f64, String> {
     }
 }
 
+fn even_number(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(count @ 2..=1_000) if count % 2 == 0 => Ok(count),
+        _ => Err("an even number from 2 to 1000 is needed".to_string()),
+    }
+}
+
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),

@@ -3,10 +3,11 @@
 //!
 //! What makes the comparison fair: the load is always made by this build, so that only the servers
 //! differ, and both get the same calls; in a round both servers stand side by side, prepared alike,
-//! and are loaded for a second or two each in the order this, other, other, this, so that a drift
-//! of the machine meets both; each round has servers of its own, since where a process' memory
-//! comes to lie decides some percent for as long as it lives. A round is one sample of the ratio
-//! ([`sample`]).
+//! and are loaded for a fraction of a second each in the order this, other, other, this, again and
+//! again: what a virtual machine's neighbours take changes the speed by a fifth from one second to
+//! the next, and meets both builds in short bursts. Each round has servers of its own, since where
+//! a process' memory comes to lie decides some percent for as long as it lives. A round is one
+//! sample of the ratio ([`sample`]).
 
 mod sample;
 mod side;
@@ -29,6 +30,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// An interval this narrow says all that there is to say.
 const WIDTH_ENOUGH: f64 = 0.02;
+/// Load before the first burst that counts.
+const WARM_UP: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Serialize)]
 struct RegressReport {
@@ -42,6 +45,8 @@ struct RegressSettings {
     against: String,
     threshold: f64,
     burst_seconds: f64,
+    /// Of each build in a round.
+    bursts: u32,
     outstanding: u32,
     seed: u64,
 }
@@ -91,6 +96,7 @@ pub fn run_regress(environment: &Environment, options: &RegressOptions) -> Bench
         against: options.against_label.clone().unwrap_or_else(|| file_name(&other.executable)),
         threshold: options.threshold,
         burst_seconds: options.burst.as_secs_f64(),
+        bursts: options.bursts,
         outstanding: options.outstanding,
         seed: seed_or_random(options.seed),
     };
@@ -98,9 +104,10 @@ pub fn run_regress(environment: &Environment, options: &RegressOptions) -> Bench
         crate::results::check_writable(file)?;
     }
     ferrite_io::outln!(
-        "regress: {} against {}, bursts of {} s, {} calls outstanding; slower is below {}",
+        "regress: {} against {}, {} bursts of {} s each in a round, {} calls outstanding; slower is below {}",
         settings.this,
         settings.against,
+        settings.bursts,
         settings.burst_seconds,
         settings.outstanding,
         settings.threshold
@@ -165,7 +172,8 @@ fn run_bench(
     }
 }
 
-/// Both servers anew; warmed up, then loaded in the order A, B, B, A. `swapped`: this build is B.
+/// Both servers anew; warmed up, then loaded in the order A, B, B, A, again and again. `swapped`:
+/// this build is B.
 fn run_round(
     environments: [&Environment; 2],
     options: &RegressOptions,
@@ -178,14 +186,15 @@ fn run_round(
         sides.push(Side::prepare(environment, bench, options.outstanding, seed)?);
     }
     let (a, b) = if swapped { (1, 0) } else { (0, 1) };
-    let warmup = options.burst.min(Duration::from_secs(1));
     for side in [a, b] {
-        sides[side].burst(warmup)?;
+        sides[side].burst(WARM_UP)?;
     }
     let mut sums = [Burst::default(); 2];
-    for side in [a, b, b, a] {
-        let burst = sides[side].burst(options.burst)?;
-        sums[side].add(&burst);
+    for _ in 0..options.bursts / 2 {
+        for side in [a, b, b, a] {
+            let burst = sides[side].burst(options.burst)?;
+            sums[side].add(&burst);
+        }
     }
     for side in sides {
         side.check_and_close()?;
@@ -303,6 +312,7 @@ mod tests {
             against: "def".to_string(),
             threshold: 0.98,
             burst_seconds: 1.0,
+            bursts: 2,
             outstanding: 10,
             seed: 1,
         };

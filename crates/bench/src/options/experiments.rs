@@ -1,7 +1,7 @@
 //! The options of the experiments: curve, Node.js, comparison, scaling; and of comparing what they
 //! kept.
 
-use super::{TargetOptions, ratio_above_zero, seconds, whole_seconds};
+use super::{TargetOptions, even_number, ratio_above_zero, seconds, whole_seconds};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt;
@@ -276,9 +276,13 @@ pub struct RegressOptions {
     /// Seconds after which a bench begins no more rounds, however wide its interval is
     #[arg(long, value_name = "SECONDS", default_value = "180", value_parser = seconds)]
     pub time: Duration,
-    /// Seconds of each burst of load; a round has two for each build
-    #[arg(long, value_name = "SECONDS", default_value = "1.5", value_parser = seconds)]
+    /// Seconds of each burst of load
+    #[arg(long, value_name = "SECONDS", default_value = "0.3", value_parser = seconds)]
     pub burst: Duration,
+    /// Bursts of each build in a round: an even number, since each pair is loaded in the order
+    /// this, other, other, this
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = even_number)]
+    pub bursts: u32,
     /// Outstanding calls at any time
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
