@@ -1,5 +1,6 @@
 //! Tests over the whole tree. One program, since each costs a link.
 
+mod architecture_page;
 mod crate_directions;
 mod decisions_page;
 mod errors_page;
