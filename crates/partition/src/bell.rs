@@ -6,7 +6,7 @@
 //! after a disk or a network, never finds it within that while. It waits for a [`Bell`], which
 //! those who send ring.
 
-use crossbeam_channel::{Receiver, SendError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -99,6 +99,22 @@ impl<T> Ringing<T> {
         self.bell.ring();
         Ok(())
     }
+}
+
+/// The next item within `time_max`. Where that is zero the channel is asked once: its own
+/// `recv_timeout` yields the processor several times before it gives up, and a thread of low
+/// priority that has more to do gets it back after a tenth of a second on a busy machine.
+///
+/// # Errors
+/// As those of `recv_timeout`.
+pub fn receive<T>(inbox: &Receiver<T>, time_max: Duration) -> Result<T, RecvTimeoutError> {
+    if !time_max.is_zero() {
+        return inbox.recv_timeout(time_max);
+    }
+    inbox.try_recv().map_err(|error| match error {
+        TryRecvError::Empty => RecvTimeoutError::Timeout,
+        TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
+    })
 }
 
 #[cfg(test)]

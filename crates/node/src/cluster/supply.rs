@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_cluster::Letter;
 use ferrite_group::{Supplied, Supplier, Urgency};
 use ferrite_io::{Clock, Yielding, lower_priority};
+use ferrite_partition::bell::receive;
 use ferrite_partition::commit::Completion;
 use ferrite_peer::Lane;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl SupplierThread {
         lower_priority(Yielding::Some);
         let mut wait = IDLE;
         loop {
-            match self.inbox.recv_timeout(wait) {
+            match receive(&self.inbox, wait) {
                 Ok(SupplierNotice::Wanted(wanted)) => self.supplier.request(wanted, self.clock.monotonic_nanos()),
                 Ok(SupplierNotice::Lost(node)) => self.supplier.forget(node),
                 Ok(SupplierNotice::Stop) | Err(RecvTimeoutError::Disconnected) => return,
