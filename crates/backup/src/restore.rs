@@ -114,7 +114,8 @@ fn not_done(error: UserError) -> UserError {
 /// Reads all files once, to their last block.
 fn verify(files: &Files, nonce: &str, manifest: &Manifest) -> UserResult<()> {
     for (partition, expected) in manifest.files.iter().enumerate() {
-        let (path, identity) = (files.rows_path(nonce, partition as u32), identity(manifest, partition));
+        let path = files.rows_path(nonce, partition as u32);
+        let identity = identity(manifest, partition);
         let mut verifier = Verifier::open(&**files.disk(), &path, identity, *expected).map_err(unreadable)?;
         while let Verified::Some(_) = verifier.step().map_err(unreadable)? {}
     }

@@ -151,7 +151,8 @@ fn write_native(
     let head = Head { database, partitions, taken: time };
     let mut written: Vec<RowsFile> = Vec::new();
     for (store, (place, partition)) in stores.into_iter().zip(places.into_iter().zip(0..)) {
-        let (path, identity) = (files.rows_path(nonce, partition), FileIdentity { database, snapshot: 0, partition });
+        let path = files.rows_path(nonce, partition);
+        let identity = FileIdentity { database, snapshot: 0, partition };
         let mut writer = StoreWriter::create(&**files.disk(), &path, identity, head, store, place)?;
         if let Some(tables) = &tables {
             writer = writer.only(tables.clone());

@@ -218,7 +218,8 @@ impl Pool {
     fn map_region(&mut self) {
         const REGION_EXTENTS: usize = 32;
         let length = (REGION_EXTENTS + 1) * EXTENT_BYTES;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | UNRESERVED);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | UNRESERVED;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing that
         // is there.
         let mapped = unsafe { mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };

@@ -34,7 +34,8 @@ impl Comparison {
             let rates: Vec<f64> = reports.iter().map(|report| report.transactions_per_second).collect();
             median(&rates).unwrap_or(0.0)
         };
-        let (limit_median, voter_median) = (middle(&limit), middle(&voter));
+        let limit_median = middle(&limit);
+        let voter_median = middle(&voter);
         Comparison { limit, voter, limit_median, voter_median, ratio: ratio(voter_median, limit_median) }
     }
 }
@@ -42,7 +43,8 @@ impl Comparison {
 /// Runs both in turn, each round for its share of the duration, prints all of it and the ratio.
 pub fn run_against_limit(environment: &Environment, options: &VoterOptions) -> BenchResult<Comparison> {
     let load = LoadOptions { duration: options.load.duration / ROUNDS, ..options.load.clone() };
-    let (mut limit, mut voter) = (Vec::new(), Vec::new());
+    let mut limit = Vec::new();
+    let mut voter = Vec::new();
     for _ in 0..ROUNDS {
         let report = measure_limit(environment, &load, seed_or_random(options.seed))?;
         ferrite_io::outln!("{}", report.text());

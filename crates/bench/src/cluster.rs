@@ -88,9 +88,12 @@ impl Cluster {
                 (ports.by_ref().take(command.nodes).collect(), ports.collect())
             }
         };
-        let (list, kfactor) = (hosts.join(","), command.kfactor.to_string());
+        let list = hosts.join(",");
+        let kfactor = command.kfactor.to_string();
         let power_loss = command.power_loss.map(FastRandom::new);
-        let (nodes, founding, places) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let nodes = Vec::new();
+        let founding = Vec::new();
+        let places = BTreeMap::new();
         let mut cluster = Cluster { nodes, founding, places, clients, power_loss, command };
         let mut launched = Vec::new();
         for (place, host) in hosts.iter().enumerate() {

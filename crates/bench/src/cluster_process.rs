@@ -34,7 +34,8 @@ impl ClusterProcess {
             options: Vec::new(),
         })?;
         let keepers = cluster.await_copies(0)?;
-        let (kfactor, durability) = (target.kfactor, target.durability.clone());
+        let kfactor = target.kfactor;
+        let durability = target.durability.clone();
         Ok(ClusterProcess { cluster, keepers, kfactor, durability, _directory: directory })
     }
 

@@ -241,7 +241,8 @@ impl Run<'_> {
                 ferrite_io::outln!("  {}", second_line(second, measurement));
             }
         })?;
-        let (share, target_per_second) = (pace.map(|(share, _)| share), pace.map(|(_, rate)| rate));
+        let share = pace.map(|(share, _)| share);
+        let target_per_second = pace.map(|(_, rate)| rate);
         let point = Point { name, kind, clients, share, target_per_second, pass };
         ferrite_io::outln!("{}", line(&point));
         Ok(point)

@@ -169,12 +169,14 @@ fn run_with_display(
                 }
             })
         });
-        let (shown, or_stop) = (&shown, &or_stop);
+        let shown = &shown;
+        let or_stop = &or_stop;
         let asking = scope.spawn(move || or_stop(ask_for_votes(session, shown, &ends)));
         let display = Display { environment, session, options, shown, kill, started: Instant::now() };
         let displaying = scope.spawn(move || {
             // Moved in: when the display has ended, nobody is asked or killed any more.
-            let (display, _end) = (display, end);
+            let display = display;
+            let _end = end;
             let displayed = display.show(&receiver);
             // Without a display the load would run on for nobody.
             environment.stop.store(true, Ordering::Relaxed);
@@ -296,7 +298,8 @@ fn summary(result: &LoadResult<VoterLoad>, contestants: &[(String, i64, u64)], r
     let Latency { average, p50, p99, max, .. } = result.total.latency();
     let per_second = ratio(result.total.succeeded as f64, result.measured.as_secs_f64());
     let tally = Tally::of(&result.workloads);
-    let (accepted, unknown) = (tally.accepted_total(), tally.unknown.iter().sum());
+    let accepted = tally.accepted_total();
+    let unknown = tally.unknown.iter().sum();
     let counted = match unknown {
         0 => "and as many rows counted in the table and its views".to_string(),
         unknown => format!(

@@ -32,7 +32,8 @@ const IGNORED: &[&str] = &[
 ];
 
 pub fn run_diff(options: &DiffOptions) -> BenchResult<()> {
-    let (before, after) = (read(&options.before)?, read(&options.after)?);
+    let before = read(&options.before)?;
+    let after = read(&options.after)?;
     let comparison = Comparison::new(&before, &after)?;
     ferrite_io::out!("{}", comparison.text(&options.before.to_string_lossy(), &options.after.to_string_lossy()));
     Ok(())
@@ -229,7 +230,8 @@ struct Comparison {
 
 impl Comparison {
     fn new(before: &Value, after: &Value) -> BenchResult<Comparison> {
-        let (before, after) = (Flat::of(before), Flat::of(after));
+        let before = Flat::of(before);
+        let after = Flat::of(after);
         let mut lines = Vec::new();
         for path in &before.order {
             let (Some(left), Some(right)) = (before.figures.get(path), after.figures.get(path)) else { continue };
@@ -247,7 +249,8 @@ impl Comparison {
         let names: std::collections::BTreeSet<&String> = before.settings.keys().chain(after.settings.keys()).collect();
         for name in names {
             let text = |flat: &Flat| flat.settings.get(name).cloned().unwrap_or_else(|| "(not there)".to_string());
-            let (left, right) = (text(&before), text(&after));
+            let left = text(&before);
+            let right = text(&after);
             if left != right {
                 settings.push((name.clone(), left, right));
             }
@@ -274,7 +277,8 @@ impl Comparison {
                 before => format!("{:.3}", line.after / before),
             };
             let noise = line.noise.map_or("-".to_string(), |noise| format!("{:.1} %", noise * 100.0));
-            let (left, right) = (number(line.before), number(line.after));
+            let left = number(line.before);
+            let right = number(line.after);
             let row =
                 format!("{:<width$} {left:>16} {right:>16} {ratio:>8} {noise:>8}  {}", line.path, line.verdict.mark());
             let _ = writeln!(text, "{}", row.trim_end());

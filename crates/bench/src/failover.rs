@@ -137,7 +137,8 @@ fn explanation(end: End) -> &'static str {
 fn round(cluster: &mut Cluster, writes: &Writes, end: End, number: u32) -> BenchResult<Round> {
     writes.await_more(WRITES_BEFORE)?;
     let before = cluster.await_copies(0)?;
-    let (leader, ends) = (before.leader, writes.ends());
+    let leader = before.leader;
+    let ends = writes.ends();
     let began = writes.watch();
     let interruption = match end {
         End::Kill => {
@@ -188,7 +189,8 @@ fn summary(rounds: &[Round], kind: &str) -> (Vec<f64>, Option<f64>, Option<f64>)
     let mut times: Vec<f64> = of_kind.map(|round| round.interruption_milliseconds).collect();
     times.sort_unstable_by(f64::total_cmp);
     // Of an even number the upper one: rather too long than too short.
-    let (p50, longest) = (times.get(times.len() / 2).copied(), times.last().copied());
+    let p50 = times.get(times.len() / 2).copied();
+    let longest = times.last().copied();
     (times, p50, longest)
 }
 
@@ -196,8 +198,8 @@ fn report(options: &FailoverOptions, rounds: Vec<Round>, writes: Ends) -> BenchR
     let (kills, kill_p50, kill_max) = summary(&rounds, "kill");
     let (stops, stop_p50, stop_max) = summary(&rounds, "stop");
     let of_stops = || rounds.iter().filter(|round| round.name.starts_with("stop"));
-    let (stop_refused, stop_unknown) =
-        (of_stops().map(|round| round.refused).sum(), of_stops().map(|round| round.unknown).sum());
+    let stop_refused = of_stops().map(|round| round.refused).sum();
+    let stop_unknown = of_stops().map(|round| round.unknown).sum();
     if let (Some(p50), Some(longest)) = (kill_p50, kill_max) {
         ferrite_io::outln!(
             "kill of the leader, {} times: next acknowledged write p50 {p50:.0} ms, longest {longest:.0} ms",

@@ -149,7 +149,8 @@ impl Shape {
 
     #[inline]
     pub fn value(&self, random: &mut FastRandom) -> &[u8] {
-        let (smallest, largest) = (*self.value_bytes.start(), *self.value_bytes.end());
+        let smallest = *self.value_bytes.start();
+        let largest = *self.value_bytes.end();
         let length = smallest + random.below((largest - smallest + 1) as u32) as usize;
         let start = random.below((self.material.len() - length) as u32) as usize;
         &self.material[start..start + length]

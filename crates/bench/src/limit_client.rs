@@ -51,9 +51,11 @@ pub fn run(
 
     let areas: Vec<i64> = area_codes().iter().map(|area| i64::from(area.code) * i64::from(PHONES_PER_AREA)).collect();
     let mut random = FastRandom::new(seed);
-    let (mut input, mut filled) = (vec![0; RECEIVE_BYTES], 0);
+    let mut input = vec![0; RECEIVE_BYTES];
+    let mut filled = 0;
     let mut out = Vec::with_capacity(SEND_BYTES + 1024);
-    let (mut sent, mut got) = (0u64, 0u64);
+    let mut sent = 0u64;
+    let mut got = 0u64;
     // How many had been sent after each write, and when that was.
     let mut writes: VecDeque<(u64, Instant)> = VecDeque::new();
     let mut seconds = Seconds::new(plan, &mut watch);

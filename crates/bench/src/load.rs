@@ -70,7 +70,9 @@ pub fn run_load<W: Workload>(
     let (sender, receiver) = channel();
     let mut running = Vec::new();
     for (thread, (mut driver, shape)) in drivers.into_iter().enumerate() {
-        let (workload, stop, sender) = (make(thread), Arc::clone(&plan.stop), sender.clone());
+        let workload = make(thread);
+        let stop = Arc::clone(&plan.stop);
+        let sender = sender.clone();
         let run = move || {
             let mut generator = Generator::new(workload, shape, epoch, stop, sender);
             let result = driver.run(&mut generator);

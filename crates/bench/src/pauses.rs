@@ -125,7 +125,8 @@ fn summarize(core: usize, measured: Duration, pauses: &[Duration]) -> CorePauses
 fn wait_at(quantile: f64, measured: Duration, pauses: &[Duration]) -> Duration {
     let allowed = measured.as_secs_f64() * (1.0 - quantile);
     let exceeded = |wait: f64| pauses.iter().map(|pause| (pause.as_secs_f64() - wait).max(0.0)).sum::<f64>();
-    let (mut low, mut high) = (0.0, pauses.iter().max().map_or(0.0, Duration::as_secs_f64));
+    let mut low = 0.0;
+    let mut high = pauses.iter().max().map_or(0.0, Duration::as_secs_f64);
     if exceeded(low) <= allowed {
         return Duration::ZERO;
     }

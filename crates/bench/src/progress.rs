@@ -31,7 +31,8 @@ impl Watch {
         let (done, ended) = channel::<()>();
         let what = what.to_string();
         let tell = move || {
-            let (began, mut out) = (Instant::now(), out);
+            let began = Instant::now();
+            let mut out = out;
             let mut wait = SILENCE;
             let mut told = false;
             // Nobody sends: the channel ends when what is waited for does.

@@ -129,7 +129,8 @@ pub fn run_regress(environment: &Environment, options: &RegressOptions) -> Bench
         let names = report.benches.iter().filter(|bench| bench.verdict == verdict).map(|bench| bench.name.clone());
         names.collect::<Vec<String>>()
     };
-    let (slower, undecided) = (named(Verdict::Slower), named(Verdict::Undecided));
+    let slower = named(Verdict::Slower);
+    let undecided = named(Verdict::Undecided);
     if !slower.is_empty() {
         return Err(BenchError::Slower(slower));
     }

@@ -162,7 +162,8 @@ impl LoadReport {
             ),
         );
         if let Some(worst) = &self.worst_second {
-            let (transactions, p99) = (grouped(worst.transactions), duration_text(worst.p99 as f64));
+            let transactions = grouped(worst.transactions);
+            let p99 = duration_text(worst.p99 as f64);
             let max = duration_text(worst.max as f64);
             line(
                 "worst second",

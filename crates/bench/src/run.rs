@@ -66,8 +66,10 @@ fn heading(name: &str, session: &Session, options: &LoadOptions) -> String {
         Some(rate) => format!("{rate} calls/s by schedule, at most {} outstanding", options.outstanding),
         None => format!("{} outstanding", options.outstanding),
     };
-    let (connections, threads) = (options.connections, options.threads);
-    let (warmup, duration) = (options.warmup, options.duration.as_secs_f64());
+    let connections = options.connections;
+    let threads = options.threads;
+    let warmup = options.warmup;
+    let duration = options.duration.as_secs_f64();
     format!(
         "{name}: {server}\n{pace}, {connections} connection(s), {threads} thread(s), {warmup} s warm-up, {duration} s"
     )

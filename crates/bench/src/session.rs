@@ -282,7 +282,8 @@ impl Session {
     pub fn fsyncs(&self) -> Option<Fsyncs> {
         let tables = self.client.call_blocking("@SystemInformation", ("OVERVIEW",)).ok()?.tables;
         let table = tables.first()?;
-        let (key, value) = (table.column_index("KEY")?, table.column_index("VALUE")?);
+        let key = table.column_index("KEY")?;
+        let value = table.column_index("VALUE")?;
         let find = |name: &str| {
             let text = |value: &OwnedValue| match value {
                 OwnedValue::Text(text) => Some(text.to_string()),

@@ -131,7 +131,8 @@ impl Writes {
         };
         let shared =
             Arc::new(Shared { record: Mutex::new(record), changed: Condvar::new(), stop: AtomicBool::new(false) });
-        let (of_thread, its_client) = (Arc::clone(&shared), client.clone());
+        let of_thread = Arc::clone(&shared);
+        let its_client = client.clone();
         let write = move || write_steadily(&its_client, &of_thread, every);
         let thread = thread::Builder::new().name("writes".to_string()).spawn(write).doing("starting a thread")?;
         Ok(Writes { client, shared, thread: Some(thread) })
@@ -198,7 +199,8 @@ impl Writes {
             // Each call ends by its own time limit.
             record = self.shared.changed.wait(record).unwrap_or_else(PoisonError::into_inner);
         }
-        let (fates, ends) = (std::mem::take(&mut record.fates), record.ends);
+        let fates = std::mem::take(&mut record.fates);
+        let ends = record.ends;
         drop(record);
         let mut there = vec![false; fates.len()];
         let mut wrong = Vec::new();
@@ -273,7 +275,8 @@ fn write_steadily(client: &Client, shared: &Arc<Shared>, every: Duration) {
             record.fates.push(Fate::Outstanding);
             record.fates.len() - 1
         };
-        let (of_call, sent) = (Arc::clone(shared), Instant::now());
+        let of_call = Arc::clone(shared);
+        let sent = Instant::now();
         let ended = move |result| of_call.ended(id, sent, result);
         if let Err(error) = client.call_with_callback(&insert, (id as i64, content_of(id as i64)), ended) {
             shared.ended(id, sent, Err(error));

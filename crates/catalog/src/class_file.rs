@@ -259,7 +259,8 @@ pub(crate) fn references(bytes: &[u8]) -> Option<References> {
                     return None;
                 };
                 let class = constants.class(*class)?;
-                let (name, descriptor) = (constants.string(*name)?, constants.string(*descriptor)?);
+                let name = constants.string(*name)?;
+                let descriptor = constants.string(*descriptor)?;
                 room = room.saturating_sub(class.len() + name.len() + descriptor.len());
                 found.members.push(MemberReference { class, name, descriptor });
             }
@@ -294,7 +295,8 @@ fn members<'a>(reader: &mut Reader<'a>, text: &dyn Fn(u16) -> Option<&'a [u8]>) 
     let mut members = Vec::new();
     for _ in 0..count {
         let access = reader.u16()?;
-        let (name, descriptor) = (text(reader.u16()?)?, text(reader.u16()?)?);
+        let name = text(reader.u16()?)?;
+        let descriptor = text(reader.u16()?)?;
         for _ in 0..reader.u16()? {
             reader.u16()?;
             let length = reader.u32()?;

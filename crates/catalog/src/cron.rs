@@ -72,9 +72,12 @@ impl Cron {
 
     /// The first second of a day, from `from` on, whose time fits.
     fn time_from(&self, from: i64) -> Option<i64> {
-        let (hour, minute, second) = (from / 3600, from / 60 % 60, from % 60);
+        let hour = from / 3600;
+        let minute = from / 60 % 60;
+        let second = from % 60;
         let at = |hour: i64, minute: i64, second: i64| Some(hour * 3600 + minute * 60 + second);
-        let (first_minute, first_second) = (next(self.minutes, 0)?, next(self.seconds, 0)?);
+        let first_minute = next(self.minutes, 0)?;
+        let first_second = next(self.seconds, 0)?;
         if self.hours & 1 << hour != 0 {
             if self.minutes & 1 << minute != 0
                 && let Some(second) = next(self.seconds, second)

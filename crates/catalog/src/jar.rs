@@ -37,7 +37,8 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut hasher = DefaultHasher::new();
         hasher.write(&self.data);
-        let (bytes, digest) = (self.data.len(), hasher.finish());
+        let bytes = self.data.len();
+        let digest = hasher.finish();
         write!(
             f,
             "Entry {{ method {}, crc {:08x}, {} of {bytes} bytes, {digest:016x} }}",
@@ -179,7 +180,8 @@ impl Classes {
             directory.extend_from_slice(&at.to_le_bytes());
             directory.extend_from_slice(path.as_bytes());
         }
-        let (directory_at, count) = (out.len() as u32, self.entries.len() as u16);
+        let directory_at = out.len() as u32;
+        let count = self.entries.len() as u16;
         out.extend_from_slice(&directory);
         out.extend_from_slice(&END_HEADER.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
@@ -269,8 +271,12 @@ fn read(jar: &[u8]) -> UserResult<BTreeMap<String, Entry>> {
         }
         let flags = u16_at(jar, at + 8)?;
         let method = u16_at(jar, at + 10)? as u16;
-        let (crc, compressed, size) = (u32_at(jar, at + 16)?, u32_at(jar, at + 20)? as usize, u32_at(jar, at + 24)?);
-        let (name_bytes, extra, comment) = (u16_at(jar, at + 28)?, u16_at(jar, at + 30)?, u16_at(jar, at + 32)?);
+        let crc = u32_at(jar, at + 16)?;
+        let compressed = u32_at(jar, at + 20)? as usize;
+        let size = u32_at(jar, at + 24)?;
+        let name_bytes = u16_at(jar, at + 28)?;
+        let extra = u16_at(jar, at + 30)?;
+        let comment = u16_at(jar, at + 32)?;
         let local = u32_at(jar, at + 42)? as usize;
         let name = jar.get(at + 46..at + 46 + name_bytes).ok_or_else(|| broken("it ends early"))?;
         let name = std::str::from_utf8(name).map_err(|_| broken("a file's name is not UTF-8"))?;

@@ -295,7 +295,8 @@ impl<C> Driver<C> {
         let now = Instant::now();
         let count = options.connections_per_address;
         let addresses = options.addresses.iter().flat_map(|address| std::iter::repeat_n(address, count));
-        let (credentials, pause) = (options.credentials.clone(), options.reconnect_pause);
+        let credentials = options.credentials.clone();
+        let pause = options.reconnect_pause;
         let links = addresses.map(|address| Link::new(address, &credentials, pause, now)).collect();
         let links = Links {
             links,

@@ -46,7 +46,9 @@ impl Resolver {
         if self.looking.contains(&link) {
             return Ok(());
         }
-        let (sender, waker, lookup) = (self.sender.clone(), Arc::clone(&self.waker), self.lookup);
+        let sender = self.sender.clone();
+        let waker = Arc::clone(&self.waker);
+        let lookup = self.lookup;
         let address = address.to_string();
         thread::Builder::new().name("ferrite-resolver".to_string()).spawn(move || {
             let addresses = lookup(&address);

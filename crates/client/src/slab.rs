@@ -66,7 +66,8 @@ impl<C> Slab<C> {
     /// already.
     #[inline]
     pub fn take(&mut self, handle: i64) -> Option<C> {
-        let (index, generation) = (handle as u32, (handle >> 32) as u32);
+        let index = handle as u32;
+        let generation = (handle >> 32) as u32;
         let slot = self.slots.get_mut(index as usize)?;
         if handle < 0 || slot.generation != generation {
             return None;

@@ -113,7 +113,9 @@ impl Topology {
         let (Some(sites), Some(configuration)) = (tables.next().transpose()?, tables.next().transpose()?) else {
             return Ok(Learned::Nothing);
         };
-        let (mut leaders, mut coordinator, mut hosts) = (HashMap::new(), None, Vec::new());
+        let mut leaders = HashMap::new();
+        let mut coordinator = None;
+        let mut hosts = Vec::new();
         let (Some(sites), Some(configuration)) =
             (cells(&sites, ["Partition", "Sites", "Leader"])?, cells(&configuration, ["HASHCONFIG"])?)
         else {
@@ -238,7 +240,8 @@ fn nodes_of(response: &Response<'_>) -> Result<Learned, DecodeError> {
         }
     }
     let address = |(host, ip, port): (i32, Option<&str>, Option<u16>)| {
-        let (ip, port) = (ip.filter(|ip| !ip.is_empty())?, port.filter(|port| *port > 0)?);
+        let ip = ip.filter(|ip| !ip.is_empty())?;
+        let port = port.filter(|port| *port > 0)?;
         Some((host, if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }))
     };
     Ok(Learned::Nodes(nodes.into_iter().filter_map(address).collect()))

@@ -61,7 +61,8 @@ impl Kept {
             // Nobody waits for what cannot be.
             possible => possible.map_err(NotHandedOver::Cannot)?,
         }
-        let (ends, patience) = (patience.is_some(), patience.unwrap_or(DECIDE_NANOS));
+        let ends = patience.is_some();
+        let patience = patience.unwrap_or(DECIDE_NANOS);
         self.handing = Some(HandingOver::begin(to, patience, ends, false));
         self.hand_on(state, around);
         Ok(())

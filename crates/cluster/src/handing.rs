@@ -87,7 +87,10 @@ pub(crate) struct HandingOver {
 
 impl HandingOver {
     pub fn begin(to: Option<NodeId>, patience: u64, ends: bool, leaves: bool) -> HandingOver {
-        let (step, since, followed, applying) = (Step::Awaiting, None, None, None);
+        let step = Step::Awaiting;
+        let since = None;
+        let followed = None;
+        let applying = None;
         HandingOver { to, step, since, patience, followed, applying, ends, among: Among::Able, leaves }
     }
 }

@@ -157,12 +157,14 @@ impl Kept {
     }
 
     fn begin_to_copy(&mut self, start: CopyStart, around: &mut dyn Around) {
-        let (id, causes) = (self.group.id(), self.causes.clone());
+        let id = self.group.id();
+        let causes = self.causes.clone();
         let fault = move |fault: &ferrite_partition::CopyFault| {
             // A node that has ended does not mind.
             let _ = causes.send(Cause::Fault(id, fault.clone()));
         };
-        let (publish, contents) = (around.publisher(id), around.hasher(id));
+        let publish = around.publisher(id);
+        let contents = around.hasher(id);
         let events = CopyEvents { publish, contents, fault: Box::new(fault) };
         let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
         self.group.is_applied_by(intake.progress());

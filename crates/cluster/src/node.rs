@@ -303,7 +303,8 @@ impl Node {
 
     /// Whether another node goes on, or answers its last calls, which this one's end may hold up.
     pub fn is_needed(&self) -> bool {
-        let (state, here) = (&self.known.1, self.identity.node);
+        let state = &self.known.1;
+        let here = self.identity.node;
         membership::others_run(state, here, &self.ending) || membership::leader_ends(state, here, &self.ending)
     }
 
@@ -315,7 +316,8 @@ impl Node {
         if self.ended {
             return true;
         }
-        let (state, here) = (&self.known.1, self.here());
+        let state = &self.known.1;
+        let here = self.here();
         let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
         let counts = state.groups().values().any(|group| group.configuration.has(here));
         let is_left_out = !(counts && membership::others_run(state, here.node, &self.ending));
@@ -373,7 +375,8 @@ impl Node {
             }
             GroupEvent::Sealed(sealed) => self.around.ask(Ask::Sealed { group: id, sealed }),
             GroupEvent::Propose(proposal) => {
-                let (from, parent) = (self.here(), self.kept(id).group.end());
+                let from = self.here();
+                let parent = self.kept(id).group.end();
                 self.around.ask(Ask::Propose { group: id, from, proposal, parent });
             }
             GroupEvent::AskMetadata(_) => self.wants_news = true,
@@ -518,7 +521,8 @@ impl Node {
 
     /// Whom a group may take in that lacks a member, while one that was offered to it says nothing.
     fn offer(&mut self) {
-        let (here, state) = (self.here(), Arc::clone(&self.known.1));
+        let here = self.here();
+        let state = Arc::clone(&self.known.1);
         if !self.registered {
             return;
         }

@@ -287,7 +287,8 @@ impl Run<'_> {
             }
         };
         let name = format!("{workload}, {}, {}", contender.promise.name(), contender.system);
-        let (promise, with) = (contender.promise, contender.settings_text());
+        let promise = contender.promise;
+        let with = contender.settings_text();
         let workload = workload.to_string();
         Ok(Compared { name, workload, promise, system, with, connections, ferrite_is_times: None, pass })
     }

@@ -77,7 +77,8 @@ impl Postgres {
     ) -> BenchResult<Postgres> {
         let programs = programs().ok_or_else(|| BenchError::Load("there is no PostgreSQL".to_string()))?;
         let user = User::for_server()?;
-        let (data, log) = (place.path().join("data"), place.path().join("log"));
+        let data = place.path().join("data");
+        let log = place.path().join("log");
         user.give(place.path())?;
         let mut initdb = user.command(&programs.join("initdb"), place.path());
         initdb.arg("--pgdata").arg(&data).args(["--username=ferrite", "--auth=trust", "--locale=C", "--encoding=UTF8"]);

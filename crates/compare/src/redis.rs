@@ -175,7 +175,9 @@ impl Dialect for RedisTalk<'_> {
         if self.job.votes() {
             let (phone, contestant, limit) = self.job.next_vote();
             self.number.clear();
-            let (phone, contestant, limit) = (phone.to_string(), contestant.to_string(), limit.to_string());
+            let phone = phone.to_string();
+            let contestant = contestant.to_string();
+            let limit = limit.to_string();
             self.number.extend_from_slice(b"phone:");
             self.number.extend_from_slice(phone.as_bytes());
             let script = self.redis.script.as_bytes();

@@ -320,7 +320,8 @@ impl<'s> Statements<'s> {
         }
         match job.next_key() {
             (JobNote::Read, key) => {
-                let (sqlite, get) = (self.sqlite, self.prepared[GET]);
+                let sqlite = self.sqlite;
+                let get = self.prepared[GET];
                 let length = job.with_pair(key, |key, _| {
                     // SAFETY: called on a row; the value is there until the next step. Reading it
                     // makes SQLite fetch all of it.
@@ -349,7 +350,8 @@ impl<'s> Statements<'s> {
         let area = [Bound::Integer(phone / 10_000_000)];
         // SAFETY: called on a row with a text of two letters, copied before the next step.
         let state = self.sqlite.run(self.prepared[STATE], &area, |functions, row| unsafe {
-            let (text, length) = ((functions.column_blob)(row, 0), (functions.column_bytes)(row, 0));
+            let text = (functions.column_blob)(row, 0);
+            let length = (functions.column_bytes)(row, 0);
             let mut state = *b"XX";
             if !text.is_null() && length == 2 {
                 state.copy_from_slice(std::slice::from_raw_parts(text.cast(), 2));
@@ -362,7 +364,8 @@ impl<'s> Statements<'s> {
     }
 
     fn write(&mut self, job: &mut Job, key: u32) -> BenchResult<()> {
-        let (sqlite, put) = (self.sqlite, self.prepared[PUT]);
+        let sqlite = self.sqlite;
+        let put = self.prepared[PUT];
         job.with_pair(key, |key, value| sqlite.number(put, &[Bound::Text(key), Bound::Blob(value)])).map(drop)
     }
 

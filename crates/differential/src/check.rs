@@ -139,7 +139,9 @@ pub fn settle(schema: &mut Schema) -> Vec<String> {
 
 impl<'p> Databases<'p> {
     pub fn open(schema: &Schema, mut theirs: Option<&'p mut Postgres>) -> Result<Databases<'p>, Finding> {
-        let (mut one, mut seven, mut bare) = (Engine::new(1), Engine::new(7), Engine::new(7));
+        let mut one = Engine::new(1);
+        let mut seven = Engine::new(7);
+        let mut bare = Engine::new(7);
         let whole = schema.ours(Layout::Whole);
         for text in &whole {
             for engine in [&mut one, &mut seven] {

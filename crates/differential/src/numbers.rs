@@ -94,7 +94,8 @@ fn number(random: &mut Random) -> String {
             format!("{}.{}", random.below(3), digits(random, decimals))
         }
         7 => {
-            let (whole, decimals) = (1 + random.below(25), 1 + random.below(20));
+            let whole = 1 + random.below(25);
+            let decimals = 1 + random.below(20);
             format!("1{}.{}", digits(random, whole), digits(random, decimals))
         }
         8 => {
@@ -293,7 +294,9 @@ impl Run<'_> {
     fn insertion(&mut self) -> Result<(), String> {
         self.rows += 1;
         let id = self.rows;
-        let (x, d, s) = (number(&mut self.random), number(&mut self.random), number(&mut self.random));
+        let x = number(&mut self.random);
+        let d = number(&mut self.random);
+        let s = number(&mut self.random);
         let n = number(&mut self.random);
         let whole = n.split_once('.').is_none_or(|(_, decimals)| decimals.trim_end_matches('0').is_empty())
             && !n.starts_with("-9223372036854775808");
@@ -320,7 +323,9 @@ impl Run<'_> {
     }
 
     fn default(&mut self, number_of: usize) -> Result<(), String> {
-        let (x, d, s) = (number(&mut self.random), number(&mut self.random), number(&mut self.random));
+        let x = number(&mut self.random);
+        let d = number(&mut self.random);
+        let s = number(&mut self.random);
         let table = format!("of_default_{number_of}");
         let text = format!(
             "CREATE TABLE {table} (id INTEGER NOT NULL PRIMARY KEY, x FLOAT DEFAULT {x}, d DECIMAL(38,12) DEFAULT {d}, \
@@ -344,8 +349,10 @@ impl Run<'_> {
     }
 
     fn update(&mut self) -> Result<(), String> {
-        let (column, id) = (*self.random.pick(&["x", "d", "s"]), 1 + self.random.below(self.rows));
-        let (mut value, other) = (number(&mut self.random), number(&mut self.random));
+        let column = *self.random.pick(&["x", "d", "s"]);
+        let id = 1 + self.random.below(self.rows);
+        let mut value = number(&mut self.random);
+        let other = number(&mut self.random);
         // One that does not fit is an error in theirs also where no row is changed.
         while value.parse::<f64>().expect("a number").abs() >= if column == "s" { 9e5 } else { 9e25 } {
             value = number(&mut self.random);

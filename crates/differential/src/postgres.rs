@@ -104,7 +104,10 @@ impl Postgres {
             };
             let mut words = line[at + END.len()..].trim_start().splitn(4, ' ');
             let mut word = || words.next().unwrap_or_default().to_owned();
-            let (failed, code, count, message) = (word(), word(), word(), word());
+            let failed = word();
+            let code = word();
+            let count = word();
+            let message = word();
             if failed == "true" {
                 return Err(Failure { code, message });
             }

@@ -47,7 +47,8 @@ impl<'s> Evaluator<'s> {
         if !matches!(source.input, Input::Measured(_)) {
             return self.each_merged_row(source.slot, *table, access, keys, &mut next);
         }
-        let (mut rows, mut elsewhere) = (0, 0);
+        let mut rows = 0;
+        let mut elsewhere = 0;
         let start = self.nanoseconds();
         let flow = self.each_merged_row(source.slot, *table, access, keys, &mut || {
             rows += 1;
@@ -170,7 +171,8 @@ impl<'s> Evaluator<'s> {
         input: &'s Input,
         visit: &mut dyn FnMut(Identity) -> UserResult<Flow>,
     ) -> UserResult<Flow> {
-        let (mut rows, mut elsewhere) = (0, 0);
+        let mut rows = 0;
+        let mut elsewhere = 0;
         let start = self.nanoseconds();
         let flow = self.each_input_row(slot, input, &mut |identity| {
             rows += 1;

@@ -218,7 +218,8 @@ impl<'x> Run<'_, 'x> {
     /// SELECT ... INTO.
     fn fetch(&mut self, query: &'x Query, into: &'x [u16]) -> UserResult<()> {
         let arena = self.call.arena;
-        let (mut few, mut many) = ([Value::Null; VARIABLES_INLINE], Vec::new());
+        let mut few = [Value::Null; VARIABLES_INLINE];
+        let mut many = Vec::new();
         let row = if into.len() <= VARIABLES_INLINE {
             &mut few[..into.len()]
         } else {

@@ -250,7 +250,8 @@ impl<'s> Evaluator<'s> {
         // Rows that a condition refuses are bound after the one that it took; without one the row
         // stays where it is.
         let conditional = lookup.source.filter.is_some() || lookup.select.filter.is_some();
-        let (mut found, mut only) = (false, None);
+        let mut found = false;
+        let mut only = None;
         self.each_match(lookup, |row| {
             if std::mem::replace(&mut found, true) {
                 return Err(several());

@@ -64,8 +64,10 @@ pub(crate) fn limited_targets<'s>(
         Ok(())
     })?;
     let order = sort(&evaluator.meter, (0..found.len() as u32).collect(), |left, right| {
-        let (left, right) = (left as usize * width, right as usize * width);
-        let (left, right) = (&keys[left..left + width], &keys[right..right + width]);
+        let left = left as usize * width;
+        let right = right as usize * width;
+        let left = &keys[left..left + width];
+        let right = &keys[right..right + width];
         for (place, (left, right)) in left.iter().zip(right).enumerate() {
             let ordering = compare::order(left, right);
             if ordering != Ordering::Equal {

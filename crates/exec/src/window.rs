@@ -110,12 +110,14 @@ impl<'s> Evaluator<'s> {
             })?;
         }
         let same = |left: u32, right: u32, places: Range<usize>| {
-            let (left, right) = (collected.inputs(left, places.clone()), collected.inputs(right, places));
+            let left = collected.inputs(left, places.clone());
+            let right = collected.inputs(right, places);
             left.iter().zip(right).all(|(left, right)| compare::equal_grouping(left, right))
         };
         let mut partitions: Vec<Range<usize>> = Vec::new();
         let mut peers: Vec<Range<usize>> = Vec::with_capacity(order.len());
-        let (mut partition_start, mut peer_start) = (0, 0);
+        let mut partition_start = 0;
+        let mut peer_start = 0;
         for place in 1..=order.len() {
             let ends = place == order.len();
             let new_partition = ends || !same(order[place - 1], order[place], partition.clone());
@@ -287,7 +289,8 @@ fn ntile<'s>(tiles: &Value<'s>, before: i64, size: i64) -> UserResult<Value<'s>>
         _ => return Err(UserError::data("22014", "NTILE takes a number greater than 0")),
     };
     // The first `larger` tiles have one row more than the others.
-    let (least, larger) = (size / tiles, size % tiles);
+    let least = size / tiles;
+    let larger = size % tiles;
     let in_larger = larger * (least + 1);
     Ok(Value::Integer(if before < in_larger {
         before / (least + 1) + 1

@@ -97,7 +97,8 @@ impl<'a> WindowFrames<'a> {
         key: impl Fn(usize) -> Value<'s>,
     ) -> UserResult<WindowFrames<'a>> {
         let unit = function.frame.unit;
-        let (mut groups, mut group_of) = (Vec::new(), Vec::new());
+        let mut groups = Vec::new();
+        let mut group_of = Vec::new();
         if unit == FrameUnit::Groups {
             for place in partition.clone() {
                 if sorted.peers[place].start == place {
@@ -109,7 +110,8 @@ impl<'a> WindowFrames<'a> {
         }
         let start = reach(evaluator, &function.frame.start, unit)?;
         let end = reach(evaluator, &function.frame.end, unit)?;
-        let (mut keys, mut first_key) = (Vec::new(), partition.start);
+        let mut keys = Vec::new();
+        let mut first_key = partition.start;
         if matches!(start, Reach::Distance(_)) || matches!(end, Reach::Distance(_)) {
             evaluator.charge(partition.len() * size_of::<Key>())?;
             for place in partition.clone() {

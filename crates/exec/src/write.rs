@@ -32,7 +32,8 @@ impl<'r, 'x> Run<'r, 'x> {
         if !(insert.upsert && several) {
             return self.insert_in_turn(insert);
         }
-        let (marks, returned) = (set_marks(self.stores), self.returned.len());
+        let marks = set_marks(self.stores);
+        let returned = self.returned.len();
         match self.insert_in_turn(insert) {
             Err(error) if may_be_made_together(&error) => {
                 roll_back(self.stores, marks);

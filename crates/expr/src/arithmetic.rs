@@ -74,11 +74,13 @@ pub(crate) fn other<'a>(
     match domain {
         ArithmeticDomain::Integer => Err(operands()),
         ArithmeticDomain::Float => {
-            let (a, b) = (as_float(left).ok_or_else(operands)?, as_float(right).ok_or_else(operands)?);
+            let a = as_float(left).ok_or_else(operands)?;
+            let b = as_float(right).ok_or_else(operands)?;
             float(operator, a, b).map(Value::Float)
         }
         ArithmeticDomain::Decimal => {
-            let (a, b) = (as_decimal(left).ok_or_else(operands)?, as_decimal(right).ok_or_else(operands)?);
+            let a = as_decimal(left).ok_or_else(operands)?;
+            let b = as_decimal(right).ok_or_else(operands)?;
             decimal(operator, a, b).map(Value::Decimal)
         }
     }

@@ -40,7 +40,8 @@ pub struct UserFunction {
 
 impl UserFunction {
     pub fn new(name: String, class: String, method: Option<String>, parameters: Vec<SqlType>, result: SqlType) -> Self {
-        let (code, trouble) = (OnceLock::new(), OnceLock::new());
+        let code = OnceLock::new();
+        let trouble = OnceLock::new();
         UserFunction { name, class, method, parameters, result, code, trouble }
     }
 

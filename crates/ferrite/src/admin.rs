@@ -332,7 +332,8 @@ fn call_within(
         error => error,
     })?;
     let failure = response.tables.first().and_then(|table| {
-        let (result, why) = (table.column_index("RESULT")?, table.column_index("ERR_MSG")?);
+        let result = table.column_index("RESULT")?;
+        let why = table.column_index("ERR_MSG")?;
         table.rows.iter().find_map(|row| match (&row[result], &row[why]) {
             (OwnedValue::Text(result), OwnedValue::Text(why)) if &**result != "SUCCESS" => Some(why.to_string()),
             _ => None,

@@ -513,7 +513,8 @@ pub fn run(options: Options) -> ExitCode {
     if let Err(error) = listening {
         ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
     }
-    let (must_end, begins_anew) = (server.must_end(), server.begins_anew());
+    let must_end = server.must_end();
+    let begins_anew = server.begins_anew();
     match server.stop() {
         // Somebody else may want its end as well.
         Ok(_) if begins_anew && !insisted.load(Ordering::SeqCst) => anew::begin(),

@@ -122,7 +122,8 @@ impl CatchUp {
 
     fn begin(index: &Arc<SegmentIndex>, group: GroupId, mark: Mark, first: u64, known: bool) -> CatchUp {
         let reader = TailReader::new(index, group.0, first, PEER_MESSAGE_BYTES_MAX - MESSAGE_OVERHEAD);
-        let (headers, entries) = (VecDeque::new(), Vec::new());
+        let headers = VecDeque::new();
+        let entries = Vec::new();
         CatchUp { reader, group, given: mark, read: mark, known, headers, entries, from: 0, beyond: false }
     }
 
@@ -143,7 +144,8 @@ impl CatchUp {
         if self.headers.is_empty() && self.read_payload(history, wanted.durable)? {
             return Ok(Missed::End);
         }
-        let (mut headers, mut bytes) = (Vec::new(), 0);
+        let mut headers = Vec::new();
+        let mut bytes = 0;
         while let Some(header) = self.headers.front() {
             if header.mark.position > wanted.up_to {
                 break;

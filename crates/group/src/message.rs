@@ -85,7 +85,9 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
     let mut entries = &[][..];
     let message = match kind {
         APPEND => {
-            let (previous, commit, round) = (rest.mark()?, Position(rest.u64()?), rest.u64()?);
+            let previous = rest.mark()?;
+            let commit = Position(rest.u64()?);
+            let round = rest.u64()?;
             entries = std::mem::take(&mut rest.0);
             Message::Append { previous, entries: headers(group, previous, entries)?, commit, round }
         }
@@ -95,7 +97,8 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
             Message::Acked { durable, compares, round: rest.u64()? }
         }
         MISMATCH => {
-            let (end, round) = (Position(rest.u64()?), rest.u64()?);
+            let end = Position(rest.u64()?);
+            let round = rest.u64()?;
             let mut starts = Vec::new();
             while !rest.0.is_empty() {
                 starts.push((Epoch(rest.u64()?), Position(rest.u64()?)));

@@ -77,7 +77,9 @@ impl Replayed {
     pub fn behind(here: NodeId, place: GroupPlace) -> Replayed {
         let GroupPlace { end, history, configuration, time } = place;
         let configurations = vec![(end.position, configuration)];
-        let (pending, aside, commit) = (VecDeque::new(), Vec::new(), end.position);
+        let pending = VecDeque::new();
+        let aside = Vec::new();
+        let commit = end.position;
         Replayed {
             here,
             end,

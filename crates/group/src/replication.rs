@@ -166,7 +166,8 @@ impl<C: Party> Replication<C> {
         host: Arc<dyn GroupHost>,
         solo: bool,
     ) -> Replication<C> {
-        let (commit, shown) = (AtomicU64::new(machine.commit().0), Shown::behind(time));
+        let commit = AtomicU64::new(machine.commit().0);
+        let shown = Shown::behind(time);
         let state = State {
             recent: Recent::new(machine.end(), 0),
             committed: (machine.end(), configuration.clone()),
@@ -187,8 +188,11 @@ impl<C: Party> Replication<C> {
             effects: Vec::new(),
             machine,
         };
-        let (id, state, telling) = (state.machine.id(), Mutex::new(state), Mutex::default());
-        let (message_bytes_max, window) = (usize::MAX, Window::new(usize::MAX));
+        let id = state.machine.id();
+        let state = Mutex::new(state);
+        let telling = Mutex::default();
+        let message_bytes_max = usize::MAX;
+        let window = Window::new(usize::MAX);
         Replication { id, log, clock, host, solo, message_bytes_max, window, shown, commit, state, telling }
     }
 
@@ -245,7 +249,8 @@ impl<C: Party> Replication<C> {
     /// The epoch's first entry is known to be committed: its members have all before it, durably.
     pub fn has_committed_start_of(&self, epoch: Epoch) -> bool {
         let state = self.lock();
-        let (starts, commit) = (state.machine.history().starts(), state.machine.commit());
+        let starts = state.machine.history().starts();
+        let commit = state.machine.commit();
         starts.iter().rev().any(|(begun, first)| *begun == epoch && *first <= commit)
     }
 
@@ -268,7 +273,8 @@ impl<C: Party> Replication<C> {
         let state = self.lock();
         let machine = &state.machine;
         let epoch = machine.configuration().filter(|_| machine.is_leading())?.epoch;
-        let (durable, commit) = (machine.durable(), machine.commit());
+        let durable = machine.durable();
+        let commit = machine.commit();
         Some(Leads { here: machine.here(), epoch, history: machine.history().clone(), durable, commit })
     }
 
@@ -534,7 +540,8 @@ impl<C: Party> Replication<C> {
 
     /// A copy writes what was sent to it, as it came.
     fn take(self: &Arc<Self>, state: &mut State<C>, headers: &[Header], incoming: &[u8]) {
-        let (mut rest, mut new) = (incoming, headers.iter());
+        let mut rest = incoming;
+        let mut new = headers.iter();
         let mut next = new.next();
         while let Some(header) = next {
             let whole = rest;

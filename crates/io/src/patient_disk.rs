@@ -34,7 +34,8 @@ impl PatientDisk {
     }
 
     fn patiently<T>(&self, operation: impl Fn() -> DiskResult<T>) -> DiskResult<T> {
-        let (mut told, mut pause) = (None::<Instant>, PAUSE_FIRST);
+        let mut told = None::<Instant>;
+        let mut pause = PAUSE_FIRST;
         loop {
             match operation() {
                 Err(error) if error.is_out_of_handles() && !self.hurried.load(Ordering::Relaxed) => {

@@ -214,7 +214,8 @@ impl DiskFile for RealFile {
 
     fn sync_data_in_pieces(&self) -> DiskResult<()> {
         for (offset, length) in pieces(self.bytes()?) {
-            let (offset, length) = (offset.cast_signed(), length.get().cast_signed());
+            let offset = offset.cast_signed();
+            let length = length.get().cast_signed();
             // SAFETY: the call takes numbers only, and the file is open.
             let result =
                 unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };

@@ -60,7 +60,8 @@ impl<C: Clock> Clock for SteadyClock<C> {
     #[inline]
     fn wall_micros(&self) -> i64 {
         loop {
-            let (wall, packed) = (self.below.wall_micros(), self.shown.load(Relaxed));
+            let wall = self.below.wall_micros();
+            let packed = self.shown.load(Relaxed);
             let (at, next, show) = match Shown::unpack(packed) {
                 Shown::About(at) if (0..STEP_MICROS).contains(&(wall - at)) => return wall,
                 Shown::About(at) => (at, Shown::Held(at + STEP_MICROS), at + STEP_MICROS),

@@ -69,7 +69,8 @@ impl Compound for CompoundClass {
         let exchange = unsafe { &mut *exchange };
         let result: UserResult<Box<dyn Stages>> = match begun {
             Ok(Some(object)) => {
-                let (machine, class) = (Arc::clone(&self.machine), self.class.clone());
+                let machine = Arc::clone(&self.machine);
+                let class = self.class.clone();
                 Ok(Box::new(Going { machine, class, name: self.name.clone(), object, _waker: waker }))
             }
             Ok(None) => Err(failure::told(machine, exchange, &what)),
@@ -150,7 +151,8 @@ impl Drop for Going {
         let Ok(exchange) = exchange::of_this_thread(&self.machine, Purpose::Procedure) else { return };
         // SAFETY: the exchange, and so the environment, is this thread's.
         let Ok(mut env) = (unsafe { JNIEnv::from_raw((*exchange).env) }) else { return };
-        let (bridge, over) = (self.machine.bridge_class(), self.machine.over);
+        let bridge = self.machine.bridge_class();
+        let over = self.machine.over;
         let arguments = [jvalue { l: self.object.as_raw() }];
         // SAFETY: the arguments are those of the method's signature.
         let told = unsafe {

@@ -118,7 +118,8 @@ impl Library for JavaLibrary {
         let kind = lines.first().map_or("", String::as_str);
         if matches!(kind, "compound" | "futures") {
             let futures = kind == "futures";
-            let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+            let machine = Arc::clone(&self.machine);
+            let loader = self.loader();
             let body = CompoundClass { machine, class: procedure, name: class.to_owned(), _loader: loader };
             let body: Arc<dyn Compound> = Arc::new(body);
             let body = if futures { RoutineBody::NonTransactional(body) } else { RoutineBody::Compound(body) };
@@ -126,7 +127,8 @@ impl Library for JavaLibrary {
         }
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
         let body = described.get(class).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+            let machine = Arc::clone(&self.machine);
+            let loader = self.loader();
             let body = Arc::new(Procedure { machine, class: procedure, name: class.to_owned(), _loader: loader });
             described.insert(class.to_owned(), Arc::downgrade(&body));
             body
@@ -151,7 +153,8 @@ impl Library for JavaLibrary {
             Ok(Ok(env.new_global_ref(found)?))
         })?
         .map_err(unfit)?;
-        let (machine, loader) = (Arc::clone(&self.machine), self.loader());
+        let machine = Arc::clone(&self.machine);
+        let loader = self.loader();
         Ok(Arc::new(Function { machine, class, name: function.name.clone(), result: function.result, _loader: loader }))
     }
 }

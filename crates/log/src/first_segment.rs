@@ -55,7 +55,8 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
         return Err(LogError::ForeignSegment { path: begun::path(dir), found, expected });
     }
     let mut sector = SectorBuffer::new();
-    let (mut segments, mut stranded) = (Vec::with_capacity(numbers.len()), Vec::new());
+    let mut segments = Vec::with_capacity(numbers.len());
+    let mut stranded = Vec::new();
     for (index, number) in numbers.into_iter().enumerate() {
         let path = segment_path(dir, number);
         let file = disk.open(&path, OpenMode::ReadDirect)?;

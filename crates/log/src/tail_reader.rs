@@ -315,7 +315,8 @@ impl Cursor {
         let block = block.map_err(|detail| TailError::Rot { path: index.path(segment), position, detail })?;
         let found =
             FoundBlock { flags: block.flags, position, number, previous_checksum, payload_bytes: block.payload.len() };
-        let (checksum, bytes) = (block.checksum, block.bytes_on_disk());
+        let checksum = block.checksum;
+        let bytes = block.bytes_on_disk();
         self.position += bytes as u64;
         self.next_block += 1;
         self.previous_checksum = checksum;

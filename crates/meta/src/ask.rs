@@ -149,24 +149,30 @@ impl Question {
             2 => Ask::Goodbye(take_member(&mut rest)?),
             3 => Ask::Look { member: take_member(&mut rest)?, index: rest.u64()? },
             4 => {
-                let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
-                let (expected, leader) = (Epoch(rest.u64()?), take_member(&mut rest)?);
+                let group = GroupId(rest.u32()?);
+                let from = take_member(&mut rest)?;
+                let expected = Epoch(rest.u64()?);
+                let leader = take_member(&mut rest)?;
                 let members = rest.list(MEMBERS_MAX, take_member)?;
                 let added = rest.list(MEMBERS_MAX, |rest| rest.u32().map(NodeId))?;
                 let parent = take_mark(&mut rest)?;
                 Ask::Propose { group, from, proposal: Proposal { expected, leader, members, added }, parent }
             }
             5 => {
-                let (group, member) = (GroupId(rest.u32()?), take_member(&mut rest)?);
-                let (epoch, end) = (Epoch(rest.u64()?), take_mark(&mut rest)?);
+                let group = GroupId(rest.u32()?);
+                let member = take_member(&mut rest)?;
+                let epoch = Epoch(rest.u64()?);
+                let end = take_mark(&mut rest)?;
                 let intact = rest.flag()?;
-                let (applied, able) = (Position(rest.u64()?), rest.flag()?);
+                let applied = Position(rest.u64()?);
+                let able = rest.flag()?;
                 let starts = rest.list(EPOCHS_MAX, |rest| Ok((Epoch(rest.u64()?), Position(rest.u64()?))))?;
                 let history = History::new(starts).ok_or(Malformed("a history is out of order"))?;
                 Ask::Sealed { group, sealed: Sealed { member, epoch, end, history, intact, applied, able } }
             }
             6 => {
-                let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
+                let group = GroupId(rest.u32()?);
+                let from = take_member(&mut rest)?;
                 Ask::AcceptLoss { group, from, expected: Epoch(rest.u64()?), member: take_member(&mut rest)? }
             }
             7 => {
@@ -176,7 +182,8 @@ impl Question {
             }
             8 => Ask::Remove { from: take_member(&mut rest)?, lost: take_member(&mut rest)? },
             9 => {
-                let (group, from) = (GroupId(rest.u32()?), take_member(&mut rest)?);
+                let group = GroupId(rest.u32()?);
+                let from = take_member(&mut rest)?;
                 Ask::Resign { group, from, epoch: Epoch(rest.u64()?) }
             }
             10 => Ask::Pause { from: take_member(&mut rest)?, revision: rest.u64()?, paused: rest.flag()? },
@@ -204,9 +211,12 @@ impl Told {
         if rest.u8()? != FORMAT {
             return Err(Malformed("an answer is of a format that this release does not know"));
         }
-        let (index, lease, leader) = (rest.u64()?, rest.u64()?, rest.u32()?);
+        let index = rest.u64()?;
+        let lease = rest.u64()?;
+        let leader = rest.u32()?;
         let state = if rest.0.is_empty() { None } else { Some(Arc::new(State::restore(rest.0)?)) };
-        let (lease, leader) = ((lease != 0).then_some(lease), (leader != 0).then_some(NodeId(leader)));
+        let lease = (lease != 0).then_some(lease);
+        let leader = (leader != 0).then_some(NodeId(leader));
         Ok(Told { index, state, lease, leader })
     }
 }

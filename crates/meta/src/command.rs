@@ -197,7 +197,8 @@ impl Command {
                 Command::Activate { group, configuration, parent }
             }
             "configure" => {
-                let (group, expected) = (GroupId(rest.u32()?), Epoch(rest.u64()?));
+                let group = GroupId(rest.u32()?);
+                let expected = Epoch(rest.u64()?);
                 let (configuration, parent) = take_configuration(&mut rest)?;
                 Command::Configure { group, expected, configuration, parent }
             }

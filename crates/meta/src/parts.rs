@@ -87,7 +87,9 @@ pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
 }
 
 pub(crate) fn take_settings(rest: &mut Reader<'_>) -> Result<Settings, Malformed> {
-    let (cluster, revision, kfactor) = (rest.array()?, rest.u64()?, rest.u32()?);
+    let cluster = rest.array()?;
+    let revision = rest.u64()?;
+    let kfactor = rest.u32()?;
     Ok(Settings { cluster, revision, kfactor, partitions: rest.u32()?, paused: false })
 }
 
@@ -112,7 +114,8 @@ pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {
 
 pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malformed> {
     let id = NodeId(rest.u32()?);
-    let (incarnation, start) = (Incarnation(rest.u64()?), rest.array()?);
+    let incarnation = Incarnation(rest.u64()?);
+    let start = rest.array()?;
     let kind = match rest.u8()? {
         0 => Kind::Data,
         1 => Kind::Witness,
@@ -143,7 +146,8 @@ pub(crate) fn put_configuration(out: &mut Vec<u8>, configuration: &GroupConfigur
 }
 
 pub(crate) fn take_configuration(rest: &mut Reader<'_>) -> Result<(GroupConfiguration, Mark), Malformed> {
-    let (epoch, length) = (Epoch(rest.u64()?), rest.u32()?);
+    let epoch = Epoch(rest.u64()?);
+    let length = rest.u32()?;
     let body = rest.slice(length as usize)?;
     GroupConfiguration::decode(epoch, body).ok_or(Malformed("a configuration does not hold together"))
 }
@@ -175,7 +179,8 @@ pub(crate) fn take_member(rest: &mut Reader<'_>) -> Result<Member, Malformed> {
 }
 
 pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malformed> {
-    let (id, burnt) = (GroupId(rest.u32()?), Epoch(rest.u64()?));
+    let id = GroupId(rest.u32()?);
+    let burnt = Epoch(rest.u64()?);
     let phase = match rest.u8()? {
         0 => Phase::Active,
         1 => Phase::Sealing,

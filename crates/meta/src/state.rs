@@ -433,7 +433,8 @@ impl State {
     }
 
     fn replace(&mut self, id: GroupId, next: &GroupConfiguration, parent: Mark) {
-        let (configuration, burnt) = (next.clone(), next.epoch);
+        let configuration = next.clone();
+        let burnt = next.epoch;
         let known = self.groups.get(&id);
         // Who was in the last configuration may lead for what it has kept: that is no less of a
         // loss.

@@ -116,8 +116,10 @@ impl Turn {
     }
 
     fn begun(&self, begun: &save::Begun) {
-        let (request, file) = (begun.request(), begun.last_file());
-        let (dir, nonce) = (request.dir.clone(), request.nonce.clone());
+        let request = begun.request();
+        let file = begun.last_file();
+        let dir = request.dir.clone();
+        let nonce = request.nonce.clone();
         let mut attempts = self.lock();
         if attempts.len() == REMEMBERED {
             attempts.pop_front();
@@ -149,20 +151,23 @@ pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &R
     let result = match name {
         "@SnapshotSave" => match request::save(parameters, place) {
             Ok(request) => {
-                let (node, reply) = (Arc::clone(node), reply.clone());
+                let node = Arc::clone(node);
+                let reply = reply.clone();
                 return spawn(move || run_save(&node, request, &reply));
             }
             Err(error) => Ok(vec![request_failed(node, &error)]),
         },
         "@SnapshotRestore" => {
             let request = request::restore(parameters, place)?;
-            let (node, reply) = (Arc::clone(node), reply.clone());
+            let node = Arc::clone(node);
+            let reply = reply.clone();
             return spawn(move || answer(&reply, &run_restore(&node, &request).map_err(|error| node.placed(error))));
         }
         "@SnapshotScan" => {
             let dir = scanned(node, parameters)?;
             let going = node.turn.scan()?;
-            let (node, reply) = (Arc::clone(node), reply.clone());
+            let node = Arc::clone(node);
+            let reply = reply.clone();
             return spawn(move || {
                 let result = scan(&node, &dir).map_err(|error| node.placed(error));
                 // Who is answered may ask again at once.
@@ -173,7 +178,8 @@ pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &R
         _ => {
             let asked = deletions(node, parameters)?;
             let going = node.turn.scan()?;
-            let (node, reply) = (Arc::clone(node), reply.clone());
+            let node = Arc::clone(node);
+            let reply = reply.clone();
             return spawn(move || {
                 let result = delete(&node, asked).map_err(|error| node.placed(error));
                 drop(going);
@@ -291,7 +297,8 @@ fn scanned(node: &Backups, parameters: &[Value<'_>]) -> UserResult<PathBuf> {
 
 fn scan(node: &Backups, dir: &Path) -> SystemResult {
     let path = dir.display().to_string();
-    let (host_id, host) = (node.identity.host_id, node.identity.host_name.as_str());
+    let host_id = node.identity.host_id;
+    let host = node.identity.host_name.as_str();
     let mut snapshots = SystemTable::new(&[
         ("PATH", Varchar),
         ("NONCE", Varchar),
@@ -337,7 +344,9 @@ fn scan(node: &Backups, dir: &Path) -> SystemResult {
         let whole = if seen.fault.is_none() { "TRUE" } else { "FALSE" };
         let result = if seen.fault.is_none() { "SUCCESS" } else { "FAILURE" };
         let incomplete = if seen.fault.is_none() { "" } else { seen.tables.as_str() };
-        let (nonce, created, bytes) = (seen.nonce.as_str(), seen.created_ms, seen.bytes as i64);
+        let nonce = seen.nonce.as_str();
+        let created = seen.created_ms;
+        let bytes = seen.bytes as i64;
         let tables = seen.tables.as_str();
         snapshots.row(cells![path.as_str(), nonce, 0i64, created, bytes, tables, "", incomplete, whole, PATH_TYPE]);
         for (name, bytes) in &seen.files {
@@ -363,7 +372,8 @@ fn scan(node: &Backups, dir: &Path) -> SystemResult {
     }
     match rustix::fs::statvfs(dir) {
         Ok(figures) => {
-            let (total, free) = (figures.f_blocks * figures.f_frsize, figures.f_bavail * figures.f_frsize);
+            let total = figures.f_blocks * figures.f_frsize;
+            let free = figures.f_bavail * figures.f_frsize;
             let used = total.saturating_sub(free);
             space.row(cells![host_id, host, path, total as i64, free as i64, used as i64, "SUCCESS", ""]);
         }

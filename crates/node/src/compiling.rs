@@ -14,7 +14,8 @@ pub fn within<T>(
     call: CallId,
     compile: impl FnOnce() -> UserResult<T>,
 ) -> UserResult<T> {
-    let (begun, cancellations) = (coarse_monotonic(), Arc::clone(cancellations));
+    let begun = coarse_monotonic();
+    let cancellations = Arc::clone(cancellations);
     let watcher = Watcher::new(move || {
         let taken = coarse_monotonic().saturating_sub(begun);
         if cancellations.stops(call, taken) {

@@ -92,7 +92,8 @@ pub struct Dispatcher {
 
 impl Dispatcher {
     pub fn new(node: Handles, mailbox: MailboxHandle) -> Dispatcher {
-        let (in_force, mode) = (Arc::clone(&node.submit.compiled), Arc::clone(&node.submit.mode));
+        let in_force = Arc::clone(&node.submit.compiled);
+        let mode = Arc::clone(&node.submit.mode);
         let routes = Arc::clone(&node.submit.routes);
         let compiled = in_force.load_full();
         let batches = routes.partitions().map(|_| Batch::default()).collect();
@@ -378,7 +379,8 @@ impl Dispatcher {
     /// A call that comes while another node leads: there, unless it is about this one.
     #[cold]
     fn elsewhere(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
-        let (name, admin) = (invocation.procedure, is_admin(connection.id));
+        let name = invocation.procedure;
+        let admin = is_admin(connection.id);
         if !forward::is_for_leader(name) {
             return self.system_call(connection, invocation, body);
         }
@@ -495,7 +497,9 @@ impl Dispatcher {
                 connection.taken(body.len());
                 connection.ad_hoc_calls += 1;
                 let reply = self.reply(connection, invocation.handle);
-                let (again, recompile, body) = (reply.clone(), Arc::clone(&self.recompile), body.to_vec());
+                let again = reply.clone();
+                let recompile = Arc::clone(&self.recompile);
+                let body = body.to_vec();
                 let call = ProgramCall {
                     program: Arc::clone(&plan.program),
                     compiled: Arc::clone(&self.compiled),

@@ -89,7 +89,8 @@ fn deleted_rows(bytes: &[u8]) -> Option<u64> {
 
 impl Expiry {
     pub fn new(node: Handles, notices: (Sender<ExpiryNotice>, Receiver<ExpiryNotice>)) -> Expiry {
-        let (due, rounds) = (BTreeMap::new(), BTreeMap::new());
+        let due = BTreeMap::new();
+        let rounds = BTreeMap::new();
         Expiry { node, inbox: notices.1, notices: notices.0, due, rounds, stopping: false }
     }
 
@@ -112,7 +113,8 @@ impl Expiry {
     }
 
     fn begin_rounds(&mut self, now: u64) {
-        let (compiled, drop_migrating) = (self.node.compiled.load_full(), self.node.drop_migrating);
+        let compiled = self.node.compiled.load_full();
+        let drop_migrating = self.node.drop_migrating;
         let tables: BTreeMap<TableId, &Arc<Table>> =
             expiring(&compiled.catalog, drop_migrating).map(|table| (table.id, table)).collect();
         self.due.retain(|table, _| tables.contains_key(table));

@@ -130,7 +130,8 @@ impl Mode {
 
     /// Free bytes and the reserve, where less than half of it is free.
     pub fn reserve_is_half_gone(&self) -> Option<(u64, u64)> {
-        let (free, reserve) = (self.free.load(Relaxed), self.reserve.load(Relaxed));
+        let free = self.free.load(Relaxed);
+        let reserve = self.reserve.load(Relaxed);
         (free < reserve / 2).then_some((free, reserve))
     }
 

@@ -309,7 +309,8 @@ impl NetworkThread {
         });
         let id = connection::id(self.node.connections.next_number(), index, admin);
         let settings = &self.node.settings;
-        let (calls, bytes) = (settings.connection_outstanding_calls, settings.connection_outstanding_bytes);
+        let calls = settings.connection_outstanding_calls;
+        let bytes = settings.connection_outstanding_bytes;
         let mut connection = Connection::new(stream, id, Outstanding { calls, bytes });
         let interest = Interest::READABLE | Interest::WRITABLE;
         if self.poll.registry().register(&mut connection.stream, Token(index + FIRST_CONNECTION), interest).is_err() {
@@ -476,7 +477,8 @@ impl NetworkThread {
     /// Sends answers to their connections: the end of the main path. Those of connections that are
     /// gone are dropped.
     fn deliver(&mut self, answers: &mut AnswerBatch) {
-        let (mut start, mut answered) = (0, Outstanding::default());
+        let mut start = 0;
+        let mut answered = Outstanding::default();
         let only_run = answers.runs.len() == 1;
         assert!(
             answers.runs.last().is_none_or(|last| last.end as usize == answers.bytes.len()),
@@ -546,7 +548,8 @@ impl NetworkThread {
             return;
         }
         let mut push = Vec::new();
-        let (hosts, ring) = (self.node.topology.hosts(), &self.node.submit.routes.ring);
+        let hosts = self.node.topology.hosts();
+        let ring = &self.node.submit.routes.ring;
         if hosts.keeps(self.node.identity.host_id) {
             system_catalog::write_procedures_push(&mut push, handles::PROCEDURES_PUSH, self.dispatcher.compiled());
         } else if let Some(told) = self.node.topology.procedures() {

@@ -97,7 +97,8 @@ fn trusted(identity: &Identity, what: &str) -> UserResult<()> {
     if identity.clients_trusted {
         return Ok(());
     }
-    let (listen, verb) = (identity.listen, if what.contains(" and ") { "are" } else { "is" });
+    let listen = identity.listen;
+    let verb = if what.contains(" and ") { "are" } else { "is" };
     let (message, instead) = match identity.admin_listen {
         Some(admin) => (format!("{what} {verb} accepted on the administration port only, {admin}"), "connect there"),
         None => (

@@ -259,7 +259,8 @@ impl SnapshotThread {
     }
 
     fn write(&mut self, taken: Taken, waiting: usize) -> Result<Saved, SaveError> {
-        let (begun_ms, snapshot) = (self.clock.wall_micros() / 1_000, taken.snapshot);
+        let begun_ms = self.clock.wall_micros() / 1_000;
+        let snapshot = taken.snapshot;
         self.status.bytes_done.store(0, Relaxed);
         self.status.running.store(snapshot, Relaxed);
         let pacer = Pacer::new(self, waiting, self.settings.bytes_per_second);

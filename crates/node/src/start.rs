@@ -98,7 +98,8 @@ impl Server {
             threads.ended_by(move || peers.stop());
             start_forward(threads, &parts, member, inboxes.forward, &submit)?;
         }
-        let (is_copy, copy) = (member.is_some(), member.as_ref().map(cluster::CopySide::new));
+        let is_copy = member.is_some();
+        let copy = member.as_ref().map(cluster::CopySide::new);
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
         if is_copy && let Some(gate) = gates.last() {
@@ -228,14 +229,16 @@ fn start_executors(
     is_copy: bool,
 ) -> Result<Vec<Arc<Gate>>, ServerError> {
     let ExecutorEnds { partitions, jobs, long_reads, reads } = ends;
-    let (stores, sequences) = (std::mem::take(&mut recovered.stores), recovered.sequences.clone());
+    let stores = std::mem::take(&mut recovered.stores);
+    let sequences = recovered.sequences.clone();
     let limits = CallLimits::new(options.query_time_max, &options.settings);
     // They end when those that hand over reads, which are below, have ended.
     threads.ended_by(|| {});
     // A lone report may take as many cores again as reports have threads.
     let helpers = Arc::new(Helpers::new(options.long_query_threads.max(1), PARTITION_STACK_BYTES));
     for number in 0..options.long_query_threads.max(1) {
-        let (reads, helpers) = (reads.clone(), Arc::clone(&helpers));
+        let reads = reads.clone();
+        let helpers = Arc::clone(&helpers);
         threads.spawn(&format!("long-query-{number}"), move || {
             lower_priority(Yielding::Some);
             long_read::serve(&reads, limits, helpers);
@@ -247,7 +250,8 @@ fn start_executors(
             let _ = routes.to_partition(partition, Event::Stop);
         }
     });
-    let (mut borrowers, mut gates) = (Vec::new(), Vec::new());
+    let mut borrowers = Vec::new();
+    let mut gates = Vec::new();
     let starts = stores.into_iter().zip(sequences).zip(partitions).enumerate();
     for (id, ((store, sequence), (sender, inbox))) in starts {
         let gate = Gate::new(sequence, Arc::clone(&failure));
@@ -255,7 +259,8 @@ fn start_executors(
         gates.push(Arc::clone(&gate));
         borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
         let id = PartitionId(id as u32);
-        let (compiled, counts) = (Arc::clone(&recovered.compiled), Arc::clone(&parts.row_counts));
+        let compiled = Arc::clone(&recovered.compiled);
+        let counts = Arc::clone(&parts.row_counts);
         let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
         let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(clock));
         let partition = if is_copy { partition.as_copy() } else { partition };
@@ -326,8 +331,10 @@ fn start_cluster(
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
 ) -> Result<cluster::Running, ServerError> {
-    let (here, forward) = (member.joined.node, parts.forward.clone().expect("a member passes calls on"));
-    let (topology, network) = (Arc::clone(&parts.topology), Arc::clone(&parts.network));
+    let here = member.joined.node;
+    let forward = parts.forward.clone().expect("a member passes calls on");
+    let topology = Arc::clone(&parts.topology);
+    let network = Arc::clone(&parts.network);
     topology.leads_by(parts.identity.host_id, member.lease.clone());
     let lease = member.lease.clone();
     let told = Box::new(move |seen: &cluster::Seen| {
@@ -372,9 +379,12 @@ fn start_cluster(
 
 /// What a node tells the others of itself.
 fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> cluster::OwnFigures {
-    let (mode, identity) = (Arc::clone(&parts.mode), Arc::clone(&parts.identity));
-    let (recovery, snapshots) = (Arc::clone(&parts.recovery), Arc::clone(&parts.snapshot_status));
-    let (backups, began) = (Arc::clone(backups), Instant::now());
+    let mode = Arc::clone(&parts.mode);
+    let identity = Arc::clone(&parts.identity);
+    let recovery = Arc::clone(&parts.recovery);
+    let snapshots = Arc::clone(&parts.snapshot_status);
+    let backups = Arc::clone(backups);
+    let began = Instant::now();
     Box::new(move || {
         let now = SystemClock.wall_micros();
         let age = |micros: i64| u64::try_from(now - micros).unwrap_or(0) / 1_000_000;
@@ -401,7 +411,8 @@ fn give_first_schema(
     parts: &Parts,
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
-    let (standing, compiled) = (Arc::clone(running.standing()), Arc::clone(&parts.compiled));
+    let standing = Arc::clone(running.standing());
+    let compiled = Arc::clone(&parts.compiled);
     let place = cluster::Place { standing, compiled, routes: Arc::clone(&parts.routes) };
     if first.begin(&place, ends)? {
         let (told, stop) = bounded(0);
@@ -438,7 +449,8 @@ fn start_snapshots(
         log_bytes_before: recovery.log_bytes,
         entries_before: recovery.created || recovery.transactions + recovery.schema_changes > 0,
     };
-    let (status, sender) = (Arc::clone(&parts.snapshot_status), parts.snapshots.clone());
+    let status = Arc::clone(&parts.snapshot_status);
+    let sender = parts.snapshots.clone();
     threads.ended_by(move || {
         status.stop.store(true, Relaxed);
         let _ = sender.send(SnapshotJob::Stop);
@@ -522,7 +534,8 @@ fn start_compounds(
     let compounds = Arc::clone(&parts.compounds);
     threads.spawn("compound-watch", move || compounds.watch(&inboxes.watch))?;
     for number in 0..workers {
-        let (submit, cancellations) = (Arc::clone(submit), Arc::clone(&parts.cancelling.list));
+        let submit = Arc::clone(submit);
+        let cancellations = Arc::clone(&parts.cancelling.list);
         let worker = Worker { submit, cancellations, work: inboxes.work.clone() };
         let alive = alive.clone();
         spawn(&format!("compound-{number}"), move || {
@@ -573,7 +586,8 @@ fn open_network(
         forward: parts.forward.clone(),
         settings: parts.settings,
     };
-    let (compounds, cancellations) = (Arc::clone(&parts.compounds), Arc::clone(&parts.cancelling.list));
+    let compounds = Arc::clone(&parts.compounds);
+    let cancellations = Arc::clone(&parts.cancelling.list);
     let network = Arc::clone(&parts.network);
     threads.ended_by(move || {
         compounds.stop_soon();

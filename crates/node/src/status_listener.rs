@@ -218,7 +218,9 @@ impl Visitors<'_> {
                 continue;
             }
             self.came += 1;
-            let (input, output, number) = (Vec::new(), Vec::new(), self.came);
+            let input = Vec::new();
+            let output = Vec::new();
+            let number = self.came;
             let visitor = Visitor { stream, admin, number, input, output, logged_in: false, leaves: false };
             if index == self.of.len() {
                 self.of.push(Some(visitor));

@@ -83,14 +83,17 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 /// passed on, so that none fails. Clients that follow the leader are gone when this ends. Where
 /// nobody could lead yet, calls go on here meanwhile, for half the time that there is.
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
-    let (began, Insistence(again, insisted)) = (Instant::now(), insistence);
+    let began = Instant::now();
+    let Insistence(again, insisted) = insistence;
     if cluster.standing().seen().leads.is_none() {
         return;
     }
     let leads = || cluster.standing().seen().leads.is_some();
     let done = ask_to_hand_over(cluster.orders(), leads, time_max, insisted);
-    let (mut waits, done) = (done.is_some(), done == Some(true));
-    let (mut passed, mut since) = (forward.passed_in_all(), Instant::now());
+    let mut waits = done.is_some();
+    let done = done == Some(true);
+    let mut passed = forward.passed_in_all();
+    let mut since = Instant::now();
     let most = (began.elapsed() + LINGER).min(time_max);
     while done && waits && since.elapsed() < QUIET && began.elapsed() < most {
         waits = insisted.recv_timeout(QUIET / 10) == Err(RecvTimeoutError::Timeout);
@@ -114,7 +117,8 @@ fn ask_to_hand_over(
     time_max: Duration,
     insisted: &Receiver<()>,
 ) -> Option<bool> {
-    let (until, mut is_another) = (Instant::now() + time_max, false);
+    let until = Instant::now() + time_max;
+    let mut is_another = false;
     loop {
         let (tell, heard) = bounded(1);
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {

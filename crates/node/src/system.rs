@@ -187,12 +187,14 @@ impl System {
             // Types of parameters come from the statement, so their values say nothing more.
             "@Explain" => {
                 let text = one_text(name, &parameters[..parameters.len().min(1)])?;
-                let (counts, limits) = (&*self.row_counts, &self.settings.sql);
+                let counts = &*self.row_counts;
+                let limits = &self.settings.sql;
                 self.within(reply, || explain::explain(&compiled, counts, limits, text))
             }
             "@ExplainView" => explain::explain_view(&compiled, one_text(name, parameters)?),
             "@ExplainJSON" => {
-                let (text, limits) = (one_text(name, parameters)?, &self.settings.sql);
+                let text = one_text(name, parameters)?;
+                let limits = &self.settings.sql;
                 self.within(reply, || explain::explain_json(&compiled, limits, text))
             }
             // The original's is the schema in a form of its own; ours is the statements that make
@@ -407,7 +409,8 @@ impl System {
     /// `@Pause`, `@Resume`: decided by the voters. What is left to do here is done when this node
     /// leads by a state of the metadata that says so.
     fn pause_cluster(&self, procedure: &str, paused: bool, reply: &Reply) -> UserResult<Handled> {
-        let (back, submit) = (reply.clone(), Arc::clone(&self.submit));
+        let back = reply.clone();
+        let submit = Arc::clone(&self.submit);
         let told = Box::new(move |outcome: UserResult<()>| match outcome {
             Ok(()) if paused => drop(submit.system.send(SystemJob::Paused(back))),
             Ok(()) => {
@@ -423,8 +426,10 @@ impl System {
 
     /// The database's own snapshot; the answer comes when it is whole.
     fn save_snapshot(&self, reply: &Reply) -> UserResult<Handled> {
-        let (identity, to) = (Arc::clone(&self.identity), reply.clone());
-        let (partitions, result_bytes) = (self.submit.routes.partition_count(), self.settings.result_bytes);
+        let identity = Arc::clone(&self.identity);
+        let to = reply.clone();
+        let partitions = self.submit.routes.partition_count();
+        let result_bytes = self.settings.result_bytes;
         let told: Told = Box::new(move |outcome| {
             let table = administration::snapshot_saved(&identity, partitions, outcome);
             answer(&to, |out| {
@@ -457,7 +462,8 @@ impl System {
         let [Value::Integer(node)] = parameters else {
             return Err(UserError::parameters("@AcceptLoss takes the number of a node"));
         };
-        let (node, told) = (NodeId(u32::try_from(*node).unwrap_or(0)), answers(reply));
+        let node = NodeId(u32::try_from(*node).unwrap_or(0));
+        let told = answers(reply);
         self.order("@AcceptLoss", cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told }))
     }
 
@@ -467,7 +473,8 @@ impl System {
         let [Value::Integer(node)] = parameters else {
             return Err(UserError::parameters("@RemoveNode takes the number of a node"));
         };
-        let (node, told) = (NodeId(u32::try_from(*node).unwrap_or(0)), answers(reply));
+        let node = NodeId(u32::try_from(*node).unwrap_or(0));
+        let told = answers(reply);
         self.order("@RemoveNode", cluster::Order::RemoveNode(cluster::RemoveNode { node, told }))
     }
 

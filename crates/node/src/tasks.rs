@@ -184,7 +184,8 @@ impl Tasks {
 
     /// How long until something is due.
     fn nearest(&self) -> Option<Duration> {
-        let (now, wall) = (self.node.clock.monotonic_nanos(), self.node.clock.wall_micros());
+        let now = self.node.clock.monotonic_nanos();
+        let wall = self.node.clock.wall_micros();
         let wait = |due: &Due| match due {
             Due::Monotonic(at) => Duration::from_nanos(at.saturating_sub(now)),
             Due::Wall(at, _) => Duration::from_micros(u64::try_from(at - wall).unwrap_or(0)).min(CALENDAR_LOOK),
@@ -194,7 +195,8 @@ impl Tasks {
     }
 
     fn start_due(&mut self) {
-        let (now, wall) = (self.node.clock.monotonic_nanos(), self.node.clock.wall_micros());
+        let now = self.node.clock.monotonic_nanos();
+        let wall = self.node.clock.wall_micros();
         let takes_calls = self.node.mode.is_running() && !self.node.mode.is_disk_low();
         let mut changed = false;
         for (number, run) in &mut self.runs {

@@ -33,8 +33,10 @@ pub struct ToldProcedures {
 
 impl Topology {
     pub fn new(hosts: Hosts) -> Topology {
-        let (hosts, procedures) = (ArcSwap::from_pointee(hosts), ArcSwapOption::empty());
-        let (lead, withheld) = (OnceLock::new(), AtomicBool::new(false));
+        let hosts = ArcSwap::from_pointee(hosts);
+        let procedures = ArcSwapOption::empty();
+        let lead = OnceLock::new();
+        let withheld = AtomicBool::new(false);
         Topology { hosts, lead, withheld, procedures, replacing: Mutex::default() }
     }
 

@@ -98,7 +98,8 @@ impl AnswerBatch {
         // The buffer of a large answer that was refused or taken back, or what one that doubled has
         // not used. Here, where it was made: freed by another thread it would stay with this one's
         // share of the allocator.
-        let (taken, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let taken = self.bytes.len();
+        let capacity = self.bytes.capacity();
         if wastes_always(taken, capacity) || (wastes_where_scarce(taken, capacity) && memory::answers_are_many()) {
             self.bytes.shrink_to_fit();
         }

@@ -422,7 +422,8 @@ impl Applier {
 
     /// Goes on with what is in the log, up to where it is committed.
     fn read_log(&mut self) -> Result<(), (Position, ReplayError)> {
-        let (behind, up_to) = (self.place().end, self.intake.from_log.load(Ordering::Acquire));
+        let behind = self.place().end;
+        let up_to = self.intake.from_log.load(Ordering::Acquire);
         assert_eq!(behind.position, self.dealt, "what was read is dealt out before more is read");
         let log = self.log.as_mut().expect("a copy that is not given its entries has a log");
         if up_to <= self.dealt.0 {
@@ -523,7 +524,8 @@ impl Applier {
         let Some(checking) = &mut self.checking else { return };
         note(checking);
         let Checking { mark: (_, entry), own: Some(own), said: Some(said) } = checking else { return };
-        let (entry, difference) = (*entry, own.first_difference(said));
+        let entry = *entry;
+        let difference = own.first_difference(said);
         self.checking = None;
         let Some(table) = difference else {
             self.intake.compared.fetch_add(1, Ordering::Relaxed);
@@ -594,7 +596,9 @@ impl Applier {
     fn is_up_to_date(&mut self, loans: &[Loan]) -> bool {
         let mut lags = loans.iter().zip(&self.judge.sequences).filter(|(loan, expected)| loan.sequence != **expected);
         let Some((loan, expected)) = lags.next() else { return true };
-        let (partition, expected, found) = (loan.partition, *expected, loan.sequence);
+        let partition = loan.partition;
+        let expected = *expected;
+        let found = loan.sequence;
         while let Ok(delivery) = self.inbox.try_recv() {
             self.take(delivery);
         }

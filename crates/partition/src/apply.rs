@@ -32,7 +32,8 @@ pub(crate) fn batch(
     transactions: &[u8],
 ) -> Result<(), ReplayError> {
     let mut reading = Reading { transactions, failed: None };
-    let (mut now, mut next) = (Upcoming::default(), Upcoming::default());
+    let mut now = Upcoming::default();
+    let mut next = Upcoming::default();
     let mut done = 0;
     reading.read_group(&mut next, store);
     store.ask_for_second(&next);

@@ -36,7 +36,8 @@ impl ContentHashes {
     /// The first table that is not the same, or is not there on one side.
     pub fn first_difference(&self, other: &ContentHashes) -> Option<TableId> {
         let of = |all: &ContentHashes| all.tables.iter().copied().collect::<BTreeMap<_, _>>();
-        let (here, there) = (of(self), of(other));
+        let here = of(self);
+        let there = of(other);
         let differs = |table: &&TableId| here.get(table) != there.get(table);
         here.keys().chain(there.keys()).filter(differs).min().copied()
     }
@@ -51,7 +52,8 @@ pub fn hash_tables<E>(store: &Store, mut pace: impl FnMut(u64) -> Result<(), E>)
     let mut hashes = TableHashes::new();
     // Streams have no rows.
     for table in store.tables().filter(|table| table.shape().is_some_and(|shape| !shape.is_view)) {
-        let (mut hash, mut next) = (Crc32c::default(), 0);
+        let mut hash = Crc32c::default();
+        let mut next = 0;
         loop {
             let mut bytes = 0;
             let rows = table.write_runs(&mut next, SNAPSHOT_BLOCK_BYTES, &mut |piece| {

@@ -224,7 +224,8 @@ impl Coordinator {
     /// them, and nothing behind it.
     fn checkpoint(&mut self, snapshot: u64) -> Taken {
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let (mut stores, mut places) = (Vec::new(), Vec::new());
+        let mut stores = Vec::new();
+        let mut places = Vec::new();
         for (store, position) in borrowed.iter_mut().flatten() {
             stores.push(store.snapshot(|_| true));
             places.push((FIRST_EPOCH, position.sequence));
@@ -237,10 +238,12 @@ impl Coordinator {
         } else {
             None
         };
-        let (mark, (tell, logged)) = (Arc::new(OnceLock::new()), bounded(1));
+        let mark = Arc::new(OnceLock::new());
+        let (tell, logged) = bounded(1);
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
         let write = |reached: &Checkpointed| {
-            let (mut payload, version) = (Vec::new(), self.compiled.catalog.version.0);
+            let mut payload = Vec::new();
+            let version = self.compiled.catalog.version.0;
             let groups = [(reached.group, reached.place.end)];
             record::write_checkpoint(&mut payload, snapshot, version, &places, &groups);
             payload
@@ -440,7 +443,8 @@ impl Coordinator {
                 assert!(outcome == Some(CallOutcome::Committed), "a transaction that was rolled back leaves no redo");
                 position.sequence = Sequence(position.sequence.0 + 1);
                 position.changed = true;
-                let (partition, sequence) = (position.partition, position.sequence);
+                let partition = position.partition;
+                let sequence = position.sequence;
                 parts.push(Part { partition, epoch: FIRST_EPOCH, sequence, changes: store.redo() });
             }
         }

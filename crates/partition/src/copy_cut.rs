@@ -66,7 +66,8 @@ impl CopyCut {
         if intake.has_ended() {
             return None;
         }
-        let ((tell, told), place) = (bounded(1), Arc::new(OnceLock::new()));
+        let (tell, told) = bounded(1);
+        let place = Arc::new(OnceLock::new());
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
         let id = group.id();
         let write = |end| {
@@ -75,7 +76,8 @@ impl CopyCut {
             payload
         };
         let end = group.note(write, Arc::clone(&place), completion)?;
-        let (group, intake) = (Arc::clone(group), intake.clone());
+        let group = Arc::clone(group);
+        let intake = intake.clone();
         Some(CopyCut { group, intake, snapshot, place, state: State::Noted(end.position, told) })
     }
 

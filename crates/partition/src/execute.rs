@@ -225,8 +225,10 @@ impl Executor {
         let Executor {
             limits, time_is_asked, cancellations, helpers, current, arena, scratch, headers, external, ..
         } = self;
-        let (slow, cancelled) = (Cell::new(slow), Cell::new(false));
-        let (ran, additions) = (Cell::new(None), headers.additions);
+        let slow = Cell::new(slow);
+        let cancelled = Cell::new(false);
+        let ran = Cell::new(None);
+        let additions = headers.additions;
         let outside = Outside::default();
         let mut sink =
             WireSink { writer: ResponseWriter::begin(out, handle).within(limits.result_bytes), headers, open: None };
@@ -357,7 +359,8 @@ impl Executor {
             response::write_error(out, handle, &error);
             return Some(CallOutcome::RolledBack);
         }
-        let (program, parameters) = (&call.program, &call.parameters[..]);
+        let program = &call.program;
+        let parameters = &call.parameters[..];
         let request = Request { program, parameters, drop_first_parameter: false, handle, transaction_time };
         if call.load {
             return Some(self.load(stores, &request, slow, out));

@@ -130,7 +130,8 @@ impl Install {
     /// number.
     pub fn begin(files: Files, snapshot: u64, into: Learner) -> Result<Install, InstallError> {
         let image = SnapshotImage::open(&files, snapshot)?;
-        let (there, here) = (image.manifest.partitions, into.partitions.len() as u32);
+        let there = image.manifest.partitions;
+        let here = into.partitions.len() as u32;
         if there != here || image.manifest.files.len() != into.partitions.len() {
             return Err(InstallError::Partitions { there, here });
         }
@@ -213,7 +214,8 @@ impl Install {
         let groups = [(FIRST_GROUP, self.place.end)];
         let mut payload = Vec::new();
         record::write_installed(&mut payload, manifest.snapshot, manifest.catalog_version, &places, &groups);
-        let ((tell, told), place) = (bounded(1), Arc::new(OnceLock::new()));
+        let (tell, told) = bounded(1);
+        let place = Arc::new(OnceLock::new());
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
         let noted = self.into.group.install(self.place.clone(), payload, Arc::clone(&place), completion);
         noted.map_err(|_| InstallError::Needed)?;

@@ -41,7 +41,8 @@ pub fn accept_loss(
     }
     let attempt = |accept_loss: Option<PathBuf>| -> Result<Summary, StartError> {
         let log = LogOptions { accept_loss, ..LogOptions::default() };
-        let (threads, progress) = (default_threads(), RecoveryProgress::default());
+        let threads = default_threads();
+        let progress = RecoveryProgress::default();
         let runtime = &RuntimeHandle::default();
         let options =
             Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
@@ -96,7 +97,9 @@ pub fn leave_others(
     dir: &Path,
     report: &ProgressListener,
 ) -> Result<(), StartError> {
-    let (threads, progress, log) = (default_threads(), RecoveryProgress::default(), LogOptions::default());
+    let threads = default_threads();
+    let progress = RecoveryProgress::default();
+    let log = LogOptions::default();
     let runtime = &RuntimeHandle::default();
     let options =
         Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };

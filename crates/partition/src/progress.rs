@@ -46,7 +46,8 @@ impl RecoveryProgress {
     /// `now` is the time of the clock that the recovery has.
     pub fn look(&self, now: u64) -> Seen {
         let Phase { name, begun, bytes_total } = *self.phase.lock().expect("no panic with the phase");
-        let (bytes, rows) = (self.bytes.load(Relaxed), self.rows.load(Relaxed));
+        let bytes = self.bytes.load(Relaxed);
+        let rows = self.rows.load(Relaxed);
         let elapsed = if name.is_empty() { 0 } else { now.saturating_sub(begun) };
         Seen { phase: name, bytes, bytes_total, rows, elapsed: Duration::from_nanos(elapsed) }
     }
@@ -103,7 +104,8 @@ impl<'r> ProgressReporter<'r> {
     pub fn add(&self, bytes: u64, rows: u64) {
         self.progress.bytes.fetch_add(bytes, Relaxed);
         self.progress.rows.fetch_add(rows, Relaxed);
-        let (now, due) = (self.now(), self.next_line.load(Relaxed));
+        let now = self.now();
+        let due = self.next_line.load(Relaxed);
         if now < due || self.next_line.compare_exchange(due, now + EVERY_NANOS, Relaxed, Relaxed).is_err() {
             return;
         }

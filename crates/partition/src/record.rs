@@ -319,7 +319,8 @@ impl<'a> Reader<'a> {
         let mut groups = Vec::new();
         for _ in 0..self.u32()? {
             let group = GroupId(self.u32()?);
-            let (epoch, position) = (Epoch(self.u64()?), Position(self.u64()?));
+            let epoch = Epoch(self.u64()?);
+            let position = Position(self.u64()?);
             groups.push((group, Mark { epoch, position, chain: self.u32()? }));
         }
         Ok(groups)
@@ -367,7 +368,9 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             let count = body.u32()?;
             let mut parts = Vec::new();
             for _ in 0..count {
-                let (partition, epoch, sequence) = (body.u32()?, body.u64()?, body.u64()?);
+                let partition = body.u32()?;
+                let epoch = body.u64()?;
+                let sequence = body.u64()?;
                 let length = body.u32()? as usize;
                 parts.push(Part {
                     partition: PartitionId(partition),
@@ -387,7 +390,8 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             Record::Schema { version, time, text }
         }
         KIND_CHECKPOINT | KIND_INSTALLED => {
-            let (snapshot, catalog_version) = (body.u64()?, body.u64()?);
+            let snapshot = body.u64()?;
+            let catalog_version = body.u64()?;
             let mut places = Vec::new();
             for _ in 0..body.u32()? {
                 places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
@@ -400,7 +404,8 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             }
         }
         KIND_COPY_CHECKPOINT => {
-            let (snapshot, groups) = (body.u64()?, body.groups()?);
+            let snapshot = body.u64()?;
+            let groups = body.groups()?;
             body.end()?;
             Record::CopyCheckpoint { snapshot, groups }
         }
@@ -410,7 +415,8 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             Record::ContentMark { snapshot }
         }
         KIND_CONTENT_HASHES => {
-            let (epoch, position) = (Epoch(body.u64()?), Position(body.u64()?));
+            let epoch = Epoch(body.u64()?);
+            let position = Position(body.u64()?);
             let mut tables = Vec::new();
             for _ in 0..body.u32()? {
                 tables.push((TableId(body.u32()?), body.u32()?));

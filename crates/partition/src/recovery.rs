@@ -107,7 +107,8 @@ pub fn open(
 ) -> Result<Recovered, StartError> {
     let threads = if options.own_threads { default_threads() } else { 0 };
     let progress = RecoveryProgress::default();
-    let (report, runtime) = (&|_: &str| {}, &RuntimeHandle::default());
+    let report = &|_: &str| {};
+    let runtime = &RuntimeHandle::default();
     let options =
         Options { log: options, partitions, partitions_default, threads, report, progress: &progress, runtime };
     open_with(disk, clock, random, dir, options)
@@ -128,7 +129,8 @@ pub fn open_with(
 ) -> Result<Recovered, StartError> {
     let accept_loss = options.log.accept_loss.is_some();
     let mut opened = Opened::read(disk, clock, dir, &options)?;
-    let (created, stream) = (opened.replay.state.is_none(), opened.take_stream());
+    let created = opened.replay.state.is_none();
+    let stream = opened.take_stream();
     let begun = stream.is_some();
     let is_known = opened.known.is_some();
     let mut identity = opened.known.take().unwrap_or_else(Identity::alone);
@@ -144,7 +146,8 @@ pub fn open_with(
         Some(stream) => stream.place().ok_or(StartError::Uncommitted { entries: stream.pending() })?,
         None => before_the_first(created, member(&identity)),
     };
-    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
+    let appender = opened.log.appender();
+    let clock = Arc::clone(&opened.clock);
     let group = GroupAppender::alone(FIRST_GROUP, member(&identity), place, appender, clock);
     opened.resume(&group);
     if created {
@@ -195,7 +198,8 @@ pub fn open_member(
     // What a node of a cluster has lost it gets from the others.
     let options = Options { log: LogOptions { accept_loss: None, ..options.log }, ..options };
     let mut opened = Opened::read(disk, clock, dir, &options)?;
-    let (created, stream) = (opened.replay.state.is_none(), opened.take_stream());
+    let created = opened.replay.state.is_none();
+    let stream = opened.take_stream();
     let mut identity = opened.known.take().ok_or(StartError::NoIdentity)?;
     identity.incarnation = Incarnation(identity.incarnation.0 + 1);
     identity.write(&*opened.disk, dir).map_err(StartError::Identity)?;
@@ -205,7 +209,8 @@ pub fn open_member(
         None => {
             // A crash may have left no more than the record that says which database this is.
             let applied = before_the_first(created || opened.is_empty(), here);
-            let (history, end) = (applied.history.clone(), applied.end);
+            let history = applied.history.clone();
+            let end = applied.end;
             FoundStream { applied, history, end, uncommitted: Vec::new() }
         }
     };
@@ -222,7 +227,8 @@ pub fn open_member(
         message_bytes_max: message::MESSAGE_BYTES_MAX,
         window_bytes_max: limits::UNCOMMITTED_BYTES_MAX,
     };
-    let (appender, clock) = (opened.log.appender(), Arc::clone(&opened.clock));
+    let appender = opened.log.appender();
+    let clock = Arc::clone(&opened.clock);
     let replication = Replication::of_cluster(begin, found, appender, clock, host);
     let group = GroupAppender::new(Arc::clone(&replication));
     opened.resume(&group);
@@ -270,7 +276,8 @@ pub(crate) fn leave_others(
     options: &Options<'_>,
 ) -> Result<(), StartError> {
     let mut opened = Opened::read(disk, clock, dir, options)?;
-    let (stream, known) = (opened.take_stream(), opened.known.take());
+    let stream = opened.take_stream();
+    let known = opened.known.take();
     let (Some(stream), Some(identity)) = (stream, known) else {
         return Err(StartError::NoDatabase(dir.to_path_buf()));
     };

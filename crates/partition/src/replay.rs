@@ -367,7 +367,9 @@ impl Worker {
             self.path = Arc::new(place.path.to_path_buf());
         }
         self.gathered.bytes.extend_from_slice(bytes);
-        let (path, position, end) = (Arc::clone(&self.path), place.position, self.gathered.bytes.len());
+        let path = Arc::clone(&self.path);
+        let position = place.position;
+        let end = self.gathered.bytes.len();
         self.gathered.items.push(Item { partition, first, count, end, path, position });
         if self.gathered.bytes.len() >= PARCEL_BYTES || self.gathered.items.len() >= PARCEL_BYTES / 64 {
             self.send()?;

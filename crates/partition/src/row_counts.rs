@@ -155,7 +155,8 @@ impl Statistics for RowCounts {
         lower: Option<&OwnedValue>,
         upper: Option<&OwnedValue>,
     ) -> Option<f64> {
-        let (mut inside, mut rows) = (0, 0);
+        let mut inside = 0;
+        let mut rows = 0;
         for counts in &self.partitions {
             let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(count) = counts.iter().find(|count| count.table.id == table) else { continue };

@@ -43,7 +43,8 @@ impl SchemaTime {
         taken: u64,
     ) -> Rc<SchemaTime> {
         let begun = Cell::new(clock.monotonic_nanos().saturating_sub(taken));
-        let (clock, cancellations) = (Arc::clone(clock), Arc::clone(cancellations));
+        let clock = Arc::clone(clock);
+        let cancellations = Arc::clone(cancellations);
         Rc::new(SchemaTime { clock, begun, time_max, cancellations, call })
     }
 

@@ -90,7 +90,8 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
     let stores = if threads == 0 {
         (0..partitions).map(load_one).collect::<Result<Vec<_>, _>>()?
     } else {
-        let (next, done) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+        let next = AtomicU32::new(0);
+        let done = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..threads.min(partitions as usize) {
                 scope.spawn(|| {

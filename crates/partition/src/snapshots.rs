@@ -145,7 +145,8 @@ impl Snapshots {
         next: u64,
     ) -> Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
-        let (log_dir, highest) = (dir.to_path_buf(), kept.last().map_or(0, |kept| kept.snapshot));
+        let log_dir = dir.to_path_buf();
+        let highest = kept.last().map_or(0, |kept| kept.snapshot);
         Snapshots { files, log_dir, log_index, clock, genesis, kept, held: Vec::new(), next, highest }
     }
 
@@ -254,7 +255,8 @@ impl Snapshots {
         let (written, hashes): (Vec<_>, Vec<_>) = written.into_iter().unzip();
         let verifying = self.clock.monotonic_nanos();
         in_parallel(partitions, threads, &|partition| {
-            let (path, expected) = (files.rows_path(&name, partition), written[partition as usize]);
+            let path = files.rows_path(&name, partition);
+            let expected = written[partition as usize];
             let mut verifier = Verifier::open(&**files.disk(), &path, identity(partition), expected)?;
             while let Verified::Some(bytes) = verifier.step()? {
                 pace(bytes)?;
@@ -346,7 +348,8 @@ fn end_of(Checkpointed { group, place }: &Checkpointed) -> GroupEnd {
 /// The same back; None where it makes no sense.
 pub(crate) fn place_of(end: GroupEnd) -> Option<GroupPlace> {
     let GroupEnd { epoch, position, chain, time, starts, configuration, .. } = end;
-    let (end, history) = (Mark { epoch, position, chain }, History::new(starts)?);
+    let end = Mark { epoch, position, chain };
+    let history = History::new(starts)?;
     let (configuration, _) = GroupConfiguration::decode(epoch, &configuration)?;
     (history.epoch_at(position) == epoch).then_some(GroupPlace { end, history, configuration, time })
 }
@@ -366,7 +369,8 @@ fn in_parallel<T: Send>(
     if threads == 0 {
         return (0..partitions).map(work).collect();
     }
-    let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let next = AtomicUsize::new(0);
+    let failed = AtomicUsize::new(0);
     let done: Mutex<Vec<(u32, Result<T, SaveError>)>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..threads.min(partitions as usize) {

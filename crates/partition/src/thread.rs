@@ -422,15 +422,18 @@ impl Partition {
         let cached = batch.cached.as_ref().expect("a batch with cached calls says what they mean");
         let CachedCall { program, body_start, body_end, .. } = &cached.calls[position];
         let store = self.store.as_mut().expect("the store is here while the partition runs");
-        let (stores, out) = (std::slice::from_mut(store), &mut answers.bytes);
+        let stores = std::slice::from_mut(store);
+        let out = &mut answers.bytes;
         let parameters = batch.parameters(call);
         if let Err(error) = self.executor.begin(call.id(batch.sent_micros)) {
             response::write_error(out, call.handle, &error);
             return answers.finish_answer(call.connection);
         }
         if same_schema {
-            let (counted, start) = (self.counters.begin_ad_hoc(), out.len());
-            let (handle, transaction_time) = (call.handle, now);
+            let counted = self.counters.begin_ad_hoc();
+            let start = out.len();
+            let handle = call.handle;
+            let transaction_time = now;
             let request = Request { program, parameters, drop_first_parameter: false, handle, transaction_time };
             let outcome = self.executor.call_cached(stores, &request, None, out);
             self.counters.end(counted, outcome, parameters.len(), out.len() - start);
@@ -440,7 +443,9 @@ impl Partition {
             }
         }
         let mailbox = Arc::clone(&batch.mailbox);
-        let (connection, handle, sent_micros) = (call.connection, call.handle, batch.sent_micros);
+        let connection = call.connection;
+        let handle = call.handle;
+        let sent_micros = batch.sent_micros;
         let reply = Reply { mailbox, connection, handle, sent_micros };
         (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
     }
@@ -538,7 +543,8 @@ impl Partition {
     /// Hands the batch's redo to the log; whether there is any. When it is committed the completion
     /// is called (`commit.rs`), and that calls the gate, which lets the answers go.
     fn append(&mut self, mut redo: EntryBuffer, writer: BatchWriter) -> bool {
-        let (first, count) = (writer.first(), writer.count());
+        let first = writer.first();
+        let count = writer.count();
         assert!(self.store.as_ref().is_some_and(Store::is_committed), "what the log is handed is committed here");
         assert_eq!(first.0, self.sequence.0 + 1, "a record goes on where the history ends");
         writer.finish(redo.records());

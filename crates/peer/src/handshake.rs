@@ -97,7 +97,8 @@ impl fmt::Display for Refusal {
 impl Refusal {
     /// The same of two nodes that have said who they are.
     pub(crate) fn of(self, other: &Hello, here: &Hello) -> String {
-        let (theirs, own) = (other.versions.1, here.versions.1);
+        let theirs = other.versions.1;
+        let own = here.versions.1;
         match self {
             Refusal::Version => format!(
                 "it speaks version {theirs} of the cluster protocol, and this node version {own}: its release is the {} one. Nodes of \
@@ -182,7 +183,8 @@ impl Hello {
 
     /// The version that both speak, if there is one.
     pub fn common_version(&self, other: &Hello) -> Option<u16> {
-        let (least, most) = (self.versions.0.max(other.versions.0), self.versions.1.min(other.versions.1));
+        let least = self.versions.0.max(other.versions.0);
+        let most = self.versions.1.min(other.versions.1);
         (least <= most).then_some(most)
     }
 }

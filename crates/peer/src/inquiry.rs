@@ -50,7 +50,9 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
     write_message(&mut out, &mut 0, Lane::Control, question);
     stream.set_write_timeout(Some(left()?))?;
     stream.write_all(&out)?;
-    let (mut frames, mut buffer, mut answer) = (frames(), vec![0; 64 * 1024], None);
+    let mut frames = frames();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut answer = None;
     while answer.is_none() {
         stream.set_read_timeout(Some(left()?))?;
         let count = match stream.read(&mut buffer) {

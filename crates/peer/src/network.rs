@@ -355,7 +355,8 @@ impl Connections {
         // A message is sent when it is there. Where that cannot be set it is only slower.
         let _ = stream.set_nodelay(true);
         let _ = silence::notice(&stream);
-        let (greeting, since) = (Vec::new(), Instant::now());
+        let greeting = Vec::new();
+        let since = Instant::now();
         let wanted = if matches!(state, State::Dialing { .. }) { ANSWER_BYTES } else { HELLO_BYTES };
         self.open.insert(number, Connection { stream, address, state, greeting, wanted, to_send, since, waits: false });
         self.tick_soon();
@@ -445,7 +446,10 @@ impl Connections {
         let connection = self.open.get_mut(&number).expect("it was read from");
         match &mut connection.state {
             State::Open { node, incarnation, lane, frames, .. } => {
-                let (node, incarnation, lane, handler) = (*node, *incarnation, *lane, &self.shared.handler);
+                let node = *node;
+                let incarnation = *incarnation;
+                let lane = *lane;
+                let handler = &self.shared.handler;
                 let now = Instant::now();
                 if now.duration_since(connection.since) >= HEARD_EVERY {
                     connection.since = now;

@@ -195,8 +195,10 @@ fn rows_met(program: &Program, rows: &dyn Fn(TableId) -> u64, has_prefix: &dyn F
         let (_, joined) = estimate.query(query);
         estimate.common_tables.push(joined);
     }
-    let (mut met, mut most) = (0.0, 1.0_f64);
-    let (mut once, mut per_row) = (0.0, 0.0);
+    let mut met = 0.0;
+    let mut most = 1.0_f64;
+    let mut once = 0.0;
+    let mut per_row = 0.0;
     for_each_query(program, &mut |query| {
         let (of_query, joined) = estimate.query(query);
         met += of_query;
@@ -226,11 +228,13 @@ impl Estimate<'_> {
                 None => self.select(select),
             },
             QueryBody::SetOperation { left, right, .. } => {
-                let (left, right) = (self.query(left), self.query(right));
+                let left = self.query(left);
+                let right = self.query(right);
                 (left.0 + right.0, left.1 + right.1)
             }
             QueryBody::Recursive { first, step, .. } => {
-                let (first, step) = (self.query(first), self.query(step));
+                let first = self.query(first);
+                let step = self.query(step);
                 (first.0 + ROUNDS_USUAL * step.0, first.1 + ROUNDS_USUAL * step.1)
             }
             QueryBody::Values(rows) => (0.0, rows.len() as f64),
@@ -271,7 +275,8 @@ impl Estimate<'_> {
     }
 
     fn select(&self, select: &Select) -> (f64, f64) {
-        let (mut met, mut joined) = (0.0, 1.0);
+        let mut met = 0.0;
+        let mut joined = 1.0;
         for source in &select.sources {
             let of_source = self.input(&source.input, joined, &mut met);
             joined *= of_source;

@@ -103,7 +103,8 @@ fn tables_in_parts(
     if !kept || !partitioned(*table) {
         return None;
     }
-    let (mut beside, mut everywhere) = (Vec::new(), true);
+    let mut beside = Vec::new();
+    let mut everywhere = true;
     let mut look = |input: &Input| match input {
         Input::Table { table, .. } => {
             everywhere &= !partitioned(*table);
@@ -113,7 +114,8 @@ fn tables_in_parts(
         Input::Common { .. } | Input::Working { .. } => everywhere = false,
         Input::Hashed(_) | Input::One | Input::Measured(_) => {}
     };
-    let (mut asked, mut ours) = (Vec::new(), true);
+    let mut asked = Vec::new();
+    let mut ours = true;
     let mut look_at = |expr: &Expr, asked: &mut Vec<u16>| {
         subqueries_in(expr, asked);
         ours &= !expr.any(&mut |part| matches!(part, Expr::User { .. }));
@@ -122,7 +124,8 @@ fn tables_in_parts(
         with_those_inside(&source.input, &mut look);
     }
     for_each_select_expr(select, &mut |expr| look_at(expr, &mut asked));
-    let (mut next, mut little) = (0, true);
+    let mut next = 0;
+    let mut little = true;
     while let Some(subquery) = asked.get(next).and_then(|number| program.subqueries.get(usize::from(*number))) {
         little &= reads_one_table(&subquery.query);
         for_each_input(&subquery.query, &mut look);

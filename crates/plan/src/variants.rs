@@ -250,7 +250,8 @@ impl Variants {
     }
 
     fn on_snapshots(&self, tables: &[TableId]) -> Arc<Variants> {
-        let (adoptions, pinned) = (self.adoptions.clone(), self.pinned.clone());
+        let adoptions = self.adoptions.clone();
+        let pinned = self.pinned.clone();
         Arc::new(Variants::new(Arc::clone(&self.origin), adoptions, pinned, tables.to_vec()))
     }
 }

@@ -236,7 +236,8 @@ fn backslash(line: &str, position: usize, names: &Names) -> Option<Completions> 
         let names = command::BACKSLASH.iter().map(|(name, _, _)| (*name).to_owned());
         return Some(Completions { start: position - line.len(), candidates: matching(line, names.collect()) });
     };
-    let (command, argument) = (&line[..blank], line[blank..].trim_start());
+    let command = &line[..blank];
+    let argument = line[blank..].trim_start();
     let start = position - argument.len();
     let candidates = match command {
         "\\d" => table_names(names).chain(procedure_names(names)).collect(),

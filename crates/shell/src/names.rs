@@ -165,7 +165,8 @@ impl Names {
             }
         }
         for row in catalog("INDEXINFO")?.iter() {
-            let (table, name) = (row.text("TABLE_NAME"), row.text("INDEX_NAME"));
+            let table = row.text("TABLE_NAME");
+            let name = row.text("INDEX_NAME");
             let column = row.text("COLUMN_NAME").to_owned();
             match names.indexes.iter_mut().find(|index| index.name == name && index.table == table) {
                 Some(index) => index.columns.push(column),

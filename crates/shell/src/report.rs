@@ -251,7 +251,8 @@ fn push_caret(out: &mut String, statement: &str, span: &Span, style: Style) {
     let number = 1 + statement[..start].bytes().filter(|byte| *byte == b'\n').count();
     let several = statement.contains('\n');
     let label = if several { format!("line {number}: ") } else { "  ".to_owned() };
-    let (open, close) = (if from > start { "..." } else { "" }, if to < end { "..." } else { "" });
+    let open = if from > start { "..." } else { "" };
+    let close = if to < end { "..." } else { "" };
     out.push_str(&format!("{}{open}{}{close}\n", style.faint(&label), shown(&statement[from..to])));
     let blanks = label.width() + open.len() + shown(&statement[from..span.start]).width();
     let marked = shown(&statement[span.start..span.end.min(to).max(span.start)]).width().max(1);

@@ -165,7 +165,8 @@ fn server_version(shell: &mut Shell) -> String {
         .ok()
         .and_then(|mut response| if response.tables.is_empty() { None } else { Some(response.tables.remove(0)) });
     let version = table.and_then(|table| {
-        let (key, value) = (table.column_index("KEY")?, table.column_index("VALUE")?);
+        let key = table.column_index("KEY")?;
+        let value = table.column_index("VALUE")?;
         let row = table.rows.iter().find(|row| row[key] == text("VERSION"))?;
         match &row[value] {
             OwnedValue::Text(version) => Some(version.to_string()),

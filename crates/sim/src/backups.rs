@@ -64,7 +64,11 @@ impl BackupTasks {
     pub fn new(disk: SimulatedDisk, mut random: SimulatedRandom, trouble: Option<InRestore>) -> BackupTasks {
         let one_in = if trouble.is_some() { 30 } else { *random.pick(&[60, 300]) };
         let finding = Finding::default();
-        let (backups, restores_begun, restored, restores_failed, restores_unknown) = (0, 0, 0, 0, 0);
+        let backups = 0;
+        let restores_begun = 0;
+        let restored = 0;
+        let restores_failed = 0;
+        let restores_unknown = 0;
         BackupTasks {
             disk,
             random,
@@ -209,7 +213,8 @@ impl Rotten {
     fn new(disk: &SimulatedDisk, random: &mut SimulatedRandom, nonce: &str) -> Rotten {
         let files = files_of(disk, restore_fixture::DIRECTORY, nonce);
         let (path, bytes) = random.pick(&files);
-        let (position, bit) = (random.below(bytes.len().max(1) as u64), random.below(8) as u8);
+        let position = random.below(bytes.len().max(1) as u64);
+        let bit = random.below(8) as u8;
         disk.rot(path, position, bit);
         Rotten { disk: disk.clone(), path: path.clone(), position, bit }
     }
@@ -393,7 +398,8 @@ impl Other {
                 self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
             }
             Trouble::Fault(kind, within, error) => {
-                let (at, short) = (self.disk.count(kind) + within, self.random.below(5_000) as usize);
+                let at = self.disk.count(kind) + within;
+                let short = self.random.below(5_000) as usize;
                 self.disk.fail(Fault { kind, at, times: 1, error, short });
             }
         }

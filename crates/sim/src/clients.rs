@@ -89,7 +89,8 @@ impl Clients {
             let outstanding = Outstanding { variant: Default::default(), text: first.to_owned(), told: None };
             history.schema.outstanding = Some(outstanding);
         }
-        let (homes, window) = (plan.homes, plan.turns.window);
+        let homes = plan.homes;
+        let window = plan.turns.window;
         Clients { random, history, trace, homes, window, waiting: 0, quiet: false, reads_are_confirmed: false }
     }
 

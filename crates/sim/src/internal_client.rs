@@ -104,7 +104,8 @@ impl Server for InternalClient<'_> {
             schema.outstanding =
                 Some(Outstanding { variant: schema.variant.clone(), text: text.to_owned(), told: None });
             let number = clients.begin(Action::Schema { text: text.to_owned() }, now);
-            let (limits, reply) = (SqlLimits::CEILING, reply(doors, number, now));
+            let limits = SqlLimits::CEILING;
+            let reply = reply(doors, number, now);
             let job = Job::Schema { text: text.to_owned(), limits, time_max: None, reply };
             doors.coordinator.send(job).expect("the node is there");
             number

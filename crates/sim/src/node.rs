@@ -91,7 +91,8 @@ pub fn recover(
     partitions: u32,
     first: &str,
 ) -> Result<Recovered, StartError> {
-    let (disk, time) = (Arc::new(disk.clone()), Arc::new(clock.clone()));
+    let disk = Arc::new(disk.clone());
+    let time = Arc::new(clock.clone());
     let mut recovered = recovery::open(disk, time, random, Path::new(DIRECTORY), log.clone(), Some(partitions), 1)?;
     if recovered.compiled.catalog.version.0 == 0 && !first.is_empty() {
         first_start::at_first_start(&mut recovered, &[], first, &SqlLimits::CEILING, clock)
@@ -119,7 +120,9 @@ impl Node {
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let (mut inboxes, mut borrowers, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
+        let mut inboxes = Vec::new();
+        let mut borrowers = Vec::new();
+        let mut partitions = Vec::new();
         for (id, (store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
             let (sender, inbox) = unbounded();
             let gate = Gate::new(sequence, Arc::clone(&failure));

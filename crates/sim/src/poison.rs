@@ -119,7 +119,8 @@ fn apply(change: Change, files: &mut Files) {
         return;
     }
     let Change { kind, file, other, at, from } = change;
-    let (file, other) = (usize::from(file) % files.len(), usize::from(other) % files.len());
+    let file = usize::from(file) % files.len();
+    let other = usize::from(other) % files.len();
     let length = files[file].1.len();
     // Most of a segment may be empty: half of the changes go to where something is.
     let used = files[file].1.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

@@ -104,7 +104,8 @@ impl RestoreHistory {
     /// What a reader was shown that was sent when `since` changes were known: rows and rows of
     /// views, of both tables.
     fn shown(&mut self, since: usize, counts: [i64; 4]) -> Result<(), String> {
-        let (restored, codes) = (self.rows.restored.len() as i64, self.rows.codes.len() as i64);
+        let restored = self.rows.restored.len() as i64;
+        let codes = self.rows.codes.len() as i64;
         let full = match counts {
             [0, 0, 0, 0] => false,
             all if all == [restored, restored, codes, codes] => true,

@@ -188,8 +188,10 @@ impl World {
         let operations = &clients.history.operations;
         let told =
             |wanted: fn(&Told) -> bool| operations.iter().filter(|operation| wanted(&operation.told)).count() as u64;
-        let (acknowledged, unknown) = (told(|told| matches!(told, Told::Done(_))), told(|told| *told == Told::Unknown));
-        let (all, changes) = (operations.len() as u64, clients.history.schema.catalog.version.0);
+        let acknowledged = told(|told| matches!(told, Told::Done(_)));
+        let unknown = told(|told| *told == Told::Unknown);
+        let all = operations.len() as u64;
+        let changes = clients.history.schema.catalog.version.0;
         drop(clients);
         self.counts.operations = all;
         self.counts.acknowledged = acknowledged;
@@ -230,7 +232,8 @@ impl World {
                 let others = [FaultKind::Preallocate, FaultKind::Name, FaultKind::Read];
                 let kind = self.plan.fault_kind(random, &others);
                 let error = if kind == FaultKind::Sync || random.percent(60) { Fault::EIO } else { Fault::ENOSPC };
-                let (within, short) = (1 + random.below(60), random.below(20_000));
+                let within = 1 + random.below(60);
+                let short = random.below(20_000);
                 let in_restore = matches!(kind, FaultKind::Write | FaultKind::Sync) && within.is_multiple_of(2);
                 End::Fault { kind, within, error, short, in_restore }
             }
@@ -278,7 +281,8 @@ impl World {
             node.stop_after(steps);
         }
         let plants = self.random.percent(30);
-        let (contained, fired) = (fault::contained_here(), fault::fired_here());
+        let contained = fault::contained_here();
+        let fired = fault::fired_here();
         let mut backup_tasks = BackupTasks::new(self.disk.clone(), self.random.fork(), trouble);
         let mut planted = None;
         let lived = catch_unwind(AssertUnwindSafe(|| {
@@ -472,16 +476,21 @@ impl World {
             let fault = trouble > 0 && !crash;
             trouble = trouble.saturating_sub(1);
             if crash {
-                let (within, after) = (1 + self.random.below(12), self.random.percent(50));
+                let within = 1 + self.random.below(12);
+                let after = self.random.percent(50);
                 self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
             }
             if fault {
                 let kind = self.plan.fault_kind(&mut self.random, &[FaultKind::Read, FaultKind::Name]);
-                let (at, error) = (self.disk.count(kind) + 1 + self.random.below(6), Fault::EIO);
+                let at = self.disk.count(kind) + 1 + self.random.below(6);
+                let error = Fault::EIO;
                 self.disk.fail(Fault { kind, at, times: 1, error, short: self.random.below(5_000) as usize });
             }
             self.trace.line("recover");
-            let (disk, clock, log, partitions) = (&self.disk, &self.clock, &self.plan.log, self.plan.partitions);
+            let disk = &self.disk;
+            let clock = &self.clock;
+            let log = &self.plan.log;
+            let partitions = self.plan.partitions;
             let mut random = self.random.fork();
             let opened = catch_unwind(AssertUnwindSafe(|| {
                 node::recover(disk, clock, &mut random, log, partitions, &schema::first())
@@ -539,7 +548,8 @@ impl World {
         let bytes = copy.bytes_of(&path).unwrap_or_default();
         // Where there is something, mostly.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1).max(1) as u64;
-        let (position, bit) = (self.random.below(used), self.random.below(8) as u8);
+        let position = self.random.below(used);
+        let bit = self.random.below(8) as u8;
         copy.rot(&path, position, bit);
         self.counts.rot += 1;
         self.trace.line(&format!("rot {} byte {position} bit {bit}", path.display()));
@@ -649,7 +659,8 @@ impl World {
 }
 
 fn difference(is: &State, should: &State) -> String {
-    let (is, should) = (format!("{is:#?}"), format!("{should:#?}"));
+    let is = format!("{is:#?}");
+    let should = format!("{should:#?}");
     let line = is.lines().zip(should.lines()).position(|(is, should)| is != should).unwrap_or_default();
     let part = |text: &str| {
         text.lines()

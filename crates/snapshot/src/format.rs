@@ -192,10 +192,14 @@ pub(crate) fn encode_shape(shape: &Shape) -> Vec<u8> {
 pub(crate) fn decode_shape(bytes: &[u8]) -> Option<Shape> {
     let mut bytes = Bytes(bytes);
     let flag = |number: u32| (number < 2).then_some(number == 1);
-    let (is_view, row_bytes, pages, rows) = (flag(bytes.u32()?)?, bytes.u32()?, bytes.u32()?, bytes.u64()?);
+    let is_view = flag(bytes.u32()?)?;
+    let row_bytes = bytes.u32()?;
+    let pages = bytes.u32()?;
+    let rows = bytes.u64()?;
     let mut columns = Vec::new();
     for _ in 0..bytes.u16()? {
-        let (storage, nullable) = (bytes.u8()?, flag(bytes.u8()?.into())?);
+        let storage = bytes.u8()?;
+        let nullable = flag(bytes.u8()?.into())?;
         columns.push(StoredColumn { storage, nullable, bytes: bytes.u16()? });
     }
     let length = bytes.u16()? as usize;

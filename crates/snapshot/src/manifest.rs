@@ -228,7 +228,8 @@ impl Manifest {
             changes: {
                 let mut changes = Vec::new();
                 for _ in 0..body.u32()? {
-                    let (version, time) = (body.u64()?, body.u64()? as i64);
+                    let version = body.u64()?;
+                    let time = body.u64()? as i64;
                     changes.push(SchemaChange { version, time, text: take_text(&mut body)? });
                 }
                 changes
@@ -296,7 +297,8 @@ fn take_text(body: &mut Bytes<'_>) -> Option<String> {
 fn take_names(body: &mut Bytes<'_>) -> Option<Vec<(u32, String)>> {
     let mut names = Vec::new();
     for _ in 0..body.u32()? {
-        let (id, length) = (body.u32()?, body.u16()? as usize);
+        let id = body.u32()?;
+        let length = body.u16()? as usize;
         names.push((id, body.text(length)?));
     }
     Some(names)

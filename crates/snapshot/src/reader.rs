@@ -103,7 +103,8 @@ impl Reader {
             return Err(self.refuse("the file ends within a block"));
         }
         self.have(padded)?;
-        let (database, place) = (self.identity.database, self.place);
+        let database = self.identity.database;
+        let place = self.place;
         if !header.fits(&database, self.here()) {
             return Err(self.refuse("the block's checksum is wrong"));
         }

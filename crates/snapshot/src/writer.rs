@@ -112,7 +112,8 @@ impl StoreWriter {
     }
 
     fn finish(&mut self) -> DiskResult<RowsFile> {
-        let (blocks, rows) = (self.place.number, self.rows);
+        let blocks = self.place.number;
+        let rows = self.rows;
         self.block(END, 0, &encode_end(blocks, rows))?;
         self.file.sync_data()?;
         Ok(RowsFile {

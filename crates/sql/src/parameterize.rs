@@ -188,7 +188,9 @@ impl Parameterizer {
         }
         let end = after - 1;
         let doubled = bytes[start..end].contains(&b'\'');
-        let (start, end, from) = (start as u32, end as u32, from as u32);
+        let start = start as u32;
+        let end = end as u32;
+        let from = from as u32;
         self.push(Literal { kind, start, end, from, negative: false, doubled })
     }
 
@@ -236,7 +238,9 @@ impl Parameterizer {
             self.shape.truncate(place);
             from -= bytes[..start].iter().rev().position(|byte| *byte == b'-')? + 1;
         }
-        let (start, end_, from) = (start as u32, end as u32, from as u32);
+        let start = start as u32;
+        let end_ = end as u32;
+        let from = from as u32;
         self.push(Literal { kind, start, end: end_, from, negative: sign.is_some(), doubled: false })?;
         Some(end)
     }

@@ -76,7 +76,8 @@ pub fn statistics(
         "LATENCY_COMPRESSED" => vec![clients::histogram(sources, &by_network(), false)],
         "LATENCY_HISTOGRAM" => vec![clients::histogram(sources, &by_network(), true)],
         "MANAGEMENT" => {
-            let (threads, network) = (by_threads(), by_network());
+            let threads = by_threads();
+            let network = by_network();
             vec![
                 storage::memory(sources, &threads),
                 clients::initiators(sources, &network),

@@ -49,7 +49,8 @@ fn reached(host: &Host) -> [(&'static str, String); 6] {
         let found = address.as_deref().and_then(hosts::split);
         found.map_or_else(|| (NO_INTERFACE.to_owned(), NO_PORT.to_owned()), |(name, port)| (name.into(), port.into()))
     };
-    let ((name, port), (admin_name, admin_port)) = (parts(&host.clients), parts(&host.administrators));
+    let (name, port) = parts(&host.clients);
+    let (admin_name, admin_port) = parts(&host.administrators);
     [
         ("IPADDRESS", name.clone()),
         ("HOSTNAME", name.clone()),
@@ -189,7 +190,9 @@ fn reachable_address(sources: &Sources<'_>) -> String {
 
 fn uptime_text(uptime: Duration) -> String {
     let seconds = uptime.as_secs();
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let days = seconds / 86_400;
+    let hours = seconds / 3_600 % 24;
+    let minutes = seconds / 60 % 60;
     format!("{days} days {hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, uptime.subsec_millis())
 }
 

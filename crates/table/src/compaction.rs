@@ -132,7 +132,8 @@ impl Store {
         let left = match &mut work {
             Work::Rows { low, high, .. } => {
                 let logged = is_table(Some(data));
-                let (undo, redo) = (&mut self.undo, &mut self.redo);
+                let undo = &mut self.undo;
+                let redo = &mut self.redo;
                 move_rows(data, low, high, budget, |data, from, to| {
                     self.arena.reset();
                     data.move_row(from, to, &self.arena, undo).expect("the slot is free");

@@ -33,7 +33,8 @@ fn column_name(table: &Table, column: u16) -> &str {
 #[cold]
 #[inline(never)]
 pub(crate) fn unique<'a>(table: &Table, index: &'a IndexData, row: SourceRow<'a>, arena: &'a Bump) -> UserError {
-    let (mut names, mut values) = (Vec::new(), Vec::new());
+    let mut names = Vec::new();
+    let mut values = Vec::new();
     for (place, part) in index.parts.iter().enumerate() {
         let written = index.definition.text.keys.get(place).map_or("expression", String::as_str);
         names.push(part.key.column().map_or(written, |column| column_name(table, column)));

@@ -384,14 +384,16 @@ impl HashTable {
         let mut other = Segment::new(BUCKETS_MAX, depth + 1);
         let segment = &mut self.segments[number];
         segment.depth = depth as u8 + 1;
-        let (mut some_tag, mut live) = (0, 0);
+        let mut some_tag = 0;
+        let mut live = 0;
         // Entries of the lower half stay where they are, but for those that are not in the bucket
         // of their tag: with holes before them they would not be found any more.
         let mut displaced = Vec::new();
         for index in 0..BUCKETS_MAX as u32 {
             let bucket = segment.bucket_mut(index);
             for entry in 0..ENTRIES {
-                let (tag, row) = (bucket.tags[entry], bucket.rows[entry]);
+                let tag = bucket.tags[entry];
+                let row = bucket.rows[entry];
                 if tag == EMPTY {
                     continue;
                 }
@@ -445,7 +447,8 @@ impl HashTable {
         // two.
         if depth > 0 && *place & span == 0 {
             let other = self.directory[*place + span] as usize;
-            let (one, two) = (&self.segments[number], &self.segments[other]);
+            let one = &self.segments[number];
+            let two = &self.segments[other];
             let sparse = (one.live as usize + two.live as usize) * MERGED_PART <= BUCKETS_MAX * ENTRIES;
             if two.depth as u32 == depth
                 && sparse

@@ -128,7 +128,8 @@ impl TableData {
 
 /// As many of `rows` as have room in one run, and the run's bytes.
 fn rows_that_fit(layout: &RowLayout, longs: &LongValues, rows: &[u8], room: usize) -> (usize, usize) {
-    let (mut count, mut bytes) = (0, RUN_HEAD_BYTES);
+    let mut count = 0;
+    let mut bytes = RUN_HEAD_BYTES;
     for row in rows.chunks_exact(layout.row_bytes) {
         let long: usize =
             layout.long_columns.iter().map(|column| 4 + long_contents(layout, longs, row, *column).len()).sum();
@@ -260,7 +261,8 @@ impl TableData {
         next: &mut u64,
         bytes: &[u8],
     ) -> Result<u64, ImageError> {
-        let (mut loaded, mut arena) = (0, Bump::new());
+        let mut loaded = 0;
+        let mut arena = Bump::new();
         let width = self.layout().columns.len();
         reader.read(bytes, |id, values| {
             if u64::from(id.0) < *next {

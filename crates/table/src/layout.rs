@@ -251,7 +251,8 @@ impl ColumnLayout {
     pub(crate) fn write(&self, row: &mut [u8], value: &Value<'_>, longs: &mut LongValues) {
         let offset = self.offset as usize;
         if self.null_bit != NOT_NULLABLE {
-            let (byte, bit) = ((self.null_bit >> 3) as usize, 1 << (self.null_bit & 7));
+            let byte = (self.null_bit >> 3) as usize;
+            let bit = 1 << (self.null_bit & 7);
             if value.is_null() {
                 row[byte] |= bit;
                 row[offset..offset + self.bytes as usize].fill(0);

@@ -152,7 +152,8 @@ impl PageTable {
     }
 
     fn private_chunk(&mut self, position: usize) -> &mut Chunk {
-        let (epoch, slot) = (self.epoch, self.directory[position]);
+        let epoch = self.epoch;
+        let slot = self.directory[position];
         if slot.stamp != epoch {
             let pins = Arc::clone(self.pins());
             if pins.is_visible(slot.stamp, epoch) {

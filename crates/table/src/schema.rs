@@ -381,7 +381,8 @@ impl Store {
             let plan = Box::new(ViewPlan::compile(definition, view, catalog)?);
             let before = self.find_table(id).ok_or_else(|| no_table(id))?;
             let mut data = Box::new(TableData::new(definition.clone(), &plan.columns, &self.pins));
-            let (mut row, mut arena) = (vec![Value::Null; plan.columns.len()], Bump::new());
+            let mut row = vec![Value::Null; plan.columns.len()];
+            let mut arena = Bump::new();
             for id in before.scan() {
                 note_row()?;
                 arena.reset();

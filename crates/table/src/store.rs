@@ -290,7 +290,8 @@ impl Store {
     pub fn delete(&mut self, table: TableId, row: RowId) -> UserResult<()> {
         self.check_copies(memory::has_room)?;
         if let Some(plan) = &self.plans[table.index()] {
-            let (data, groups) = (self.table(table), plan.group_columns_of_view());
+            let data = self.table(table);
+            let groups = plan.group_columns_of_view();
             let mut change = Vec::new();
             let stored = data.row(row);
             redo::write_group(&mut change, table, data.layout(), &groups, None, |column| stored.column(column));
@@ -340,7 +341,8 @@ impl Store {
             self.replace_contents(view_id);
             let mut view = self.tables[view_id.index()].take().expect("dependent views are there");
             let plan = self.plans[view_id.index()].as_deref().expect("views have plans");
-            let (tables, arena) = (&self.tables, &self.arena);
+            let tables = &self.tables;
+            let arena = &self.arena;
             let surroundings = Surroundings { plan, tables, arena, leaving: None, filling: true, tag: Unknown };
             let result = surroundings.add_only_row(&mut view, &mut UndoLog::off());
             self.tables[view_id.index()] = Some(view);
@@ -369,7 +371,8 @@ impl Store {
             self.view = self.tables[view_id.index()].take();
             let view = self.view.as_deref_mut().expect("dependent views are there");
             let rows = &table(&self.tables, changed).contents.rows;
-            let (tables, arena) = (&self.tables, &self.arena);
+            let tables = &self.tables;
+            let arena = &self.arena;
             let tag = tags.of_view(position);
             let mut surroundings = Surroundings { plan, tables, arena, leaving: None, filling: false, tag };
             let undo = &mut self.undo;
@@ -408,7 +411,8 @@ impl Store {
         while self.undo.length() > mark.undo {
             self.arena.reset();
             let entry = self.undo.last();
-            let (rest, changed) = (entry.rest, entry.table);
+            let rest = entry.rest;
+            let changed = entry.table;
             let Some(Some(data)) = self.tables.get_mut(entry.table.index()) else {
                 panic!("table {} is there while its undo is", entry.table)
             };
@@ -458,7 +462,8 @@ impl Store {
         assert!(!self.undo.is_retaining(), "a transaction whose undo is kept has a number");
         self.compaction.deletions += self.undo.freed.len() as u64;
         for position in 0..self.undo.freed.len() {
-            let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
+            let table = self.undo.freed[position].table;
+            let generation = self.undo.freed[position].generation;
             let handle = self.undo.freed[position].handle;
             let contents = &mut self.table_mut(table).contents;
             if contents.generation == generation {
@@ -519,7 +524,8 @@ impl Store {
         let freed = self.undo.freed_through(sequence);
         self.compaction.deletions += freed.len() as u64;
         for position in freed {
-            let (table, generation) = (self.undo.freed[position].table, self.undo.freed[position].generation);
+            let table = self.undo.freed[position].table;
+            let generation = self.undo.freed[position].generation;
             let handle = self.undo.freed[position].handle;
             let contents = &mut self.table_mut(table).contents;
             if contents.generation == generation {

@@ -307,7 +307,8 @@ impl UndoLog {
 
     /// Bytes that they take.
     pub(crate) fn retained_bytes(&self) -> usize {
-        let (open, begins) = (self.retained.open, self.retained.begins);
+        let open = self.retained.open;
+        let begins = self.retained.begins;
         open.bytes - begins.bytes + (open.freed - begins.freed) * size_of::<Freed>()
     }
 

@@ -150,7 +150,8 @@ impl Store {
             return Ok(None);
         }
         let row = RowId(reader.varint()?);
-        let (layout, values_start) = (table.layout(), upcoming.values.len());
+        let layout = table.layout();
+        let values_start = upcoming.values.len();
         let kind = match kind {
             redo::INSERT => {
                 if layout.columns.len() > COLUMNS_MAX {

@@ -86,7 +86,8 @@ impl Store {
             };
             let Some(found) = found else { return Err(format!("group {key:?} is missing")) };
             for column in 0..plan.columns_without_rests().len() as u16 {
-                let (is, should) = (data.row(found).column(column), wanted.column(column));
+                let is = data.row(found).column(column);
+                let should = wanted.column(column);
                 let rest = plan.aggregates.iter().find(|aggregate| aggregate.column == column).and_then(|sum| sum.rest);
                 let lost = rest.map(|rest| [data.row(found).column(rest + 1), wanted.column(rest + 1)]);
                 expect(alike(&is, &should, lost), || {

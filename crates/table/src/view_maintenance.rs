@@ -134,7 +134,8 @@ impl<'a, T: Tag> Surroundings<'a, T> {
         after: SourceRow<'a>,
         undo: &mut UndoLog,
     ) -> UserResult<()> {
-        let (old, new) = ([before], [after]);
+        let old = [before];
+        let new = [after];
         if self.plan.tables.len() == 1 && self.passes(&old)? && self.passes(&new)? {
             let key = self.group_key(&old)?;
             let new_key = self.group_key(&new)?;
@@ -381,7 +382,8 @@ impl<'a, T: Tag> Surroundings<'a, T> {
                 (Some(slots), Some(argument)) => argument.value(slots, self.arena),
                 _ => Ok(Value::Null),
             };
-            let (before, after) = (argument(change.before)?, argument(change.after)?);
+            let before = argument(change.before)?;
+            let after = argument(change.after)?;
             if same(&before, &after) {
                 continue;
             }

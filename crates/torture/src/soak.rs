@@ -122,7 +122,8 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
     line(&Sample::heading())?;
     let mut samples: Vec<Sample> = Vec::new();
     let mut trouble = None;
-    let (mut gathered, mut seconds) = (Measurement::default(), 0);
+    let mut gathered = Measurement::default();
+    let mut seconds = 0;
     let plan = load_plan(environment, &session, &options.load);
     let load = SoakLoad::new(options.rows);
     let mut load = Some(load);

@@ -90,7 +90,8 @@ impl Decimal {
     /// Product, rounded half up at the twelfth decimal.
     pub fn checked_mul(self, other: Decimal) -> Option<Decimal> {
         let negative = self.is_negative() != other.is_negative();
-        let (left, right) = (self.scaled().unsigned_abs(), other.scaled().unsigned_abs());
+        let left = self.scaled().unsigned_abs();
+        let right = other.scaled().unsigned_abs();
         let (quotient, remainder) = match left.checked_mul(right) {
             Some(product) => (product / ONE_UNSIGNED, (product % ONE_UNSIGNED) as u64),
             None => wide::divide_by_one(wide::multiply(left, right))?,
@@ -106,7 +107,8 @@ impl Decimal {
             return None;
         }
         let negative = self.is_negative() != other.is_negative();
-        let (left, right) = (self.scaled().unsigned_abs(), other.scaled().unsigned_abs());
+        let left = self.scaled().unsigned_abs();
+        let right = other.scaled().unsigned_abs();
         let quotient = match left.checked_mul(ONE_UNSIGNED) {
             Some(product) => product / right,
             None => wide::divide(wide::multiply(left, ONE_UNSIGNED), right)?,
@@ -448,8 +450,10 @@ mod wide {
 
     pub(super) fn multiply(left: u128, right: u128) -> Wide {
         const HALF: u128 = u64::MAX as u128;
-        let (a, b) = (left >> 64, left & HALF);
-        let (c, d) = (right >> 64, right & HALF);
+        let a = left >> 64;
+        let b = left & HALF;
+        let c = right >> 64;
+        let d = right & HALF;
         let low = b * d;
         let (middle, middle_carry) = (a * d).overflowing_add(b * c);
         let (low, low_carry) = low.overflowing_add(middle << 64);

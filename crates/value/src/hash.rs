@@ -19,7 +19,8 @@ pub fn partition_token_i64(value: i64) -> i32 {
 
 /// Token of a text or binary key.
 pub fn partition_token_bytes(bytes: &[u8]) -> i32 {
-    let (mut h1, mut h2) = (0u64, 0u64);
+    let mut h1 = 0u64;
+    let mut h2 = 0u64;
     let mut blocks = bytes.chunks_exact(16);
     for block in &mut blocks {
         h1 ^= mix_k1(little_endian(&block[..8]));

@@ -89,7 +89,8 @@ fn exact_orientation(a: Vector, b: Vector, c: Vector) -> i32 {
     let [a, b, c] = points;
     let mut determinant = Expansion::default();
     for (axis, x) in a.into_iter().enumerate() {
-        let (next, last) = ((axis + 1) % 3, (axis + 2) % 3);
+        let next = (axis + 1) % 3;
+        let last = (axis + 2) % 3;
         determinant.add_product(x, b[next], c[last]);
         determinant.add_product(-x, b[last], c[next]);
     }
@@ -263,7 +264,9 @@ const ORIGIN: Vector = [-0.009_999_466_435_025_02, 0.002_592_454_260_932_412, 0.
 
 /// Whether the ring's left side holds the point.
 pub fn ring_contains(ring: impl Ring, point: Vector) -> bool {
-    let (before, corner, after) = (ring.vertex(0), ring.vertex(1), ring.vertex(2));
+    let before = ring.vertex(0);
+    let corner = ring.vertex(1);
+    let after = ring.vertex(2);
     // What is known of the second vertex says whether the origin is inside.
     let corner_inside = is_ordered(reference_direction(corner), before, after, corner);
     let crossings = |to: Vector| ring.edges().fold(false, |odd, (c, d)| odd ^ changes_sides(ORIGIN, to, c, d));

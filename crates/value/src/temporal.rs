@@ -413,7 +413,8 @@ fn parse_zone(zone: &[u8]) -> Option<i64> {
         [h1, h2, m1, m2] | [h1, h2, b':', m1, m2] => ([*h1, *h2], [*m1, *m2]),
         _ => return None,
     };
-    let (hours, minutes) = (parse_digits(&hours)?, parse_digits(&minutes)?);
+    let hours = parse_digits(&hours)?;
+    let minutes = parse_digits(&minutes)?;
     (hours <= 18 && minutes < 60)
         .then(|| sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60 * MICROSECONDS_PER_SECOND)
 }

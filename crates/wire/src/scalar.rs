@@ -106,7 +106,9 @@ pub(crate) fn bytes_min(code: i8) -> Result<(usize, bool), DecodeError> {
 
 /// The layout of wire-protocol 7.3, years of four digits.
 fn is_calendar_date(date: i32) -> bool {
-    let (year, month, day) = (date >> 16, (date >> 8) & 0xff, date & 0xff);
+    let year = date >> 16;
+    let month = (date >> 8) & 0xff;
+    let day = date & 0xff;
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = match month {
         1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,

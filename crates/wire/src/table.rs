@@ -82,7 +82,8 @@ impl<'o, 'h> TableWriter<'o, 'h> {
         result_start: usize,
         bytes_max: usize,
     ) -> Self {
-        let (start, end_max) = (out.len(), result_start + bytes_max);
+        let start = out.len();
+        let end_max = result_start + bytes_max;
         out.extend_from_slice(&header.bytes);
         let look_at = end_max.min(start + ANSWER_ALWAYS_BYTES);
         TableWriter { out, header, start, rows: 0, bytes_max, end_max, look_at }

@@ -58,7 +58,8 @@ pub fn limit() -> Option<usize> {
 /// ([`super::CountingAllocator`]).
 #[inline]
 pub fn used() -> usize {
-    let (blocks, large) = (BYTES_USED.load(Ordering::Relaxed), LARGE_BYTES_USED.load(Ordering::Relaxed));
+    let blocks = BYTES_USED.load(Ordering::Relaxed);
+    let large = LARGE_BYTES_USED.load(Ordering::Relaxed);
     // Large blocks come from the allocator, which counts them already.
     blocks.saturating_sub(large) + heap::bytes().max(large)
 }

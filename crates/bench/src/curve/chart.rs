@@ -85,7 +85,8 @@ pub fn svg(series: &[Series], knee: Option<(f64, String)>) -> String {
             .collect();
         let _ = writeln!(out, "<g class=\"series {0}\"><polyline points=\"{1}\"/>", line.class, path.join(" "));
         for dot in &line.dots {
-            let (x, y) = (scales.x(dot.throughput), scales.y(dot.latency));
+            let x = scales.x(dot.throughput);
+            let y = scales.y(dot.latency);
             let tip = escape(&dot.tip);
             let class = if dot.short { " class=\"short\"" } else { "" };
             // The title is what a browser without scripts shows, and what a screen reader says.
@@ -101,7 +102,8 @@ pub fn svg(series: &[Series], knee: Option<(f64, String)>) -> String {
 }
 
 fn axes(out: &mut String, scales: &Scales) {
-    let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+    let bottom = HEIGHT - BOTTOM;
+    let right = WIDTH - RIGHT;
     for exponent in scales.low as i32..=scales.high as i32 {
         let latency = 10f64.powi(exponent);
         let y = scales.y(latency);

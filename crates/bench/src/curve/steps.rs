@@ -69,7 +69,8 @@ pub struct CurvePoint {
 pub fn knee(places: &[CurvePoint]) -> Option<usize> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].throughput.total_cmp(&places[*b].throughput));
-    let (first, last) = (places[*order.first()?], places[*order.last()?]);
+    let first = places[*order.first()?];
+    let last = places[*order.last()?];
     let highest = places.iter().map(|place| place.latency).fold(0.0, f64::max).max(1.0).ln();
     let lowest = places.iter().map(|place| place.latency).fold(f64::INFINITY, f64::min).max(1.0).ln();
     if last.throughput <= first.throughput || highest <= lowest {
@@ -93,7 +94,8 @@ pub fn latency_at(places: &[CurvePoint], throughput: f64) -> Option<f64> {
     sorted.windows(2).find(|pair| (pair[0].throughput..=pair[1].throughput).contains(&throughput)).map(|pair| {
         let width = pair[1].throughput - pair[0].throughput;
         let part = if width > 0.0 { (throughput - pair[0].throughput) / width } else { 0.0 };
-        let (low, high) = (pair[0].latency.max(1.0).ln(), pair[1].latency.max(1.0).ln());
+        let low = pair[0].latency.max(1.0).ln();
+        let high = pair[1].latency.max(1.0).ln();
         (low + part * (high - low)).exp()
     })
 }

@@ -46,7 +46,8 @@ pub fn lose_leaders(
 
 fn lose_leader(nodes: &mut Cluster, session: &Session, shown: &Shown) -> BenchResult<()> {
     let before = nodes.await_copies(0)?;
-    let (killed, name) = (Instant::now(), before.leader + 1);
+    let killed = Instant::now();
+    let name = before.leader + 1;
     nodes.kill(before.leader)?;
     shown.tell(format!("node {name}, the leader, is killed"));
     session.read("Results", ())?;

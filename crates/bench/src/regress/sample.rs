@@ -46,7 +46,8 @@ pub fn interval(samples: &[f64]) -> Interval {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
     let left_out = left_out(sorted.len());
-    let (low, high) = (left_out.unwrap_or(0), sorted.len() - 1 - left_out.unwrap_or(0));
+    let low = left_out.unwrap_or(0);
+    let high = sorted.len() - 1 - left_out.unwrap_or(0);
     Interval {
         median: (sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2]) / 2.0,
         low: sorted[low],

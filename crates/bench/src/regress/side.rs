@@ -126,7 +126,9 @@ impl Side {
     pub fn burst(&mut self, duration: Duration) -> BenchResult<Burst> {
         self.seed = self.seed.wrapping_add(1);
         self.plan.shape.duration = Some(duration);
-        let (session, plan, seed) = (&self.session, &self.plan, self.seed);
+        let session = &self.session;
+        let plan = &self.plan;
+        let seed = self.seed;
         match &mut self.kind {
             Kind::Voter(_, tally) => {
                 let make = |_| VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed);

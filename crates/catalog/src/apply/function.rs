@@ -134,7 +134,8 @@ impl Lookup<'_> {
         let (parameters, _) = self.signature(method)?;
         let typed = |(index, descriptor): (usize, &String)| {
             sql_type(descriptor).ok_or_else(|| {
-                let (class, java) = (self.class, java_name(descriptor));
+                let class = self.class;
+                let java = java_name(descriptor);
                 unfit(format!(
                     "parameter {index} of {class}.{method} is of type {java}, which has no corresponding SQL type"
                 ))
@@ -145,7 +146,8 @@ impl Lookup<'_> {
 
     fn result(&self, method: &str, descriptor: &str) -> UserResult<SqlType> {
         sql_type(descriptor).ok_or_else(|| {
-            let (class, java) = (self.class, java_name(descriptor));
+            let class = self.class;
+            let java = java_name(descriptor);
             unfit(format!("{class}.{method} returns {java}, which has no corresponding SQL type"))
         })
     }
@@ -157,7 +159,8 @@ impl Lookup<'_> {
         if found == parameters && java_name(&returned) == result {
             return Ok(());
         }
-        let (class, parameters) = (self.class, parameters.join(", "));
+        let class = self.class;
+        let parameters = parameters.join(", ");
         Err(unfit(format!("class {class} needs the public method {result} {method}({parameters})")))
     }
 }

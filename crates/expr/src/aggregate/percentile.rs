@@ -74,7 +74,8 @@ impl Percentile {
         }
         let place = fraction * last as f64;
         let below = (place.floor() as usize).min(last);
-        let (low, high) = (number(values[below])?, number(values[(below + 1).min(last)])?);
+        let low = number(values[below])?;
+        let high = number(values[(below + 1).min(last)])?;
         let beyond = place - below as f64;
         Ok(Value::Float(if beyond == 0.0 { low } else { low + (high - low) * beyond }))
     }

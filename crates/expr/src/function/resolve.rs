@@ -377,7 +377,8 @@ impl Takes {
 fn modulo(given: &[Option<SqlType>]) -> UserResult<Resolved> {
     let [left, right] = given else { return Err(wrong_count("MOD", "2", given.len())) };
     let known = left.or(*right).unwrap_or(SqlType::Bigint);
-    let (left, right) = (left.unwrap_or(known), right.unwrap_or(known));
+    let left = left.unwrap_or(known);
+    let right = right.unwrap_or(known);
     let result_type = match (left, right) {
         (left, right) if left.is_integer() && right.is_integer() => left.max(right),
         (left, right) if is_exact(left) && is_exact(right) => SqlType::Decimal,

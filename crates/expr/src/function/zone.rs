@@ -43,7 +43,8 @@ fn written_offset(offset: &str) -> Option<i64> {
     if !digits(hours) || !digits(minutes) {
         return None;
     }
-    let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+    let hours = hours.parse::<u8>().ok()?;
+    let minutes = minutes.parse::<u8>().ok()?;
     let valid = hours <= 18 && minutes < 60;
     valid.then_some(sign * (i64::from(hours) * 60 + i64::from(minutes)) * 60 * MICROSECONDS_PER_SECOND)
 }

@@ -19,7 +19,8 @@ pub fn first_of<T: Send + 'static>(
     let (sender, receiver) = channel();
     let mut answers: Vec<Option<Result<T, String>>> = Vec::new();
     for (place, server) in servers.enumerate() {
-        let (sender, ask) = (sender.clone(), ask.clone());
+        let sender = sender.clone();
+        let ask = ask.clone();
         answers.push(None);
         // One that is silent may outlast the wait: then nothing takes its answer.
         let asks = std::thread::Builder::new().spawn(move || drop(sender.send((place, ask(server)))));
@@ -28,7 +29,8 @@ pub fn first_of<T: Send + 'static>(
         }
     }
     drop(sender);
-    let (begun, mut sufficed) = (Instant::now(), None);
+    let begun = Instant::now();
+    let mut sufficed = None;
     loop {
         let is_answer = |answer: &Option<Result<T, String>>| matches!(answer, Some(Ok(_)));
         let is_enough = |answer: &Option<Result<T, String>>| matches!(answer, Some(Ok(answer)) if suffices(answer));

@@ -99,7 +99,8 @@ impl Status {
 
     /// The state, and what is amiss.
     fn judge(&self) -> (State, Vec<String>) {
-        let (mut worst, mut reasons) = (State::Whole, Vec::new());
+        let mut worst = State::Whole;
+        let mut reasons = Vec::new();
         let mut amiss = |state: State, reason: String| {
             worst = worst.max(state);
             reasons.push(reason);
@@ -117,7 +118,8 @@ impl Status {
         }
         for row in 0..self.groups.len() {
             let number = |name: &str| self.groups.number(row, name);
-            let (group, waits_for) = (number("GROUP_ID").unwrap_or(0), self.groups.text(row, "WAITS_FOR"));
+            let group = number("GROUP_ID").unwrap_or(0);
+            let waits_for = self.groups.text(row, "WAITS_FOR");
             let kfactor = number("KFACTOR").unwrap_or(0);
             let members = number("MEMBERS").unwrap_or(0);
             if !waits_for.is_empty() {
@@ -139,8 +141,10 @@ impl Status {
             }
         }
         for row in self.present() {
-            let (node, presence) = (self.nodes.text(row, "NODE"), self.nodes.text(row, "PRESENCE"));
-            let (reached, lacks) = (self.nodes.text(row, "REACHED"), self.nodes.text(row, "LACKS"));
+            let node = self.nodes.text(row, "NODE");
+            let presence = self.nodes.text(row, "PRESENCE");
+            let reached = self.nodes.text(row, "REACHED");
+            let lacks = self.nodes.text(row, "LACKS");
             if presence != "running" {
                 amiss(State::Degraded, format!("node {node} is {presence}"));
             } else if reached != "yes" {
@@ -207,7 +211,8 @@ impl Status {
         lines.extend((0..self.groups.len()).map(|row| self.group_line(row)));
         for row in 0..self.voters.len() {
             let text = |name: &str| self.voters.text(row, name);
-            let (there, voters) = (text("VOTERS_THERE"), text("VOTERS"));
+            let there = text("VOTERS_THERE");
+            let voters = text("VOTERS");
             lines.push(match (self.decides(row), text("LOSSES_WITH_DECISIONS")) {
                 (true, losses) if losses.is_empty() => {
                     format!("voters: {there} of {voters} have said that they are there")
@@ -243,7 +248,9 @@ impl Status {
 
     fn group_line(&self, row: usize) -> String {
         let text = |name: &str| self.groups.text(row, name);
-        let (group, epoch, waits_for) = (text("GROUP_ID"), text("EPOCH"), text("WAITS_FOR"));
+        let group = text("GROUP_ID");
+        let epoch = text("EPOCH");
+        let waits_for = text("WAITS_FOR");
         if !waits_for.is_empty() {
             return format!("group {group}: no node leads; it waits for {waits_for}");
         }
@@ -252,7 +259,8 @@ impl Status {
         }
         let all = self.groups.number(row, "KFACTOR").map_or(1, |kfactor| kfactor + 1);
         let copies = format!("node {} leads {} of {all} copies (epoch {epoch})", text("LEADER"), text("MEMBERS"));
-        let (data, service) = (text("LOSSES_WITH_DATA_KEPT"), text("LOSSES_WITH_SERVICE"));
+        let data = text("LOSSES_WITH_DATA_KEPT");
+        let service = text("LOSSES_WITH_SERVICE");
         if data.is_empty() {
             return format!(
                 "group {group}: {copies}, as far as this node knows; it does not know yet how many losses the cluster \
@@ -308,7 +316,9 @@ fn more(losses: &str) -> String {
 
 /// Seconds in two units at most.
 fn span(seconds: i64) -> String {
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    let days = seconds / 86_400;
+    let hours = seconds / 3_600 % 24;
+    let minutes = seconds / 60 % 60;
     match (days, hours, minutes) {
         (0, 0, 0) => format!("{seconds} s"),
         (0, 0, minutes) => format!("{minutes} min"),

@@ -90,7 +90,8 @@ impl<C: Party> Replication<C> {
     fn answer_time(&self, state: &mut State<C>, asked: &Envelope, said: Said) {
         state.times.hear(said, self.clock.boottime_nanos());
         state.look_at_copy();
-        let (applied, able) = (state.machine.applied(), state.machine.is_able());
+        let applied = state.machine.applied();
+        let able = state.machine.is_able();
         let message = Message::Knows { said, applied, able };
         let envelope = Envelope { from: state.machine.here(), epoch: asked.epoch, message };
         self.send(asked.from.node, Urgency::Control, &envelope, &[]);

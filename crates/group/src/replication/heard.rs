@@ -45,7 +45,8 @@ impl<C: Party> Replication<C> {
     /// `dispensable`: the voters can decide without any of the members.
     pub fn configured_among(self: &Arc<Self>, configuration: GroupConfiguration, dispensable: bool) {
         let mut state = self.lock();
-        let (now, led) = (self.now(), state.machine.is_leading());
+        let now = self.now();
+        let led = state.machine.is_leading();
         state.machine.is_led_among(dispensable, !dispensable || self.host.may_lead());
         if !led && configuration.leader == state.machine.here() {
             self.begin_to_show(&mut state);

@@ -32,7 +32,9 @@ impl<C: Party> Replication<C> {
             _ if after == up_to => return self.send(to, Urgency::Control, &append(Mark::ORIGIN), &[]),
             _ => return state.event(GroupEvent::FromLog(wanted)),
         };
-        let (mut previous, mut together, mut bytes) = (previous, Vec::new(), 0);
+        let mut previous = previous;
+        let mut together = Vec::new();
+        let mut bytes = 0;
         let mut too_large = None;
         for entry in entries.take_while(|entry| entry.header.mark.position <= up_to) {
             if self.is_too_large(entry.bytes.len()) {

@@ -94,7 +94,8 @@ impl Declaration {
         if place == 0 || place as usize > plan.hosts.len() {
             return Err(Malformed("a place is not in the list"));
         }
-        let (key, incarnation) = (rest.array()?, Incarnation(rest.u64()?));
+        let key = rest.array()?;
+        let incarnation = Incarnation(rest.u64()?);
         let kind = match rest.u8()? {
             0 => Kind::Data,
             1 => Kind::Witness,

@@ -88,7 +88,8 @@ impl Shown {
             return Err(Malformed("an answer to a node that joins is of a kind that this release does not know"));
         }
         let founded = all(rest.list(NODES_MAX, Declaration::take)?)?;
-        let (index, state) = (rest.u64()?, State::restore(rest.0)?);
+        let index = rest.u64()?;
+        let state = State::restore(rest.0)?;
         if state.settings().is_none() {
             return Err(Malformed("a node that knows no cluster shows one"));
         }

@@ -33,14 +33,17 @@ impl Manner {
             return Err(Malformed("a node's durability is too long"));
         }
         let mut checksum = || {
-            let (given, checksum) = (rest.u8()?, rest.u32()?);
+            let given = rest.u8()?;
+            let checksum = rest.u32()?;
             match given {
                 0 => Ok(None),
                 1 => Ok(Some(checksum)),
                 _ => Err(Malformed("a flag is neither 0 nor 1")),
             }
         };
-        let (schema, classes, decimal_scale) = (checksum()?, checksum()?, checksum()?);
+        let schema = checksum()?;
+        let classes = checksum()?;
+        let decimal_scale = checksum()?;
         Ok(Manner { durability, schema, classes, decimal_scale })
     }
 }

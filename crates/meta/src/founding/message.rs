@@ -108,7 +108,9 @@ fn take_known(rest: &mut Reader<'_>) -> Result<Option<Acquainted>, Malformed> {
     match rest.u8()? {
         0 => Ok(None),
         1 => {
-            let (node, index, length) = (NodeId(rest.u32()?), rest.u64()?, rest.u32()?);
+            let node = NodeId(rest.u32()?);
+            let index = rest.u64()?;
+            let length = rest.u32()?;
             let state = State::restore(rest.slice(length as usize)?)?;
             Ok(Some(Acquainted { node, index, state }))
         }

@@ -343,7 +343,8 @@ impl Founding {
 
     fn complain(&mut self, other: &Declaration, manner: Option<&Manner>) {
         let own = &self.written.own;
-        let (plan, theirs) = (&own.plan, &other.plan);
+        let plan = &own.plan;
+        let theirs = &other.plan;
         let mut settings = Vec::new();
         if plan.hosts != theirs.hosts {
             settings.push((

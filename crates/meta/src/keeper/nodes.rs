@@ -126,7 +126,8 @@ impl Duties {
         if before.len() % 2 == 1 && able.len() < 2 {
             return None;
         }
-        let (number, mut voters) = (node.vote?, before.clone());
+        let number = node.vote?;
+        let mut voters = before.clone();
         voters.insert(chosen);
         if !self.has_majority(state, here, &voters, now) {
             return None;

@@ -164,7 +164,8 @@ impl Kept {
         let mut rest = Reader(bytes);
         let mut hard = HardState::default();
         (hard.term, hard.vote, hard.commit) = (rest.u64()?, rest.u64()?, rest.u64()?);
-        let (applied, base) = ((rest.u64()?, rest.u64()?), (rest.u64()?, rest.u64()?));
+        let applied = (rest.u64()?, rest.u64()?);
+        let base = (rest.u64()?, rest.u64()?);
         let voters = rest.list(VOTERS_MAX + 1, Reader::u64)?;
         let entries = rest.list(ENTRIES_MAX, take_entry)?;
         let length = rest.u32()? as usize;
@@ -260,8 +261,10 @@ impl Storage for Kept {
             return Err(Error::Store(StorageError::Compacted));
         }
         assert!(high <= self.last().0 + 1, "entries are asked for that are not there");
-        let (from, to) = ((low - self.base.0 - 1) as usize, (high - self.base.0 - 1) as usize);
-        let (max, mut size) = (max_size.into().unwrap_or(u64::MAX), 0);
+        let from = (low - self.base.0 - 1) as usize;
+        let to = (high - self.base.0 - 1) as usize;
+        let max = max_size.into().unwrap_or(u64::MAX);
+        let mut size = 0;
         let fits = |entry: &&Entry| {
             let first = size == 0;
             size += (entry.data.len() + entry.context.len() + 32) as u64;

@@ -122,7 +122,8 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
     }
     if kind == MessageType::MsgSnapshot {
         let mut snapshot = Snapshot::default();
-        let (index, term) = (rest.u64()?, rest.u64()?);
+        let index = rest.u64()?;
+        let term = rest.u64()?;
         let voters = rest.list(VOTERS_MAX + 1, Reader::u64)?;
         if index == 0 || term == 0 || term > message.term || voters.is_empty() {
             return Err(Malformed("a state is of no entry"));

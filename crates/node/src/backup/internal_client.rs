@@ -120,7 +120,8 @@ impl Server for InternalClient {
     fn change_schema(&self, text: &str) -> UserResult<()> {
         self.node.mode.admit(false, true)?;
         // A restore takes as long as its rows need.
-        let (limits, time_max) = (SqlLimits::CEILING, None);
+        let limits = SqlLimits::CEILING;
+        let time_max = None;
         self.send(Job::Schema { text: text.to_owned(), limits, time_max, reply: self.reply() })?;
         self.next_answer()
     }

@@ -17,7 +17,9 @@ pub struct CopySide {
 
 impl CopySide {
     pub fn new(member: &Member) -> Arc<CopySide> {
-        let (group, intake, comes) = (Arc::clone(&member.replication), Mutex::default(), AtomicBool::new(false));
+        let group = Arc::clone(&member.replication);
+        let intake = Mutex::default();
+        let comes = AtomicBool::new(false);
         Arc::new(CopySide { group, intake, comes })
     }
 

@@ -161,7 +161,8 @@ impl Unsynced {
             said = Some(LOST.as_bytes().to_vec());
         }
         let intact = is_intact(said.as_deref(), &boot);
-        let (given_up, log_fails) = (AtomicBool::new(false), AtomicBool::new(false));
+        let given_up = AtomicBool::new(false);
+        let log_fails = AtomicBool::new(false);
         let unsynced = Unsynced { disk, dir: dir.to_path_buf(), boot, durability, given_up, failed: log_fails };
         if intact && durability != Durability::Sync {
             unsynced.is_whole().map_err(failed)?;
@@ -240,7 +241,8 @@ impl Unsynced {
 fn set_aside(disk: &dyn Disk, dir: &Path, start: u64) -> DiskResult<()> {
     let aside = dir.join(format!("aside-{start}"));
     for folder in ["", "snapshots", "incoming"] {
-        let (from, to) = (dir.join(folder), aside.join(folder));
+        let from = dir.join(folder);
+        let to = aside.join(folder);
         let Ok(names) = disk.list(&from) else { continue };
         disk.create_dir(&to)?;
         for name in names.iter().filter(|name| !folder.is_empty() || !KEPT.contains(&&name[..])) {

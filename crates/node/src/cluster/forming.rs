@@ -110,7 +110,8 @@ impl Founders {
             self.notices.say(&format!("a question of a node cannot be read: {error}"));
             return None;
         }
-        let (answer, is_news) = (founding.answer(), founding.has_effects());
+        let answer = founding.answer();
+        let is_news = founding.has_effects();
         drop(founding);
         // Nodes that heard nothing new must not answer each other with questions for ever.
         if is_news {
@@ -203,7 +204,8 @@ impl Founders {
         dir: &Path,
         asks: &mut BTreeMap<u32, Vec<u8>>,
     ) -> Result<Option<Came>, ServerError> {
-        let (mut effects, mut written) = (VecDeque::new(), directory::founding(disk, dir)?);
+        let mut effects = VecDeque::new();
+        let mut written = directory::founding(disk, dir)?;
         loop {
             let mut new = Vec::new();
             self.lock().move_effects(&mut new);
@@ -310,7 +312,8 @@ impl Founders {
 
     /// `all`: from which the cluster was founded, as far as that is known.
     fn begin_to_join(&self, all: Option<&[Declaration]>) -> Result<Joining, ServerError> {
-        let (own, joins) = (self.own(), self.joins_by_word());
+        let own = self.own();
+        let joins = self.joins_by_word();
         let host = own.plan.hosts[own.place as usize - 1].clone();
         let mut hosts: BTreeSet<String> = own.plan.hosts.iter().cloned().collect();
         let cluster = all.map(|all| {
@@ -338,7 +341,8 @@ impl Founders {
         dir: &Path,
         newcomer: &Node,
     ) -> Result<Option<Formed>, ServerError> {
-        let (own, joins) = (self.own(), self.joins_by_word());
+        let own = self.own();
+        let joins = self.joins_by_word();
         let question =
             Joins { cluster: joining.cluster, key: own.key, node: Node { start: own.key, ..newcomer.clone() } };
         for (host, answer) in self.inquire_all(&joining.hosts, &question.encode(), &|line| self.notices.say(line)) {
@@ -378,7 +382,8 @@ impl Founders {
 
     /// The metadata has an id for this node: written down, it is one of the cluster's.
     fn joined(&self, disk: &dyn Disk, dir: &Path, node: NodeId, shown: &Shown) -> Result<Formed, ServerError> {
-        let (own, joins) = (self.own(), self.joins_by_word());
+        let own = self.own();
+        let joins = self.joins_by_word();
         let known = Acquainted { node, index: shown.index, state: shown.state.clone() };
         let all = shown.founded.clone();
         let state = ferrite_meta::founding::found(&all).map_err(|error| {

@@ -201,7 +201,8 @@ fn begun_alone(
     about: &About<'_>,
     written: Option<&WrittenDown>,
 ) -> Result<BegunAlone, ServerError> {
-    let (dir, failed) = (about.dir.display(), |text: String| Err(ServerError::Cluster(text)));
+    let dir = about.dir.display();
+    let failed = |text: String| Err(ServerError::Cluster(text));
     if options.joins || written.is_some_and(|written| written.joins) {
         return failed(format!(
             "{dir} has a database, and a node that joins gets the cluster's: start it with an empty directory. What `ferrite \
@@ -248,7 +249,8 @@ fn declaration(
     let (plan, place) = match written {
         Some(written) if said.is_empty() => (written.own.plan.clone(), written.own.place),
         Some(WrittenDown { own, founded: Some(_), .. }) => {
-            let (hosts, kfactor) = (own.plan.hosts.join(","), own.plan.kfactor);
+            let hosts = own.plan.hosts.join(",");
+            let kfactor = own.plan.kfactor;
             if own.plan.hosts != said || options.kfactor.is_some_and(|wanted| wanted != own.plan.kfactor) {
                 ferrite_io::errln!(
                     "ferrite: {} belongs to a cluster founded with --cluster {hosts} --kfactor {kfactor}, and stays so: the options \

@@ -130,10 +130,12 @@ fn kept_by(id: GroupId, group: &Group) -> String {
     let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
     ids.sort_unstable();
     let mut nodes: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
-    let (count, epoch) = (nodes.len(), configuration.epoch);
+    let count = nodes.len();
+    let epoch = configuration.epoch;
     let last = nodes.pop().expect("a configuration has its leader");
     let all = if nodes.is_empty() { last } else { format!("{} and {last}", nodes.join(", ")) };
-    let (plural, leader) = (if count == 1 { "" } else { "s" }, configuration.leader.node);
+    let plural = if count == 1 { "" } else { "s" };
+    let leader = configuration.leader.node;
     format!("group {id} is kept by {count} node{plural}: {all}, led by node {leader} (epoch {epoch})")
 }
 

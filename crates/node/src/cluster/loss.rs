@@ -164,7 +164,8 @@ impl Losses {
             if let Ok(member) = check(state, one.member.node, &Seen::default()) {
                 one.member = member;
             }
-            let (node, leader) = (one.member.node, group.configuration.leader.node);
+            let node = one.member.node;
+            let leader = group.configuration.leader.node;
             let outcome = match group.phase {
                 Phase::Active if leader == node => {
                     Ok(format!("node {node} leads group {FIRST_GROUP} with what it has"))

@@ -81,7 +81,8 @@ impl NodeThread {
         let mut ticked = self.clock.boottime_nanos();
         let mut next_tick = ticked;
         // Since when its end waits for the others to know of it.
-        let (mut ends, mut leaves) = (false, None);
+        let mut ends = false;
+        let mut leaves = None;
         let mut seen: Option<Arc<State>> = None;
         loop {
             let now = self.clock.boottime_nanos();
@@ -108,7 +109,8 @@ impl NodeThread {
                         procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
                     }
                 }
-                let (state, here) = (Arc::clone(self.node.state()), self.node.here());
+                let state = Arc::clone(self.node.state());
+                let here = self.node.here();
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
                 let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths, &self.figures);
                 let seen = self.node.is_registered().then_some(&seen as &dyn Fn() -> loss::Seen);
@@ -172,15 +174,18 @@ impl NodeThread {
     /// Says to all others how this node is. A copy that has no room for more rows says so here,
     /// too; a leader refuses rows while one of its members has none.
     fn look_at_health(&mut self, now: u64) {
-        let (state, here) = (Arc::clone(self.node.state()), self.node.here().node);
+        let state = Arc::clone(self.node.state());
+        let here = self.node.here().node;
         let leads = self.standing.seen().leads.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
         let room = if self.node.is_data() { self.standing.room() } else { Room::Enough };
         let group = state.groups().get(&FIRST_GROUP);
         let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
         let in_step = self.keepers.in_step().filter(|_| is_member);
-        let (votes, incomplete) = (self.vote.can_be_given(now), !self.whole.load(Ordering::Relaxed));
-        let (starting, log_failed) = (!self.node.is_registered(), self.unsynced.has_failed());
+        let votes = self.vote.can_be_given(now);
+        let incomplete = !self.whole.load(Ordering::Relaxed);
+        let starting = !self.node.is_registered();
+        let log_failed = self.unsynced.has_failed();
         let durability = self.node.is_data().then(|| self.unsynced.durability());
         let lacks_java = self.unable.as_ref().is_some_and(|unable| unable.load(Ordering::Acquire));
         let health = Health {
@@ -283,7 +288,8 @@ impl NodeThread {
             Order::Intake(group, to) => {
                 // Whoever asked may have given up waiting.
                 let intake = self.node.intake(group).cloned();
-                let (is_copy, appliers) = (self.node.is_copy(group), self.appliers.count());
+                let is_copy = self.node.is_copy(group);
+                let appliers = self.appliers.count();
                 let _ = to.send(CopyNow { intake, is_copy, appliers });
             }
             Order::Replaced(group, start) => self.node.replaced(group, *start),
@@ -296,7 +302,8 @@ impl NodeThread {
                 self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
             Order::RemoveNode(asks) => {
-                let (state, here) = (self.node.state(), self.node.here().node);
+                let state = self.node.state();
+                let here = self.node.here().node;
                 let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
                 let around = Around::look(state, here, &self.links, &self.healths);
                 let seen = Seen { here, reached, no_majority: around.no_majority(state) };
@@ -318,7 +325,8 @@ impl NodeThread {
 
     fn hand_over(&mut self, asks: HandOver) {
         let mut asked = self.asked.lock().expect("no panic with who asks");
-        let (to, patience) = (asks.to, asks.patience.map(|patience| patience.as_nanos() as u64));
+        let to = asks.to;
+        let patience = asks.patience.map(|patience| patience.as_nanos() as u64);
         if asked.is_some() {
             return (asks.told)(Err(NotHandedOver::UnderWay));
         }

@@ -40,7 +40,8 @@ pub fn open(
             "ferrite: this cluster has {stored} partitions, and stays so: --partitions {asked} is ignored"
         );
     }
-    let (causes, lease) = (ringing(), Lease::new(Arc::clone(&clock)));
+    let causes = ringing();
+    let lease = Lease::new(Arc::clone(&clock));
     let host = Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone());
     let barrier = of_cluster.reads_by_barrier;
     let host = Arc::new(if barrier { host.with_reads_by_barrier(Arc::clone(&clock)) } else { host });

@@ -82,7 +82,8 @@ impl Removals {
     /// Looks at what the voters know, and asks again. `here`: this process.
     pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
         for mut one in std::mem::take(&mut self.0) {
-            let (node, known) = (one.lost.node, state.nodes().get(&one.lost.node));
+            let node = one.lost.node;
+            let known = state.nodes().get(&one.lost.node);
             let outcome = match known.map(|known| (known.presence, known.incarnation)) {
                 Some((Presence::Retired, _)) => Ok(format!(
                     "node {node} is removed. Its directory is of no use any more: with an empty one its machine may join anew"

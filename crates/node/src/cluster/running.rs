@@ -112,9 +112,12 @@ pub struct Running {
 impl Running {
     /// What calls about the cluster use.
     pub fn handle(&self) -> Handle {
-        let (orders, links) = (self.orders.clone(), self.links.clone());
-        let (standing, healths) = (Arc::clone(&self.standing), Arc::clone(&self.healths));
-        let (figures, before) = (Arc::clone(&self.figures), Arc::clone(&self.before));
+        let orders = self.orders.clone();
+        let links = self.links.clone();
+        let standing = Arc::clone(&self.standing);
+        let healths = Arc::clone(&self.healths);
+        let figures = Arc::clone(&self.figures);
+        let before = Arc::clone(&self.before);
         Handle { orders, standing, links, healths, figures, begun: self.begun, before }
     }
 
@@ -162,7 +165,8 @@ impl Running {
     }
 
     fn wait_until(&self, ends: &AtomicBool, holds: impl Fn(&Seen) -> bool) -> Result<(), ServerError> {
-        let (mut waited, mut said) = (Duration::ZERO, false);
+        let mut waited = Duration::ZERO;
+        let mut said = false;
         while !self.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || holds(seen)) {
             if ends.load(Ordering::Acquire) {
                 return Err(ServerError::Ended);
@@ -177,7 +181,8 @@ impl Running {
 
     /// For whom, in words.
     pub fn waits_for(&self) -> String {
-        let (seen, here) = (self.standing.seen(), self.standing.here());
+        let seen = self.standing.seen();
+        let here = self.standing.here();
         let around = Around::look(&seen.state, here, &self.links, &self.healths);
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
@@ -340,8 +345,10 @@ fn start_with(
     let (orders, orders_inbox) = ringing_at(causes.bell());
     let hosts = (joined.node, hosts_of(&joined.state, joined.node));
     let peers = joined.links.peers().clone();
-    let (founders, own_disk, own_dir, node) =
-        (Arc::clone(&joined.founders), Arc::clone(&uses.disk), joined.dir.clone(), joined.node);
+    let founders = Arc::clone(&joined.founders);
+    let own_disk = Arc::clone(&uses.disk);
+    let own_dir = joined.dir.clone();
+    let node = joined.node;
     let learn = move |index, state: &State| {
         let known = Acquainted { node, index, state: state.clone() };
         if let Err(error) = founders.learn(&*own_disk, &own_dir, known) {
@@ -352,8 +359,11 @@ fn start_with(
     spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
     let keeper = joined.voter.take().map(|voter| Keeper::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
-    let (here, disk, dir) = (joined.node, Arc::clone(&uses.disk), joined.dir.clone());
-    let (forgotten_disk, forgotten_dir) = (Arc::clone(&disk), dir.clone());
+    let here = joined.node;
+    let disk = Arc::clone(&uses.disk);
+    let dir = joined.dir.clone();
+    let forgotten_disk = Arc::clone(&disk);
+    let forgotten_dir = dir.clone();
     let forget_vote = Box::new(move || join::forget_vote(&*forgotten_disk, &forgotten_dir));
     let votes = keeper.is_some();
     let open_vote = Box::new(move || {
@@ -451,7 +461,9 @@ fn start_with(
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
     threads.spawn("cluster", move || thread.run())?;
     joined.door.open(inside);
-    let (standing, links, begun) = (uses.standing, joined.links, Instant::now());
+    let standing = uses.standing;
+    let links = joined.links;
+    let begun = Instant::now();
     Ok(Running { standing, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
 }
 

@@ -122,7 +122,8 @@ impl Standing {
     /// `lease`: the one by which this node leads.
     pub fn new(here: NodeId, lease: Lease, mode: Arc<Mode>, told: Told) -> Standing {
         let seen = ArcSwap::from_pointee(Seen { lead: Some((here, lease)), ..Seen::default() });
-        let (changes, changed) = (Mutex::default(), Condvar::new());
+        let changes = Mutex::default();
+        let changed = Condvar::new();
         let standing = Standing { here, mode, told, lacks: AtomicU64::new(0), seen, changes, changed };
         standing.change(|_| {});
         standing

@@ -173,8 +173,11 @@ impl Handle {
 }
 
 fn found(process: Member, here: NodeId, links: &Links, healths: &Healths) -> Found {
-    let (node, peers, now) = (process.node, links.peers(), Instant::now());
-    let (health, failed) = (healths.of(node, now), healths.has_failed(process));
+    let node = process.node;
+    let peers = links.peers();
+    let now = Instant::now();
+    let health = healths.of(node, now);
+    let failed = healths.has_failed(process);
     if node == here {
         return Found { silent: Some(Duration::ZERO), reached: true, health, failed };
     }
@@ -236,7 +239,9 @@ fn nodes_table() -> SystemTable {
 
 /// `in_step`: as for [`group`].
 fn nodes(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
-    let (state, leader, mut table) = (&seen.state, seen.leader(), nodes_table());
+    let state = &seen.state;
+    let leader = seen.leader();
+    let mut table = nodes_table();
     let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
@@ -281,7 +286,8 @@ fn group_table() -> SystemTable {
 /// heard yet from the others, and cannot know how many losses the cluster tolerates.
 /// `applies`: what is left before this node leads.
 fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<String>) -> SystemTable {
-    let (state, mut table) = (&seen.state, group_table());
+    let state = &seen.state;
+    let mut table = group_table();
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
         let leader = seen.leading_of(*id);
@@ -335,7 +341,8 @@ fn voters_table() -> SystemTable {
 /// `heard`: this process has had the time to hear the others.
 fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
     let mut table = voters_table();
-    let (voters, missing) = (state.voters().len(), around.all_missing(state));
+    let voters = state.voters().len();
+    let missing = around.all_missing(state);
     table.row(cells![
         voters as i64,
         (voters - missing.len()) as i64,
@@ -377,7 +384,8 @@ fn losses(state: &State, members: Option<usize>, around: &Around) -> (usize, usi
 /// The same of a node that is of no cluster yet. `known`: of the nodes that it asks, each with its
 /// number where that is known; `waits_for`: in words.
 pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str) -> Vec<SystemTable> {
-    let (mut nodes, mut group) = (nodes_table(), group_table());
+    let mut nodes = nodes_table();
+    let mut group = group_table();
     for asked in known {
         let kind = match asked.kind {
             Some(Kind::Data) => "data",
@@ -398,7 +406,8 @@ pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str)
             ""
         ]);
     }
-    let (none, unknown) = (0_i64, None::<i64>);
+    let none = 0_i64;
+    let unknown = None::<i64>;
     group.row(cells![0_i64, none, none, none, i64::from(kfactor), unknown, unknown, waits_for.to_owned()]);
     vec![nodes, group, voters_table()]
 }

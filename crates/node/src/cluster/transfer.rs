@@ -72,7 +72,8 @@ pub struct TransferThread {
 impl TransferThread {
     pub fn run(mut self) {
         lower_priority(Yielding::Some);
-        let (mut held, mut wait) = (Vec::new(), Duration::ZERO);
+        let mut held = Vec::new();
+        let mut wait = Duration::ZERO;
         loop {
             self.wait(wait);
             for notice in self.inbox.try_iter().collect::<Vec<_>>() {
@@ -251,8 +252,10 @@ impl TransferThread {
             _ => "takes the place of what was",
         };
         ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and {becomes}");
-        let (own, orders) = (self.own.clone(), self.orders.clone());
-        let (mut install, mut begun) = (Some(install), false);
+        let own = self.own.clone();
+        let orders = self.orders.clone();
+        let mut install = Some(install);
+        let mut begun = false;
         // What the loading replaces must not change under it.
         // None: the node ends, and the next start goes on.
         let is_same = move || {

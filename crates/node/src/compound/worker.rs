@@ -69,7 +69,8 @@ impl Worker {
             match stages.next(&answers) {
                 Ok(Stage::Calls(calls)) if calls.is_empty() => answers.clear(),
                 Ok(Stage::Calls(calls) | Stage::Rests(calls)) if calls.len() > self.stage_calls_max() => {
-                    let (queued, most) = (calls.len(), self.stage_calls_max());
+                    let queued = calls.len();
+                    let most = self.stage_calls_max();
                     let words =
                         format!("a stage may queue {most} calls, and one of {} queued {queued}", call.program.name);
                     return compounds.end(call, Err(UserError::limit(words)));
@@ -112,7 +113,8 @@ impl Worker {
             let reply = Reply { mailbox, connection, handle, sent_micros };
             let mut request = Vec::new();
             let parameters = AsEncoded(&queued.parameters);
-            let (all_partition, destination) = (queued.partition.is_some(), queued.partition);
+            let all_partition = queued.partition.is_some();
+            let destination = queued.partition;
             let extensions = Extensions { all_partition, destination, ..Extensions::default() };
             let outcome = match write_call_with(&mut request, &queued.procedure, handle, &extensions, &parameters) {
                 Ok(()) => self.submit.frame(&request, &reply),

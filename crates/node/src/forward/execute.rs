@@ -74,7 +74,8 @@ impl Executor {
     pub fn own(&mut self, batch: &Batch) {
         self.send_batches();
         for call in &batch.calls {
-            let (mailbox, sent_micros) = (batch.mailbox.clone(), self.time.stamp());
+            let mailbox = batch.mailbox.clone();
+            let sent_micros = self.time.stamp();
             let reply = Reply { mailbox, connection: call.connection, handle: call.handle, sent_micros };
             let parsed = Invocation::parse(batch.body(call));
             let invocation = parsed.expect("a network thread has read it");
@@ -129,7 +130,8 @@ impl Executor {
             let program = self.compiled.program(procedure);
             self.node.submit.mode.admit(program.read_only, admin)?;
             self.spread = self.spread.wrapping_add(1);
-            let (parameters, ring) = (&invocation.parameters, &self.node.submit.routes.ring);
+            let parameters = &invocation.parameters;
+            let ring = &self.node.submit.routes.ring;
             let route = route::route(program, &invocation.extensions, parameters, ring, self.spread)?;
             if let Route::Partition { partition, drop_first_parameter } = route {
                 let calls = &mut self.batches[partition.index()];

@@ -78,7 +78,8 @@ pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
     let switch = Arc::new(Switch::default());
-    let (passed, waiting) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let passed = Arc::new(AtomicU64::new(0));
+    let waiting = Arc::new(AtomicU64::new(0));
     let forward = Forward {
         notices: sender,
         held: Arc::clone(&held),

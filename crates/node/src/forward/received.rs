@@ -241,7 +241,8 @@ impl Received {
             None => {
                 let number = execute.admit(connection.0, connection.1);
                 origin.connections.insert(connection, number);
-                let (connection, outstanding) = (connection.0, Outstanding::default());
+                let connection = connection.0;
+                let outstanding = Outstanding::default();
                 let remote = Remote { node, connection, outstanding, listed: false, gone: false };
                 assert!(self.remotes.insert(number, remote).is_none(), "no two connections have one number");
                 number
@@ -311,7 +312,8 @@ impl Received {
 
     /// Answers of calls that came from other nodes.
     pub fn answered(&mut self, answers: &AnswerBatch, execute: &mut dyn Execute) {
-        let (mut start, mut work) = (0, Outstanding::default());
+        let mut start = 0;
+        let mut work = Outstanding::default();
         for run in &answers.runs {
             let frames = &answers.bytes[start..run.end as usize];
             start = run.end as usize;

@@ -74,7 +74,8 @@ impl ForwardThread {
 
     /// Until it is told to stop. Whoever makes calls has ended by then.
     pub fn run(mut self) {
-        let (mut timeout, mut ended) = (LOOK, false);
+        let mut timeout = LOOK;
+        let mut ended = false;
         while !ended {
             let first = self.inbox.wait(timeout);
             (timeout, ended) = self.turn(first, Instant::now);
@@ -85,7 +86,8 @@ impl ForwardThread {
     /// Takes what has come, and sends what may be sent. How long there is nothing to do unless
     /// something comes, and whether all has ended.
     fn turn(&mut self, first: Option<Notice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
-        let (mut next, mut ended) = (first, false);
+        let mut next = first;
+        let mut ended = false;
         self.executor.look_at_catalog();
         for _ in 0..NOTICES_PER_TURN {
             let Some(notice) = next.take() else { break };

@@ -25,7 +25,8 @@ impl Ledger {
     /// What a connection holds may have changed.
     #[inline]
     pub fn count(&mut self, connection: &mut Connection) {
-        let (held, unread) = (connection.memory_bytes(), connection.unread_capacity());
+        let held = connection.memory_bytes();
+        let unread = connection.unread_capacity();
         let before = std::mem::replace(&mut connection.counted, (held, unread));
         self.held += held as isize - before.0 as isize;
         self.unread += unread as isize - before.1 as isize;
@@ -126,7 +127,8 @@ impl NetworkThread {
         for (bytes, index) in found {
             let Some(connection) = self.connections[index].as_mut() else { continue };
             if stalled(connection).1 > 0 {
-                let (peer, unread) = (connection.report(0).peer, connection.unwritten());
+                let peer = connection.report(0).peer;
+                let unread = connection.unwritten();
                 ferrite_io::errln!(
                     "ferrite: a connection from {peer} was closed: it does not read {unread} bytes of its answers, and \
                      others wait for memory"

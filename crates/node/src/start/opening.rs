@@ -68,7 +68,8 @@ pub(super) fn recover(
     clock: &Arc<dyn Clock>,
 ) -> Result<(Recovered, Option<Member>), ServerError> {
     release::check(&**disk, &options.dir)?;
-    let (progress, waits) = (RecoveryProgress::default(), cluster::Waits::default());
+    let progress = RecoveryProgress::default();
+    let waits = cluster::Waits::default();
     let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
     let how = || recovery::Options {
         log: LogOptions {
@@ -89,7 +90,8 @@ pub(super) fn recover(
         cluster::look(disk, clock, &options.dir, how())
     };
     let begins = || {
-        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+        let jars = &options.classes;
+        let text = options.schema.as_deref().unwrap_or_default();
         first_start::check(options.decimal_scale, jars, text, &options.settings.sql, &options.runtime)
             .map_err(|error| ServerError::Schema(error.to_string()))
     };
@@ -130,7 +132,8 @@ pub(super) fn wait_for_others(
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
     let handle = running.handle();
-    let (status, waits_for) = (|| handle.status(), || running.waits_for());
+    let status = || handle.status();
+    let waits_for = || running.waits_for();
     let meanwhile = Meanwhile::Waits(&status, &waits_for);
     status_listener::open_during(doors.ports(), meanwhile, BUILD, || running.is_registered(ends))
 }
@@ -145,7 +148,8 @@ pub(super) fn begin_if_new(
         .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
     let given = options.schema.is_some() || !options.classes.is_empty();
     if given && recovered.compiled.catalog.version.0 == 0 {
-        let (jars, text) = (&options.classes, options.schema.as_deref().unwrap_or_default());
+        let jars = &options.classes;
+        let text = options.schema.as_deref().unwrap_or_default();
         let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
             .map_err(|error| ServerError::Schema(error.to_string()))?;
         warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
@@ -155,7 +159,8 @@ pub(super) fn begin_if_new(
 
 /// What should be the same on all nodes with data.
 fn manner(options: &ServerOptions) -> Manner {
-    let (schema, classes) = (options.schema.as_ref(), &options.classes);
+    let schema = options.schema.as_ref();
+    let classes = &options.classes;
     let jars: Vec<u32> = classes.iter().map(|jar| crc32c(jar)).collect();
     let jars: Vec<u8> = jars.iter().flat_map(|checksum| checksum.to_le_bytes()).collect();
     Manner {
@@ -179,7 +184,8 @@ pub(super) fn identity(
     member: Option<&Member>,
 ) -> Identity {
     let named = member.and_then(|member| cluster::name(&member.joined.state));
-    let (listen, admin_listen) = (doors.listen, doors.admin.as_ref().map(|(_, address)| *address));
+    let listen = doors.listen;
+    let admin_listen = doors.admin.as_ref().map(|(_, address)| *address);
     Identity {
         host_id: member.map_or(0, |member| cluster::host_id(member.joined.node)),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -224,7 +224,8 @@ impl Coordinator {
                 }
             }
             Err(NotCommitted::Deposed) => {
-                let (mut stores, mut positions) = (Vec::new(), Vec::new());
+                let mut stores = Vec::new();
+                let mut positions = Vec::new();
                 take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
                 undo.take_back(&mut stores);
                 put_back(&mut borrowed, &mut stores, &mut positions);

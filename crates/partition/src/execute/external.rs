@@ -187,7 +187,8 @@ impl Transaction<'_, '_, '_, '_> {
         let bytes_max = self.sink.writer.bytes_max();
         let additions = self.sink.headers.additions;
         let mut sink = TableSink { tables, bytes_max, headers: self.sink.headers, open: None };
-        let (scratch, outside) = (&mut *self.scratch, self.outside);
+        let scratch = &mut *self.scratch;
+        let outside = self.outside;
         // Not across the body's frames, which may be those of another language.
         let marks = set_marks(self.stores);
         let done = outside.inside(|| {
@@ -215,7 +216,8 @@ impl Transaction<'_, '_, '_, '_> {
             return Ok(Arc::clone(program));
         }
         self.in_time()?;
-        let (outside, reach) = (self.outside, self.external.texts);
+        let outside = self.outside;
+        let reach = self.external.texts;
         let marks = set_marks(self.stores);
         let program = outside.inside(|| {
             contained(

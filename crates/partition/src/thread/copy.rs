@@ -52,7 +52,8 @@ impl Partition {
 
     fn apply_piece(&mut self, piece: Piece<'_>) -> Result<(), ReplayError> {
         assert_eq!(self.role, Role::Copy, "a leader's changes are its own");
-        let (partition, expected) = (self.id, Sequence(self.sequence.0 + 1));
+        let partition = self.id;
+        let expected = Sequence(self.sequence.0 + 1);
         let Piece { first, count, changes, .. } = piece;
         if first != expected {
             return Err(ReplayError::Sequence { partition, expected, found: first });

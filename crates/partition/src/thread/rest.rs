@@ -77,7 +77,8 @@ pub(super) fn idle(
     let mut select = Select::new();
     select.recv(inbox);
     let mut began = None;
-    let (mut returned, mut looks_in_vain) = (memory::pages_returned(), 0);
+    let mut returned = memory::pages_returned();
+    let mut looks_in_vain = 0;
     loop {
         if partition.steps_back {
             partition.settle();

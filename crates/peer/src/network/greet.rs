@@ -75,7 +75,8 @@ impl Connections {
             }
             Ok(_) => self.close(number),
             Err(refusal) => {
-                let (address, here) = (connection.address, *locked(&self.shared.roster).here());
+                let address = connection.address;
+                let here = *locked(&self.shared.roster).here();
                 let reason = refusal.of(from, &here);
                 self.shared.handler.notice(&format!("node {node} ({address}) does not connect: {reason}"));
                 self.close(number);
@@ -159,7 +160,8 @@ impl Connections {
     /// Whoever dialed has repeated what it heard, if it heard it.
     fn repeated(&mut self, number: usize, hello: &Hello, nonces: &Nonces) {
         let connection = self.open.get_mut(&number).expect("it was read from");
-        let (node, ip) = (hello.node, connection.address.ip());
+        let node = hello.node;
+        let ip = connection.address.ip();
         let admitted = if connection.greeting == nonces.acceptor {
             let admitted = locked(&self.shared.roster).admit(hello, Instant::now());
             admitted.map(drop).map_err(|refusal| refusal.to_string())

@@ -110,7 +110,8 @@ impl GroupConfiguration {
         for _ in 0..count {
             added.push(node(rest)?);
         }
-        let (parent_epoch, position) = (Epoch(number(rest)?), Position(number(rest)?));
+        let parent_epoch = Epoch(number(rest)?);
+        let position = Position(number(rest)?);
         let parent = Mark { epoch: parent_epoch, position, chain: take(rest).map(u32::from_le_bytes)? };
         if !rest.is_empty() {
             return None;

@@ -34,7 +34,8 @@ impl Group {
             return;
         }
         if !self.stream.has(previous) {
-            let (history, end) = (self.stream.history.clone(), self.stream.end().position);
+            let history = self.stream.history.clone();
+            let end = self.stream.end().position;
             self.send(from.node, Message::Mismatch { history, end, round });
             return;
         }

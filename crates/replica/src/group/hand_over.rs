@@ -250,7 +250,8 @@ impl Group {
 
     fn end_proposal(&mut self, now: u64) {
         let Some(configuration) = &self.configuration else { return };
-        let (members, added) = (configuration.members().to_vec(), configuration.added().to_vec());
+        let members = configuration.members().to_vec();
+        let added = configuration.added().to_vec();
         let proven = self.is_proven();
         let Role::Leading(leading) = &mut self.role else { return };
         if leading.handing.proposed && leading.handing.wish.is_none() {
@@ -264,7 +265,8 @@ impl Group {
     }
 
     pub(super) fn hand_over_if_possible(&mut self, now: u64) {
-        let (end, failure) = (self.stream.end().position, self.timing.failure);
+        let end = self.stream.end().position;
+        let failure = self.timing.failure;
         let is_complete = self.is_proven() && self.commit == end;
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return };
         let Some((to, among)) = leading.handing.wish else { return self.end_proposal(now) };

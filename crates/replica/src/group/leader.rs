@@ -514,7 +514,10 @@ impl Group {
     /// Sends what is to be sent, and looks who is missing. To be called after appends and reads,
     /// and every few milliseconds.
     pub fn tick(&mut self, now: u64) {
-        let (epoch, commit, end, timing) = (self.epoch(), self.commit, self.stream.end().position, self.timing);
+        let epoch = self.epoch();
+        let commit = self.commit;
+        let end = self.stream.end().position;
+        let timing = self.timing;
         let Role::Leading(leading) = &mut self.role else { return };
         if now.saturating_sub(std::mem::replace(&mut leading.ticked_last, now)) >= timing.failure / 2 {
             // This node stood still: nobody else is to blame for the silence.
@@ -571,7 +574,8 @@ impl Group {
                     // Its answer tells where the streams part, wherever it is asked.
                     (end, end)
                 };
-                let (after, up_to) = (after.min(end), up_to.min(end));
+                let after = after.min(end);
+                let up_to = up_to.min(end);
                 progress.next = progress.next.max(Position(up_to.0 + 1));
                 self.effects.push(Effect::SendEntries { to, epoch, after, up_to, commit, round });
             }
@@ -669,7 +673,8 @@ impl Group {
         mut added: Vec<NodeId>,
         now: u64,
     ) -> bool {
-        let (expected, again) = (self.epoch(), self.timing.propose);
+        let expected = self.epoch();
+        let again = self.timing.propose;
         let Role::Leading(leading) = &mut self.role else { return false };
         if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < again) {
             return false;

@@ -203,7 +203,9 @@ pub fn run(
     sender.skip = data.skip;
     sender.begin_at(front.at, front.line, front.ended);
     let ended = driver.run(&mut sender);
-    let (loaded, stop, settled) = (sender.loaded, sender.stop.take(), sender.rows_settled());
+    let loaded = sender.loaded;
+    let stop = sender.stop.take();
+    let settled = sender.rows_settled();
     drop(sender);
     progress.clear();
     rejects.finish().map_err(|error| LoadError::new(format!("cannot write {}: {error}", rejects.path().display())))?;

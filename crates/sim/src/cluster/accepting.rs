@@ -56,7 +56,8 @@ impl World {
                 let lost = group.loss.filter(|(when, _)| *when > configuration.epoch);
                 self.trace.line(&format!("{epoch} begins, with a loss: {lost:?}"));
                 self.counts.accepted += u64::from(lost.is_some());
-                let (parent, lost) = (group.parent, lost.is_some());
+                let parent = group.parent;
+                let lost = lost.is_some();
                 if lost && self.ledger.with(|book| committed::lost(book, parent, epoch)) {
                     self.callers.may_come_back();
                 }
@@ -100,7 +101,8 @@ impl World {
     /// A node whose copy cannot be read does not start, and those that run are no majority of the
     /// voters without it.
     fn lacks_the_vote_of(&self, id: NodeId) -> bool {
-        let (voters, running) = (self.voters(), self.running());
+        let voters = self.voters();
+        let running = self.running();
         let votes = |voter: &&NodeId| {
             running.contains(voter) || self.witnesses.get(voter).is_some_and(|witness| witness.running.is_some())
         };
@@ -114,7 +116,8 @@ impl World {
             return;
         }
         self.operator = Some(Operator { chosen, epoch, next: self.now + ASK_MILLIS * MILLI });
-        let (known, running) = (self.metadata(), self.running());
+        let known = self.metadata();
+        let running = self.running();
         let runs = known.nodes().get(&chosen).filter(|node| node.presence == Presence::Running);
         let Some(node) = runs.filter(|_| running.contains(&chosen)) else { return };
         if self.process(chosen).replication.end().position == Position(0) {

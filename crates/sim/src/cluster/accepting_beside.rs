@@ -85,7 +85,8 @@ impl World {
             let group = &known.groups()[&FIRST_GROUP];
             if group.phase == Phase::Active && group.configuration.epoch > epoch {
                 assert_eq!(group.configuration.leader.node, chosen, "nobody else was there");
-                let (parent, begun) = (group.parent, group.configuration.epoch);
+                let parent = group.parent;
+                let begun = group.configuration.epoch;
                 self.counts.lived += 1;
                 self.given_up = Some(old.node);
                 if self.ledger.with(|book| committed::lost(book, parent, begun)) {

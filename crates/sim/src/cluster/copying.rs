@@ -111,7 +111,8 @@ impl Copying {
         let files = Files::new(Arc::new(disk.clone()), &Path::new(DIRECTORY).join("incoming"));
         let sink = Sink::open(files, parts.database)?.above(newest.unwrap_or(0))?;
         let sending = Sending::new(parts.snapshots.files().clone(), parts.here, RATE).with_chunk_bytes(CHUNK_BYTES);
-        let (wanted, done) = (Wanted::default(), Done::default());
+        let wanted = Wanted::default();
+        let done = Done::default();
         let found = sink.progress() != SinkProgress::Idle;
         Ok(Copying {
             parts,
@@ -166,7 +167,9 @@ impl Copying {
     /// What it does, for a report.
     pub fn work(&self) -> String {
         let Copying { asked, taken, install, cut, sink, .. } = self;
-        let (asked, taken, install) = (asked.is_some(), taken.is_some(), install.is_some());
+        let asked = asked.is_some();
+        let taken = taken.is_some();
+        let install = install.is_some();
         let cut = cut.as_ref().map(CopyCut::waits_for);
         format!("asked {asked}, taken {taken}, installs {install}, cut {cut:?}, {:?}", sink.progress())
     }

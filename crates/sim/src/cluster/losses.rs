@@ -59,7 +59,8 @@ impl World {
             return;
         }
         let machine = self.machines.get_mut(&id).expect("machines are known");
-        let (disk, dir) = (&machine.disk, Path::new(DIRECTORY));
+        let disk = &machine.disk;
+        let dir = Path::new(DIRECTORY);
         let names = disk.list(dir).expect("a healthy disk");
         let logs: Vec<_> =
             names.into_iter().filter(|name| name.starts_with("redo-") && name.ends_with(".log")).collect();
@@ -68,7 +69,8 @@ impl World {
         // Where there is something.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
         if used > 0 {
-            let (position, bit) = (self.random.below(used), self.random.below(8) as u8);
+            let position = self.random.below(used);
+            let bit = self.random.below(8) as u8;
             self.trace.line(&format!("bit {bit} of byte {position} of {} rots on {id}", path.display()));
             disk.rot(&path, position, bit);
             machine.has_rotted = true;

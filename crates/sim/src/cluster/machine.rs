@@ -247,7 +247,8 @@ impl Machine {
     /// Cuts the log where it cannot be read, as `ferrite admin recover --dir` does; false: nothing
     /// of it can be read.
     pub fn accept_loss(&self) -> bool {
-        let (disk, clock) = (Arc::new(self.disk.clone()), Arc::new(self.clock.clone()));
+        let disk = Arc::new(self.disk.clone());
+        let clock = Arc::new(self.clock.clone());
         let outcome = accept_loss(disk, clock, Path::new(DIRECTORY), &|_| {});
         match outcome {
             Ok(_) => true,

@@ -123,7 +123,8 @@ impl Seat {
         let draw = || Box::new(SimulatedRandom::new(drawn)) as Box<dyn Random>;
         let (voter, before) = open_or_begin(here.node, &shared, &dir(), draw, &how)?;
         ledger.with(|book| book.votes_renewed += u64::from(!matches!(before, Before::Sound)));
-        let (number, here) = (voter.number(), here.node);
+        let number = voter.number();
+        let here = here.node;
         let keeper = Some(Keeper::new(here, voter));
         let voters = known.voters().iter().copied().collect();
         Ok(Seat {
@@ -186,7 +187,8 @@ impl Seat {
     pub fn work(&mut self, mut send: impl FnMut(NodeId, Vec<u8>)) {
         let now = self.clock.boottime_nanos();
         if self.again.take_if(|again| now >= *again).is_some() {
-            let (disk, random) = (Arc::new(self.disk.clone()), Box::new(self.random.fork()));
+            let disk = Arc::new(self.disk.clone());
+            let random = Box::new(self.random.fork());
             match Voter::open(self.here, disk, &dir(), random) {
                 Ok(Some(voter)) => self.metadata.begin_to_vote(Keeper::new(self.here, voter)),
                 Ok(None) => unreachable!("it has a vote"),

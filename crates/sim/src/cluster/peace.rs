@@ -70,7 +70,8 @@ impl World {
             self.step()?;
         }
         self.rest()?;
-        let (next, after) = (self.configuration(), self.callers.not_executed());
+        let next = self.configuration();
+        let after = self.callers.not_executed();
         let fine = match self.handed_over {
             Some(Ok(to)) => to == next.leader.node && to != leader && after == before,
             // A schema change may take its time where fsyncs take theirs.

@@ -242,7 +242,8 @@ enum Party {
 
 /// Whether the log has all that this node has acknowledged, as the files on its disk say.
 fn unsynced(on: &Means<'_>) -> (Unsynced, bool) {
-    let (disk, boot) = (Arc::new(on.disk.clone()), format!("boot {}", on.boot));
+    let disk = Arc::new(on.disk.clone());
+    let boot = format!("boot {}", on.boot);
     let unsynced = Unsynced::begin(disk, Path::new(DIRECTORY), boot, on.log.durability);
     unsynced.unwrap_or_else(|error| panic!("a healthy disk says what was written: {error}"))
 }
@@ -265,7 +266,8 @@ impl Process {
         ledger: &Ledger,
     ) -> Result<Process, StartError> {
         let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
-        let (wishes, (causes, inbox)) = (Wishes::default(), ringing());
+        let wishes = Wishes::default();
+        let (causes, inbox) = ringing();
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
         let own = own.ok_or(StartError::NoIdentity)?;
@@ -274,7 +276,8 @@ impl Process {
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
         let from_log = *random.pick(&FROM_LOG);
-        let (around, noted) = (Arc::clone(&inner), ledger.clone());
+        let around = Arc::clone(&inner);
+        let noted = ledger.clone();
         let host = Arc::new(Noting { host: around, here, ledger: noted, causes: causes.clone(), from_log });
         let options = Options {
             log: log.clone(),
@@ -307,7 +310,8 @@ impl Process {
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
         let latched = Arc::clone(&failure);
-        let (failing, below) = (Arc::clone(&unsynced), disk.clone());
+        let failing = Arc::clone(&unsynced);
+        let below = disk.clone();
         log.on_failure(move |reason| {
             // The end of a process is no failure.
             if !below.has_halted() {
@@ -318,7 +322,9 @@ impl Process {
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let (mut inboxes, mut borrowers, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let mut inboxes = Vec::new();
+        let mut borrowers = Vec::new();
+        let mut all = Vec::new();
         let mut gates = Vec::new();
         for (id, (store, sequence)) in stores.into_iter().zip(sequences.iter().copied()).enumerate() {
             let (sender, inbox) = unbounded();
@@ -383,7 +389,8 @@ impl Process {
             groups: groups.clone(),
             lease: lease.clone(),
         };
-        let (held, mode) = (Arc::new(Held::default()), Arc::<Mode>::default());
+        let held = Arc::new(Held::default());
+        let mode = Arc::<Mode>::default();
         let unable = Arc::<AtomicBool>::default();
         replication.is_limited_by(Arc::clone(&unable));
         let outside = Outside {
@@ -468,7 +475,8 @@ impl Process {
 
     /// What is to be done, for a report.
     pub fn work(&self) -> String {
-        let (ready, waits) = (self.ready(), self.node.waits());
+        let ready = self.ready();
+        let waits = self.node.waits();
         format!("ready {ready:?}, waits {waits}, {}", self.copying.work())
     }
 
@@ -575,7 +583,8 @@ impl Process {
 
     /// Sends what is to be sent about the metadata and about snapshots.
     pub fn work_around(&mut self) {
-        let (now, asks) = (self.doors.clock.boottime_nanos(), self.seat.asks());
+        let now = self.doors.clock.boottime_nanos();
+        let asks = self.seat.asks();
         self.pauses.look(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
@@ -589,7 +598,8 @@ impl Process {
 
     /// A message about a snapshot.
     pub fn received_transfer(&mut self, from: NodeId, body: &[u8]) -> Result<(), String> {
-        let (now, wishes) = (self.doors.clock.monotonic_nanos(), &self.wishes);
+        let now = self.doors.clock.monotonic_nanos();
+        let wishes = &self.wishes;
         self.copying.received(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 

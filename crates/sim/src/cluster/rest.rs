@@ -19,7 +19,8 @@ const LOOK_STEPS: u64 = 8;
 impl World {
     /// Goes on until nothing is on its way, and all nodes are members.
     pub fn rest(&mut self) -> Result<(), Violation> {
-        let (begin, steps) = (self.now, self.counts.steps);
+        let begin = self.now;
+        let steps = self.counts.steps;
         loop {
             // Whatever has come to rest stays so for a while.
             if self.counts.steps.is_multiple_of(LOOK_STEPS) && self.unrest().is_none() {
@@ -36,7 +37,8 @@ impl World {
     /// What is not at rest.
     fn unrest(&self) -> Option<String> {
         let state = self.metadata();
-        let (configuration, phase) = (self.configuration(), state.groups()[&FIRST_GROUP].phase);
+        let configuration = self.configuration();
+        let phase = state.groups()[&FIRST_GROUP].phase;
         let Some(leader) = self.leader().filter(|_| phase == Phase::Active) else {
             return Some(format!("nobody leads: {configuration:?}, {phase:?}"));
         };
@@ -86,7 +88,8 @@ impl World {
             if !configuration.has(process.member) {
                 return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
             }
-            let (end, commit) = (process.replication.end(), process.replication.commit());
+            let end = process.replication.end();
+            let commit = process.replication.commit();
             if end != mark || commit != mark.position {
                 return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
             }

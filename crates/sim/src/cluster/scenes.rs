@@ -73,14 +73,16 @@ impl World {
             }
         }
         // The voters decide nothing for a while when their leader ends.
-        let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
+        let configuration = self.configuration();
+        let of_voters = self.leader_of_voters();
         if self.has_a_slower_clock(configuration.leader.node, of_voters) && self.random.percent(60) {
             self.an_earlier_leader_is_read(true)?;
             if !self.step_until(WHOLE_MILLIS, is_whole)? {
                 return Ok(());
             }
         }
-        let (configuration, of_voters) = (self.configuration(), self.leader_of_voters());
+        let configuration = self.configuration();
+        let of_voters = self.leader_of_voters();
         let is_outside = of_voters.is_some_and(|id| !configuration.has_node(id));
         if is_outside && self.random.percent(25) {
             return self.a_leader_keeps_only_its_members();
@@ -230,7 +232,8 @@ impl World {
     /// The leader, and a member with it where the others can do without: they are most of the
     /// voters, and one of them has everything.
     fn minority_of(&mut self, leader: NodeId) -> Vec<NodeId> {
-        let (members, voters) = (self.configuration().members().to_vec(), self.voters());
+        let members = self.configuration().members().to_vec();
+        let voters = self.voters();
         let other = members.iter().map(|member| member.node).find(|node| *node != leader);
         let side: Vec<NodeId> = [leader].into_iter().chain(other).collect();
         let beyond = voters.iter().filter(|voter| !side.contains(voter)).count();

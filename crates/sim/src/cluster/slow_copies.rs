@@ -54,7 +54,8 @@ impl World {
         self.trace.line(&format!("{slow} is to apply slowly"));
         let process = self.machines.get_mut(&slow).and_then(|machine| machine.process.as_mut());
         process.expect("it runs").apply_later(SLOW_MILLIS * MILLI);
-        let (before, epoch) = (self.callers.writes() + WRITES, configuration.epoch);
+        let before = self.callers.writes() + WRITES;
+        let epoch = configuration.epoch;
         let has_written = move |world: &World| world.callers.writes() >= before;
         if !self.step_until(WRITES_MILLIS, has_written)? {
             return Ok(());

@@ -309,7 +309,8 @@ impl World {
         if power && self.random.percent(60) {
             let within = 1 + self.random.below(20);
             let disk = &self.machines[&chosen].disk;
-            let (boundary, after) = (disk.boundaries() + within, self.random.percent(50));
+            let boundary = disk.boundaries() + within;
+            let after = self.random.percent(50);
             self.trace.line(&format!("{chosen} loses its power at {boundary}"));
             disk.crash_at(Some(CrashPoint { boundary, after }));
             return;

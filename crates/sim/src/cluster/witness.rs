@@ -226,7 +226,9 @@ impl Witness {
             groups: Groups::new([]),
             lease: Lease::new(Arc::new(self.clock.clone())),
         };
-        let (disk, asks, ledger) = (self.disk.clone(), seat.asks().clone(), self.ledger.clone());
+        let disk = self.disk.clone();
+        let asks = seat.asks().clone();
+        let ledger = self.ledger.clone();
         let outside = Outside { disk, file: IdentityFile::default(), asks, ledger };
         let node = Node::new(start, &causes, inbox, Box::new(outside));
         self.running = Some(Running { member, node, seat });
@@ -234,7 +236,8 @@ impl Witness {
 
     fn work(&mut self) {
         let Some(Running { member, node, seat }) = &mut self.running else { return };
-        let (from, out) = (*member, &mut self.out);
+        let from = *member;
+        let out = &mut self.out;
         seat.work(|to, bytes| out.push(Packet { from, to, lane: Urgency::Control, bytes }));
         while node.step(self.clock.boottime_nanos()) {}
         if node.state().settings().is_some() {

@@ -145,7 +145,8 @@ impl World {
         let plan = Plan::new(&mut random);
         trace.line(&format!("seed {seed} {plan:?}"));
         let cluster = u128::from(random.number()).to_le_bytes();
-        let (ledger, founded) = (Ledger::default(), Arc::new(founded(cluster, &plan, FIRST_GROUP)));
+        let ledger = Ledger::default();
+        let founded = Arc::new(founded(cluster, &plan, FIRST_GROUP));
         let machines = (1..=plan.nodes).map(|id| {
             let machine = Machine::new((id, id, false), &founded, &plan, &mut random, &trace);
             (NodeId(id), machine)
@@ -369,7 +370,8 @@ impl World {
             return;
         }
         self.trace.line(&format!("calls {chosen}"));
-        let (number, epoch) = (self.callers.clients.history.operations.len(), process.leads);
+        let number = self.callers.clients.history.operations.len();
+        let epoch = process.leads;
         self.callers.submit(process, looks);
         process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
         self.was_refused(number, epoch);
@@ -519,7 +521,8 @@ impl World {
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
         process.held.waiting.store(self.callers.waiting_for(member), Relaxed);
-        let (mut problem, mut anew) = (None, false);
+        let mut problem = None;
+        let mut anew = false;
         let accepted = self.operator.is_some() || self.given_up == Some(id);
         for wish in wishes {
             match wish {

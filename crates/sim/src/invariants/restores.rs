@@ -5,7 +5,8 @@ use crate::state::State;
 
 /// All rows of the backup are there, or none.
 pub fn check_whole(history: &History, state: &State) -> Result<(), String> {
-    let (rows, is) = (&history.restored.rows, &state.restored);
+    let rows = &history.restored.rows;
+    let is = &state.restored;
     if is == rows || (is.restored.is_empty() && is.codes.is_empty()) {
         return Ok(());
     }
@@ -20,7 +21,8 @@ pub fn check_whole(history: &History, state: &State) -> Result<(), String> {
 }
 
 pub fn check(history: &History, state: &State) -> Result<(), String> {
-    let (known, is) = (&history.restored, is_full(state));
+    let known = &history.restored;
+    let is = is_full(state);
     match &known.outstanding {
         Some(change) if change.seen && change.full != is => {
             Err(format!("somebody saw operation {} done; the tables are {}", change.number, words(is)))

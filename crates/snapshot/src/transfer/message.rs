@@ -197,7 +197,8 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
         LOADED => TransferMessage::Loaded,
         REFUSED => {
             let reason = rest.u8().ok_or(early)?;
-            let (first, second) = (rest.u32().ok_or(early)?, rest.u64().ok_or(early)?);
+            let first = rest.u32().ok_or(early)?;
+            let second = rest.u64().ok_or(early)?;
             TransferMessage::Refused(match reason {
                 1 => Refusal::Format(first),
                 2 => Refusal::Database,

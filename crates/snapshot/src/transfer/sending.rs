@@ -112,7 +112,9 @@ fn has_passed(time: Duration, since: u64, now: u64) -> bool {
 impl Sending {
     /// `files`: where this node's snapshots are. `rate`: bytes a second at most.
     pub fn new(files: Files, here: NodeId, rate: u64) -> Sending {
-        let (line, state, loading) = (VecDeque::new(), State::Idle, Vec::new());
+        let line = VecDeque::new();
+        let state = State::Idle;
+        let loading = Vec::new();
         Sending { files, here, rate, line, state, unfinished: None, loading, chunk_bytes: None }
     }
 
@@ -274,7 +276,8 @@ impl Sending {
             self.go_on_with_who_takes_again(now);
         }
         let Some(Waiting { node, above }) = self.line.front() else { return SendingStep::Idle };
-        let (node, above) = (*node, *above);
+        let node = *node;
+        let above = *above;
         if matches!(self.state, State::Idle) && !self.has_room(now) {
             return SendingStep::Wait(TRANSFER_SILENCE);
         }

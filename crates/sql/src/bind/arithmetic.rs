@@ -78,7 +78,8 @@ impl Binder<'_> {
                 },
             );
         }
-        let (left_type, right_type) = (left.sql_type.unwrap_or(known), right.sql_type.unwrap_or(known));
+        let left_type = left.sql_type.unwrap_or(known);
+        let right_type = right.sql_type.unwrap_or(known);
         let Some(domain) = arithmetic_domain(left_type, right_type) else {
             let error = UserError::compile(
                 "42804",

@@ -272,7 +272,9 @@ impl Binder<'_> {
             assignments.push((position, value));
         }
         conjuncts.append(&mut self.where_clause(update.selection.as_ref())?);
-        let (access, filter, joined) = (Access::Scan, conjunction(conjuncts), joined_block(joined));
+        let access = Access::Scan;
+        let filter = conjunction(conjuncts);
+        let joined = joined_block(joined);
         Ok(Update { table: table.id, slot, access, filter, joined, assignments, returning: None })
     }
 
@@ -351,8 +353,11 @@ impl Binder<'_> {
         }
         conjuncts.append(&mut self.where_clause(delete.selection.as_ref())?);
         check_whole_groups(table, slot, &conjuncts, limit.is_some() || offset.is_some() || !joined.is_empty())?;
-        let (access, filter, joined) = (Access::Scan, conjunction(conjuncts), joined_block(joined));
-        let (returning, migrate) = (None, false);
+        let access = Access::Scan;
+        let filter = conjunction(conjuncts);
+        let joined = joined_block(joined);
+        let returning = None;
+        let migrate = false;
         let table = table.id;
         Ok(Delete { table, slot, access, filter, order_by, limit, offset, joined, returning, migrate })
     }
@@ -389,7 +394,11 @@ impl Binder<'_> {
 
 /// FROM of an UPDATE and USING of a DELETE. Their conditions are among those of the statement.
 fn joined_block(sources: Vec<Source>) -> Option<Box<Select>> {
-    let (filter, aggregation, windowing, distinct, output) = (None, None, None, false, Vec::new());
+    let filter = None;
+    let aggregation = None;
+    let windowing = None;
+    let distinct = false;
+    let output = Vec::new();
     (!sources.is_empty()).then(|| Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
 }
 
@@ -431,7 +440,8 @@ pub(crate) fn stored_constant(
     column: &str,
     table: &str,
 ) -> UserResult<OwnedValue> {
-    let (from, to) = (typed.decided_type(), column_type.sql_type);
+    let from = typed.decided_type();
+    let to = column_type.sql_type;
     let value = typed.constant().ok_or_else(not_a_constant)?;
     if *value == OwnedValue::Null {
         return Ok(OwnedValue::Null);

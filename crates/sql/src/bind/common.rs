@@ -86,7 +86,8 @@ impl Binder<'_> {
                 let (query, correlated) = self.common_body(table, recursive)?;
                 if correlated { inline } else { self.shared(query)? }
             };
-            let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
+            let scopes = self.scope_depth();
+            let arguments = self.arguments.len();
             self.common_names.push(CommonName { name, definition, scopes, arguments });
         }
         Ok(())
@@ -113,7 +114,8 @@ impl Binder<'_> {
     ) -> UserResult<Source> {
         let frames = self.frames.len();
         let common = &mut self.common_names[position];
-        let (scopes, arguments) = (common.scopes, common.arguments);
+        let scopes = common.scopes;
+        let arguments = common.arguments;
         if let Definition::Working { uses, .. } = &mut common.definition {
             *uses += 1;
         }
@@ -209,7 +211,8 @@ impl Binder<'_> {
         let working = self.plan.new_slot()?;
         self.note_columns_of(working, &first);
         let definition = Definition::Working { slot: working, columns, frame: self.frames.len(), uses: 0 };
-        let (scopes, arguments) = (self.scope_depth(), self.arguments.len());
+        let scopes = self.scope_depth();
+        let arguments = self.arguments.len();
         let place = self.common_names.len();
         self.common_names.push(CommonName { name: name.to_owned(), definition, scopes, arguments });
         let bound = self.in_frame(|binder| binder.deeper(|binder| binder.set_expr(step, Tail::default())));
@@ -254,7 +257,8 @@ impl Binder<'_> {
             self.cast_output(&mut step, position, wanted)?;
         }
         let columns = first.columns.clone();
-        let (first, step) = (Box::new(first), Box::new(step));
+        let first = Box::new(first);
+        let step = Box::new(step);
         Ok(Query::of(QueryBody::Recursive { working, all, first, step }, columns))
     }
 }

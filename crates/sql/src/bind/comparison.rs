@@ -15,7 +15,8 @@ use sqlparser::ast;
 
 impl Binder<'_> {
     pub fn is_distinct(&mut self, left: &ast::Expr, right: &ast::Expr, negated: bool) -> UserResult<Typed> {
-        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let left = self.expression(left)?;
+        let right = self.expression(right)?;
         let (left, right) = self.comparable(left, right)?;
         Ok(Typed::boolean(self.folding.fold(Expr::IsDistinct {
             left: Box::new(left),
@@ -43,7 +44,8 @@ impl Binder<'_> {
                 }
             }
         }
-        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let left = self.expression(left)?;
+        let right = self.expression(right)?;
         self.compare(left, operator, right)
     }
 
@@ -114,7 +116,8 @@ impl Binder<'_> {
             let (left, right) = self.comparable(left, right)?;
             return Ok((left, operator, right));
         };
-        let (left_type, right_type) = (left.decided_type(), right.decided_type());
+        let left_type = left.decided_type();
+        let right_type = right.decided_type();
         Ok((beside_number(left, right_type), operator, beside_number(right, left_type)))
     }
 
@@ -122,7 +125,8 @@ impl Binder<'_> {
     /// conversion.
     pub fn comparable(&mut self, mut left: Typed, mut right: Typed) -> UserResult<(Expr, Expr)> {
         if let Some((left, _, right)) = exact_comparison(&left, CompareOperator::Equal, &right) {
-            let (left_type, right_type) = (left.decided_type(), right.decided_type());
+            let left_type = left.decided_type();
+            let right_type = right.decided_type();
             return Ok((beside_number(left, right_type), beside_number(right, left_type)));
         }
         match (left.sql_type, right.sql_type) {
@@ -309,7 +313,8 @@ impl Binder<'_> {
         if how == Likeness::AnyCase && escape.is_some_and(char::is_alphabetic) {
             return Err(UserError::compile("22019", "the ESCAPE character of ILIKE must not be a letter"));
         }
-        let (operand, mut pattern) = (self.side_of_like(operand, how)?, self.side_of_like(pattern, how)?);
+        let operand = self.side_of_like(operand, how)?;
+        let mut pattern = self.side_of_like(pattern, how)?;
         if let Some(escape) = own_escape {
             let any_case = Expr::Constant(OwnedValue::Boolean(how == Likeness::AnyCase));
             let arguments = [*pattern, escape, any_case].into();

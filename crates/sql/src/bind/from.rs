@@ -242,7 +242,8 @@ impl Binder<'_> {
             sides.push((source.unqualified(place.1), source.columns[place.1].sql_type));
         }
         let sides: Vec<Typed> = sides.into_iter().map(|(expr, sql_type)| self.read(expr, sql_type)).collect();
-        let (left_side, right_side) = (sides[0].clone(), sides[1].clone());
+        let left_side = sides[0].clone();
+        let right_side = sides[1].clone();
         let (shown, hidden) = if kind == Joined::Right { (places[1], places[0]) } else { (places[0], places[1]) };
         if kind == Joined::Full {
             let present = Expr::IsNull { operand: Box::new(left_side.expr.clone()), negated: true };
@@ -357,7 +358,8 @@ impl Binder<'_> {
         let Chain { sources, conjuncts, star, scope: range, first_slot } = chain;
         let filter = conjunction(conjuncts);
         let scope = self.scope().ok_or_else(|| UserError::internal("a join outside FROM"))?;
-        let (mut output, mut columns) = (Vec::new(), Vec::new());
+        let mut output = Vec::new();
+        let mut columns = Vec::new();
         for source in &scope.sources[range.clone()] {
             for (position, column) in source.columns.iter().enumerate() {
                 output.push(source.column(position));

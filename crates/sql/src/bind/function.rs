@@ -259,7 +259,8 @@ impl Binder<'_> {
 
     fn null_if(&mut self, arguments: &[&ast::Expr]) -> UserResult<Typed> {
         let [left, right] = arguments else { return Err(UserError::compile("42883", "NULLIF takes 2 arguments")) };
-        let (mut left, right) = (self.expression(left)?, self.expression(right)?);
+        let mut left = self.expression(left)?;
+        let right = self.expression(right)?;
         if right.sql_type.is_some() {
             // It is not only compared, but the result, too, which has its type.
             self.propose(&mut left, compared_with(&right).adopted(Adoption::Carried));
@@ -400,7 +401,8 @@ impl Binder<'_> {
             argument = Expr::Case { branches: [(filter, argument)].into(), otherwise: Box::new(Expr::null()) };
         }
         let kind = AggregateKind::Count;
-        let (argument_type, result_type) = (SqlType::Varbinary, SqlType::Bigint);
+        let argument_type = SqlType::Varbinary;
+        let result_type = SqlType::Bigint;
         Ok(Aggregate { kind, distinct: true, argument: Some(argument), argument_type, result_type, user: None })
     }
 

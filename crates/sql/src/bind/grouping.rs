@@ -143,7 +143,8 @@ impl Binder<'_> {
             bound.push(self.expression(argument)?.expr);
         }
         let Some(scope) = self.scope() else { return Err(UserError::internal("GROUPING outside a query")) };
-        let (allowed, slot) = (scope.aggregates.allowed, scope.aggregates.slot);
+        let allowed = scope.aggregates.allowed;
+        let slot = scope.aggregates.slot;
         let groups = scope.aggregates.groups.clone();
         let mut number: Option<Expr> = None;
         for argument in &bound {

@@ -59,7 +59,8 @@ pub(crate) fn exact_comparison(
     operator: CompareOperator,
     right: &Typed,
 ) -> Option<(Typed, CompareOperator, Typed)> {
-    let (left_type, right_type) = (left.sql_type?, right.sql_type?);
+    let left_type = left.sql_type?;
+    let right_type = right.sql_type?;
     let as_constant = |value: OwnedValue| {
         let sql_type = if matches!(value, OwnedValue::Decimal(_)) { SqlType::Decimal } else { SqlType::Float };
         Typed::new(Expr::Constant(value), sql_type)

@@ -294,7 +294,8 @@ pub(crate) fn without_misfits(catalog: &Catalog, change: Change) -> UserResult<C
     let mut changes = vec![change];
     let misfits = next.plain_views.values().filter(|view| definition_of(&next, view).is_err());
     for view in misfits.filter(|view| definition_of(catalog, view).is_ok()) {
-        let (name, kind) = (view.name.clone(), TableKind::View);
+        let name = view.name.clone();
+        let kind = TableKind::View;
         changes.push(Change::DropTable { name, if_exists: true, cascade: true, kind });
     }
     Ok(Change::Several(changes))
@@ -332,7 +333,8 @@ impl Binder<'_> {
         let arguments = std::mem::take(&mut self.arguments);
         let common_names = std::mem::take(&mut self.common_names);
         let variables = std::mem::take(&mut self.variables);
-        let (common_bound, streams_allowed) = (self.common_bound, self.streams_allowed);
+        let common_bound = self.common_bound;
+        let streams_allowed = self.streams_allowed;
         self.streams_allowed = false;
         let result = bind(self);
         (self.scopes, self.frames, self.common_names, self.variables) = (scopes, frames, common_names, variables);

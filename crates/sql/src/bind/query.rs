@@ -186,7 +186,8 @@ impl Binder<'_> {
                 }
             }
         }
-        let (left, right) = (Box::new(left), Box::new(right));
+        let left = Box::new(left);
+        let right = Box::new(right);
         Ok(Query::of(QueryBody::SetOperation { operator, all, left, right }, columns))
     }
 
@@ -399,7 +400,8 @@ impl Binder<'_> {
                 names: &names,
             };
             each(&mut |expr| grouping.apply(expr))?;
-            let (aggregate_columns, dependent) = (grouping.aggregates, grouping.dependent);
+            let aggregate_columns = grouping.aggregates;
+            let dependent = grouping.dependent;
             self.move_columns(slot, aggregate_columns, dependent);
             for (position, key) in group_by.iter().enumerate().take(named) {
                 self.column_like(slot, position as u16, SqlType::Varchar, std::slice::from_ref(key));

@@ -45,7 +45,8 @@ impl Binder<'_> {
         let (left, left_correlated) = self.subquery_body(left)?;
         let (right, right_correlated) = self.subquery_body(right)?;
         if left.columns.len() == 1 && right.columns.len() == 1 {
-            let (left, right) = (self.scalar(left, left_correlated)?, self.scalar(right, right_correlated)?);
+            let left = self.scalar(left, left_correlated)?;
+            let right = self.scalar(right, right_correlated)?;
             return self.compare(left, operator, right);
         }
         if left.columns.len() != right.columns.len() {

@@ -43,7 +43,8 @@ impl Binder<'_> {
             [start, stop, step] => (*start, *stop, Some(*step)),
             _ => return Err(shape()),
         };
-        let (start, stop) = (self.expression(start)?, self.expression(stop)?);
+        let start = self.expression(start)?;
+        let stop = self.expression(stop)?;
         let interval = matches!(step, Some(ast::Expr::Interval(_)));
         let of_time = interval || [&start, &stop].iter().any(|side| side.sql_type == Some(SqlType::Timestamp));
         let sql_type = if of_time { SqlType::Timestamp } else { SqlType::Bigint };
@@ -61,7 +62,8 @@ impl Binder<'_> {
                 self.end_of_series(step, SqlType::Bigint)?
             }
         };
-        let (start, stop) = (self.end_of_series(start, sql_type)?, self.end_of_series(stop, sql_type)?);
+        let start = self.end_of_series(start, sql_type)?;
+        let stop = self.end_of_series(stop, sql_type)?;
         let columns = vec![OutputColumn { name: String::new(), sql_type }];
         Ok(Query::of(QueryBody::Series { start, stop, step }, columns))
     }

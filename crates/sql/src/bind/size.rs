@@ -33,7 +33,8 @@ impl Binder<'_> {
 
     /// A comparison of what stands in another one too.
     pub fn compare_again(&mut self, left: &Typed, operator: CompareOperator, right: &Typed) -> UserResult<Expr> {
-        let (left, right) = (self.again(left)?, self.again(right)?);
+        let left = self.again(left)?;
+        let right = self.again(right)?;
         Ok(self.compare(left, operator, right)?.expr)
     }
 

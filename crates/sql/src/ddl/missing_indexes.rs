@@ -33,7 +33,8 @@ fn expiry_is_slow(table: &Table) -> Option<String> {
 /// MIN and MAX look for the next row of a group when the one that was least or greatest goes:
 /// through an ordered index on the groups, or through all rows.
 fn extremes_are_slow(catalog: &Catalog, table: &Table) -> Option<String> {
-    let (name, view) = (&table.name, table.view.as_ref()?);
+    let name = &table.name;
+    let view = table.view.as_ref()?;
     let extreme =
         |aggregate: &ferrite_expr::Aggregate| matches!(aggregate.kind, AggregateKind::Min | AggregateKind::Max);
     let source = catalog.table(view.source)?;

@@ -202,7 +202,8 @@ impl ViewBuilder<'_> {
         if !suits || aggregate.distinct {
             return Err(not_aggregated(self.name));
         }
-        let (kind, argument) = (aggregate.kind, aggregate.argument.clone());
+        let kind = aggregate.kind;
+        let argument = aggregate.argument.clone();
         let mut column = match (kind, argument) {
             (AggregateKind::Min | AggregateKind::Max, Some(argument)) => {
                 self.column_of(&Typed::of(argument, typed.sql_type))

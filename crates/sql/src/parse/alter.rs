@@ -106,7 +106,8 @@ fn add(cursor: &mut Cursor<'_>, table: &str, stream: bool) -> UserResult<AlterAc
         return Ok(AlterAction::SetExport(Some(export_clause(cursor)?)));
     }
     let mut parts = Box::new(CreateTable { name: table.to_owned(), stream, ..CreateTable::default() });
-    let (mut before, mut if_not_exists) = (None, false);
+    let mut before = None;
+    let mut if_not_exists = false;
     if cursor.accept("COLUMN") || !table_constraint(cursor, &mut parts)? {
         if_not_exists = cursor.accept_all(&["IF", "NOT", "EXISTS"]);
         column(cursor, &mut parts)?;

@@ -168,7 +168,8 @@ impl<'l> Cursor<'l> {
     /// END, or to the end.
     pub fn take_until(&mut self, stop: impl Fn(&Lexeme) -> bool) -> &'l [Lexeme] {
         let start = self.position;
-        let (mut parentheses, mut cases) = (0usize, 0usize);
+        let mut parentheses = 0usize;
+        let mut cases = 0usize;
         while let Some(lexeme) = self.lexemes.get(self.position) {
             if parentheses == 0 && cases == 0 && stop(lexeme) {
                 break;

@@ -41,7 +41,8 @@ pub(crate) fn parse(mut cursor: Cursor<'_>, placeholders: &mut u16) -> UserResul
         if cursor.is_word("EXPLAIN") {
             return Err(cursor.unexpected("a statement to explain"));
         }
-        let (text, start) = (cursor.rest_text().to_owned(), tokens::start(cursor.rest()));
+        let text = cursor.rest_text().to_owned();
+        let start = tokens::start(cursor.rest());
         let explained = Body::Sql(Box::new(parse(cursor, placeholders)?));
         SqlKind::Explain { analyze, explained: Box::new(Statement { text, start, body: explained }) }
     } else if cursor.is_word("WITH") {

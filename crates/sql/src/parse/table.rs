@@ -54,7 +54,9 @@ pub(crate) fn create_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<
 
 /// Asked after each column and constraint, as each is compared with those before.
 fn check_counts(table: &CreateTable) -> UserResult<()> {
-    let (name, columns, most) = (&table.name, table.columns.len(), limits::TABLE_COLUMNS_MAX);
+    let name = &table.name;
+    let columns = table.columns.len();
+    let most = limits::TABLE_COLUMNS_MAX;
     if columns > most {
         return Err(UserError::limit(format!("table {name} has {columns} columns, more than {most}")));
     }

@@ -193,7 +193,8 @@ fn bounds(
     reached: &Reached<'_>,
     consumed: &mut Vec<usize>,
 ) -> (Option<Bound>, Option<Bound>) {
-    let (mut lower, mut upper) = (None, None);
+    let mut lower = None;
+    let mut upper = None;
     for (position, conjunct) in conjuncts.iter().enumerate() {
         let Some((operator, value)) = compared(conjunct, key, reached) else { continue };
         let (side, inclusive) = match operator {
@@ -424,7 +425,9 @@ pub(crate) fn extreme(table: &Table, slot: u16, access: &Access, value: &Expr, g
             Some(Access::Extreme { index: index.id, equal: Vec::new(), lower: None, upper: None, greatest })
         }
         Access::Range { index, equal, lower, upper, .. } if fits(table.index(*index)?, equal.len()) => {
-            let (equal, lower, upper) = (equal.clone(), lower.clone(), upper.clone());
+            let equal = equal.clone();
+            let lower = lower.clone();
+            let upper = upper.clone();
             Some(Access::Extreme { index: *index, equal, lower, upper, greatest })
         }
         _ => None,

@@ -42,7 +42,8 @@ pub(crate) struct PlanContext<'c> {
 
 impl<'c> PlanContext<'c> {
     pub fn new(catalog: &'c Catalog, reach: Reach) -> Self {
-        let (statistics, facts) = (&NoStatistics, Facts::default());
+        let statistics = &NoStatistics;
+        let facts = Facts::default();
         PlanContext {
             catalog,
             reach,

@@ -100,9 +100,11 @@ fn part_of_range(
         Some(Expr::Constant(value)) => Some(value.clone()),
         _ => None,
     };
-    let (least, greatest) = (constant(lower), constant(upper));
+    let least = constant(lower);
+    let greatest = constant(upper);
     let part = statistics.part_between(table, column, least.as_ref(), greatest.as_ref())?;
-    let (mut others, mut is_known) = (1.0, least.is_some() || greatest.is_some());
+    let mut others = 1.0;
+    let mut is_known = least.is_some() || greatest.is_some();
     for bound in [lower, upper].into_iter().flatten() {
         let known = match bound.value {
             Expr::Constant(_) => Some(1.0),

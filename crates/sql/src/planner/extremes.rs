@@ -40,11 +40,13 @@ fn shortened(catalog: &Catalog, subqueries: &[Subquery], source: &Source, aggreg
     if source.on.is_some() || source.join != JoinKind::Inner {
         return None;
     }
-    let (definition, value) = (catalog.table(*table)?, aggregate.argument.as_ref()?);
+    let definition = catalog.table(*table)?;
+    let value = aggregate.argument.as_ref()?;
     let own = || access::extreme(definition, source.slot, access, value, greatest);
     let other = || access::extreme_by_other(definition, source, access, value, greatest, subqueries);
     let access = if source.filter.is_none() { own().or_else(other) } else { other() }?;
-    let (slot, join) = (source.slot, source.join);
+    let slot = source.slot;
+    let join = source.join;
     Some(Source { slot, input: Input::Table { table: *table, access }, join, on: None, filter: None })
 }
 
@@ -84,7 +86,8 @@ pub(super) fn separate_extremes(
             aggregate.argument = aggregate.argument.as_ref().map(moved);
             source.slot = own;
         }
-        let (group, slot) = (context.new_slot()?, context.new_slot()?);
+        let group = context.new_slot()?;
+        let slot = context.new_slot()?;
         let mut correlated = false;
         if let Input::Table { access, .. } = &source.input {
             for_each_access_expr(access, &mut |expr| {

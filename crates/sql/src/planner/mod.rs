@@ -392,7 +392,10 @@ fn arrange_change(
         let (own, shared): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(|expr| reached.reaches(expr));
         conjuncts = own;
         let Arranged { sources, filter, .. } = arrange(context, pending, shared, &[])?;
-        let (aggregation, windowing, distinct, output) = (None, None, false, Vec::new());
+        let aggregation = None;
+        let windowing = None;
+        let distinct = false;
+        let output = Vec::new();
         Some(Box::new(Select { sources, filter, aggregation, windowing, distinct, output }))
     };
     semi::membership_as_existence(context, &[], &mut conjuncts);

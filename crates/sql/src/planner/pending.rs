@@ -50,7 +50,8 @@ impl PendingSource {
                 let table = context.catalog.table(table).cloned();
                 let table = table.ok_or_else(|| UserError::internal("a bound table is in the catalog"))?;
                 if table.partitioned_without_column && context.reach == Reach::All {
-                    let (raw_slot, group_slot) = (context.new_slot()?, context.new_slot()?);
+                    let raw_slot = context.new_slot()?;
+                    let group_slot = context.new_slot()?;
                     PendingInput::PartialView { table, raw_slot, group_slot }
                 } else {
                     PendingInput::Table(table)

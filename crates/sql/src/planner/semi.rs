@@ -45,7 +45,8 @@ pub(super) fn decorrelated(query: &Query, subqueries: &[Subquery]) -> Option<Dec
     };
     let outer_only =
         |expr: &Expr| reads(expr, &|slot| !own.contains(&slot)) && !reads(expr, &|slot| own.contains(&slot));
-    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    let mut inside = Vec::new();
+    let mut outside = Vec::new();
     let mut sources = select.sources.clone();
     for (position, source) in sources.iter_mut().enumerate() {
         let (Input::Hashed(hashed), JoinKind::Inner) = (&mut source.input, source.join) else { continue };
@@ -111,7 +112,8 @@ pub(super) fn membership_as_existence(
         if !with_equality(context, &mut query, operand) {
             continue;
         }
-        let (number, asked) = (*subquery, usize::from(*subquery));
+        let number = *subquery;
+        let asked = usize::from(*subquery);
         let exists = match decorrelated(&query, &context.subqueries) {
             Some(Decorrelated { query, operand }) => {
                 let kind = SubqueryKind::Among { unknown: false };

@@ -39,7 +39,8 @@ pub fn command_log(sources: &Sources<'_>) -> SystemTable {
 /// newest snapshot is. Times in microseconds, of the snapshot in milliseconds. NULL: there is none,
 /// or it was taken before this start.
 pub fn durability(sources: &Sources<'_>) -> SystemTable {
-    let (log, dir) = (&sources.log, &sources.identity.dir);
+    let log = &sources.log;
+    let dir = &sources.identity.dir;
     let bytes = ferrite_log::bytes_on_disk(sources.disk, dir, 0).unwrap_or(0);
     let micros = |time: Duration| time.as_micros() as i64;
     let attempts = sources.snapshot_status.attempts();

@@ -81,7 +81,8 @@ fn each(sources: &Sources<'_>, collected: &Reports, mut row: impl FnMut(Vec<Cell
 
 fn figures(counters: &ProcedureCounters) -> [Cell; 13] {
     let times = &counters.nanoseconds;
-    let (results, parameters) = (&counters.result_bytes, &counters.parameter_bytes);
+    let results = &counters.result_bytes;
+    let parameters = &counters.parameter_bytes;
     let sampled = counters.sampled;
     cells![
         count(counters.invocations),

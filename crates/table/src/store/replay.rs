@@ -92,7 +92,8 @@ impl Store {
         let plan = self.plans[table.index()].as_deref().filter(|plan| self.table(plan.tables[0]).is_stream());
         let Some(plan) = plan else { return Err(RedoError::NotABaseTable(table)) };
         let groups = reader.columns(table, data.layout())?;
-        let (columns, values) = (groups.columns(), groups.values());
+        let columns = groups.columns();
+        let values = groups.values();
         if columns != plan.group_columns_of_view() {
             return Err(RedoError::GroupMissing(table));
         }

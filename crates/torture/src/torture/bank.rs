@@ -170,7 +170,8 @@ impl Bank {
             }
             return;
         }
-        let (floor, all) = ((ended.token & !IS_COUNT) as i64, (self.kept.len() + self.made.len()) as i64);
+        let floor = (ended.token & !IS_COUNT) as i64;
+        let all = (self.kept.len() + self.made.len()) as i64;
         match counted(floor, all, found) {
             Ok(count) => self.floor = self.floor.max(count),
             Err(what) => cut.finding(format!("bank: {what}{asked}")),
@@ -225,8 +226,10 @@ impl Load for Bank {
         let across = self.random.below(100) < ACROSS_PERCENT;
         let (from, amount) = (self.branch(), i64::from(self.random.below(AMOUNT_MAX)));
         let to = if across { self.branch() } else { from };
-        let (source, target) = (self.account(from), self.account(to));
-        let (from_account, to_account) = (source.1 as i32, target.1 as i32);
+        let source = self.account(from);
+        let target = self.account(to);
+        let from_account = source.1 as i32;
+        let to_account = target.1 as i32;
         let sent = if across {
             calls.call(&self.across, (from, id, from_account, to, to_account, amount), id as u64)
         } else {

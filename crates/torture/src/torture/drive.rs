@@ -252,7 +252,8 @@ impl Calls {
         parameters: impl ParameterSet,
         token: u64,
     ) -> u64 {
-        let (ends, control) = (self.ends.clone(), Arc::clone(&self.control));
+        let ends = self.ends.clone();
+        let control = Arc::clone(&self.control);
         let sent = self.control.now();
         let (client, count) = match node {
             Some(node) => (&self.nodes[node], &mut self.outstanding_at),

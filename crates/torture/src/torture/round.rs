@@ -60,7 +60,8 @@ impl Site {
 
     /// A server that is ready, how long that took, and what it said meanwhile.
     pub fn start(&mut self) -> BenchResult<(ServerProcess, Duration, String)> {
-        let (position, began) = (self.said(), Instant::now());
+        let position = self.said();
+        let began = Instant::now();
         match self.launch()?.until_ready() {
             Ok(process) => Ok((process, began.elapsed(), self.said_since(position))),
             Err(error) => Err(BenchError::Server(format!("{error}: {}", self.said_since(position)))),
@@ -94,7 +95,8 @@ pub fn run_until_death(
         let running: Vec<_> = loads
             .iter_mut()
             .map(|load| {
-                let (control, address) = (Arc::clone(&control), address.as_str());
+                let control = Arc::clone(&control);
+                let address = address.as_str();
                 scope.spawn(move || {
                     let mut cut = Cut::default();
                     let result = drive(load.as_mut(), address, &control, &mut cut);

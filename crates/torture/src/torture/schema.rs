@@ -115,7 +115,8 @@ impl Load for Schema {
         }
         self.changes_left -= 1;
         let number = self.random.below(OBJECTS.len() as u32) as usize;
-        let (object, lane) = (OBJECTS[number], &mut self.lanes[number]);
+        let object = OBJECTS[number];
+        let lane = &mut self.lanes[number];
         // What became of its last change is not known: what follows depends on it.
         if lane.steps.last().is_some_and(|step| step.acknowledged.is_none()) {
             return true;

@@ -206,7 +206,8 @@ impl Values {
         let several = self.random.below(100) < SEVERAL_PERCENT;
         let count = if several { 2 + self.random.below(SEVERAL_KEYS - 1) as usize } else { 1 };
         let keys = first..(first + count).min(KEYS as usize);
-        let (token, node) = ((self.reads.len() as u64) << 1 | IS_READ, self.node(calls, None));
+        let token = (self.reads.len() as u64) << 1 | IS_READ;
+        let node = self.node(calls, None);
         if keys.len() == 1 {
             calls.call_at(node, &self.get, (first as i64,), token);
         } else {
@@ -332,7 +333,8 @@ impl Load for Values {
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
         let mut there: Vec<Option<i64>> = vec![None; self.keys.len()];
         let table = session.query("SELECT id, version, content FROM torture_value")?;
-        let (mut rows, mut versions) = (0, 0);
+        let mut rows = 0;
+        let mut versions = 0;
         for row in &table.rows {
             let [OwnedValue::Integer(id), OwnedValue::Integer(version), OwnedValue::Bytes(bytes)] = row.as_slice()
             else {

@@ -190,7 +190,8 @@ fn edges_fault(polygon: PolygonView<'_>, work: &mut Work, arena: &Bump) -> UserR
             if apart {
                 continue;
             }
-            let ((a, b), (c, d)) = (first.ends, second.ends);
+            let (a, b) = first.ends;
+            let (c, d) = second.ends;
             match sphere::edges_meet(a, b, c, d) {
                 Meeting::Apart => {}
                 Meeting::Cross => return Ok(Some(Fault::Crossing { first: first.edge, second: second.edge })),

@@ -124,7 +124,8 @@ pub fn run(
         let running: Vec<_> = loads
             .iter_mut()
             .map(|load| {
-                let (control, options) = (Arc::clone(&control), &options);
+                let control = Arc::clone(&control);
+                let options = &options;
                 scope.spawn(move || {
                     let mut cut = Cut::default();
                     let result = through::drive(load.as_mut(), options, pace, &control, &mut cut);
@@ -272,12 +273,16 @@ fn go_through(
 /// Watches for so long.
 fn watch(length: Duration, control: &Control) -> During {
     let acknowledged = || control.acknowledged.load(Ordering::Relaxed);
-    let (before, began) = (acknowledged(), Instant::now());
-    let (mut last, mut since, mut silence) = (before, began, Duration::ZERO);
+    let before = acknowledged();
+    let began = Instant::now();
+    let mut last = before;
+    let mut since = began;
+    let mut silence = Duration::ZERO;
     let mut until = |end: Duration| {
         while began.elapsed() < end {
             thread::sleep(LOOK_AFTER);
-            let (now, count) = (Instant::now(), acknowledged());
+            let now = Instant::now();
+            let count = acknowledged();
             silence = silence.max(now - since);
             if count != last {
                 (last, since) = (count, now);
@@ -330,7 +335,8 @@ fn await_moment(cluster: &mut Cluster, plan: &Plan, control: &Control) -> BenchR
 /// of them.
 fn await_calls(cluster: &mut Cluster, control: &Control, harmed_at: Instant) -> BenchResult<Duration> {
     let acknowledged = || control.acknowledged.load(Ordering::Relaxed);
-    let (before, give_up) = (acknowledged(), Instant::now() + PATIENCE);
+    let before = acknowledged();
+    let give_up = Instant::now() + PATIENCE;
     let mut silence = None;
     while acknowledged() < before + CALLS_AFTER {
         if acknowledged() > before {

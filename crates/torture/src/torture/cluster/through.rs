@@ -67,9 +67,11 @@ pub fn drive(
     let (ends, receiver) = channel();
     let mut calls = Calls::new(client, nodes, Arc::clone(control), ends);
     let pace = pace.calls_per_second(load);
-    let (mut allowance, mut counted_at) = (1.0, Instant::now());
+    let mut allowance = 1.0;
+    let mut counted_at = Instant::now();
     // Whether the last call that ended was not taken, and when one was made since.
-    let (mut in_vain, mut tried_at) = (false, Instant::now());
+    let mut in_vain = false;
+    let mut tried_at = Instant::now();
     let mut more = true;
     while more || calls.all_outstanding() > 0 {
         more &= !control.stop.load(Ordering::Relaxed);
