@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 #[derive(Args)]
 pub struct MemberOptions {
     /// All nodes of a cluster, this one too, each as the others reach it; the same list on every
-    /// machine. The port is 3021 unless it is said. Needed at the first start only.
+    /// machine. Default port: 3021. Needed at the first start only.
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
     cluster: Vec<String>,
     /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be

@@ -41,8 +41,8 @@ pub struct TortureOptions {
     /// Kills under load
     #[arg(long, value_name = "COUNT", default_value_t = 20, conflicts_with = "nodes")]
     pub kills: u32,
-    /// Of a cluster of so many processes, nodes are killed, stopped and paused [default: one server
-    /// without others]
+    /// Kill, stop and pause nodes of a cluster of this many processes [default: one server without
+    /// others]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..=7))]
     pub nodes: Option<u32>,
     /// Copies beside the first
