@@ -1,9 +1,10 @@
 //! Where calls go: the partition that a value belongs to, the inboxes of partitions and of the
 //! coordinator.
 //!
-//! The one place that knows which thread executes a partition's calls. Today a node leads all
-//! partitions for as long as it runs; where it leads some of them only, this becomes a table that
-//! is read once a turn, as the catalog is.
+//! The one place that knows which thread executes a partition's calls. A node leads all partitions
+//! or none; while it leads none, dispatch passes calls to the thread that forwards (`away` in
+//! `dispatch.rs`). Where a node leads some of them only, this becomes a table that is read once a
+//! turn, as the catalog is.
 
 use crossbeam_channel::Sender;
 use ferrite_base::PartitionId;

@@ -16,7 +16,7 @@ use ferrite_log::LogFailed;
 use ferrite_replica::{Configuration, Release, Replica};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-/// This node, as long as it is the only one.
+/// The only member of this local queue of answers: other nodes are the group's business.
 const HERE: NodeId = NodeId(0);
 
 /// Why the log failed, once it has: one for all parties of a node. A party that was not waiting
