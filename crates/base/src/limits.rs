@@ -194,9 +194,9 @@ pub const QUERY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(1
 /// no transaction runs.
 pub const SCHEMA_SECONDS_MAX: u64 = 600;
 /// Transactions over several partitions that one lending of the partitions' stores serves.
-pub const MULTI_GROUP_CALLS_MAX: usize = 512;
+pub const LENDING_CALLS_MAX: usize = 512;
 /// How long partitions stand still for transactions that could as well have the next lending.
-pub const MULTI_GROUP_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
+pub const LENDING_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 /// A read that has met this many rows counts as long and runs on a snapshot, beside the
 /// transactions: some two milliseconds.
 pub const LONG_READ_ROWS_MIN: u64 = 20_000;

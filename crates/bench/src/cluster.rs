@@ -53,7 +53,7 @@ pub struct ClusterCommand {
 /// Who keeps the data, as nodes have said it. Nodes are counted by their places, from 0; the one at
 /// a place has that number, and one more, until its directory is wiped and another takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keepers {
+pub struct Membership {
     pub epoch: u64,
     pub leader: usize,
     pub members: Vec<usize>,
@@ -286,14 +286,14 @@ impl Cluster {
     }
 
     /// Who keeps the data by the newest word of any node.
-    pub fn keepers(&self) -> Option<Keepers> {
+    pub fn keepers(&self) -> Option<Membership> {
         let at_places = |line: &str| keepers_in(line, &self.places);
         let said = |place| self.said(place).lines().filter_map(at_places).max_by_key(|keepers| keepers.epoch);
         (0..self.clients.len()).filter_map(said).max_by_key(|keepers| keepers.epoch)
     }
 
     /// Waits until K + 1 nodes keep the data, by a word that is newer than that epoch.
-    pub fn await_copies(&mut self, epoch: u64) -> BenchResult<Keepers> {
+    pub fn await_copies(&mut self, epoch: u64) -> BenchResult<Membership> {
         let copies = self.command.kfactor as usize + 1;
         self.await_keepers("K + 1 nodes keep the data", |keepers| {
             keepers.epoch > epoch && keepers.members.len() >= copies
@@ -301,7 +301,7 @@ impl Cluster {
     }
 
     /// Waits until what nodes say of who keeps the data is as wanted.
-    pub fn await_keepers(&mut self, what: &str, is: impl Fn(&Keepers) -> bool) -> BenchResult<Keepers> {
+    pub fn await_keepers(&mut self, what: &str, is: impl Fn(&Membership) -> bool) -> BenchResult<Membership> {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let found = self.keepers();
@@ -389,14 +389,14 @@ fn number_in(ready_line: &str) -> Option<u32> {
 
 /// `ferrite: group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`. `places`: of
 /// the nodes by their numbers.
-fn keepers_in(line: &str, places: &BTreeMap<u32, usize>) -> Option<Keepers> {
+fn keepers_in(line: &str, places: &BTreeMap<u32, usize>) -> Option<Membership> {
     let rest = line.strip_prefix("ferrite: group 0 is kept by ")?;
     let (_, rest) = rest.split_once(": ")?;
     let (members, rest) = rest.split_once(", led by ")?;
     let (leader, rest) = rest.split_once(" (epoch ")?;
     let place = |name: &str| places.get(&name.trim().strip_prefix("node ")?.parse().ok()?).copied();
     let members = members.replace(" and ", ", ").split(", ").map(place).collect::<Option<Vec<usize>>>()?;
-    Some(Keepers { epoch: rest.strip_suffix(')')?.parse().ok()?, leader: place(leader)?, members })
+    Some(Membership { epoch: rest.strip_suffix(')')?.parse().ok()?, leader: place(leader)?, members })
 }
 
 /// Ports that nobody listens on at the moment, and that no connection is given by the kernel.
@@ -430,11 +430,11 @@ mod tests {
         let places = BTreeMap::from([(1, 0), (2, 1), (3, 2), (4, 0)]);
         let keepers_in = |said| keepers_in(said, &places);
         let said = "ferrite: group 0 is kept by 3 nodes: node 1, node 2 and node 3, led by node 2 (epoch 17)";
-        assert_eq!(keepers_in(said), Some(Keepers { epoch: 17, leader: 1, members: vec![0, 1, 2] }));
+        assert_eq!(keepers_in(said), Some(Membership { epoch: 17, leader: 1, members: vec![0, 1, 2] }));
         let said = "ferrite: group 0 is kept by 1 node: node 3, led by node 3 (epoch 4)";
-        assert_eq!(keepers_in(said), Some(Keepers { epoch: 4, leader: 2, members: vec![2] }));
+        assert_eq!(keepers_in(said), Some(Membership { epoch: 4, leader: 2, members: vec![2] }));
         let said = "ferrite: group 0 is kept by 2 nodes: node 3 and node 4, led by node 4 (epoch 9)";
-        assert_eq!(keepers_in(said), Some(Keepers { epoch: 9, leader: 0, members: vec![2, 0] }));
+        assert_eq!(keepers_in(said), Some(Membership { epoch: 9, leader: 0, members: vec![2, 0] }));
         assert_eq!(number_in("ferrite ready on 127.0.0.1:1 (2 partitions, durability sync, node 4)\n"), Some(4));
         let administered = "ferrite ready on 10.77.0.1:1 (2 partitions, node 12, administration on 127.0.0.1:2)";
         assert_eq!(number_in(administered), Some(12));

@@ -1,6 +1,6 @@
 //! A cluster of processes on this machine that is started for a load, and ends with it.
 
-use crate::cluster::{Cluster, ClusterCommand, Keepers};
+use crate::cluster::{Cluster, ClusterCommand, Membership};
 use crate::error::{BenchResult, Doing};
 use crate::options::TargetOptions;
 use crate::process::{Usage, usage};
@@ -11,7 +11,7 @@ pub struct ClusterProcess {
     // Before the directory: the processes end first.
     cluster: Cluster,
     /// When the cluster was started.
-    keepers: Keepers,
+    keepers: Membership,
     kfactor: u32,
     durability: Option<String>,
     _directory: TempDir,

@@ -62,7 +62,7 @@ impl Drop for CommittedEntries {
 }
 
 /// What a node cannot do itself. None of it may wait for a party.
-pub trait Around: Send {
+pub trait NodeEffects: Send {
     /// Makes durable which node this is and what it has promised.
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError>;
     fn ask(&mut self, ask: Ask);

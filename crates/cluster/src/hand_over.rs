@@ -14,9 +14,9 @@
 //! all procedures takes the place of one that can only where that one ends, and no other member
 //! that does not end can (decision 0102).
 
-use crate::cause::Around;
+use crate::cause::NodeEffects;
+use crate::group_replica::GroupReplica;
 use crate::handing::{HandingOver, NotHandedOver, Step};
-use crate::kept::Kept;
 use crate::membership;
 use ferrite_base::NodeId;
 use ferrite_group::{Among, CannotHandOver, Successor};
@@ -39,7 +39,7 @@ const FOLLOW_NANOS: u64 = 2_000_000_000;
 /// And where nobody runs, for so long: somebody may have started, and the news is on its way.
 const NEWS_NANOS: u64 = 300_000_000;
 
-impl Kept {
+impl GroupReplica {
     /// Begins to hand over. `patience`: of a node that ends, which waits so long for somebody who
     /// could lead, in nanoseconds; else who is to lead has a copy.
     pub fn hand_over(
@@ -47,7 +47,7 @@ impl Kept {
         to: Option<NodeId>,
         patience: Option<u64>,
         state: &State,
-        around: &mut dyn Around,
+        effects: &mut dyn NodeEffects,
     ) -> Result<(), NotHandedOver> {
         if self.handing.is_some() {
             return Err(NotHandedOver::UnderWay);
@@ -64,18 +64,18 @@ impl Kept {
         let ends = patience.is_some();
         let patience = patience.unwrap_or(DECIDE_NANOS);
         self.handing = Some(HandingOver::begin(to, patience, ends, false));
-        self.hand_on(state, around);
+        self.hand_on(state, effects);
         Ok(())
     }
 
     /// The same for a node that ends, of which nobody wants anything any more.
-    pub fn leave(&mut self, state: &State, around: &mut dyn Around) {
+    pub fn leave(&mut self, state: &State, effects: &mut dyn NodeEffects) {
         if self.handing.take().is_some() {
-            self.end_hand_over(Err(NotHandedOver::UnderWay), around);
+            self.end_hand_over(Err(NotHandedOver::UnderWay), effects);
         }
         if self.group.is_leading() {
             self.handing = Some(HandingOver::begin(None, LEAVE_PATIENCE_NANOS, true, true));
-            self.hand_on(state, around);
+            self.hand_on(state, effects);
         }
     }
 
@@ -89,7 +89,7 @@ impl Kept {
     }
 
     /// Goes on, if it can; whether it did. `state`: the metadata as far as it is known.
-    pub fn hand_on(&mut self, state: &State, around: &mut dyn Around) -> bool {
+    pub fn hand_on(&mut self, state: &State, effects: &mut dyn NodeEffects) -> bool {
         let Some(handing) = self.handing else { return false };
         if !self.leads() {
             // The partitions of a leader that was just chosen are not there yet.
@@ -99,7 +99,7 @@ impl Kept {
             self.handing = None;
             if !handing.leaves {
                 let next = membership::leader(state, self.group.id()).filter(|next| *next != self.here);
-                self.end_hand_over(next.ok_or(NotHandedOver::Replaced), around);
+                self.end_hand_over(next.ok_or(NotHandedOver::Replaced), effects);
             }
             return true;
         }
@@ -114,15 +114,15 @@ impl Kept {
         }
         match handing.step {
             Step::Awaiting if !handing.leaves => {
-                around.hold(self.group.id(), true);
+                effects.hold(self.group.id(), true);
                 self.handing = Some(HandingOver { step: Step::Holding, since: None, ..handing });
                 true
             }
-            Step::Holding if !around.is_drained(self.group.id()) => false,
+            Step::Holding if !effects.is_drained(self.group.id()) => false,
             Step::Awaiting | Step::Holding => {
                 match self.group.hand_over(handing.to, handing.among) {
                     Ok(()) => self.handing = Some(HandingOver { step: Step::Proposing, since: None, ..handing }),
-                    Err(reason) => self.gives_up(NotHandedOver::Cannot(reason), around),
+                    Err(reason) => self.gives_up(NotHandedOver::Cannot(reason), effects),
                 }
                 true
             }
@@ -131,7 +131,7 @@ impl Kept {
     }
 
     /// Ends what takes too long.
-    pub fn look_at_hand_over(&mut self, now: u64, state: &State, around: &mut dyn Around) {
+    pub fn look_at_hand_over(&mut self, now: u64, state: &State, effects: &mut dyn NodeEffects) {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
         let successor = self.group.successor(handing.to);
@@ -193,36 +193,36 @@ impl Kept {
             Step::Proposing => !self.group.has_proposed_another(),
         };
         if handing.ends && is_open && unable.is_some() {
-            self.takes_any(around);
+            self.takes_any(effects);
         } else {
-            self.gives_up(reason, around);
+            self.gives_up(reason, effects);
         }
     }
 
     /// Of a node that ends: one that cannot run everything is better than none.
-    fn takes_any(&mut self, around: &mut dyn Around) {
+    fn takes_any(&mut self, effects: &mut dyn NodeEffects) {
         let Some(handing) = &mut self.handing else { return };
         handing.among = Among::All;
         if handing.step == Step::Proposing
             && let Err(reason) = self.group.hand_over(handing.to, Among::All)
         {
-            self.gives_up(NotHandedOver::Cannot(reason), around);
+            self.gives_up(NotHandedOver::Cannot(reason), effects);
         }
     }
 
     /// It leads on, but for a node that ends: that says goodbye.
-    fn gives_up(&mut self, reason: NotHandedOver, around: &mut dyn Around) {
+    fn gives_up(&mut self, reason: NotHandedOver, effects: &mut dyn NodeEffects) {
         let Some(handing) = self.handing.take() else { return };
         if !handing.leaves {
             if handing.step == Step::Proposing {
                 self.group.keep_lead();
             }
-            self.end_hand_over(Err(reason), around);
+            self.end_hand_over(Err(reason), effects);
         }
     }
 
-    fn end_hand_over(&mut self, outcome: Result<NodeId, NotHandedOver>, around: &mut dyn Around) {
-        around.hold(self.group.id(), false);
-        around.handed_over(self.group.id(), outcome);
+    fn end_hand_over(&mut self, outcome: Result<NodeId, NotHandedOver>, effects: &mut dyn NodeEffects) {
+        effects.hold(self.group.id(), false);
+        effects.handed_over(self.group.id(), outcome);
     }
 }

@@ -6,20 +6,20 @@ use crate::lease::Lease;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
 use ferrite_io::Clock;
-use ferrite_partition::bell::Ringing;
 use ferrite_partition::gate::Gate;
+use ferrite_partition::waker::WakingSender;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// The way to other nodes. Takes a message, or loses it; never waits.
-pub trait Post: Send + Sync {
+pub trait Transport: Send + Sync {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>);
 }
 
 pub struct Host {
-    causes: Ringing<Cause>,
-    post: Arc<dyn Post>,
+    causes: WakingSender<Cause>,
+    transport: Arc<dyn Transport>,
     /// For reads; and the one that says until when this node may lead.
     lease: Lease,
     lead: Lease,
@@ -31,8 +31,8 @@ pub struct Host {
 
 impl Host {
     /// `lease`: the one that the node extends.
-    pub fn new(causes: Ringing<Cause>, post: Arc<dyn Post>, lease: Lease) -> Host {
-        Host { causes, post, lead: lease.clone(), lease, held: Arc::default(), gates: OnceLock::new() }
+    pub fn new(causes: WakingSender<Cause>, transport: Arc<dyn Transport>, lease: Lease) -> Host {
+        Host { causes, transport, lead: lease.clone(), lease, held: Arc::default(), gates: OnceLock::new() }
     }
 
     /// Reads wait for the other members, whatever the lease says.
@@ -66,7 +66,7 @@ impl Host {
 
 impl GroupHost for Host {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
-        self.post.send(to, urgency, message);
+        self.transport.send(to, urgency, message);
     }
 
     fn committed(&self, group: GroupId, entries: Vec<SharedEntry>) {

@@ -11,24 +11,24 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod cause;
+mod group_replica;
 mod groups;
 mod hand_over;
 mod handing;
 mod host;
-mod kept;
 mod lease;
-mod letter;
 mod membership;
+mod message_kind;
 mod metadata;
 mod node;
 
-pub use cause::{Around, Cause, CommittedEntries};
+pub use cause::{Cause, CommittedEntries, NodeEffects};
+pub use group_replica::Parties;
 pub use groups::{Groups, Unusable};
 pub use handing::NotHandedOver;
-pub use host::{Host, Post};
-pub use kept::Parties;
+pub use host::{Host, Transport};
 pub use lease::Lease;
-pub use letter::{Letter, NoLetter};
+pub use message_kind::{MessageKind, UnknownKind};
 pub use metadata::{Errand, Metadata};
 pub use node::{Node, Start};
 

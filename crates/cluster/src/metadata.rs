@@ -6,13 +6,14 @@
 use crate::cause::Cause;
 use ferrite_base::NodeId;
 use ferrite_meta::voter::VoterError;
-use ferrite_meta::{Ask, Keeper, Link, Malformed, Out, Question, State, Told};
+use ferrite_meta::{Ask, Controller, Link, Malformed, Out, Question, State, Told};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// What is to be done, in this order.
 pub enum Errand {
-    /// To another node, on the control lane, as a [`Letter::Metadata`](crate::Letter::Metadata).
+    /// To another node, on the control lane, as a
+    /// [`MessageKind::Metadata`](crate::MessageKind::Metadata).
     Send { to: NodeId, message: Vec<u8> },
     /// To the inbox of this node.
     Cause(Cause),
@@ -55,7 +56,7 @@ impl Message {
 /// Of one process.
 pub struct Metadata {
     here: NodeId,
-    keeper: Option<Keeper>,
+    controller: Option<Controller>,
     link: Link,
     /// The end of the lease that this node was told last.
     lease: u64,
@@ -65,11 +66,11 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// `voters`: those that are known at first, one at least; `keeper`: if this node is one;
+    /// `voters`: those that are known at first, one at least; `controller`: if this node is one;
     /// `number`: random.
-    pub fn new(here: NodeId, voters: Vec<NodeId>, keeper: Option<Keeper>, number: u64) -> Metadata {
+    pub fn new(here: NodeId, voters: Vec<NodeId>, controller: Option<Controller>, number: u64) -> Metadata {
         let link = Link::new(voters, number);
-        Metadata { here, keeper, link, lease: 0, own: VecDeque::new(), errands: Vec::new() }
+        Metadata { here, controller, link, lease: 0, own: VecDeque::new(), errands: Vec::new() }
     }
 
     /// The state as this node knows it, after so many commands.
@@ -83,17 +84,17 @@ impl Metadata {
     }
 
     /// This node's vote, while it has one.
-    pub fn keeper(&self) -> Option<&Keeper> {
-        self.keeper.as_ref()
+    pub fn controller(&self) -> Option<&Controller> {
+        self.controller.as_ref()
     }
 
     /// This node votes again, from what it has kept.
     ///
     /// # Panics
     /// When it votes already.
-    pub fn begin_to_vote(&mut self, keeper: Keeper) {
-        assert!(self.keeper.is_none(), "a node has one vote");
-        self.keeper = Some(keeper);
+    pub fn begin_to_vote(&mut self, controller: Controller) {
+        assert!(self.controller.is_none(), "a node has one vote");
+        self.controller = Some(controller);
     }
 
     /// Asks the voters. What comes of it shows in the state. `now`: of the boot-time clock, in
@@ -115,18 +116,18 @@ impl Metadata {
 
     /// To be called when [`Metadata::next_tick`] says so, and when something came.
     pub fn tick(&mut self, now: u64) {
-        if let Some(keeper) = &mut self.keeper {
-            keeper.tick(now);
+        if let Some(controller) = &mut self.controller {
+            controller.tick(now);
         }
     }
 
     /// Writes this node's vote as it is. A disk that takes nothing more is noticed before the vote
     /// is needed.
     pub fn probe(&mut self) {
-        if let Some(keeper) = &mut self.keeper
-            && let Err(error) = keeper.probe()
+        if let Some(controller) = &mut self.controller
+            && let Err(error) = controller.probe()
         {
-            self.keeper = None;
+            self.controller = None;
             self.errands.push(Errand::VoteLost(error));
         }
     }
@@ -134,7 +135,7 @@ impl Metadata {
     /// When [`Metadata::tick`] has something to do next, if nothing comes before: now, or at a
     /// time. None: not until then.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
-        self.keeper.as_ref()?.next_tick(now)
+        self.controller.as_ref()?.next_tick(now)
     }
 
     /// Does what follows from all that came.
@@ -148,9 +149,9 @@ impl Metadata {
     }
 
     fn keep(&mut self, now: u64) {
-        let Some(keeper) = &mut self.keeper else { return };
+        let Some(controller) = &mut self.controller else { return };
         let mut outs = Vec::new();
-        let outcome = keeper.work(now, &mut outs);
+        let outcome = controller.work(now, &mut outs);
         for out in outs {
             match out {
                 Out::Raft { to, message } => self.post(to, Message::Raft(message)),
@@ -158,7 +159,7 @@ impl Metadata {
             }
         }
         if let Err(error) = outcome {
-            self.keeper = None;
+            self.controller = None;
             self.errands.push(Errand::VoteLost(error));
         }
     }
@@ -175,14 +176,14 @@ impl Metadata {
         match message {
             // Who counts on a vote that this node has not does without.
             Message::Raft(bytes) => {
-                if let Some(keeper) = &mut self.keeper {
-                    keeper.received(from, &bytes)?;
+                if let Some(controller) = &mut self.controller {
+                    controller.received(from, &bytes)?;
                 }
             }
             Message::Question(question) => {
                 check_asker(from, &question.ask)?;
-                match self.keeper.as_mut().filter(|keeper| keeper.votes()) {
-                    Some(keeper) => keeper.asked(from, question, now),
+                match self.controller.as_mut().filter(|controller| controller.votes()) {
+                    Some(controller) => controller.asked(from, question, now),
                     None => self.pass_on(from, &question),
                 }
             }

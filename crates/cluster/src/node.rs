@@ -1,9 +1,9 @@
 //! A node: takes one cause of work after the other.
 
-use crate::cause::{Around, Cause};
+use crate::cause::{Cause, NodeEffects};
+use crate::group_replica::{GroupReplica, Parties};
 use crate::groups::Groups;
 use crate::handing::NotHandedOver;
-use crate::kept::{Kept, Parties};
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::Receiver;
@@ -12,7 +12,7 @@ use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, CUT_OFF_NANOS, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
-use ferrite_partition::bell::Ringing;
+use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,9 +44,9 @@ pub struct Node {
     identity: Identity,
     registration: Registration,
     groups: Groups,
-    kept: BTreeMap<GroupId, Kept>,
+    replicas: BTreeMap<GroupId, GroupReplica>,
     inbox: Receiver<Cause>,
-    around: Box<dyn Around>,
+    effects: Box<dyn NodeEffects>,
     lease: Lease,
     /// The metadata as far as it is known here, after so many commands.
     known: (u64, Arc<State>),
@@ -77,21 +77,26 @@ pub struct Node {
 
 impl Node {
     /// `causes` leads to `inbox`. The identity is durable.
-    pub fn new(start: Start, causes: &Ringing<Cause>, inbox: Receiver<Cause>, mut around: Box<dyn Around>) -> Node {
+    pub fn new(
+        start: Start,
+        causes: &WakingSender<Cause>,
+        inbox: Receiver<Cause>,
+        mut effects: Box<dyn NodeEffects>,
+    ) -> Node {
         let Start { identity, registration, parties, groups, lease } = start;
         let registration = Registration { incarnation: identity.incarnation, ..registration };
-        let kept = parties.into_iter().map(|(id, (parties, start))| {
+        let replicas = parties.into_iter().map(|(id, (parties, start))| {
             let group = Arc::clone(groups.get(id).expect("a group that is kept is replicated"));
-            (id, Kept::new(group, parties, start, causes.clone(), &mut *around))
+            (id, GroupReplica::new(group, parties, start, causes.clone(), &mut *effects))
         });
-        let kept = kept.collect();
+        let replicas = replicas.collect();
         Node {
             identity,
             registration,
             groups,
-            kept,
+            replicas,
             inbox,
-            around,
+            effects,
             lease,
             known: (0, Arc::default()),
             registered: false,
@@ -133,9 +138,9 @@ impl Node {
         self.now = now;
         let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();
         let mut moved = false;
-        for kept in self.kept.values_mut() {
-            moved |= kept.move_on(&mut *self.around);
-            moved |= kept.hand_on(&self.known.1, &mut *self.around);
+        for replica in self.replicas.values_mut() {
+            moved |= replica.move_on(&mut *self.effects);
+            moved |= replica.hand_on(&self.known.1, &mut *self.effects);
         }
         taken || moved
     }
@@ -147,13 +152,13 @@ impl Node {
 
     /// Whether a party is to be asked again whether it is done: a tick does it.
     pub fn waits(&self) -> bool {
-        self.kept.values().any(Kept::waits)
+        self.replicas.values().any(GroupReplica::waits)
     }
 
     /// When [`Node::tick`] has something to do next, if nothing comes before: now, or at a time, of
     /// the boot-time clock. Whoever calls it leaves some milliseconds between two ticks.
     pub fn next_tick(&self, now: u64) -> u64 {
-        let under_way = self.kept.values().any(|kept| kept.waits() || kept.is_handing_over());
+        let under_way = self.replicas.values().any(|replica| replica.waits() || replica.is_handing_over());
         if self.hands_over || under_way {
             return now;
         }
@@ -165,7 +170,7 @@ impl Node {
             None => now,
         };
         // Whose turn it is next depends on who has answered.
-        let lacks = self.kept.values().any(|kept| kept.offers.lack() && kept.group.is_leading());
+        let lacks = self.replicas.values().any(|replica| replica.offers.lack() && replica.group.is_leading());
         let offers = if lacks { self.ticked.saturating_add(LOOK_AGAIN_NANOS) } else { u64::MAX };
         group.min(asks).min(offers).max(now)
     }
@@ -177,9 +182,9 @@ impl Node {
 
     /// Between two of these questions.
     fn pause(&self) -> u64 {
-        let awaits = self.kept.values().any(Kept::awaits_successor);
+        let awaits = self.replicas.values().any(GroupReplica::awaits_successor);
         // Until it has one, reads take a round, and clients are told of no leader.
-        let needs_lease = !self.lease.holds() && self.kept.values().any(|kept| kept.group.is_leading());
+        let needs_lease = !self.lease.holds() && self.replicas.values().any(|replica| replica.group.is_leading());
         let soon = self.wants_news || self.leaves || !self.registered || awaits || needs_lease;
         if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS }
     }
@@ -195,12 +200,12 @@ impl Node {
         self.offer();
         self.resign_where_cut_off();
         self.put_aside_what_was_lost();
-        for kept in self.kept.values_mut() {
-            kept.move_on(&mut *self.around);
-            kept.hand_on(&self.known.1, &mut *self.around);
-            kept.look_at_hand_over(now, &self.known.1, &mut *self.around);
+        for replica in self.replicas.values_mut() {
+            replica.move_on(&mut *self.effects);
+            replica.hand_on(&self.known.1, &mut *self.effects);
+            replica.look_at_hand_over(now, &self.known.1, &mut *self.effects);
         }
-        if self.hands_over && !self.kept.values().any(Kept::is_handing_over) {
+        if self.hands_over && !self.replicas.values().any(GroupReplica::is_handing_over) {
             self.hands_over = false;
             self.goodbye();
         }
@@ -217,15 +222,15 @@ impl Node {
         } else {
             Ask::Register { id: self.identity.node, node: self.registration.clone() }
         };
-        self.around.ask(ask);
+        self.effects.ask(ask);
         for (group, epoch) in &self.resigned {
-            self.around.ask(Ask::Resign { group: *group, from: self.here(), epoch: *epoch });
+            self.effects.ask(Ask::Resign { group: *group, from: self.here(), epoch: *epoch });
         }
     }
 
     /// What was lost to the others is kept beside what they have.
     fn put_aside_what_was_lost(&mut self) {
-        let lost = self.kept.iter_mut().filter_map(|(id, kept)| Some((*id, kept.is_put_aside()?)));
+        let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
             self.made_anew(id, &reason);
         }
@@ -237,24 +242,24 @@ impl Node {
         if !self.registered || self.leaves {
             return;
         }
-        for (id, kept) in &self.kept {
+        for (id, replica) in &self.replicas {
             // One that has just been chosen has time to ask for a lease.
-            let since = since.max(kept.led_since.map_or(0, |(_, since)| since));
+            let since = since.max(replica.led_since.map_or(0, |(_, since)| since));
             if self.now.saturating_sub(since) < CUT_OFF_NANOS {
                 continue;
             }
-            let is_dispensable = kept.group.is_dispensable();
-            if (is_dispensable || kept.group.is_unanswered(UNANSWERED_NANOS))
-                && let Some(epoch) = kept.group.resign()
+            let is_dispensable = replica.group.is_dispensable();
+            if (is_dispensable || replica.group.is_unanswered(UNANSWERED_NANOS))
+                && let Some(epoch) = replica.group.resign()
             {
                 self.resigned.insert(*id, epoch);
-                self.around.gave_up(*id, epoch);
+                self.effects.gave_up(*id, epoch);
                 let reached = if is_dispensable {
                     "this node does not reach a majority of the voters, who could let another lead"
                 } else {
                     "this node reaches neither a majority of the voters nor all members of"
                 };
-                self.around.notice(&format!("{reached} group {id}: it gives up leading it"));
+                self.effects.notice(&format!("{reached} group {id}: it gives up leading it"));
             }
         }
     }
@@ -275,20 +280,20 @@ impl Node {
     /// Says the same when another node leads what this one leads, if one can; soon in any case.
     pub fn leave(&mut self) {
         self.hands_over = true;
-        self.kept.values_mut().for_each(|kept| kept.leave(&self.known.1, &mut *self.around));
+        self.replicas.values_mut().for_each(|replica| replica.leave(&self.known.1, &mut *self.effects));
     }
 
     /// Another member is to lead the group, this one or any, and no call is to fail for that:
-    /// [`Around::handed_over`] says what came of it. `patience`: this node ends, and waits so long
-    /// for somebody who could lead, in nanoseconds.
+    /// [`NodeEffects::handed_over`] gets the outcome. `patience`: this node ends, and waits for a
+    /// member that could lead for this time, in nanoseconds.
     pub fn hand_over(&mut self, id: GroupId, to: Option<NodeId>, patience: Option<u64>) {
-        let kept = self.kept.get_mut(&id).filter(|_| !self.ended && !self.leaves && !self.hands_over);
-        let begun = match kept {
-            Some(kept) => kept.hand_over(to, patience, &self.known.1, &mut *self.around),
+        let replica = self.replicas.get_mut(&id).filter(|_| !self.ended && !self.leaves && !self.hands_over);
+        let begun = match replica {
+            Some(replica) => replica.hand_over(to, patience, &self.known.1, &mut *self.effects),
             None => Err(NotHandedOver::Cannot(CannotHandOver::NotLeading)),
         };
         if let Err(reason) = begun {
-            self.around.handed_over(id, Err(reason));
+            self.effects.handed_over(id, Err(reason));
         }
     }
 
@@ -296,7 +301,7 @@ impl Node {
     pub fn are_ending(&mut self, nodes: BTreeSet<NodeId>) {
         if self.ending != nodes {
             self.groups.iter().for_each(|group| group.are_ending(nodes.clone()));
-            self.kept.values_mut().for_each(|kept| kept.ending.clone_from(&nodes));
+            self.replicas.values_mut().for_each(|replica| replica.ending.clone_from(&nodes));
             self.ending = nodes;
         }
     }
@@ -335,13 +340,13 @@ impl Node {
             return;
         }
         match cause {
-            Cause::Committed(id, entries) => self.kept(id).committed(&entries),
-            Cause::CommittedUpTo(id, position) => self.kept(id).committed_up_to(position),
+            Cause::Committed(id, entries) => self.replica(id).committed(&entries),
+            Cause::CommittedUpTo(id, position) => self.replica(id).committed_up_to(position),
             Cause::Event(id, event) => self.event(id, event),
-            Cause::Fault(id, _) if !self.kept(id).has_failed() => {}
+            Cause::Fault(id, _) if !self.replica(id).has_failed() => {}
             Cause::Fault(id, fault) => {
                 if let ReplayError::Contents { .. } = fault.reason {
-                    self.kept(id).group.differs(fault.entry);
+                    self.replica(id).group.differs(fault.entry);
                 }
                 self.made_anew(id, &fault.to_string());
             }
@@ -351,33 +356,33 @@ impl Node {
         }
     }
 
-    fn kept(&mut self, id: GroupId) -> &mut Kept {
-        self.kept.get_mut(&id).expect("a group that speaks is kept here")
+    fn replica(&mut self, id: GroupId) -> &mut GroupReplica {
+        self.replicas.get_mut(&id).expect("a group that speaks is kept here")
     }
 
     fn event(&mut self, id: GroupId, event: GroupEvent) {
         match event {
-            GroupEvent::Opened => self.kept(id).opened(),
+            GroupEvent::Opened => self.replica(id).opened(),
             GroupEvent::Deposed(place) => {
                 self.stands_still.remove(&id);
-                self.kept(id).deposed(place);
+                self.replica(id).deposed(place);
             }
             GroupEvent::StandsStill(stands_still) => self.stands_still(id, stands_still),
             GroupEvent::Confirmed(_) => unreachable!("the host passes it on"),
             GroupEvent::Promise(epoch) => {
                 let promised = self.identity.promised.entry(id).or_default();
                 *promised = epoch.max(*promised);
-                match self.around.keep(&self.identity) {
-                    Ok(()) => self.kept(id).group.promised(epoch),
+                match self.effects.keep(&self.identity) {
+                    Ok(()) => self.replica(id).group.promised(epoch),
                     // The seal is not answered. A later one may be.
-                    Err(error) => self.around.notice(&format!("cannot promise epoch {epoch} of group {id}: {error}")),
+                    Err(error) => self.effects.notice(&format!("cannot promise epoch {epoch} of group {id}: {error}")),
                 }
             }
-            GroupEvent::Sealed(sealed) => self.around.ask(Ask::Sealed { group: id, sealed }),
+            GroupEvent::Sealed(sealed) => self.effects.ask(Ask::Sealed { group: id, sealed }),
             GroupEvent::Propose(proposal) => {
                 let from = self.here();
-                let parent = self.kept(id).group.end();
-                self.around.ask(Ask::Propose { group: id, from, proposal, parent });
+                let parent = self.replica(id).group.end();
+                self.effects.ask(Ask::Propose { group: id, from, proposal, parent });
             }
             GroupEvent::AskMetadata(_) => self.wants_news = true,
             GroupEvent::Diverged(node) if node == self.identity.node => {
@@ -386,25 +391,25 @@ impl Node {
             GroupEvent::Diverged(node) => {
                 let line =
                     format!("node {node} has other entries in group {id} than its leader: its copy must be rebuilt");
-                self.around.notice(&line);
+                self.effects.notice(&line);
             }
             GroupEvent::Differs(node, entry) => {
                 let line = format!(
                     "the tables of node {node} differ from this leader's at entry {entry} of group {id}: it is left out, and its \
                      copy must be rebuilt"
                 );
-                self.around.notice(&line);
+                self.effects.notice(&line);
             }
             GroupEvent::Replaced => {
-                let kept = self.kept.get_mut(&id).expect("a group that speaks is kept here");
-                kept.replacing(&mut *self.around);
+                let replica = self.replicas.get_mut(&id).expect("a group that speaks is kept here");
+                replica.replacing(&mut *self.effects);
             }
             GroupEvent::NeedsSnapshot(node) => self.needs_snapshot(id, node),
             GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
-            GroupEvent::FromLog(wanted) => self.around.send_from_log(id, wanted),
+            GroupEvent::FromLog(wanted) => self.effects.send_from_log(id, wanted),
             GroupEvent::LogFailed(_) => {
                 // The log has told the operator why, and what helps.
-                self.around.notice(&format!("this node takes no part in group {id} until it is started again"));
+                self.effects.notice(&format!("this node takes no part in group {id} until it is started again"));
                 self.goodbye();
             }
         }
@@ -414,17 +419,17 @@ impl Node {
     fn stands_still(&mut self, id: GroupId, stands_still: bool) {
         if stands_still {
             self.stands_still.insert(id);
-            self.around.notice(&format!("this node's log makes no progress: it gives up leading group {id}"));
+            self.effects.notice(&format!("this node's log makes no progress: it gives up leading group {id}"));
         } else if self.stands_still.remove(&id) {
-            self.around.notice("this node's log makes progress again");
+            self.effects.notice("this node's log makes progress again");
         }
     }
 
     /// One that is followed no longer gets none.
     fn needs_snapshot(&mut self, id: GroupId, node: NodeId) {
         let process = self.known.1.nodes().get(&node).map(|known| membership::process(node, known));
-        if process.is_some_and(|process| self.kept(id).group.follows(process)) {
-            self.around.needs_snapshot(id, node);
+        if process.is_some_and(|process| self.replica(id).group.follows(process)) {
+            self.effects.needs_snapshot(id, node);
         }
     }
 
@@ -432,43 +437,43 @@ impl Node {
     fn too_large(&mut self, id: GroupId, to: NodeId, position: Position) {
         if self.too_large.replace((id, to, position)) != Some((id, to, position)) {
             let line = format!("entry {position} of group {id} is larger than a message: node {to} gets a snapshot");
-            self.around.notice(&line);
+            self.effects.notice(&line);
         }
-        self.around.needs_snapshot(id, to);
+        self.effects.needs_snapshot(id, to);
     }
 
     /// The way to the applier of a copy, for [`ferrite_partition::install::Learner`].
     pub fn intake(&self, id: GroupId) -> Option<&Intake> {
-        self.kept.get(&id)?.intake()
+        self.replicas.get(&id)?.intake()
     }
 
     /// Of a group that this node is to lead, whose calls wait until its tables have what is
     /// committed: how many entries they lack.
     pub fn lacks_before_it_leads(&self, id: GroupId) -> Option<u64> {
-        self.kept.get(&id)?.lacks_before_it_leads()
+        self.replicas.get(&id)?.lacks_before_it_leads()
     }
 
     /// Whether this node has a copy, or gets another node's snapshot in its place: not while it
     /// leads, nor before its partitions have stepped back.
     pub fn is_copy(&self, id: GroupId) -> bool {
-        self.kept.get(&id).is_some_and(Kept::is_copy)
+        self.replicas.get(&id).is_some_and(GroupReplica::is_copy)
     }
 
     /// Another node's snapshot has taken the place of what was here
     /// ([`ferrite_partition::install::InstallStep::Done`]).
     pub fn replaced(&mut self, id: GroupId, start: CopyStart) {
-        if let Some(kept) = self.kept.get_mut(&id) {
-            kept.replaced(start, &mut *self.around);
+        if let Some(replica) = self.replicas.get_mut(&id) {
+            replica.replaced(start, &mut *self.effects);
         }
     }
 
     fn made_anew(&mut self, id: GroupId, reason: &str) {
         // The group says so again and again, until the process ends.
-        if !self.kept(id).broken() {
+        if !self.replica(id).broken() {
             return;
         }
-        self.around.notice(&format!("this node's copy of group {id} is unusable and must be rebuilt: {reason}"));
-        self.around.make_anew(id, reason);
+        self.effects.notice(&format!("this node's copy of group {id} is unusable and must be rebuilt: {reason}"));
+        self.effects.make_anew(id, reason);
     }
 
     /// The metadata, as this node knows it from here on.
@@ -478,7 +483,7 @@ impl Node {
         }
         // Before any configuration of this word: a node that leads by it refuses writes by then.
         if state.is_paused() != self.known.1.is_paused() {
-            self.around.paused(state.is_paused());
+            self.effects.paused(state.is_paused());
         }
         self.known = (index, Arc::clone(&state));
         self.look_for_itself(&state);
@@ -487,20 +492,20 @@ impl Node {
         }
         let here = self.here();
         for (id, group) in state.groups() {
-            let Some(kept) = self.kept.get_mut(id) else { continue };
-            if kept.was_lost(group) {
+            let Some(replica) = self.replicas.get_mut(id) else { continue };
+            if replica.was_lost(group) {
                 continue;
             }
-            kept.offers.seen(group, &state);
+            replica.offers.seen(group, &state);
             let leads = group.phase == Phase::Active && group.configuration.leader == here;
             if leads {
-                kept.leads_in(group.configuration.epoch, self.now);
-                for member in membership::forget(&kept.group, group, &state, &mut kept.offers, self.now) {
-                    self.around.needs_no_snapshot(*id, member.node);
+                replica.leads_in(group.configuration.epoch, self.now);
+                for member in membership::forget(&replica.group, group, &state, &mut replica.offers, self.now) {
+                    self.effects.needs_no_snapshot(*id, member.node);
                 }
             }
             let dispensable = membership::is_dispensable(&state, &group.configuration);
-            kept.group.configured_among(group.configuration.clone(), dispensable);
+            replica.group.configured_among(group.configuration.clone(), dispensable);
             if group.phase == Phase::Sealing
                 || self.resigned.get(id).is_some_and(|epoch| group.configuration.epoch > *epoch)
             {
@@ -509,12 +514,12 @@ impl Node {
             let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
             let asked = accepted || group.configuration.has_node(self.identity.node);
             if group.phase == Phase::Sealing && asked {
-                kept.group.seal(group.burnt);
+                replica.group.seal(group.burnt);
             }
             if leads {
-                membership::tell(&kept.group, group, &state);
-                let transfer = self.around.transfer_nanos(*id);
-                membership::offer(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
+                membership::tell(&replica.group, group, &state);
+                let transfer = self.effects.transfer_nanos(*id);
+                membership::offer(&replica.group, group, &state, &mut replica.offers, transfer, self.now);
             }
         }
     }
@@ -526,13 +531,13 @@ impl Node {
         if !self.registered {
             return;
         }
-        for (id, kept) in &mut self.kept {
+        for (id, replica) in &mut self.replicas {
             if let Some(group) = state.groups().get(id)
                 && group.phase == Phase::Active
                 && group.configuration.leader == here
             {
-                let transfer = self.around.transfer_nanos(*id);
-                membership::offer(&kept.group, group, &state, &mut kept.offers, transfer, self.now);
+                let transfer = self.effects.transfer_nanos(*id);
+                membership::offer(&replica.group, group, &state, &mut replica.offers, transfer, self.now);
             }
         }
     }
@@ -568,7 +573,7 @@ impl Node {
         };
         self.ended = true;
         self.lease.end();
-        self.around.end(&reason);
+        self.effects.end(&reason);
     }
 
     /// Whether it keeps data.

@@ -11,8 +11,8 @@
 mod ask;
 mod bytes;
 mod command;
+mod controller;
 pub mod founding;
-mod keeper;
 mod lease;
 mod link;
 mod parts;
@@ -25,7 +25,7 @@ pub mod voter;
 pub use ask::{Ask, Question, Told};
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};
-pub use keeper::{Keeper, Out, has_lost_its_vote};
+pub use controller::{Controller, Out, has_lost_its_vote};
 pub use lease::{CUT_OFF_NANOS, LEAD_ENDED_NANOS, LEASE_ENDED_NANOS, LEASE_NANOS};
 pub use link::Link;
 pub use parts::{Group, Kind, Node, Phase, Presence, Settings};

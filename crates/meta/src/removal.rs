@@ -3,8 +3,8 @@
 //! Promises that what is left could have been founded like that, and that no group counts on the
 //! node. Whether its process still runs is for the voters' leader to say, by its leases.
 
+use crate::controller::offers_vote;
 use crate::founding::{Impossible, Layout};
-use crate::keeper::offers_vote;
 use crate::parts::{Kind, Phase, Presence};
 use crate::state::State;
 use ferrite_base::{GroupId, NodeId};

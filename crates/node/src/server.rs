@@ -60,7 +60,7 @@ impl Server {
 
     /// Which node of its cluster this is.
     pub fn node(&self) -> Option<NodeId> {
-        self.cluster.as_ref().map(|(cluster, _)| cluster.standing().here())
+        self.cluster.as_ref().map(|(cluster, _)| cluster.node_status().here())
     }
 
     /// Why this node of a cluster must end, if that is so.

@@ -313,7 +313,7 @@ fn start_forward(
         executor,
         Arc::clone(&parts.forwarding),
     );
-    member.joined.door.take_calls(Arc::clone(&forward) as Arc<dyn cluster::Calls>);
+    member.joined.dispatcher.take_calls(Arc::clone(&forward) as Arc<dyn cluster::Calls>);
     threads.ended_by(move || forward.stop());
     threads.spawn("forward", move || thread.run())
 }
@@ -337,7 +337,7 @@ fn start_cluster(
     let network = Arc::clone(&parts.network);
     topology.leads_by(parts.identity.host_id, member.lease.clone());
     let lease = member.lease.clone();
-    let told = Box::new(move |seen: &cluster::Seen| {
+    let told = Box::new(move |seen: &cluster::StatusSnapshot| {
         let (leadership, epoch) = forward::leadership(seen, here);
         forward.lead(leadership, epoch);
         if cluster::hosts(seen).is_some_and(|hosts| topology.learn(hosts)) {
@@ -347,7 +347,7 @@ fn start_cluster(
     let uses = cluster::Uses {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         clock: Arc::clone(clock),
-        standing: Arc::new(cluster::Standing::new(here, lease, Arc::clone(&parts.mode), told)),
+        node_status: Arc::new(cluster::NodeStatus::new(here, lease, Arc::clone(&parts.mode), told)),
         shutdown: Arc::clone(&parts.shutdown),
         figures: own_figures(parts, backups),
     };
@@ -411,9 +411,9 @@ fn give_first_schema(
     parts: &Parts,
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
-    let standing = Arc::clone(running.standing());
+    let node_status = Arc::clone(running.node_status());
     let compiled = Arc::clone(&parts.compiled);
-    let place = cluster::Place { standing, compiled, routes: Arc::clone(&parts.routes) };
+    let place = cluster::Place { node_status, compiled, routes: Arc::clone(&parts.routes) };
     if first.begin(&place, ends)? {
         let (told, stop) = bounded(0);
         threads.ended_by(move || drop::<Sender<()>>(told));

@@ -15,8 +15,8 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use ferrite_base::NodeId;
 use ferrite_cluster::NotHandedOver;
 use ferrite_log::LogFailed;
-use ferrite_partition::bell::Ringing;
 use ferrite_partition::commit::DatabaseLog;
+use ferrite_partition::waker::WakingSender;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -85,10 +85,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
     let began = Instant::now();
     let Insistence(again, insisted) = insistence;
-    if cluster.standing().seen().leads.is_none() {
+    if cluster.node_status().seen().leads.is_none() {
         return;
     }
-    let leads = || cluster.standing().seen().leads.is_some();
+    let leads = || cluster.node_status().seen().leads.is_some();
     let done = ask_to_hand_over(cluster.orders(), leads, time_max, insisted);
     let mut waits = done.is_some();
     let done = done == Some(true);
@@ -112,7 +112,7 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
 /// Whether another node leads from here on; None: nobody waits for that any more. A hand-over that
 /// is under way may come to nothing, so this is asked for again when it is over.
 fn ask_to_hand_over(
-    orders: &Ringing<Order>,
+    orders: &WakingSender<Order>,
     leads: impl Fn() -> bool,
     time_max: Duration,
     insisted: &Receiver<()>,
@@ -185,7 +185,7 @@ pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> 
 mod tests {
     use super::*;
     use ferrite_group::CannotHandOver;
-    use ferrite_partition::bell::ringing;
+    use ferrite_partition::waker::waking_channel;
 
     #[test]
     fn a_node_that_ends_while_it_hands_over_waits_for_what_comes_of_that() {
@@ -193,7 +193,7 @@ mod tests {
         for (last, leads, done) in
             [(Ok(NodeId(2)), false, true), (not_leading, false, true), (Err(NotHandedOver::Undecided), true, false)]
         {
-            let (orders, inbox) = ringing();
+            let (orders, inbox) = waking_channel();
             let node = std::thread::spawn(move || {
                 for outcome in [Err(NotHandedOver::UnderWay), Err(NotHandedOver::UnderWay), last] {
                     let Ok(Order::HandOver(asks)) = inbox.recv() else { panic!("it asks again") };
@@ -205,7 +205,7 @@ mod tests {
             node.join().expect("it was asked");
         }
         // One that is insisted on waits for nobody, and nobody answers whose thread has ended.
-        let (orders, inbox) = ringing();
+        let (orders, inbox) = waking_channel();
         let Insistence(say, insisted) = &Insistence::default();
         say.send(()).expect("it is heard");
         assert_eq!(ask_to_hand_over(&orders, || false, Duration::from_secs(60), insisted), None);

@@ -10,7 +10,6 @@
 //! Invariant: what is applied is a beginning of the stream, and the applied position says which. An
 //! entry that does not fit ends the copy, loudly; it is never left out.
 
-use crate::bell::{Ringing, ringing};
 use crate::compiled::Compiled;
 use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
@@ -19,6 +18,7 @@ use crate::judge::{Change, Judge, ReplayError};
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
 use crate::schema::{self, Planned, SchemaHistory};
+use crate::waker::{WakingSender, waking_channel};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_catalog::Catalog;
@@ -39,7 +39,7 @@ const LOOK_AT_LOG_EVERY: Duration = Duration::from_millis(5);
 /// The way to an applier.
 #[derive(Clone)]
 pub struct Intake {
-    sender: Ringing<Delivery>,
+    sender: WakingSender<Delivery>,
     /// Bytes of entries that were sent and not yet applied.
     held: Arc<AtomicUsize>,
     /// Entries up to there are read from the log, and follow; 0: none are.
@@ -215,7 +215,7 @@ impl Applier {
     pub fn new(start: CopyStart, partitions: Vec<Sender<Event>>, events: CopyEvents) -> (Applier, Intake) {
         let CopyStart { here, place, sequences, compiled, history } = start;
         assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
-        let (sender, inbox) = ringing();
+        let (sender, inbox) = waking_channel();
         let dealt = place.end.position;
         let intake = Intake {
             sender,
@@ -273,7 +273,7 @@ impl Applier {
                 let Ok(delivery) = self.inbox.try_recv() else {
                     // Nobody says that the log has more.
                     let time_max = self.reads_log.then_some(LOOK_AT_LOG_EVERY);
-                    self.intake.sender.bell().wait(time_max, || !self.inbox.is_empty());
+                    self.intake.sender.waker().wait(time_max, || !self.inbox.is_empty());
                     continue;
                 };
                 self.take(delivery);

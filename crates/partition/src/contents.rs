@@ -1,9 +1,9 @@
 //! A copy's tables compared with its leader's: what is hashed beside everything else, and what is
 //! known so far.
 
-use crate::bell::Ringing;
 pub use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
 use crate::delivery::Delivery;
+use crate::waker::WakingSender;
 use ferrite_base::{Epoch, Position};
 use ferrite_table::Store;
 
@@ -12,7 +12,7 @@ pub struct ContentCut {
     pub(crate) mark: (Epoch, Position),
     pub(crate) stores: Vec<Store>,
     /// The applier, which compares.
-    pub(crate) back: Ringing<Delivery>,
+    pub(crate) back: WakingSender<Delivery>,
 }
 
 impl ContentCut {

@@ -21,7 +21,7 @@ use crate::long_read::{self, LongRead, LongReads};
 use crate::record::{self, Part};
 use crate::role::Role;
 use crate::schema::SchemaHistory;
-use crate::thread::FIRST_EPOCH;
+use crate::thread::RECORD_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
 use ferrite_base::{CallLimits, PartitionId, Sequence, limits};
 use ferrite_group::{Checkpointed, EntryBuffer, GroupAppender};
@@ -196,7 +196,7 @@ impl Coordinator {
             Job::Calls(calls) => {
                 self.waiting.extend(calls);
                 while !self.waiting.is_empty() {
-                    self.run_group();
+                    self.run_lending();
                 }
             }
             Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, reply),
@@ -228,7 +228,7 @@ impl Coordinator {
         let mut places = Vec::new();
         for (store, position) in borrowed.iter_mut().flatten() {
             stores.push(store.snapshot(|_| true));
-            places.push((FIRST_EPOCH, position.sequence));
+            places.push((RECORD_EPOCH, position.sequence));
         }
         // Others may compare what they have behind this entry.
         let contents = if self.steps_back {
@@ -295,10 +295,10 @@ impl Coordinator {
             return reply.refuse(&error);
         }
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let mut group = Group { borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() };
+        let mut lending = Lending { borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() };
         self.ticket = Sequence(self.ticket.0 + 1);
-        self.outlet().append(self.ticket, &mut group, &mut []);
-        self.give_back(group.borrowed);
+        self.outlet().append(self.ticket, &mut lending, &mut []);
+        self.give_back(lending.borrowed);
         let mut answers = AnswerBatch::default();
         let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
         writer.status_table(0);
@@ -309,7 +309,7 @@ impl Coordinator {
 
     /// Takes calls that have come meanwhile, up to the first job of another kind.
     fn gather(&mut self) {
-        while self.next_job.is_none() && self.waiting.len() < limits::MULTI_GROUP_CALLS_MAX {
+        while self.next_job.is_none() && self.waiting.len() < limits::LENDING_CALLS_MAX {
             match self.inbox.try_recv() {
                 Ok(Job::Calls(calls)) => self.waiting.extend(calls),
                 Ok(job) => self.next_job = Some(job),
@@ -340,11 +340,11 @@ impl Coordinator {
     /// Runs what waits, or as much of it as one lending serves: the stores of all partitions that
     /// these calls need are borrowed once, the calls run one after the other, each a transaction of
     /// its own, and their records go to the log together.
-    fn run_group(&mut self) {
+    fn run_lending(&mut self) {
         self.gather();
-        let mut calls = Vec::with_capacity(self.waiting.len().min(limits::MULTI_GROUP_CALLS_MAX));
+        let mut calls = Vec::with_capacity(self.waiting.len().min(limits::LENDING_CALLS_MAX));
         let mut wanted = vec![false; self.partitions.len()];
-        while calls.len() < limits::MULTI_GROUP_CALLS_MAX
+        while calls.len() < limits::LENDING_CALLS_MAX
             && let Some(mut call) = self.waiting.pop_front()
         {
             if self.admit(&mut call) {
@@ -358,7 +358,7 @@ impl Coordinator {
         if calls.is_empty() {
             return;
         }
-        let mut group = Group {
+        let mut lending = Lending {
             borrowed: self.borrow(&wanted),
             payload: EntryBuffer::default(),
             answers: Vec::new(),
@@ -367,35 +367,35 @@ impl Coordinator {
         let began = self.clock.monotonic_nanos();
         let mut calls = calls.into_iter();
         for call in calls.by_ref() {
-            self.run_call(call, &mut group);
+            self.run_call(call, &mut lending);
             let spent = Duration::from_nanos(self.clock.monotonic_nanos().saturating_sub(began));
-            if group.is_large() || spent > limits::MULTI_GROUP_TIME_MAX {
+            if lending.is_large() || spent > limits::LENDING_TIME_MAX {
                 break;
             }
         }
-        let back = group.borrowed.iter().map(Option::is_some);
-        assert!(back.eq(wanted.iter().copied()), "a group gives back all that it has borrowed");
-        let appended = self.outlet().append(self.ticket, &mut group, &mut []);
-        self.give_back(std::mem::take(&mut group.borrowed));
-        self.outlet().release(&mut group, appended);
+        let back = lending.borrowed.iter().map(Option::is_some);
+        assert!(back.eq(wanted.iter().copied()), "a lending gives back all that it has borrowed");
+        let appended = self.outlet().append(self.ticket, &mut lending, &mut []);
+        self.give_back(std::mem::take(&mut lending.borrowed));
+        self.outlet().release(&mut lending, appended);
         // The rest goes first next time, in its order.
         calls.rev().for_each(|call| self.waiting.push_front(call));
     }
 
-    fn run_call(&mut self, call: ProgramCall, group: &mut Group) {
+    fn run_call(&mut self, call: ProgramCall, lending: &mut Lending) {
         let now = self.log.transaction_time(self.clock.wall_micros());
         let mut stores = std::mem::take(&mut self.stores);
         let mut positions = std::mem::take(&mut self.positions);
-        group.take(&call.stores, &mut stores, &mut positions);
+        lending.take(&call.stores, &mut stores, &mut positions);
         if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);
                 let call = ProgramCall { program, ..call };
                 let cancellations = self.long_reads.cancellations();
-                group.reads.push(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
-                self.record(&mut stores, &mut positions, None, &mut group.payload);
+                lending.reads.push(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
+                self.record(&mut stores, &mut positions, None, &mut lending.payload);
             }
-            group.put_back(&mut stores, &mut positions);
+            lending.put_back(&mut stores, &mut positions);
             (self.stores, self.positions) = (stores, positions);
             return;
         }
@@ -404,22 +404,22 @@ impl Coordinator {
         let outlet =
             Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads };
         let ticket = self.ticket;
-        // Those before it in the group need not wait for a call that takes its time.
+        // Those before it in the lending need not wait for a call that takes its time.
         let mut slow = || {
-            if group.has_output() {
-                let appended = outlet.append(ticket, group, &mut positions);
-                outlet.release(group, appended);
+            if lending.has_output() {
+                let appended = outlet.append(ticket, lending, &mut positions);
+                outlet.release(lending, appended);
             }
         };
         let outcome = self.executor.call_program(&mut stores, &call, now, Some(&mut slow), &mut answer);
         self.counters.end(counted, outcome, call.parameters.len(), answer.len());
         if outcome.is_some() {
-            group.answered(&call.reply, &mut answer);
+            lending.answered(&call.reply, &mut answer);
         }
         answer.clear();
         self.answer = answer;
-        self.record(&mut stores, &mut positions, outcome, &mut group.payload);
-        group.put_back(&mut stores, &mut positions);
+        self.record(&mut stores, &mut positions, outcome, &mut lending.payload);
+        lending.put_back(&mut stores, &mut positions);
         (self.stores, self.positions) = (stores, positions);
         if let (None, Some(recompile)) = (outcome, call.recompile) {
             recompile();
@@ -445,7 +445,7 @@ impl Coordinator {
                 position.changed = true;
                 let partition = position.partition;
                 let sequence = position.sequence;
-                parts.push(Part { partition, epoch: FIRST_EPOCH, sequence, changes: store.redo() });
+                parts.push(Part { partition, epoch: RECORD_EPOCH, sequence, changes: store.redo() });
             }
         }
         if let Some(time) = self.executor.take_unique_ids_ahead() {
@@ -501,7 +501,7 @@ struct StorePosition {
     changed: bool,
 }
 
-/// What a group's results go out through.
+/// What a lending's results go out through.
 struct Outlet<'c> {
     partitions: &'c [Borrower],
     gate: &'c Arc<Gate>,
@@ -510,14 +510,14 @@ struct Outlet<'c> {
 }
 
 impl Outlet<'_> {
-    /// Hands the group's records to the log; a barrier where nothing was changed, as its answers
+    /// Hands the lending's records to the log; a barrier where nothing was changed, as its answers
     /// may tell of others' changes. `running`: the positions that a transaction has which goes on,
     /// and whose own changes come later. `ticket` is that of the last one that has ended. Whether
     /// there is an entry.
-    fn append(&self, ticket: Sequence, group: &mut Group, running: &mut [StorePosition]) -> bool {
+    fn append(&self, ticket: Sequence, lending: &mut Lending, running: &mut [StorePosition]) -> bool {
         self.gate.appended(ticket);
         let mut waiting = vec![(Arc::clone(self.gate), ticket)];
-        let borrowed = group.borrowed.iter_mut().flatten().map(|(_, position)| position);
+        let borrowed = lending.borrowed.iter_mut().flatten().map(|(_, position)| position);
         for position in borrowed.chain(running) {
             if std::mem::take(&mut position.changed) {
                 let gate = &self.partitions[position.partition.index()].gate;
@@ -525,7 +525,7 @@ impl Outlet<'_> {
                 waiting.push((Arc::clone(gate), position.sequence));
             }
         }
-        let payload = std::mem::take(&mut group.payload);
+        let payload = std::mem::take(&mut lending.payload);
         assert!(waiting.len() == 1 || !payload.is_empty(), "what was changed is in the records");
         let appended = !payload.is_empty();
         self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
@@ -533,14 +533,14 @@ impl Outlet<'_> {
     }
 
     /// What was appended is told of, as soon as it is committed.
-    fn release(&self, group: &mut Group, appended: bool) {
-        for (mailbox, answers) in group.answers.drain(..) {
+    fn release(&self, lending: &mut Lending, appended: bool) {
+        for (mailbox, answers) in lending.answers.drain(..) {
             match appended {
                 true => self.gate.hold_appended(mailbox, answers),
                 false => self.gate.hold(mailbox, answers),
             }
         }
-        group.reads.drain(..).for_each(|read| self.long_reads.start(read));
+        lending.reads.drain(..).for_each(|read| self.long_reads.start(read));
     }
 }
 
@@ -548,16 +548,16 @@ impl Outlet<'_> {
 type Borrowed = Vec<Option<(Store, StorePosition)>>;
 
 /// What one lending of stores serves.
-struct Group {
+struct Lending {
     borrowed: Borrowed,
     /// The transactions' records.
     payload: EntryBuffer,
     answers: Vec<(MailboxHandle, AnswerBatch)>,
-    /// They show changes of the group, so they begin when the log has its records.
+    /// They show changes of the lending, so they begin when the log has its records.
     reads: Vec<LongRead>,
 }
 
-impl Group {
+impl Lending {
     fn take(&mut self, needed: &StoreSet, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
         take(&mut self.borrowed, needed, stores, positions);
     }

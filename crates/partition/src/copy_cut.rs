@@ -24,7 +24,7 @@ use crate::commit::{Completion, Parties};
 use crate::delivery::{CopySnapshot, Delivery};
 use crate::event::Taken;
 use crate::record;
-use crate::thread::FIRST_EPOCH;
+use crate::thread::RECORD_EPOCH;
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use ferrite_base::Position;
 use ferrite_group::{Checkpointed, NotCommitted, Replication};
@@ -133,7 +133,7 @@ impl CopyCut {
         Taken {
             snapshot: self.snapshot,
             stores,
-            places: sequences.into_iter().map(|sequence| (FIRST_EPOCH, sequence)).collect(),
+            places: sequences.into_iter().map(|sequence| (RECORD_EPOCH, sequence)).collect(),
             groups: vec![Checkpointed { group: self.group.id(), place }],
             contents: None,
             catalog,

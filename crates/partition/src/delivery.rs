@@ -1,11 +1,11 @@
 //! What passes between an applier and the others: entries that come, their changes on the way to a
 //! copy's partitions, and what it hands out.
 
-use crate::bell::Ringing;
 use crate::compiled::Compiled;
 use crate::content_hashes::ContentHashes;
 use crate::judge::ReplayError;
 use crate::schema::SchemaHistory;
+use crate::waker::WakingSender;
 use crossbeam_channel::Sender;
 use ferrite_base::{PartitionId, Position, Sequence};
 use ferrite_catalog::Catalog;
@@ -89,7 +89,7 @@ pub struct Parcel {
     /// Bytes of the items.
     length: usize,
     /// Where to say that they are applied.
-    back: Ringing<Delivery>,
+    back: WakingSender<Delivery>,
 }
 
 /// One record's changes.
@@ -110,7 +110,7 @@ pub(crate) struct Piece<'p> {
 }
 
 impl Parcel {
-    pub(crate) fn new(bytes: Arc<Arrival>, back: Ringing<Delivery>) -> Parcel {
+    pub(crate) fn new(bytes: Arc<Arrival>, back: WakingSender<Delivery>) -> Parcel {
         Parcel { bytes, items: Vec::new(), length: 0, back }
     }
 

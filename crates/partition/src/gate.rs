@@ -13,7 +13,7 @@ use crate::answer::{AnswerBatch, MailboxHandle};
 use ferrite_base::{NodeId, Sequence};
 use ferrite_group::NotCommitted;
 use ferrite_log::LogFailed;
-use ferrite_replica::{Configuration, Release, Replica};
+use ferrite_replica::{Configuration, HeldAnswers, Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// The only member of this local queue of answers: other nodes are the group's business.
@@ -80,7 +80,7 @@ impl Held {
 }
 
 struct State {
-    replica: Replica<Held>,
+    replica: HeldAnswers<Held>,
     /// None where nobody else could lead.
     rounds: Option<Rounds>,
     /// It does not lead any more, and has to step back.
@@ -97,7 +97,7 @@ pub struct Gate {
 impl Gate {
     /// Begins with everything up to `start` committed.
     pub fn new(start: Sequence, failure: SharedFailure) -> Arc<Gate> {
-        let replica = Replica::new(Configuration::single(HERE), start);
+        let replica = HeldAnswers::new(Configuration::single(HERE), start);
         Arc::new(Gate { state: Mutex::new(State { replica, rounds: None, deposed: false, ended: 0 }), failure })
     }
 
@@ -118,7 +118,7 @@ impl Gate {
     pub(crate) fn lead(&self, sequence: Sequence, rounds: Option<Rounds>) {
         let mut state = self.lock();
         assert_eq!(state.replica.held(), 0, "all callers were answered when the node stopped leading");
-        let replica = Replica::new(Configuration::single(HERE), sequence);
+        let replica = HeldAnswers::new(Configuration::single(HERE), sequence);
         *state = State { replica, rounds, deposed: false, ended: state.ended };
     }
 

@@ -14,7 +14,6 @@
 pub mod answer;
 pub mod applier;
 mod apply;
-pub mod bell;
 mod call_header;
 pub mod cancel;
 pub mod commit;
@@ -54,6 +53,7 @@ mod start_error;
 mod stepping_back;
 pub mod task_check;
 pub mod thread;
+pub mod waker;
 pub mod worker_pool;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};

@@ -13,7 +13,7 @@ pub use crate::snapshot_base::Loaded;
 use crate::snapshot_base::{kept_snapshots, load_newest};
 use crate::snapshots::{self, Snapshots};
 pub use crate::start_error::StartError;
-use crate::thread::FIRST_EPOCH;
+use crate::thread::RECORD_EPOCH;
 use ferrite_base::{Epoch, Incarnation, NodeId, Sequence, limits};
 use ferrite_group::{
     Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
@@ -296,7 +296,7 @@ fn member(identity: &Identity) -> Member {
 /// What an earlier release has written counts as another epoch: a stream that has not got it cannot
 /// be made equal by entries alone.
 fn before_the_first(created: bool, here: Member) -> GroupPlace {
-    GroupPlace::before_the_first(if created { Epoch(0) } else { FIRST_EPOCH }, here)
+    GroupPlace::before_the_first(if created { Epoch(0) } else { RECORD_EPOCH }, here)
 }
 
 /// A directory whose snapshot and log were read.
@@ -423,7 +423,7 @@ impl Opened {
     /// the snapshot shows all the same. `begun`: the group's stream has.
     fn begin_with_snapshot(&self, group: &GroupAppender<Completion>, begun: bool) -> Result<(), StartError> {
         let (Some(snapshot), Some(state)) = (self.replay.begins_with, &self.replay.state) else { return Ok(()) };
-        let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (FIRST_EPOCH, *sequence)).collect();
+        let places: Vec<_> = state.judge.sequences.iter().map(|sequence| (RECORD_EPOCH, *sequence)).collect();
         let groups: &[_] = if begun { &[(FIRST_GROUP, group.end())] } else { &[] };
         let mut payload = Vec::new();
         record::write_checkpoint(&mut payload, snapshot, state.judge.catalog.version.0, &places, groups);

@@ -35,8 +35,9 @@ use ferrite_wire::response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The only epoch, until leaders change.
-pub const FIRST_EPOCH: Epoch = Epoch(1);
+/// What records have in their field for an epoch. The epochs of a group's leaders stand in its
+/// entries, which came later.
+pub const RECORD_EPOCH: Epoch = Epoch(1);
 /// Redo buffers kept for reuse; more are in flight only when the log is far behind.
 const BUFFERS_KEPT: usize = 16;
 /// A buffer that one large transaction has blown up is not kept.
@@ -239,7 +240,7 @@ impl Partition {
             return false;
         }
         let mut redo = self.buffer();
-        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("seen just now");
         let more = store.compact(COMPACTION_STEP, places);
         if !store.redo().is_empty() {
@@ -318,7 +319,7 @@ impl Partition {
         self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
         let now = self.log.transaction_time(now);
         let mut redo = self.buffer();
-        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);
         for (number, call) in batch.calls.iter().enumerate() {
             if same_schema {
@@ -338,7 +339,7 @@ impl Partition {
                 self.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers), appended);
                 answers.sent_micros = sent_micros;
                 redo = self.buffer();
-                writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+                writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
             }
         }
         let appended = self.append(redo, writer);
@@ -517,7 +518,7 @@ impl Partition {
             return;
         }
         let mut redo = EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default());
-        let mut writer = BatchWriter::begin(redo.records(), self.id, FIRST_EPOCH, Sequence(self.sequence.0 + 1));
+        let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
         let out = &mut answers.bytes;
         let counted = self.counters.begin_program(&call.program, &self.compiled);
         let outcome = self.executor.call_program(stores, &call, now, None, out);

@@ -1,5 +1,5 @@
-//! One partition's replication, as a pure state machine: who must have a record before it is
-//! committed, and which answers may leave.
+//! One replica group as a pure state machine ([`group`]): which members must have an entry before
+//! it is committed, who leads, and what a partition's answers wait for ([`HeldAnswers`]).
 //!
 //! Owns the commit sequence and the answers held back for it. Promises that no answer is released
 //! as committed before every member of the configuration has made durable all that it could have
@@ -11,8 +11,8 @@
 mod configuration;
 pub mod group;
 mod held;
-mod replica;
+mod held_answers;
 
 pub use configuration::Configuration;
 pub use held::Release;
-pub use replica::{Effect, Replica};
+pub use held_answers::{Effect, HeldAnswers};

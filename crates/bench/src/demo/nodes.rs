@@ -2,7 +2,7 @@
 //! comes back.
 
 use super::Shown;
-use crate::cluster::{Cluster, Keepers};
+use crate::cluster::{Cluster, Membership};
 use crate::error::BenchResult;
 use crate::options::DemoOptions;
 use crate::session::Session;
@@ -62,7 +62,7 @@ fn lose_leader(nodes: &mut Cluster, session: &Session, shown: &Shown) -> BenchRe
     Ok(())
 }
 
-fn kept(keepers: &Keepers) -> String {
+fn kept(keepers: &Membership) -> String {
     let copies = keepers.members.iter().filter(|member| **member != keepers.leader);
     match copies.map(|member| format!("node {}", member + 1)).reduce(|all, copy| format!("{all} and {copy}")) {
         Some(copies) => format!("node {} leads, {copies} has a copy", keepers.leader + 1),

@@ -6,7 +6,7 @@ use ferrite_cluster::{Cause, Errand, Metadata};
 use ferrite_io::simulated::{Fault, FaultKind, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
 use ferrite_meta::voter::Voter;
-use ferrite_meta::{Ask, Keeper, Kind, State};
+use ferrite_meta::{Ask, Controller, Kind, State};
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,11 +61,11 @@ impl World {
         for id in (1..=nodes).map(NodeId) {
             let disk = SimulatedDisk::new(u64::from(id.0), SimulatedClock::default());
             let random = Box::new(SimulatedRandom::new(u64::from(id.0)));
-            let keeper = voters.contains(&id).then(|| {
+            let controller = voters.contains(&id).then(|| {
                 let voter = Voter::found(id, Arc::new(disk.clone()), Path::new("/metadata"), random, &state);
-                Keeper::new(id, voter.unwrap())
+                Controller::new(id, voter.unwrap())
             });
-            world.all.insert(id, Metadata::new(id, voters.clone(), keeper, u64::from(id.0) << 40));
+            world.all.insert(id, Metadata::new(id, voters.clone(), controller, u64::from(id.0) << 40));
             world.disks.insert(id, disk);
         }
         world
@@ -111,7 +111,7 @@ impl World {
     }
 
     fn leader(&self) -> NodeId {
-        let leads = |(_, metadata): &(&NodeId, &Metadata)| metadata.keeper().is_some_and(Keeper::leads);
+        let leads = |(_, metadata): &(&NodeId, &Metadata)| metadata.controller().is_some_and(Controller::leads);
         *self.all.iter().find(leads).expect("one of the voters leads").0
     }
 
@@ -136,7 +136,7 @@ impl World {
 #[test]
 fn every_node_gets_state_and_leases_which_count_from_the_question() {
     let mut world = World::new(4);
-    assert!(world.all[&NodeId(4)].keeper().is_none(), "three of four vote");
+    assert!(world.all[&NodeId(4)].controller().is_none(), "three of four vote");
     world.pass(5_000);
     for id in 1..=4 {
         // At first some do not know yet who leads, and a leader does not know yet that it is one.
@@ -174,7 +174,7 @@ fn a_node_whose_vote_is_lost_goes_on_without() {
     world.ask(first.0, Ask::Goodbye(end));
     world.pass(5_000);
     assert_eq!(world.lost, [first]);
-    assert!(world.all[&first].keeper().is_none() && world.leader() != first);
+    assert!(world.all[&first].controller().is_none() && world.leader() != first);
     for _ in 0..4 {
         world.look(first.0);
         world.pass(600);

@@ -2,18 +2,18 @@
 
 use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start};
+use ferrite_cluster::{Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start, Transport};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency, message};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
 use ferrite_partition::applier::{Applier, CopyStart};
-use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
+use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_partition::{Compiled, Delivery, Event, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Message, Timing};
@@ -75,7 +75,7 @@ impl Outside {
     }
 }
 
-impl Post for Outside {
+impl Transport for Outside {
     fn send(&self, _: NodeId, _: Urgency, bytes: Vec<u8>) {
         let (_, envelope, _) = message::decode(&bytes).expect("a node says what can be read");
         if let Message::Append { round, .. } = envelope.message {
@@ -84,7 +84,7 @@ impl Post for Outside {
     }
 }
 
-impl Around for Outside {
+impl NodeEffects for Outside {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
         self.push(Wish::Kept(identity.clone()));
         Ok(())
@@ -160,7 +160,7 @@ pub struct World {
     pub groups: Groups,
     log: DatabaseLog,
     pub outside: Outside,
-    pub causes: Ringing<Cause>,
+    pub causes: WakingSender<Cause>,
     pub inbox: Receiver<Event>,
     pub jobs: Receiver<Job>,
     pub lease: Lease,
@@ -231,7 +231,7 @@ impl World {
         let identity = Identity { cluster: [1; 16], node: NodeId(1), incarnation: before, promised: BTreeMap::new() };
         identity.write(&disk, dir).unwrap();
         let outside = Outside::default();
-        let (causes, inbox_of_node) = ringing();
+        let (causes, inbox_of_node) = waking_channel();
         let options = Options {
             log: LogOptions { own_threads: false, prepare_ahead: false, ..LogOptions::default() },
             partitions: Some(1),

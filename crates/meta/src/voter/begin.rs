@@ -2,7 +2,7 @@
 //!
 //! A vote that is gone, damaged or was taken away is never guessed at: what it has promised is
 //! lost, so it counts for nothing from then on, and the node gets another with a higher number. The
-//! voters' leader takes the old one away and gives the new one (`keeper/nodes.rs`). What data a
+//! voters' leader takes the old one away and gives the new one (`controller/nodes.rs`). What data a
 //! node has does not depend on it.
 
 use super::kept::NAMES;

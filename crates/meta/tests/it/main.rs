@@ -1,6 +1,6 @@
 //! The tests of this crate that can share a process. One program, since each costs a link.
 
+mod controllers;
 mod founding;
-mod keepers;
 mod state;
 mod voters;

@@ -1,7 +1,7 @@
 //! What a new cluster's database is begun with: the meaning of DECIMAL, classes, a schema. A
 //! transaction of the first leader, while the catalog is empty.
 
-use crate::cluster::standing::{Seen, Standing};
+use crate::cluster::node_status::{NodeStatus, StatusSnapshot};
 use crate::options::{ServerError, ServerOptions};
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
@@ -48,7 +48,7 @@ impl Mailbox for Answer {
 
 /// What a first schema needs of its node.
 pub struct Place {
-    pub standing: Arc<Standing>,
+    pub node_status: Arc<NodeStatus>,
     pub compiled: Arc<ArcSwap<Compiled>>,
     pub routes: Arc<Routes>,
 }
@@ -80,12 +80,13 @@ impl FirstSchema {
     /// its schema. True: another node leads a database that is new as far as it is known here, and
     /// [`FirstSchema::go_on`] is to look after it.
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
-        let here = place.standing.here();
-        let leads_elsewhere = |seen: &Seen| seen.leads.is_none() && seen.leader().is_some_and(|leader| leader != here);
+        let here = place.node_status.here();
+        let leads_elsewhere =
+            |seen: &StatusSnapshot| seen.leads.is_none() && seen.leader().is_some_and(|leader| leader != here);
         loop {
-            let is_known = |seen: &Seen| seen.leads.is_some() || leads_elsewhere(seen);
-            if place.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
-                let seen = place.standing.seen();
+            let is_known = |seen: &StatusSnapshot| seen.leads.is_some() || leads_elsewhere(seen);
+            if place.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
+                let seen = place.node_status.seen();
                 if let Some(error) = seen.why_it_ends() {
                     return Err(error);
                 }
@@ -108,7 +109,7 @@ impl FirstSchema {
     /// uses it. Until the database is not new any more, or `stop` is disconnected.
     pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
         while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            if place.standing.seen().leads.is_none() {
+            if place.node_status.seen().leads.is_none() {
                 continue;
             }
             let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);

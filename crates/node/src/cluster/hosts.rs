@@ -1,6 +1,6 @@
 //! The cluster's nodes, as their clients are told of them.
 
-use crate::cluster::standing::Seen;
+use crate::cluster::node_status::StatusSnapshot;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Kind, Presence, State};
@@ -13,7 +13,7 @@ pub fn host_id(node: NodeId) -> i32 {
 
 /// What the metadata says, as it is known here; whether this node may say that it leads is looked
 /// at when a client is told ([`crate::topology::Topology::hosts`]).
-pub fn hosts(seen: &Seen) -> Option<Hosts> {
+pub fn hosts(seen: &StatusSnapshot) -> Option<Hosts> {
     let state = &seen.state;
     let group = state.groups().get(&FIRST_GROUP)?;
     let members = group.configuration.members();

@@ -1,11 +1,11 @@
 //! The first part of a node's start: from a directory and a command line to a node of a cluster
 //! that knows which it is. Nothing is said to other nodes but founding's questions.
 
-use crate::cluster::begun_alone::{self, BegunAlone};
 use crate::cluster::directory::{self, Unsynced};
-use crate::cluster::door::Door;
-use crate::cluster::forming::{Formed, Founders};
+use crate::cluster::founding::{Formed, Founders};
+use crate::cluster::from_single_node::{self, BegunAlone};
 use crate::cluster::links::{Links, hosts_of};
+use crate::cluster::peer_dispatcher::PeerDispatcher;
 use crate::cluster::place;
 use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
@@ -54,7 +54,7 @@ pub struct Joined {
     pub links: Links,
     /// Until somebody else ends the connections.
     pub leaving: Leaving,
-    pub door: Arc<Door>,
+    pub dispatcher: Arc<PeerDispatcher>,
     /// The metadata as this node knew it last.
     pub state: State,
     /// Who keeps what is written down of the cluster.
@@ -117,7 +117,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         )));
     }
     let is_new = belongs_to.is_none() && written.as_ref().is_none_or(|written| written.founded.is_none());
-    let begun = match is_new && begun_alone::is_there(disk, about.dir) {
+    let begun = match is_new && from_single_node::is_there(disk, about.dir) {
         true => {
             drop(lock);
             let begun = begun_alone(options, about, written.as_ref())?;
@@ -137,7 +137,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let start: [u8; 16] = random_bytes();
     let newcomer = newcomer(&wanted, about);
     let founders = Arc::new(Founders::new(written, wanted, joins, about.manner.clone()));
-    let door = Arc::new(Door::new(Arc::clone(&founders)));
+    let dispatcher = Arc::new(PeerDispatcher::new(Arc::clone(&founders)));
     let limits = Limits::default();
     let hello = Hello {
         versions: (VERSION, VERSION),
@@ -147,7 +147,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         incarnation: Incarnation(0),
         start: u64::from_le_bytes(start[..8].try_into().expect("8 bytes")),
     };
-    let handler = Arc::clone(&door) as Arc<dyn ferrite_peer::Handler>;
+    let handler = Arc::clone(&dispatcher) as Arc<dyn ferrite_peer::Handler>;
     let peers =
         ferrite_peer::start(hello, listener, limits, Box::new(SystemRandom), handler).map_err(ServerError::Threads)?;
     let leaving = Leaving(Some(peers.clone()));
@@ -182,7 +182,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         dir: about.dir.to_path_buf(),
         links,
         leaving,
-        door,
+        dispatcher,
         node,
         database: DatabaseId(data.unwrap_or(settings.cluster)),
         voter,

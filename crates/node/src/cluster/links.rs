@@ -4,7 +4,7 @@ use crate::cluster::notices::Notices;
 use crate::cluster::place;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_base::NodeId;
-use ferrite_cluster::{Letter, Post};
+use ferrite_cluster::{MessageKind, Transport};
 use ferrite_group::Urgency;
 use ferrite_meta::{Node, Presence, State};
 use ferrite_peer::{Lane, Limits, Outgoing, Peers};
@@ -39,8 +39,8 @@ impl Links {
     }
 
     /// Takes the message, or loses it: whoever says it says it again.
-    pub fn send_on(&self, to: NodeId, lane: Lane, letter: Letter, message: Vec<u8>) {
-        let message = Outgoing::new(letter as u8, message);
+    pub fn send_on(&self, to: NodeId, lane: Lane, message_kind: MessageKind, message: Vec<u8>) {
+        let message = Outgoing::new(message_kind as u8, message);
         let bytes_max = self.message_bytes_max[lane as usize];
         if message.len() <= bytes_max {
             let _ = self.peers.send(to, lane, message);
@@ -48,19 +48,19 @@ impl Links {
             // Those who make messages know the limit. It would be said again for ever.
             let bytes = message.len();
             self.notices.say(&format!(
-                "a message for node {to} ({letter:?}) of {bytes} bytes is not sent: a message has at most {bytes_max}"
+                "a message for node {to} ({message_kind:?}) of {bytes} bytes is not sent: a message has at most {bytes_max}"
             ));
         }
     }
 }
 
-impl Post for Links {
+impl Transport for Links {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
         let lane = match urgency {
             Urgency::Control => Lane::Control,
             Urgency::Entries => Lane::Entries,
         };
-        self.send_on(to, lane, Letter::Group, message);
+        self.send_on(to, lane, MessageKind::Group, message);
     }
 }
 

@@ -3,17 +3,17 @@
 //! The steps are `ferrite_cluster::Metadata`; this brings them time, and takes what they want sent.
 //! A vote is fsynced on this thread, where no heartbeat of a group waits for it.
 
-use crate::cluster::door::{Message, MetadataNotice};
 use crate::cluster::health::OwnVote;
 use crate::cluster::links::Links;
 use crate::cluster::notices::Notices;
+use crate::cluster::peer_dispatcher::{Message, MetadataNotice};
 use crossbeam_channel::{Receiver, Select, Sender};
-use ferrite_cluster::{Cause, Errand, Letter, Metadata};
+use ferrite_cluster::{Cause, Errand, MessageKind, Metadata};
 use ferrite_io::Clock;
 use ferrite_meta::founding::Joins;
 use ferrite_meta::voter::VoterError;
-use ferrite_meta::{Ask, Keeper, State};
-use ferrite_partition::bell::Ringing;
+use ferrite_meta::{Ask, Controller, State};
+use ferrite_partition::waker::WakingSender;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct MetadataThread {
     pub messages: Receiver<Message>,
     /// What nodes without an id ask.
     pub joins: Receiver<Joins>,
-    pub causes: Ringing<Cause>,
+    pub causes: WakingSender<Cause>,
     pub links: Links,
     /// For whoever looks up where the nodes are.
     pub names: Sender<(u64, Arc<State>)>,
@@ -44,7 +44,7 @@ pub struct MetadataThread {
     /// Puts aside what was voted here, which counts no more.
     pub forget_vote: Box<dyn FnMut() -> Result<(), VoterError> + Send>,
     /// Opens this node's vote, as at a start; None: it has none any more.
-    pub open_vote: Box<dyn FnMut() -> Result<Option<Keeper>, VoterError> + Send>,
+    pub open_vote: Box<dyn FnMut() -> Result<Option<Controller>, VoterError> + Send>,
     /// When that is tried, in boot-time nanoseconds.
     pub vote_again: Option<u64>,
     /// How it is with the vote, for others to see.
@@ -82,7 +82,7 @@ impl MetadataThread {
                 self.metadata.probe();
             }
             self.work();
-            self.vote.rests(self.metadata.keeper().is_some_and(Keeper::votes));
+            self.vote.rests(self.metadata.controller().is_some_and(Controller::votes));
         }
     }
 
@@ -105,9 +105,9 @@ impl MetadataThread {
             return;
         }
         match (self.open_vote)() {
-            Ok(Some(keeper)) => {
+            Ok(Some(controller)) => {
                 ferrite_io::errln!("ferrite: this node votes again");
-                self.metadata.begin_to_vote(keeper);
+                self.metadata.begin_to_vote(controller);
             }
             Ok(None) => {}
             Err(error) => self.vote_lost(&error),
@@ -136,7 +136,7 @@ impl MetadataThread {
         self.metadata.work(self.clock.boottime_nanos(), &mut errands);
         for errand in errands {
             match errand {
-                Errand::Send { to, message } => self.links.send_on(to, Lane::Control, Letter::Metadata, message),
+                Errand::Send { to, message } => self.links.send_on(to, Lane::Control, MessageKind::Metadata, message),
                 Errand::Cause(cause) => {
                     if let Cause::Metadata { index, state } = &cause {
                         let _ = self.names.send((*index, Arc::clone(state)));

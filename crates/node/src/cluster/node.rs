@@ -2,31 +2,31 @@
 //!
 //! The steps are `ferrite_cluster::Node`.
 
-use crate::cluster::around::{Appliers, AskedToHandOver};
 use crate::cluster::directory::Unsynced;
-use crate::cluster::door::MetadataNotice;
+use crate::cluster::effects::{Appliers, AskedToHandOver};
 use crate::cluster::figures::{AllFigures, OwnFigures};
 use crate::cluster::giving_way::{GivingWay, Need, Room};
 use crate::cluster::health::{Health, Healths, OwnVote, SAID_EVERY};
-use crate::cluster::keepers::Keepers;
 use crate::cluster::links::Links;
 use crate::cluster::loss::{self, Losses};
+use crate::cluster::membership_report::MembershipReport;
 use crate::cluster::metadata::TICK;
+use crate::cluster::node_status::NodeStatus;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, HandOver, Order};
 use crate::cluster::pausing::Pauses;
+use crate::cluster::peer_dispatcher::MetadataNotice;
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::{Removals, Seen};
-use crate::cluster::standing::Standing;
-use crate::cluster::status::Around;
+use crate::cluster::status::Reachability;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{NodeId, memory};
-use ferrite_cluster::{Groups, Letter, Node, NotHandedOver};
+use ferrite_cluster::{Groups, MessageKind, Node, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_log::Durability;
 use ferrite_meta::State;
-use ferrite_partition::bell::Bell;
+use ferrite_partition::waker::Waker;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,8 @@ pub struct NodeThread {
     pub node: Node,
     pub orders: Receiver<Order>,
     /// What comes to either rings it.
-    pub bell: Arc<Bell>,
-    pub standing: Arc<Standing>,
+    pub waker: Arc<Waker>,
+    pub node_status: Arc<NodeStatus>,
     pub groups: Groups,
     pub appliers: Arc<Appliers>,
     pub unsynced: Arc<Unsynced>,
@@ -53,7 +53,7 @@ pub struct NodeThread {
     pub losses: Losses,
     pub removals: Removals,
     pub pauses: Pauses,
-    pub keepers: Keepers,
+    pub keepers: MembershipReport,
     pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
@@ -106,7 +106,7 @@ impl NodeThread {
                     self.look_at_health(now);
                     self.say_figures();
                     if let Some(procedures) = &self.procedures {
-                        procedures.ask(&self.standing.seen(), self.node.here().node, &self.links);
+                        procedures.ask(&self.node_status.seen(), self.node.here().node, &self.links);
                     }
                 }
                 let state = Arc::clone(self.node.state());
@@ -132,11 +132,12 @@ impl NodeThread {
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
-            self.standing.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
-            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) || self.standing.seen().in_step != in_step {
+            self.node_status.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
+            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) || self.node_status.seen().in_step != in_step
+            {
                 let registered = self.node.is_registered();
                 let index = self.node.known_index();
-                self.standing.change(|seen| {
+                self.node_status.change(|seen| {
                     (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
                     seen.in_step = in_step;
                 });
@@ -176,9 +177,9 @@ impl NodeThread {
     fn look_at_health(&mut self, now: u64) {
         let state = Arc::clone(self.node.state());
         let here = self.node.here().node;
-        let leads = self.standing.seen().leads.is_some();
+        let leads = self.node_status.seen().leads.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
-        let room = if self.node.is_data() { self.standing.room() } else { Room::Enough };
+        let room = if self.node.is_data() { self.node_status.room() } else { Room::Enough };
         let group = state.groups().get(&FIRST_GROUP);
         let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
         let in_step = self.keepers.in_step().filter(|_| is_member);
@@ -203,7 +204,7 @@ impl NodeThread {
         self.warn_of_durability(durability);
         self.healths.said(self.node.here(), health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
-            self.links.send_on(*node, Lane::Control, Letter::Health, health.encode());
+            self.links.send_on(*node, Lane::Control, MessageKind::Health, health.encode());
         }
         let Some(group) = group else { return };
         let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
@@ -257,7 +258,7 @@ impl NodeThread {
             (figures.behind, figures.end) = (group.behind(), (end.epoch, end.position));
         }
         for node in self.node.state().nodes().keys().filter(|node| **node != here) {
-            self.links.send_on(*node, Lane::Control, Letter::Figures, figures.encode());
+            self.links.send_on(*node, Lane::Control, MessageKind::Figures, figures.encode());
         }
         self.figures.said(here, figures, Instant::now());
     }
@@ -280,7 +281,7 @@ impl NodeThread {
     }
 
     fn wait(&self, time_max: Duration) {
-        self.bell.wait(Some(time_max), || self.node.can_step() || !self.orders.is_empty());
+        self.waker.wait(Some(time_max), || self.node.can_step() || !self.orders.is_empty());
     }
 
     fn obey(&mut self, order: Order) {
@@ -298,20 +299,20 @@ impl NodeThread {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here().node;
                 let mut seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths, &self.figures);
-                seen.doubtful = self.standing.seen().is_doubtful(FIRST_GROUP);
+                seen.doubtful = self.node_status.seen().is_doubtful(FIRST_GROUP);
                 self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
             Order::RemoveNode(asks) => {
                 let state = self.node.state();
                 let here = self.node.here().node;
                 let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
-                let around = Around::look(state, here, &self.links, &self.healths);
-                let seen = Seen { here, reached, no_majority: around.no_majority(state) };
+                let reachability = Reachability::look(state, here, &self.links, &self.healths);
+                let seen = Seen { here, reached, no_majority: reachability.no_majority(state) };
                 self.removals.begin(asks, state, seen, self.clock.boottime_nanos());
             }
             Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {
-                let leads = self.standing.seen().leads.is_some();
+                let leads = self.node_status.seen().leads.is_some();
                 self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
             }
             Order::SayHealth => self.next_look = 0,
@@ -383,9 +384,9 @@ fn seen_of_losses(
     healths: &Healths,
     figures: &AllFigures,
 ) -> loss::Seen {
-    let around = Around::look(state, here, links, healths);
+    let reachability = Reachability::look(state, here, links, healths);
     let members = state.groups().get(&FIRST_GROUP).map(|group| group.configuration.members()).unwrap_or_default();
-    let there = members.iter().map(|member| member.node).filter(|node| around.is_reached(*node));
+    let there = members.iter().map(|member| member.node).filter(|node| reachability.is_reached(*node));
     let is_whole = |node| match node == here {
         true => whole.load(Ordering::Relaxed),
         false => healths.of(node, Instant::now()).is_some_and(|health| !health.incomplete),
@@ -393,7 +394,7 @@ fn seen_of_losses(
     loss::Seen {
         there: there.map(|node| (node, is_whole(node))).collect(),
         ends: figures.ends(Instant::now()),
-        no_majority: around.no_majority(state),
+        no_majority: reachability.no_majority(state),
         doubtful: false,
     }
 }

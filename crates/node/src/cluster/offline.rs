@@ -5,9 +5,9 @@
 //! copy: it leads only where an operator says so again.
 
 use crate::cluster::directory::{self, Said};
-use crate::cluster::forming::Founders;
+use crate::cluster::discard_copy::damage;
+use crate::cluster::founding::Founders;
 use crate::cluster::join;
-use crate::cluster::unusable::damage;
 use crate::options::ServerError;
 use crate::release;
 use ferrite_group::Identity;

@@ -1,16 +1,16 @@
 //! From a node that knows its cluster to one whose database is open: a copy, in no role yet.
 
+use crate::cluster::discard_copy::unusable;
 use crate::cluster::join::Joined;
 use crate::cluster::links::hosts_of;
-use crate::cluster::unusable::unusable;
 use crate::options::{ClusterOptions, ServerError};
 use crossbeam_channel::Receiver;
 use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
 use ferrite_group::GroupPlace;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_log::LogOptions;
-use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember};
+use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_replica::group::Timing;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Member {
     pub place: GroupPlace,
     pub replication: GroupHandle,
     pub host: Arc<Host>,
-    pub causes: (Ringing<Cause>, Receiver<Cause>),
+    pub causes: (WakingSender<Cause>, Receiver<Cause>),
     pub lease: Lease,
 }
 
@@ -40,7 +40,7 @@ pub fn open(
             "ferrite: this cluster has {stored} partitions, and stays so: --partitions {asked} is ignored"
         );
     }
-    let causes = ringing();
+    let causes = waking_channel();
     let lease = Lease::new(Arc::clone(&clock));
     let host = Host::new(causes.0.clone(), Arc::new(joined.links.clone()), lease.clone());
     let barrier = of_cluster.reads_by_barrier;

@@ -6,12 +6,12 @@
 //! and is answered only where it does.
 
 use crate::cluster::links::Links;
-use crate::cluster::standing::Seen;
+use crate::cluster::node_status::StatusSnapshot;
 use crate::mailbox::Mail;
 use crate::publish::Publisher;
 use crate::topology::Topology;
 use ferrite_base::NodeId;
-use ferrite_cluster::Letter;
+use ferrite_cluster::MessageKind;
 use ferrite_group::FIRST_GROUP;
 use ferrite_peer::Lane;
 use ferrite_system::system_catalog;
@@ -32,14 +32,14 @@ impl Procedures {
     }
 
     /// To be done now and then: a node without a copy asks whoever leads.
-    pub fn ask(&self, seen: &Seen, here: NodeId, links: &Links) {
+    pub fn ask(&self, seen: &StatusSnapshot, here: NodeId, links: &Links) {
         let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return };
         if group.configuration.has_node(here) {
             return;
         }
         let known = self.topology.procedures().map(|told| told.version.to_le_bytes());
         let question = known.map_or_else(Vec::new, |version| version.to_vec());
-        links.send_on(group.configuration.leader.node, Lane::Control, Letter::ProceduresAsked, question);
+        links.send_on(group.configuration.leader.node, Lane::Control, MessageKind::ProceduresAsked, question);
     }
 
     /// To be done again and again: clients that were told of no leader hear of this one.
@@ -69,7 +69,7 @@ impl Procedures {
         let mut answer = version.to_le_bytes().to_vec();
         system_catalog::write_procedures_push(&mut answer, handles::PROCEDURES_PUSH, &compiled);
         for node in asked.into_keys() {
-            links.send_on(node, Lane::Calls, Letter::Procedures, answer.clone());
+            links.send_on(node, Lane::Calls, MessageKind::Procedures, answer.clone());
         }
     }
 

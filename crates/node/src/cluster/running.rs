@@ -1,28 +1,30 @@
 //! The threads of a node of a cluster, and what whoever runs the server asks of them.
 
 use crate::administration::Shutdown;
-use crate::cluster::around::{Appliers, AskedToHandOver, DataAround, ServerAround};
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
-use crate::cluster::door::{DataInboxes, Inside, Message, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
+use crate::cluster::effects::{Appliers, AskedToHandOver, DataEffects, ServerEffects};
 use crate::cluster::figures::{AllFigures, OwnFigures};
 use crate::cluster::giving_way::GivingWay;
 use crate::cluster::health::{Healths, OwnVote};
 use crate::cluster::join::{self, Joined};
-use crate::cluster::keepers::Keepers;
 use crate::cluster::links::{self, Links, hosts_of};
 use crate::cluster::loss::Losses;
+use crate::cluster::membership_report::MembershipReport;
 use crate::cluster::metadata::MetadataThread;
 use crate::cluster::node::NodeThread;
+use crate::cluster::node_status::{NodeStatus, StatusSnapshot};
 use crate::cluster::notices::Notices;
 use crate::cluster::open::Member;
 use crate::cluster::orders::Order;
 use crate::cluster::pausing::Pauses;
+use crate::cluster::peer_dispatcher::{
+    DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice, TransferNotice,
+};
 use crate::cluster::procedures::Procedures;
 use crate::cluster::remove::Removals;
-use crate::cluster::standing::{Seen, Standing};
-use crate::cluster::status::{self, Around, Handle};
+use crate::cluster::status::{self, Handle, Reachability};
 use crate::cluster::supply::SupplierThread;
 use crate::cluster::transfer::{Into, TransferThread};
 use crate::message::SnapshotJob;
@@ -38,13 +40,13 @@ use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
 use ferrite_meta::founding::Acquainted;
-use ferrite_meta::{Keeper, Node as Registration, State};
+use ferrite_meta::{Controller, Node as Registration, State};
 use ferrite_partition::applier::CopyStart;
-use ferrite_partition::bell::{Ringing, ringing, ringing_at};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::schema::SchemaHistory;
+use ferrite_partition::waker::{WakingSender, channel_to, waking_channel};
 use ferrite_partition::{Compiled, Event, OwnLog};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::Files;
@@ -67,7 +69,7 @@ const SAY_AFTER: Duration = Duration::from_secs(5);
 pub struct Uses {
     pub disk: Arc<dyn Disk>,
     pub clock: Arc<dyn Clock>,
-    pub standing: Arc<Standing>,
+    pub node_status: Arc<NodeStatus>,
     pub shutdown: Arc<Shutdown>,
     pub figures: OwnFigures,
 }
@@ -98,10 +100,10 @@ pub struct DataUses {
 
 /// A node of a cluster that runs.
 pub struct Running {
-    standing: Arc<Standing>,
+    node_status: Arc<NodeStatus>,
     unsynced: Arc<Unsynced>,
     whole: Arc<AtomicBool>,
-    orders: Ringing<Order>,
+    orders: WakingSender<Order>,
     links: Links,
     healths: Arc<Healths>,
     figures: Arc<AllFigures>,
@@ -114,30 +116,30 @@ impl Running {
     pub fn handle(&self) -> Handle {
         let orders = self.orders.clone();
         let links = self.links.clone();
-        let standing = Arc::clone(&self.standing);
+        let node_status = Arc::clone(&self.node_status);
         let healths = Arc::clone(&self.healths);
         let figures = Arc::clone(&self.figures);
         let before = Arc::clone(&self.before);
-        Handle { orders, standing, links, healths, figures, begun: self.begun, before }
+        Handle { orders, node_status, links, healths, figures, begun: self.begun, before }
     }
 
     /// The way to the node's thread.
-    pub fn orders(&self) -> &Ringing<Order> {
+    pub fn orders(&self) -> &WakingSender<Order> {
         &self.orders
     }
 
-    pub fn standing(&self) -> &Arc<Standing> {
-        &self.standing
+    pub fn node_status(&self) -> &Arc<NodeStatus> {
+        &self.node_status
     }
 
     /// Why this process has to end, if it has.
     pub fn ended(&self) -> Option<String> {
-        self.standing.seen().ended.clone()
+        self.node_status.seen().ended.clone()
     }
 
     /// The same process may go on from an empty copy.
     pub fn begins_anew(&self) -> bool {
-        self.standing.seen().begins_anew
+        self.node_status.seen().begins_anew
     }
 
     /// This process is about to end: the others hear that at once.
@@ -164,10 +166,10 @@ impl Running {
         self.wait_until(ends, |seen| seen.registered)
     }
 
-    fn wait_until(&self, ends: &AtomicBool, holds: impl Fn(&Seen) -> bool) -> Result<(), ServerError> {
+    fn wait_until(&self, ends: &AtomicBool, holds: impl Fn(&StatusSnapshot) -> bool) -> Result<(), ServerError> {
         let mut waited = Duration::ZERO;
         let mut said = false;
-        while !self.standing.wait(LOOK_EVERY, |seen| seen.ended.is_some() || holds(seen)) {
+        while !self.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || holds(seen)) {
             if ends.load(Ordering::Acquire) {
                 return Err(ServerError::Ended);
             }
@@ -176,21 +178,23 @@ impl Running {
                 ferrite_io::errln!("ferrite: {}", self.waits_for());
             }
         }
-        self.standing.seen().why_it_ends().map_or(Ok(()), Err)
+        self.node_status.seen().why_it_ends().map_or(Ok(()), Err)
     }
 
     /// For whom, in words.
     pub fn waits_for(&self) -> String {
-        let seen = self.standing.seen();
-        let here = self.standing.here();
-        let around = Around::look(&seen.state, here, &self.links, &self.healths);
+        let seen = self.node_status.seen();
+        let here = self.node_status.here();
+        let reachability = Reachability::look(&seen.state, here, &self.links, &self.healths);
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
-            true => match seen.state.groups().get(&FIRST_GROUP).and_then(|group| status::waits_for(group, &around)) {
-                Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
-                None => "waiting for a leader of the partitions".to_owned(),
-            },
+            true => {
+                match seen.state.groups().get(&FIRST_GROUP).and_then(|group| status::waits_for(group, &reachability)) {
+                    Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
+                    None => "waiting for a leader of the partitions".to_owned(),
+                }
+            }
             false if names.is_empty() => "waiting for a majority of the cluster's voters".to_owned(),
             false => format!("waiting for a majority of the cluster's voters: {}", names.join(", ")),
         }
@@ -211,7 +215,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let DataUses { sequences, compiled, history, identity, .. } = data;
     let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
     let procedures = Procedures::new(data.publisher.clone(), data.topology);
-    let around = DataAround {
+    let effects = DataEffects {
         inboxes: inboxes.clone(),
         publisher: data.publisher,
         appliers,
@@ -221,20 +225,20 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         drain: data.drain,
         cancellations: data.cancellations,
     };
-    replication.is_limited_by(Arc::clone(&around.publisher.unable));
+    replication.is_limited_by(Arc::clone(&effects.publisher.unable));
     let groups = Groups::new([Arc::clone(&replication)]);
     let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
     let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
     let sink = sink(&uses.disk, &joined.dir, &data.files, joined.database.0).map_err(ServerError::Cluster)?;
     let clock = Arc::clone(&uses.clock);
-    let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
+    let ends = Ends { node_status: Arc::clone(&uses.node_status), shutdown: Arc::clone(&uses.shutdown) };
     let parts = NodeParts {
         identity,
         parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
         groups,
         causes,
         lease,
-        around: Some(around),
+        effects: Some(effects),
         procedures: Some(procedures),
     };
     start_with(threads, joined, uses, parts, |threads, orders| {
@@ -290,9 +294,9 @@ pub fn start_witness(
         identity,
         parties: BTreeMap::new(),
         groups: Groups::new([]),
-        causes: ringing(),
+        causes: waking_channel(),
         lease: Lease::new(Arc::clone(&uses.clock)),
-        around: None,
+        effects: None,
         procedures: None,
     };
     start_with(threads, joined, uses, parts, |_, _| Ok(()))
@@ -302,22 +306,22 @@ struct NodeParts {
     identity: Identity,
     parties: BTreeMap<ferrite_base::GroupId, (Parties, CopyStart)>,
     groups: Groups,
-    causes: (Ringing<Cause>, Receiver<Cause>),
+    causes: (WakingSender<Cause>, Receiver<Cause>),
     lease: Lease,
-    around: Option<DataAround>,
+    effects: Option<DataEffects>,
     procedures: Option<Arc<Procedures>>,
 }
 
 /// Who ends this process.
 struct Ends {
-    standing: Arc<Standing>,
+    node_status: Arc<NodeStatus>,
     shutdown: Arc<Shutdown>,
 }
 
 impl Ends {
     fn end(&self, reason: &str) {
         let mut is_news = false;
-        self.standing.change(|seen| {
+        self.node_status.change(|seen| {
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
@@ -335,14 +339,14 @@ fn start_with(
     mut joined: Joined,
     uses: Uses,
     parts: NodeParts,
-    between: impl FnOnce(&mut Threads, &Ringing<Order>) -> Result<(), ServerError>,
+    between: impl FnOnce(&mut Threads, &WakingSender<Order>) -> Result<(), ServerError>,
 ) -> Result<Running, ServerError> {
-    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, around, procedures } = parts;
+    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, effects, procedures } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
     let (joins, joins_inbox) = bounded(JOINS_MAX);
     let (names, told) = unbounded();
-    let (orders, orders_inbox) = ringing_at(causes.bell());
+    let (orders, orders_inbox) = channel_to(causes.waker());
     let hosts = (joined.node, hosts_of(&joined.state, joined.node));
     let peers = joined.links.peers().clone();
     let founders = Arc::clone(&joined.founders);
@@ -357,7 +361,7 @@ fn start_with(
     };
     // A name that is not found takes its time, which the end does not wait for.
     spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
-    let keeper = joined.voter.take().map(|voter| Keeper::new(joined.node, voter));
+    let controller = joined.voter.take().map(|voter| Controller::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
     let here = joined.node;
     let disk = Arc::clone(&uses.disk);
@@ -365,15 +369,15 @@ fn start_with(
     let forgotten_disk = Arc::clone(&disk);
     let forgotten_dir = dir.clone();
     let forget_vote = Box::new(move || join::forget_vote(&*forgotten_disk, &forgotten_dir));
-    let votes = keeper.is_some();
+    let votes = controller.is_some();
     let open_vote = Box::new(move || {
         let voter = join::open_voter(here, &disk, &dir)?;
-        Ok(voter.map(|voter| Keeper::new(here, voter)))
+        Ok(voter.map(|voter| Controller::new(here, voter)))
     });
     let vote = Arc::<OwnVote>::default();
-    vote.rests(keeper.as_ref().is_some_and(Keeper::votes));
+    vote.rests(controller.as_ref().is_some_and(Controller::votes));
     let thread = MetadataThread {
-        metadata: Metadata::new(joined.node, voters, keeper, SystemRandom.next_u64()),
+        metadata: Metadata::new(joined.node, voters, controller, SystemRandom.next_u64()),
         inbox: metadata_inbox,
         messages: metadata_arrivals,
         joins: joins_inbox,
@@ -397,7 +401,7 @@ fn start_with(
     let whole = Arc::new(AtomicBool::new(joined.intact));
     let healths = Arc::<Healths>::default();
     let figures = Arc::<AllFigures>::default();
-    let inside = Inside {
+    let handlers = PeerHandlers {
         healths: Arc::clone(&healths),
         figures: Arc::clone(&figures),
         procedures: procedures.clone(),
@@ -407,32 +411,32 @@ fn start_with(
         metadata_messages,
         orders: orders.clone(),
         joins,
-        standing: Arc::clone(&uses.standing),
-        data: around.as_ref().map(|around| around.inboxes.clone()),
+        node_status: Arc::clone(&uses.node_status),
+        data: effects.as_ref().map(|effects| effects.inboxes.clone()),
     };
-    let appliers = around.as_ref().map(|around| Arc::clone(&around.appliers)).unwrap_or_default();
-    let ends = Ends { standing: Arc::clone(&uses.standing), shutdown: Arc::clone(&uses.shutdown) };
+    let appliers = effects.as_ref().map(|effects| Arc::clone(&effects.appliers)).unwrap_or_default();
+    let ends = Ends { node_status: Arc::clone(&uses.node_status), shutdown: Arc::clone(&uses.shutdown) };
     let asked = Arc::<AskedToHandOver>::default();
-    let unable = around.as_ref().map(|around| Arc::clone(&around.publisher.unable));
-    let around = ServerAround {
+    let unable = effects.as_ref().map(|effects| Arc::clone(&effects.publisher.unable));
+    let effects = ServerEffects {
         disk: uses.disk,
         dir: joined.dir,
         identity: IdentityFile::default(),
         metadata: metadata.clone(),
-        data: around,
-        standing: Arc::clone(&uses.standing),
+        data: effects,
+        node_status: Arc::clone(&uses.node_status),
         unsynced: Arc::clone(&unsynced),
         asked: Arc::clone(&asked),
         stop: Box::new(move || ends.shutdown.ask()),
     };
     let registration: Registration = joined.registration;
     let start = Start { identity, registration, parties, groups: groups.clone(), lease };
-    let node = Node::new(start, &causes, inbox, Box::new(around));
+    let node = Node::new(start, &causes, inbox, Box::new(effects));
     let thread = NodeThread {
         node,
         orders: orders_inbox,
-        bell: Arc::clone(causes.bell()),
-        standing: Arc::clone(&uses.standing),
+        waker: Arc::clone(causes.waker()),
+        node_status: Arc::clone(&uses.node_status),
         groups,
         appliers,
         unsynced: Arc::clone(&unsynced),
@@ -440,7 +444,7 @@ fn start_with(
         losses: Losses::default(),
         removals: Removals::default(),
         pauses: Pauses::default(),
-        keepers: Keepers::default(),
+        keepers: MembershipReport::default(),
         metadata: metadata.clone(),
         whole: Arc::clone(&whole),
         clock: uses.clock,
@@ -460,11 +464,11 @@ fn start_with(
     let goodbye = orders.clone();
     threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
     threads.spawn("cluster", move || thread.run())?;
-    joined.door.open(inside);
-    let standing = uses.standing;
+    joined.dispatcher.open(handlers);
+    let node_status = uses.node_status;
     let links = joined.links;
     let begun = Instant::now();
-    Ok(Running { standing, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
+    Ok(Running { node_status, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
 }
 
 /// What an earlier process has left of another node's snapshot is gone on with.

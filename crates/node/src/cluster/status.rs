@@ -5,13 +5,13 @@ use crate::cluster::giving_way::Room;
 use crate::cluster::health::{COUNTS, Health, Healths};
 use crate::cluster::links::Links;
 use crate::cluster::loss;
+use crate::cluster::node_status::{NodeStatus, StatusSnapshot};
 use crate::cluster::orders::Order;
-use crate::cluster::standing::{Seen, Standing};
 use crate::cluster::status_tables;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State, has_lost_its_vote};
-use ferrite_partition::bell::Ringing;
+use ferrite_partition::waker::WakingSender;
 use ferrite_peer::Lane;
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_system::result::{SystemTable, cells};
@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 /// What calls about the cluster use of it.
 pub struct Handle {
-    pub orders: Ringing<Order>,
-    pub standing: Arc<Standing>,
+    pub orders: WakingSender<Order>,
+    pub node_status: Arc<NodeStatus>,
     pub links: Links,
     pub healths: Arc<Healths>,
     pub figures: Arc<AllFigures>,
@@ -46,16 +46,16 @@ struct Found {
 }
 
 /// All nodes.
-pub struct Around(BTreeMap<NodeId, Found>);
+pub struct Reachability(BTreeMap<NodeId, Found>);
 
-impl Around {
+impl Reachability {
     /// `here`: this node.
-    pub fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Around {
+    pub fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Reachability {
         let found = |(node, known): (&NodeId, &Node)| {
             let process = Member { node: *node, incarnation: known.incarnation };
             (*node, found(process, here, links, healths))
         };
-        Around(state.nodes().iter().map(found).collect())
+        Reachability(state.nodes().iter().map(found).collect())
     }
 
     pub fn is_reached(&self, node: NodeId) -> bool {
@@ -125,36 +125,36 @@ impl Around {
 impl Handle {
     /// The nodes, the group of the partitions, who votes; the nodes' figures, and the cluster.
     pub fn status(&self) -> Vec<SystemTable> {
-        let mut seen = Seen::clone(&self.standing.seen());
+        let mut seen = StatusSnapshot::clone(&self.node_status.seen());
         if seen.state.settings().is_none() {
             seen.state = Arc::clone(&self.before);
         }
-        let around = Around::look(&seen.state, self.standing.here(), &self.links, &self.healths);
+        let reachability = Reachability::look(&seen.state, self.node_status.here(), &self.links, &self.healths);
         // A process that has just begun has not heard yet from those that are there.
-        let heard = around.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
+        let heard = reachability.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
-        let group = group(&seen, in_step, &around, self.standing.applies());
+        let group = group(&seen, in_step, &reachability, self.node_status.applies());
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
-        let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &around));
-        vec![nodes(&seen, in_step, &around), group, voters(&seen.state, &around, heard), figures, cluster]
+        let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &reachability));
+        vec![nodes(&seen, in_step, &reachability), group, voters(&seen.state, &reachability, heard), figures, cluster]
     }
 
     /// Whether each group is led, and has K + 1 copies, of which each has what is committed and is
     /// reached.
     pub fn has_all_copies(&self) -> bool {
-        let seen = self.standing.seen();
-        let around = Around::look(&seen.state, self.standing.here(), &self.links, &self.healths);
-        has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &around)
+        let seen = self.node_status.seen();
+        let reachability = Reachability::look(&seen.state, self.node_status.here(), &self.links, &self.healths);
+        has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &reachability)
     }
 
     /// Whether all members of the group have what is committed; None: it is not known here. Those
     /// who are members know.
-    fn in_step(&self, seen: &Seen) -> Option<bool> {
+    fn in_step(&self, seen: &StatusSnapshot) -> Option<bool> {
         let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return Some(false) };
         let configuration = &group.configuration;
         let members = configuration.members().iter().map(|member| member.node);
         let known = seen.in_step || self.healths.know_in_step(members, configuration.epoch, Instant::now());
-        let here = self.standing.here();
+        let here = self.node_status.here();
         let is_here = |own: &Node| configuration.has(Member { node: here, incarnation: own.incarnation });
         let can_tell = group.phase != Phase::Active || seen.state.nodes().get(&here).is_some_and(is_here);
         (known || can_tell).then_some(known)
@@ -162,7 +162,7 @@ impl Handle {
 
     /// Who could never lead.
     pub fn keeps_no_data(&self, node: NodeId) -> Option<String> {
-        let state = &self.standing.seen().state;
+        let state = &self.node_status.seen().state;
         let known = state.nodes().get(&node).filter(|known| known.presence != Presence::Retired);
         match known.map(|known| known.kind) {
             Some(Kind::Data) => None,
@@ -193,13 +193,13 @@ fn word(yes: bool) -> &'static str {
 
 /// `lost`: it was given a vote, and its last process had another one, or none; `missing`: the vote
 /// is not there at the moment; `unknown`: it has not said yet whether it is.
-fn vote(state: &State, around: &Around, node: NodeId) -> &'static str {
-    let found = around.0.get(&node).copied().unwrap_or_default();
+fn vote(state: &State, reachability: &Reachability, node: NodeId) -> &'static str {
+    let found = reachability.0.get(&node).copied().unwrap_or_default();
     match state.voters().contains(&node) {
         false => "no",
         true if has_lost_its_vote(state, node) => "lost",
         true if found.reached && found.health.is_none() => "unknown",
-        true if around.missing(state, node).is_some() => "missing",
+        true if reachability.missing(state, node).is_some() => "missing",
         true => "yes",
     }
 }
@@ -238,7 +238,7 @@ fn nodes_table() -> SystemTable {
 }
 
 /// `in_step`: as for [`group`].
-fn nodes(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
+fn nodes(seen: &StatusSnapshot, in_step: Option<bool>, reachability: &Reachability) -> SystemTable {
     let state = &seen.state;
     let leader = seen.leader();
     let mut table = nodes_table();
@@ -256,14 +256,14 @@ fn nodes(seen: &Seen, in_step: Option<bool>, around: &Around) -> SystemTable {
         table.row(cells![
             i64::from(id.0),
             kind,
-            presence(node.presence, around.0.get(id).copied().unwrap_or_default()),
-            word(around.is_reached(*id)),
+            presence(node.presence, reachability.0.get(id).copied().unwrap_or_default()),
+            word(reachability.is_reached(*id)),
             role,
-            vote(state, around, *id),
+            vote(state, reachability, *id),
             address(0),
             address(1),
-            around.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64),
-            around.lacks(*id)
+            reachability.0.get(id).and_then(|found| found.silent).map(|silent| silent.as_millis() as i64),
+            reachability.lacks(*id)
         ]);
     }
     table
@@ -285,15 +285,20 @@ fn group_table() -> SystemTable {
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
 /// heard yet from the others, and cannot know how many losses the cluster tolerates.
 /// `applies`: what is left before this node leads.
-fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<String>) -> SystemTable {
+fn group(
+    seen: &StatusSnapshot,
+    in_step: Option<bool>,
+    reachability: &Reachability,
+    applies: Option<String>,
+) -> SystemTable {
     let state = &seen.state;
     let mut table = group_table();
     let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
     for (id, group) in state.groups() {
         let leader = seen.leading_of(*id);
         let complete = complete(&group.configuration, in_step.unwrap_or(false));
-        let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), around));
-        let (data, service) = losses(state, keepers, around);
+        let keepers = leader.map(|_| keepers(&group.configuration, in_step.unwrap_or(false), reachability));
+        let (data, service) = losses(state, keepers, reachability);
         let doubtful = || {
             seen.is_doubtful(*id)
                 .then(|| format!("a word of the voters, whether node {} leads on", group.configuration.leader.node))
@@ -306,24 +311,24 @@ fn group(seen: &Seen, in_step: Option<bool>, around: &Around, applies: Option<St
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            waits_for(group, around).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
+            waits_for(group, reachability).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
         ]);
     }
     table
 }
 
 /// Whom a group waits for that no node leads.
-pub fn waits_for(group: &Group, around: &Around) -> Option<String> {
-    let is_proven = |node| !group.configuration.added().contains(&node) && !around.may_lack(node);
-    loss::waits_for(group, |node| around.is_reached(node) && !is_proven(node))
+pub fn waits_for(group: &Group, reachability: &Reachability) -> Option<String> {
+    let is_proven = |node| !group.configuration.added().contains(&node) && !reachability.may_lack(node);
+    loss::waits_for(group, |node| reachability.is_reached(node) && !is_proven(node))
 }
 
 /// See [`Handle::has_all_copies`].
-fn has_all_copies(seen: &Seen, in_step: Option<bool>, around: &Around) -> bool {
+fn has_all_copies(seen: &StatusSnapshot, in_step: Option<bool>, reachability: &Reachability) -> bool {
     let Some(settings) = seen.state.settings() else { return false };
     in_step == Some(true)
         && seen.state.groups().iter().all(|(id, group)| {
-            let there = keepers(&group.configuration, true, around);
+            let there = keepers(&group.configuration, true, reachability);
             seen.leading_of(*id).is_some() && there > settings.kfactor as usize
         })
 }
@@ -339,15 +344,15 @@ fn voters_table() -> SystemTable {
 }
 
 /// `heard`: this process has had the time to hear the others.
-fn voters(state: &State, around: &Around, heard: bool) -> SystemTable {
+fn voters(state: &State, reachability: &Reachability, heard: bool) -> SystemTable {
     let mut table = voters_table();
     let voters = state.voters().len();
-    let missing = around.all_missing(state);
+    let missing = reachability.all_missing(state);
     table.row(cells![
         voters as i64,
         (voters - missing.len()) as i64,
         majority(state) as i64,
-        heard.then_some(spare_voters(state, around) as i64),
+        heard.then_some(spare_voters(state, reachability) as i64),
         missing.join(", ")
     ]);
     table
@@ -360,8 +365,10 @@ fn complete(configuration: &GroupConfiguration, in_step: bool) -> impl Iterator<
 }
 
 /// How many members that are there could each lead alone, with everything that was acknowledged.
-fn keepers(configuration: &GroupConfiguration, in_step: bool, around: &Around) -> usize {
-    complete(configuration, in_step).filter(|node| around.is_reached(*node) && !around.may_lack(*node)).count()
+fn keepers(configuration: &GroupConfiguration, in_step: bool, reachability: &Reachability) -> usize {
+    complete(configuration, in_step)
+        .filter(|node| reachability.is_reached(*node) && !reachability.may_lack(*node))
+        .count()
 }
 
 fn majority(state: &State) -> usize {
@@ -369,16 +376,16 @@ fn majority(state: &State) -> usize {
 }
 
 /// How many voters more may be lost with a majority left of all.
-fn spare_voters(state: &State, around: &Around) -> usize {
-    let counts = |voter: &&NodeId| around.missing(state, **voter).is_none();
+fn spare_voters(state: &State, reachability: &Reachability) -> usize {
+    let counts = |voter: &&NodeId| reachability.missing(state, **voter).is_none();
     state.voters().iter().filter(counts).count().saturating_sub(majority(state))
 }
 
 /// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
 /// service going on. `members`: of a group that somebody leads, those that have everything.
-fn losses(state: &State, members: Option<usize>, around: &Around) -> (usize, usize) {
+fn losses(state: &State, members: Option<usize>, reachability: &Reachability) -> (usize, usize) {
     let data = members.unwrap_or(1).saturating_sub(1);
-    (data, if members.is_some() { data.min(spare_voters(state, around)) } else { 0 })
+    (data, if members.is_some() { data.min(spare_voters(state, reachability)) } else { 0 })
 }
 
 /// The same of a node that is of no cluster yet. `known`: of the nodes that it asks, each with its
@@ -458,9 +465,9 @@ mod tests {
     };
 
     /// Of nodes 1 to 4, one is so.
-    fn with(node: u32, found: Found) -> Around {
+    fn with(node: u32, found: Found) -> Reachability {
         let of = |id| (NodeId(id), if id == node { found } else { WELL });
-        Around((1..=4).map(of).collect())
+        Reachability((1..=4).map(of).collect())
     }
 
     #[test]
@@ -490,7 +497,7 @@ mod tests {
     fn all_copies_are_there_where_k_and_one_are_led_complete_and_reached() {
         let seen = |members: &[u32]| {
             let state = founded((1..=4).map(node).collect(), members, &[1, 2, 4]);
-            Seen { state: Arc::new(state), ..Seen::default() }
+            StatusSnapshot { state: Arc::new(state), ..StatusSnapshot::default() }
         };
         let (both, all) = (seen(&[1, 2]), with(0, WELL));
         assert!(has_all_copies(&both, Some(true), &all));
@@ -500,10 +507,10 @@ mod tests {
         assert!(!has_all_copies(&both, Some(true), &with(2, Found::default())), "one is not reached");
         assert!(has_all_copies(&both, Some(true), &with(3, Found::default())), "it has no copy");
         assert!(!has_all_copies(&seen(&[1]), Some(true), &all), "one of two");
-        assert!(!has_all_copies(&Seen::default(), Some(true), &all), "nothing is founded");
+        assert!(!has_all_copies(&StatusSnapshot::default(), Some(true), &all), "nothing is founded");
         let mut sealed = (*both.state).clone();
         sealed.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
-        assert!(!has_all_copies(&Seen { state: Arc::new(sealed), ..both }, Some(true), &all), "nobody leads");
+        assert!(!has_all_copies(&StatusSnapshot { state: Arc::new(sealed), ..both }, Some(true), &all), "nobody leads");
     }
 
     /// As a process sees itself that led and stood still: it has heard nothing of its successor.
@@ -513,8 +520,9 @@ mod tests {
         let lease = Lease::new(Arc::new(clock.clone()));
         lease.extend(clock.boottime_nanos() + 1);
         let lead = Some((NodeId(1), lease.clone()));
-        let seen = Seen { state: Arc::new(state()), leads: Some(Epoch(1)), lead, ..Seen::default() };
-        let shown = |seen: &Seen| {
+        let seen =
+            StatusSnapshot { state: Arc::new(state()), leads: Some(Epoch(1)), lead, ..StatusSnapshot::default() };
+        let shown = |seen: &StatusSnapshot| {
             let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, None));
             [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]
         };
@@ -530,7 +538,7 @@ mod tests {
     fn a_member_that_was_just_added_or_is_not_there_keeps_nothing_alone() {
         let pair = vec![Member::new(1, 1), Member::new(2, 1)];
         let added = GroupConfiguration::new(Epoch(2), pair[0], pair, vec![NodeId(2)]);
-        let keepers = |in_step, around: &Around| keepers(&added, in_step, around);
+        let keepers = |in_step, reachability: &Reachability| keepers(&added, in_step, reachability);
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(0, WELL))), [2, 1]);
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(2, Found::default()))), [1, 1]);
         assert_eq!([true, false].map(|in_step| keepers(in_step, &with(1, Found::default()))), [1, 0]);
@@ -543,9 +551,9 @@ mod tests {
         let configuration = GroupConfiguration::new(Epoch(2), members[0], members, vec![NodeId(2)]);
         let (expected, parent) = (Epoch(1), ferrite_replica::group::Mark::ORIGIN);
         state.apply(&Command::Configure { group: FIRST_GROUP, expected, configuration, parent }).expect("it follows");
-        let seen = Seen { state: Arc::new(state), registered: true, ..Seen::default() };
-        let shown = |in_step, around: &Around| {
-            let (nodes, group) = (nodes(&seen, in_step, around), group(&seen, in_step, around, None));
+        let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
+        let shown = |in_step, reachability: &Reachability| {
+            let (nodes, group) = (nodes(&seen, in_step, reachability), group(&seen, in_step, reachability, None));
             [nodes.rows()[1][4].clone(), group.rows()[0][3].clone(), group.rows()[0][5].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
@@ -581,10 +589,10 @@ mod tests {
         state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
         let group = &state.groups()[&FIRST_GROUP];
         let lacks = Found { health: Some(Health { incomplete: true, ..Health::default() }), ..WELL };
-        let waits = |around: Around| waits_for(group, &around).expect("no node leads");
+        let waits = |reachability: Reachability| waits_for(group, &reachability).expect("no node leads");
         assert_eq!(waits(with(2, lacks)), "node 1, members of its last configuration (epoch 1)");
         assert!(waits(with(2, Found { reached: false, ..lacks })).starts_with("node 1 or node 2, "));
-        assert!(waits(Around((1..=4).map(|id| (NodeId(id), lacks)).collect())).starts_with("node 1 or node 2, "));
+        assert!(waits(Reachability((1..=4).map(|id| (NodeId(id), lacks)).collect())).starts_with("node 1 or node 2, "));
     }
 
     /// A node whose disk takes nothing more runs, is reached, and its vote is gone.
@@ -603,15 +611,19 @@ mod tests {
             (silent, "missing", "node 4 is not reached (nothing came from it for 14 s)"),
             (Found::default(), "missing", "node 4 is not reached (nothing came from it since this node started)"),
         ] {
-            let around = with(4, found);
-            assert_eq!(around.missing(&state, NodeId(4)).as_deref(), Some(why));
-            assert_eq!(vote(&state, &around, NodeId(4)), shown);
-            assert_eq!((spare_voters(&state, &around), losses(&state, Some(2), &around)), (0, (1, 0)), "{why}");
+            let reachability = with(4, found);
+            assert_eq!(reachability.missing(&state, NodeId(4)).as_deref(), Some(why));
+            assert_eq!(vote(&state, &reachability, NodeId(4)), shown);
+            assert_eq!(
+                (spare_voters(&state, &reachability), losses(&state, Some(2), &reachability)),
+                (0, (1, 0)),
+                "{why}"
+            );
         }
         let all = with(4, WELL);
         assert_eq!((all.missing(&state, NodeId(4)), all.no_majority(&state)), (None, None));
         assert_eq!(with(4, silent).no_majority(&state), None, "two of three are there");
-        let alone = Around((1..=4).map(|id| (NodeId(id), if id == 1 { WELL } else { silent })).collect());
+        let alone = Reachability((1..=4).map(|id| (NodeId(id), if id == 1 { WELL } else { silent })).collect());
         let why = alone.no_majority(&state).expect("one of three");
         assert!(why.starts_with("node 2 is not reached (nothing came from it for 14 s), node 4"), "{why}");
     }

@@ -1,14 +1,14 @@
 //! The thread that reads the log for nodes that missed something (docs/decisions/0047).
 
-use crate::cluster::door::{SupplierNotice, TransferNotice};
 use crate::cluster::links::Links;
 use crate::cluster::notices::Notices;
+use crate::cluster::peer_dispatcher::{SupplierNotice, TransferNotice};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
-use ferrite_cluster::Letter;
+use ferrite_cluster::MessageKind;
 use ferrite_group::{Supplied, Supplier, Urgency};
 use ferrite_io::{Clock, Yielding, lower_priority};
-use ferrite_partition::bell::receive;
 use ferrite_partition::commit::Completion;
+use ferrite_partition::waker::receive;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl SupplierThread {
             }
             let links = &self.links;
             let mut has_room = |to| links.has_room(to, Lane::Entries, OUTBOX_BYTES);
-            let mut send = |to, _: Urgency, message| links.send_on(to, Lane::Entries, Letter::Group, message);
+            let mut send = |to, _: Urgency, message| links.send_on(to, Lane::Entries, MessageKind::Group, message);
             let supplied = self.supplier.step(self.clock.monotonic_nanos(), &mut has_room, &mut send);
             wait = match supplied {
                 Supplied::Working => Duration::ZERO,

@@ -5,20 +5,20 @@
 //! takes the snapshots, and takes them in.
 
 use crate::cluster::copy_side::CopySide;
-use crate::cluster::door::{Installed, Message, TransferNotice};
 use crate::cluster::links::Links;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::{CopyNow, Order};
+use crate::cluster::peer_dispatcher::{Installed, Message, TransferNotice};
 use crate::message::SnapshotJob;
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
 use ferrite_base::{NodeId, Position};
-use ferrite_cluster::{GroupHandle, Letter};
+use ferrite_cluster::{GroupHandle, MessageKind};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_partition::Event;
-use ferrite_partition::bell::Ringing;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::snapshots::Snapshots;
+use ferrite_partition::waker::WakingSender;
 use ferrite_peer::Lane;
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
@@ -57,7 +57,7 @@ pub struct TransferThread {
     pub sink: Sink,
     pub into: Into,
     pub snapshots: Sender<SnapshotJob>,
-    pub orders: Ringing<Order>,
+    pub orders: WakingSender<Order>,
     pub links: Links,
     /// Where it says whether a snapshot comes.
     pub copy: Arc<CopySide>,
@@ -163,7 +163,7 @@ impl TransferThread {
 
     fn answer(&self, to: NodeId, message: Vec<u8>) {
         if !message.is_empty() {
-            self.links.send_on(to, Lane::Transfer, Letter::Transfer, message);
+            self.links.send_on(to, Lane::Transfer, MessageKind::Transfer, message);
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a start waits for while the node is of no cluster yet, for its operator.
 
-use crate::cluster::forming::Founders;
+use crate::cluster::founding::Founders;
 use crate::cluster::status::{Asked, before_there_is_a_cluster};
 use ferrite_system::result::SystemTable;
 use std::sync::{Arc, Mutex};

@@ -3,8 +3,8 @@
 
 use crate::cluster::figures::Figures;
 use crate::cluster::join::{About, join};
+use crate::cluster::node_status::NodeStatus;
 use crate::cluster::running::{self, Running, Uses};
-use crate::cluster::standing::Standing;
 use crate::cluster::waits::Waits;
 use crate::options::{ClusterOptions, ServerError};
 use crate::release;
@@ -82,7 +82,7 @@ impl Witness {
         let uses = Uses {
             disk,
             clock,
-            standing: Arc::new(Standing::new(node, lease, Arc::default(), Box::new(|_| {}))),
+            node_status: Arc::new(NodeStatus::new(node, lease, Arc::default(), Box::new(|_| {}))),
             shutdown: Arc::default(),
             figures: Box::new(figures),
         };
@@ -97,7 +97,7 @@ impl Witness {
 
     /// Waits for so long, or until this process must end: why.
     pub fn ends_within(&self, time: Duration) -> Option<String> {
-        self.running.standing().wait(time, |seen| seen.ended.is_some());
+        self.running.node_status().wait(time, |seen| seen.ended.is_some());
         self.running.ended()
     }
 

@@ -1,11 +1,11 @@
 //! Forwarding between the nodes of a cluster: over their links, to the node that the metadata
 //! names.
 
-use crate::cluster::{Calls, Links, Seen};
+use crate::cluster::{Calls, Links, StatusSnapshot};
 use crate::forward::inbox::Forward;
 use crate::forward::link::{Destination, Kind, Leadership, Link};
 use ferrite_base::{Epoch, Incarnation, NodeId};
-use ferrite_cluster::Letter;
+use ferrite_cluster::MessageKind;
 use ferrite_group::FIRST_GROUP;
 use ferrite_peer::{Lane, Outgoing};
 use ferrite_replica::group::Member;
@@ -16,11 +16,11 @@ impl Link for Links {
     }
 
     fn send(&self, to: NodeId, kind: Kind, message: Vec<u8>) -> bool {
-        let letter = match kind {
-            Kind::Calls => Letter::Calls,
-            Kind::Answers => Letter::Answers,
+        let message_kind = match kind {
+            Kind::Calls => MessageKind::Calls,
+            Kind::Answers => MessageKind::Answers,
         };
-        self.peers().send(to, Lane::Calls, Outgoing::new(letter as u8, message)).is_ok()
+        self.peers().send(to, Lane::Calls, Outgoing::new(message_kind as u8, message)).is_ok()
     }
 
     fn resume(&self, from: NodeId) {
@@ -43,7 +43,7 @@ impl Calls for Forward {
 }
 
 /// Who leads, by what is known at `here`, and in which epoch.
-pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
+pub fn leadership(seen: &StatusSnapshot, here: NodeId) -> (Leadership, Epoch) {
     let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
     let leadership = match seen.chosen() {
         _ if seen.leads.is_some() && seen.holds => Leadership::HandingOver,
@@ -59,7 +59,7 @@ pub fn leadership(seen: &Seen, here: NodeId) -> (Leadership, Epoch) {
 }
 
 /// Whether it is the one that the metadata knows.
-fn is_process(seen: &Seen, member: Member) -> bool {
+fn is_process(seen: &StatusSnapshot, member: Member) -> bool {
     seen.state.nodes().get(&member.node).is_some_and(|node| node.incarnation == member.incarnation)
 }
 
@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn a_node_that_is_chosen_is_about_to_lead_until_it_does() {
         let mut state = testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]);
-        let leads = |seen: &Seen, here| leadership(seen, NodeId(here)).0;
-        let mut seen = Seen { state: Arc::new(state.clone()), ..Seen::default() };
+        let leads = |seen: &StatusSnapshot, here| leadership(seen, NodeId(here)).0;
+        let mut seen = StatusSnapshot { state: Arc::new(state.clone()), ..StatusSnapshot::default() };
         assert_eq!(leads(&seen, 1), Leadership::Unknown, "it may be an earlier process");
         seen.registered = true;
         assert_eq!(leads(&seen, 1), Leadership::Coming);
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(leads(&seen, 1), Leadership::HandingOver);
         let node = Node { incarnation: Incarnation(2), start: [9; 16], ..testing::node(1) };
         state.apply(&Command::Register { id: NodeId(1), expected: Incarnation(1), node }).expect("it follows");
-        let seen = Seen { state: Arc::new(state), registered: true, ..Seen::default() };
+        let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
         assert_eq!(leads(&seen, 1), Leadership::Unknown, "the group is about to be sealed");
     }
 }

@@ -5,7 +5,7 @@ use crate::cluster::invariants::snapshots::OnDisk;
 use crate::node::DIRECTORY;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
 use ferrite_base::NodeId;
-use ferrite_cluster::{Letter, Node};
+use ferrite_cluster::{MessageKind, Node};
 use ferrite_group::{EntryBuffer, FIRST_GROUP, Replication};
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
 use ferrite_io::{Clock, Disk};
@@ -200,7 +200,7 @@ impl Copying {
                 // What is there is looked at again after an error of the disk.
                 let _ = self.sink.receive(&id, &message, &mut out);
                 if !out.is_empty() {
-                    send(from, Letter::Transfer.encode(out));
+                    send(from, MessageKind::Transfer.encode(out));
                 }
             }
             TransferMessage::Acked { .. }
@@ -255,7 +255,7 @@ impl Copying {
         for _ in 0..MESSAGES_AT_ONCE {
             let mut out = Vec::new();
             match self.sending.step(now, &mut out) {
-                SendingStep::Message(to) => send(to, Letter::Transfer.encode(out)),
+                SendingStep::Message(to) => send(to, MessageKind::Transfer.encode(out)),
                 SendingStep::Take { above } => self.take(above),
                 SendingStep::Idle | SendingStep::Wait(_) => break,
                 SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
@@ -315,7 +315,7 @@ impl Copying {
             let mut out = Vec::new();
             let _ = self.sink.step(&mut out);
             if let Ok((id, _)) = decode(&out) {
-                send(id.node, Letter::Transfer.encode(out));
+                send(id.node, MessageKind::Transfer.encode(out));
             }
             return;
         }

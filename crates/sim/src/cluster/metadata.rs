@@ -5,14 +5,14 @@ use crate::cluster::ledger::Ledger;
 use crate::cluster::plan::Plan;
 use crate::node::DIRECTORY;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_cluster::{Cause, Errand, Letter, Metadata};
+use ferrite_cluster::{Cause, Errand, MessageKind, Metadata};
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk, Random};
 use ferrite_meta::voter::{Before, Known, Voter, VoterError, open_or_begin};
 use ferrite_meta::{
-    Ask, Command, Group, Keeper, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
+    Ask, Command, Controller, Group, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
 };
-use ferrite_partition::bell::Ringing;
+use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,7 +92,7 @@ pub struct Seat {
     disk: SimulatedDisk,
     clock: SimulatedClock,
     random: SimulatedRandom,
-    causes: Ringing<Cause>,
+    causes: WakingSender<Cause>,
     /// When a vote that was lost is opened again.
     again: Option<u64>,
     led: bool,
@@ -113,7 +113,7 @@ impl Seat {
         clock: &SimulatedClock,
         mut random: SimulatedRandom,
         known: &State,
-        causes: Ringing<Cause>,
+        causes: WakingSender<Cause>,
         ledger: &Ledger,
     ) -> Result<Seat, VoterError> {
         let (drawn, shared): (u64, Arc<dyn Disk>) = (random.number(), Arc::new(disk.clone()));
@@ -125,11 +125,11 @@ impl Seat {
         ledger.with(|book| book.votes_renewed += u64::from(!matches!(before, Before::Sound)));
         let number = voter.number();
         let here = here.node;
-        let keeper = Some(Keeper::new(here, voter));
+        let controller = Some(Controller::new(here, voter));
         let voters = known.voters().iter().copied().collect();
         Ok(Seat {
             here,
-            metadata: Metadata::new(here, voters, keeper, random.number()),
+            metadata: Metadata::new(here, voters, controller, random.number()),
             asks: Asks::default(),
             number,
             disk: disk.clone(),
@@ -166,17 +166,17 @@ impl Seat {
 
     /// Whether its vote is open, and which it is.
     pub fn votes(&self) -> bool {
-        self.metadata.keeper().is_some()
+        self.metadata.controller().is_some()
     }
 
     /// Whether it counts, as far as it knows itself.
     pub fn counts(&self) -> bool {
-        self.metadata.keeper().is_some_and(Keeper::votes)
+        self.metadata.controller().is_some_and(Controller::votes)
     }
 
     /// Whether it leads the voters.
     pub fn leads(&self) -> bool {
-        self.metadata.keeper().is_some_and(Keeper::leads)
+        self.metadata.controller().is_some_and(Controller::leads)
     }
 
     pub fn vote(&self) -> u32 {
@@ -190,7 +190,7 @@ impl Seat {
             let disk = Arc::new(self.disk.clone());
             let random = Box::new(self.random.fork());
             match Voter::open(self.here, disk, &dir(), random) {
-                Ok(Some(voter)) => self.metadata.begin_to_vote(Keeper::new(self.here, voter)),
+                Ok(Some(voter)) => self.metadata.begin_to_vote(Controller::new(self.here, voter)),
                 Ok(None) => unreachable!("it has a vote"),
                 Err(error) => self.vote_lost(&error),
             }
@@ -204,7 +204,7 @@ impl Seat {
         self.metadata.work(now, &mut errands);
         for errand in errands {
             match errand {
-                Errand::Send { to, message } => send(to, Letter::Metadata.encode(message)),
+                Errand::Send { to, message } => send(to, MessageKind::Metadata.encode(message)),
                 Errand::Cause(cause) => {
                     if let Cause::Lease { .. } = cause {
                         self.ledger.with(|book| book.leases += 1);
@@ -225,10 +225,10 @@ impl Seat {
     }
 
     fn note(&mut self) {
-        let Some(keeper) = self.metadata.keeper() else { return };
-        let (index, state) = keeper.state();
-        let begins = keeper.leads() && !self.led;
-        self.led = keeper.leads();
+        let Some(controller) = self.metadata.controller() else { return };
+        let (index, state) = controller.state();
+        let begins = controller.leads() && !self.led;
+        self.led = controller.leads();
         self.ledger.with(|book| {
             book.terms += u64::from(begins);
             voters::note(book, self.here, index, state);

@@ -2,7 +2,7 @@
 
 use crate::cluster::plan::Faults;
 use ferrite_base::NodeId;
-use ferrite_cluster::Letter;
+use ferrite_cluster::MessageKind;
 use ferrite_group::Urgency;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_replica::group::Member;
@@ -30,14 +30,14 @@ impl Packet {
 
     pub fn line(&self) -> String {
         let Packet { from, to, lane, bytes } = self;
-        let text = match Letter::decode(bytes) {
-            Ok((Letter::Group, body)) => match ferrite_group::message::decode(body) {
+        let text = match MessageKind::decode(bytes) {
+            Ok((MessageKind::Group, body)) => match ferrite_group::message::decode(body) {
                 Ok((_, envelope, _)) => format!("{} {:?}", envelope.epoch, envelope.message),
                 Err(error) => error.to_string(),
             },
-            Ok((letter, body)) => {
+            Ok((message_kind, body)) => {
                 let begin: String = body.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
-                format!("{letter:?} {:08x} {begin}", ferrite_base::checksum::crc32c(body))
+                format!("{message_kind:?} {:08x} {begin}", ferrite_base::checksum::crc32c(body))
             }
             Err(error) => error.to_string(),
         };

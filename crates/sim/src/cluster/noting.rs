@@ -5,7 +5,7 @@ use crate::cluster::ledger::Ledger;
 use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::{Cause, Host};
 use ferrite_group::{GroupEvent, GroupHost, SharedEntry, Urgency};
-use ferrite_partition::bell::Ringing;
+use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct Noting {
     pub host: Arc<Host>,
     pub here: Member,
     pub ledger: Ledger,
-    pub causes: Ringing<Cause>,
+    pub causes: WakingSender<Cause>,
     /// The copy is to read so many positions from its log, as where many wait already, one run of
     /// them in so many.
     pub from_log: (u64, u64),

@@ -12,7 +12,9 @@ use crate::cluster::wishes::{Wish, Wishes};
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
-use ferrite_cluster::{Around, Cause, Groups, Host, Lease, Node, NotHandedOver, Parties, Post, Start as NodeStart};
+use ferrite_cluster::{
+    Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start as NodeStart, Transport,
+};
 use ferrite_group::{
     FIRST_GROUP, FromLog, Identity, IdentityError, IdentityFile, Replication, Supplied, Supplier, Urgency,
 };
@@ -22,7 +24,6 @@ use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_node::{Mode, Pauses, Unsynced};
 use ferrite_partition::applier::{Applier, CopyStart};
-use ferrite_partition::bell::{Ringing, ringing};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Borrower, Coordinator};
@@ -31,6 +32,7 @@ use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, StartError};
 use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_partition::{Compiled, OwnLog, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::Member;
@@ -73,7 +75,7 @@ pub struct Held {
     pub waiting: AtomicUsize,
 }
 
-impl Around for Outside {
+impl NodeEffects for Outside {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
         self.file.write(identity, &self.disk, Path::new(DIRECTORY))?;
         self.ledger.with(|book| promises::note(book, identity));
@@ -204,7 +206,7 @@ pub struct Process {
     executor: Executor,
     pub doors: Doors,
     wishes: Wishes,
-    causes: Ringing<Cause>,
+    causes: WakingSender<Cause>,
     random: SimulatedRandom,
     sync_micros: u64,
     /// The log's next turn is not before this.
@@ -267,7 +269,7 @@ impl Process {
     ) -> Result<Process, StartError> {
         let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
         let wishes = Wishes::default();
-        let (causes, inbox) = ringing();
+        let (causes, inbox) = waking_channel();
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
         let own = own.ok_or(StartError::NoIdentity)?;
@@ -276,9 +278,9 @@ impl Process {
         let lease = Lease::new(Arc::clone(&time));
         let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
         let from_log = *random.pick(&FROM_LOG);
-        let around = Arc::clone(&inner);
+        let shared = Arc::clone(&inner);
         let noted = ledger.clone();
-        let host = Arc::new(Noting { host: around, here, ledger: noted, causes: causes.clone(), from_log });
+        let host = Arc::new(Noting { host: shared, here, ledger: noted, causes: causes.clone(), from_log });
         let options = Options {
             log: log.clone(),
             partitions: Some(partitions),

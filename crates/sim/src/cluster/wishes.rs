@@ -1,7 +1,7 @@
 //! What a process wants done outside, until it is done.
 
 use ferrite_base::{Epoch, NodeId};
-use ferrite_cluster::{Letter, NotHandedOver, Post};
+use ferrite_cluster::{MessageKind, NotHandedOver, Transport};
 use ferrite_group::{FromLog, Urgency};
 use ferrite_partition::applier::Applier;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,8 +42,8 @@ impl Wishes {
     }
 }
 
-impl Post for Wishes {
+impl Transport for Wishes {
     fn send(&self, to: NodeId, urgency: Urgency, message: Vec<u8>) {
-        self.push(Wish::Send(to, urgency, Letter::Group.encode(message)));
+        self.push(Wish::Send(to, urgency, MessageKind::Group.encode(message)));
     }
 }

@@ -8,15 +8,15 @@ use crate::cluster::plan::TICK_NANOS;
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
-use ferrite_cluster::{Around, Groups, Lease, Letter, Node, NotHandedOver, Start};
+use ferrite_cluster::{Groups, Lease, MessageKind, Node, NodeEffects, NotHandedOver, Start};
 use ferrite_group::{FromLog, Identity, IdentityError, IdentityFile, Urgency};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
-use ferrite_partition::bell::ringing;
 use ferrite_partition::contents::ContentCut;
+use ferrite_partition::waker::waking_channel;
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ struct Outside {
     ledger: Ledger,
 }
 
-impl Around for Outside {
+impl NodeEffects for Outside {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
         self.file.write(identity, &self.disk, Path::new(DIRECTORY))?;
         self.ledger.with(|book| promises::note(book, identity));
@@ -193,8 +193,8 @@ impl Witness {
             return Ok(true);
         }
         *highest = from.incarnation;
-        let (letter, body) = Letter::decode(&packet.bytes).map_err(|error| error.to_string())?;
-        assert_eq!(letter, Letter::Metadata, "nobody says anything else to a witness");
+        let (message_kind, body) = MessageKind::decode(&packet.bytes).map_err(|error| error.to_string())?;
+        assert_eq!(message_kind, MessageKind::Metadata, "nobody says anything else to a witness");
         running.seat.received(from.node, body).map_err(|error| error.to_string())?;
         Ok(self.guarded(Witness::work))
     }
@@ -215,7 +215,7 @@ impl Witness {
         self.ledger.with(|book| promises::note(book, &identity));
         self.highest.clear();
         let member = Member { node: identity.node, incarnation: identity.incarnation };
-        let (causes, inbox) = ringing();
+        let (causes, inbox) = waking_channel();
         let random = self.random.fork();
         let seat = Seat::open(member, &self.disk, &self.clock, random, &self.known, causes.clone(), &self.ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));

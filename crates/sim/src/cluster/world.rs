@@ -20,7 +20,7 @@ use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
 use ferrite_base::{Epoch, NodeId};
-use ferrite_cluster::{Letter, NotHandedOver};
+use ferrite_cluster::{MessageKind, NotHandedOver};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedRandom};
 use ferrite_meta::State as Metadata;
@@ -486,14 +486,14 @@ impl World {
             return Ok(());
         }
         *highest = from.incarnation;
-        let (letter, body) = Letter::decode(bytes).map_err(|error| violated(SENSE)(error.to_string()))?;
+        let (message_kind, body) = MessageKind::decode(bytes).map_err(|error| violated(SENSE)(error.to_string()))?;
         let mut outcome = Ok(());
         self.step_machine(to, |process| {
-            outcome = match letter {
-                Letter::Group => process.groups.received(from, body).map_err(|error| error.to_string()),
-                Letter::Metadata => process.seat.received(from.node, body).map_err(|error| error.to_string()),
-                Letter::Transfer => process.received_transfer(from.node, body),
-                letter => Err(format!("nobody sends {letter:?}")),
+            outcome = match message_kind {
+                MessageKind::Group => process.groups.received(from, body).map_err(|error| error.to_string()),
+                MessageKind::Metadata => process.seat.received(from.node, body).map_err(|error| error.to_string()),
+                MessageKind::Transfer => process.received_transfer(from.node, body),
+                message_kind => Err(format!("nobody sends {message_kind:?}")),
             };
             None
         })?;

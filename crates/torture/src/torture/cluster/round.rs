@@ -7,7 +7,7 @@ use crate::torture::drive::{Control, Load, Trigger};
 use crate::torture::lane::Cut;
 use crate::torture::plan::Moment;
 use crate::torture::round::Counts;
-use ferrite_bench::cluster::{Cluster, Keepers, LOOK_AFTER, PATIENCE};
+use ferrite_bench::cluster::{Cluster, LOOK_AFTER, Membership, PATIENCE};
 use ferrite_bench::error::{BenchError, BenchResult};
 use ferrite_bench::network::Network;
 use ferrite_bench::process::Signal;
@@ -179,7 +179,7 @@ pub fn run(
 struct HarmDone {
     victim: usize,
     was_leader: bool,
-    before: Keepers,
+    before: Membership,
 }
 
 /// The network of a cluster that is to be split.

@@ -6,18 +6,18 @@
 //! broken line, or is not read until there is.
 
 use crate::cluster::figures::{AllFigures, Figures};
-use crate::cluster::forming::Founders;
+use crate::cluster::founding::Founders;
 use crate::cluster::health::{Health, Healths};
+use crate::cluster::node_status::NodeStatus;
 use crate::cluster::notices::Notices;
 use crate::cluster::orders::Order;
 use crate::cluster::procedures::Procedures;
-use crate::cluster::standing::Standing;
 use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
-use ferrite_cluster::{Cause, Groups, Letter};
+use ferrite_cluster::{Cause, Groups, MessageKind};
 use ferrite_meta::founding::{Joins, Looks};
 use ferrite_partition::applier::CopyStart;
-use ferrite_partition::bell::Ringing;
+use ferrite_partition::waker::WakingSender;
 use ferrite_peer::{Handler, Lane, Room};
 use ferrite_replica::group::Member;
 use std::sync::{Arc, OnceLock};
@@ -78,12 +78,12 @@ pub trait Calls: Send + Sync + 'static {
 }
 
 /// Who messages are for. There from when this node knows which it is.
-pub struct Inside {
+pub struct PeerHandlers {
     pub groups: Groups,
-    pub causes: Ringing<Cause>,
+    pub causes: WakingSender<Cause>,
     pub metadata: Sender<MetadataNotice>,
     pub metadata_messages: Sender<Message>,
-    pub orders: Ringing<Order>,
+    pub orders: WakingSender<Order>,
     pub healths: Arc<Healths>,
     pub figures: Arc<AllFigures>,
     /// None: a witness.
@@ -91,7 +91,7 @@ pub struct Inside {
     /// What nodes without an id ask the voters.
     pub joins: Sender<Joins>,
     /// What this node knows of the cluster.
-    pub standing: Arc<Standing>,
+    pub node_status: Arc<NodeStatus>,
     /// None: a witness.
     pub data: Option<DataInboxes>,
 }
@@ -103,24 +103,24 @@ pub struct DataInboxes {
     pub supplier: Sender<SupplierNotice>,
 }
 
-pub struct Door {
+pub struct PeerDispatcher {
     founders: Arc<Founders>,
-    inside: OnceLock<Inside>,
+    handlers: OnceLock<PeerHandlers>,
     calls: OnceLock<Arc<dyn Calls>>,
     notices: Notices,
 }
 
-impl Door {
-    pub fn new(founders: Arc<Founders>) -> Door {
-        Door { founders, inside: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
+impl PeerDispatcher {
+    pub fn new(founders: Arc<Founders>) -> PeerDispatcher {
+        PeerDispatcher { founders, handlers: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
     }
 
     /// Messages are taken from here on.
     ///
     /// # Panics
     /// When that is said twice.
-    pub fn open(&self, inside: Inside) {
-        assert!(self.inside.set(inside).is_ok(), "the door is opened once");
+    pub fn open(&self, handlers: PeerHandlers) {
+        assert!(self.handlers.set(handlers).is_ok(), "the dispatcher is opened once");
     }
 
     /// Calls are taken from here on, and answers. A witness takes none.
@@ -134,15 +134,15 @@ impl Door {
     /// A node without an id asks to be taken in. It looks for its id in what it is shown, and asks
     /// again until it is there.
     fn joins(&self, joins: Joins) -> Option<Vec<u8>> {
-        let inside = self.inside.get()?;
-        let seen = inside.standing.seen();
+        let handlers = self.handlers.get()?;
+        let seen = handlers.node_status.seen();
         let cluster = seen.state.settings()?.cluster;
         if joins.cluster.is_some_and(|wanted| wanted != cluster) {
             self.notices.say("a node that joins another cluster asked here, and was refused");
             return None;
         }
         if seen.state.joined_with(joins.key).is_none() {
-            let _ = inside.joins.try_send(joins);
+            let _ = handlers.joins.try_send(joins);
         }
         self.founders.show(seen.index, &seen.state)
     }
@@ -150,46 +150,49 @@ impl Door {
     /// A node of the cluster that starts looks what has become of it: it may throw its copy away
     /// for that.
     fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
-        let seen = self.inside.get()?.standing.seen();
+        let seen = self.handlers.get()?.node_status.seen();
         if seen.tells_of(looks.cluster) { self.founders.show(seen.index, &seen.state) } else { None }
     }
 
-    fn taken(&self, inside: &Inside, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
-        let (letter, body) = Letter::decode(message).map_err(|error| error.to_string())?;
+    fn taken(&self, handlers: &PeerHandlers, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
+        let (message_kind, body) = MessageKind::decode(message).map_err(|error| error.to_string())?;
         // One that waits for room would hold up what it has nothing to do with.
-        if !belongs_on(letter, lane) {
-            return Err(format!("a message of kind {} came on the lane of something else ({lane:?})", letter as u8));
+        if !belongs_on(message_kind, lane) {
+            return Err(format!(
+                "a message of kind {} came on the lane of something else ({lane:?})",
+                message_kind as u8
+            ));
         }
-        match letter {
-            Letter::Group => inside.groups.received(from, body).map_err(|error| error.to_string())?,
+        match message_kind {
+            MessageKind::Group => handlers.groups.received(from, body).map_err(|error| error.to_string())?,
             // Whoever said it says it again.
-            Letter::Metadata => drop(inside.metadata_messages.try_send((from.node, body.to_vec()))),
-            Letter::Transfer => {
-                if let Some(data) = &inside.data {
+            MessageKind::Metadata => drop(handlers.metadata_messages.try_send((from.node, body.to_vec()))),
+            MessageKind::Transfer => {
+                if let Some(data) = &handlers.data {
                     drop(data.transfer_messages.try_send((from.node, body.to_vec())));
                 }
             }
-            Letter::Health => {
+            MessageKind::Health => {
                 let health = Health::decode(body).ok_or("it says nothing of how it is")?;
-                inside.healths.said(from, health, Instant::now());
+                handlers.healths.said(from, health, Instant::now());
             }
-            Letter::Figures => {
+            MessageKind::Figures => {
                 // Those of another release are not shown.
                 if let Some(figures) = Figures::decode(body) {
-                    inside.figures.said(from.node, figures, Instant::now());
+                    handlers.figures.said(from.node, figures, Instant::now());
                 }
             }
-            Letter::ProceduresAsked => {
-                if inside.procedures.as_ref().is_some_and(|procedures| procedures.asked(from.node, body)) {
+            MessageKind::ProceduresAsked => {
+                if handlers.procedures.as_ref().is_some_and(|procedures| procedures.asked(from.node, body)) {
                     // A node that has ended does not mind.
-                    let _ = inside.orders.send(Order::AnswerProcedures);
+                    let _ = handlers.orders.send(Order::AnswerProcedures);
                 }
             }
-            Letter::Procedures => inside.procedures.iter().for_each(|procedures| procedures.learn(body)),
-            Letter::Calls | Letter::Answers => {
+            MessageKind::Procedures => handlers.procedures.iter().for_each(|procedures| procedures.learn(body)),
+            MessageKind::Calls | MessageKind::Answers => {
                 let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
-                let has_room = match letter {
-                    Letter::Calls => calls.calls(from.node, from.incarnation, body),
+                let has_room = match message_kind {
+                    MessageKind::Calls => calls.calls(from.node, from.incarnation, body),
                     _ => calls.answers(from.node, body),
                 };
                 return Ok(if has_room { Room::More } else { Room::Wait });
@@ -199,42 +202,44 @@ impl Door {
     }
 }
 
-fn belongs_on(letter: Letter, lane: Lane) -> bool {
-    match letter {
-        Letter::Group => matches!(lane, Lane::Control | Lane::Entries),
-        Letter::Metadata | Letter::Health | Letter::Figures | Letter::ProceduresAsked => lane == Lane::Control,
-        Letter::Transfer => lane == Lane::Transfer,
-        Letter::Calls | Letter::Answers | Letter::Procedures => lane == Lane::Calls,
+fn belongs_on(message_kind: MessageKind, lane: Lane) -> bool {
+    match message_kind {
+        MessageKind::Group => matches!(lane, Lane::Control | Lane::Entries),
+        MessageKind::Metadata | MessageKind::Health | MessageKind::Figures | MessageKind::ProceduresAsked => {
+            lane == Lane::Control
+        }
+        MessageKind::Transfer => lane == Lane::Transfer,
+        MessageKind::Calls | MessageKind::Answers | MessageKind::Procedures => lane == Lane::Calls,
     }
 }
 
-impl Handler for Door {
+impl Handler for PeerDispatcher {
     fn connected(&self, _: NodeId, _: Incarnation, lane: Lane) {
-        if let Some(inside) = self.inside.get().filter(|_| lane == Lane::Control) {
+        if let Some(handlers) = self.handlers.get().filter(|_| lane == Lane::Control) {
             // A node that has ended does not mind.
-            let _ = inside.orders.send(Order::SayHealth);
+            let _ = handlers.orders.send(Order::SayHealth);
         }
     }
 
     fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
-        let Some(inside) = self.inside.get() else { return Room::More };
-        self.taken(inside, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
+        let Some(handlers) = self.handlers.get() else { return Room::More };
+        self.taken(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
             self.notices.say(&format!("node {node}: {error}"));
             Room::More
         })
     }
 
     fn lost(&self, node: NodeId, lane: Lane) {
-        let Some(inside) = self.inside.get() else { return };
+        let Some(handlers) = self.handlers.get() else { return };
         match lane {
             // A node that has ended does not mind.
             Lane::Control => {
-                let _ = inside.causes.send(Cause::Lost(node));
-                let _ = inside.metadata.send(MetadataNotice::Lost(node));
+                let _ = handlers.causes.send(Cause::Lost(node));
+                let _ = handlers.metadata.send(MetadataNotice::Lost(node));
             }
             Lane::Entries => {
-                let _ = inside.causes.send(Cause::Lost(node));
-                if let Some(data) = &inside.data {
+                let _ = handlers.causes.send(Cause::Lost(node));
+                if let Some(data) = &handlers.data {
                     let _ = data.supplier.send(SupplierNotice::Lost(node));
                 }
             }

@@ -25,7 +25,7 @@ const START_NANOS: u64 = 5_000_000_000;
 const CHOSEN_NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
-pub struct Keepers {
+pub struct MembershipReport {
     /// When it was looked first.
     begun: Option<u64>,
     known: Option<Arc<State>>,
@@ -40,7 +40,7 @@ pub struct Keepers {
     choosing: Option<(u64, String)>,
 }
 
-impl Keepers {
+impl MembershipReport {
     /// What is to be said, and whether all members have what is committed, as far as can be told.
     /// `registered`: the node takes part; `begun`: whether the first entry of an epoch is
     /// committed, as this node or a member knows.
@@ -168,7 +168,7 @@ mod tests {
         let alone = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
         let both = "group 0 is kept by 2 nodes: node 1 and node 2, led by node 1 (epoch 2)".to_owned();
         for here in [1, 2] {
-            let (mut keepers, here) = (Keepers::default(), (Member::new(here, 1), true));
+            let (mut keepers, here) = (MembershipReport::default(), (Member::new(here, 1), true));
             assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
             for now in [1, IN_STEP_NANOS + 1] {
                 assert_eq!(keepers.look(&second, here, now, |_| false), (vec![], false));
@@ -177,17 +177,17 @@ mod tests {
             assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
         }
         // One that has no part in it hears it from a member, or supposes it after a while.
-        let (mut keepers, here) = (Keepers::default(), (Member::new(3, 1), true));
+        let (mut keepers, here) = (MembershipReport::default(), (Member::new(3, 1), true));
         assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
         assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
         assert_eq!(keepers.look(&second, here, 4 + 2 * IN_STEP_NANOS, |_| false), (vec![both.clone()], true));
-        let mut keepers = Keepers::default();
+        let mut keepers = MembershipReport::default();
         keepers.look(&first, here, 0, |_| false);
         assert_eq!(keepers.look(&second, here, 5, |epoch| epoch == Epoch(2)), (vec![both], true));
         // A seal that comes first.
         let mut third = State::clone(&second);
         third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");
-        let (mut keepers, here) = (Keepers::default(), (Member::new(2, 1), true));
+        let (mut keepers, here) = (MembershipReport::default(), (Member::new(2, 1), true));
         keepers.look(&first, here, 0, |_| false);
         keepers.look(&second, here, 1, |_| false);
         let third = Arc::new(third);
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn a_normal_start_reads_as_one() {
         let first = Arc::new(founded());
-        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look = |state: &Arc<State>, registered, now| keepers.look(state, (here, registered), now, |_| false).0;
         assert_eq!(look(&first, false, 1), [""; 0], "what was is past");
         let (mut sealing, mut led) = (State::clone(&first), State::clone(&first));
@@ -212,7 +212,7 @@ mod tests {
         let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 2)";
         assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [line]);
         // Alone, it says what it knows.
-        let (mut keepers, here) = (Keepers::default(), Member::new(2, 1));
+        let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look = |registered, now| keepers.look(&first, (here, registered), now, |_| false).0;
         assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
         let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(look(true, 3 + START_NANOS), [line], "it is so yet");
         assert!(look(true, 4 + START_NANOS).is_empty(), "once");
         // A seal of which it had heard may be over since.
-        let (mut keepers, sealing) = (Keepers::default(), Arc::new(sealing));
+        let (mut keepers, sealing) = (MembershipReport::default(), Arc::new(sealing));
         let mut look = |registered, now| keepers.look(&sealing, (here, registered), now, |_| false).0;
         assert!(look(false, 1).is_empty() && look(false, 1 + START_NANOS).is_empty());
         assert!(look(false, 2 + START_NANOS + CHOSEN_NANOS).is_empty());

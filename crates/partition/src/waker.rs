@@ -3,8 +3,8 @@
 //! Who waits in a channel of `crossbeam` looks again for a while first, and yields its processor in
 //! between: some microseconds each time, and behind a yield the scheduler lets every other thread
 //! go first that can run. A thread that is given something thousands of times a second, each time
-//! after a disk or a network, never finds it within that while. It waits for a [`Bell`], which
-//! those who send ring.
+//! after a disk or a network, never finds it within that while. It waits for a [`Waker`], which
+//! senders wake.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,32 +13,32 @@ use std::time::{Duration, Instant};
 
 /// Of one thread that waits.
 #[derive(Default)]
-pub struct Bell {
+pub struct Waker {
     sleeps: AtomicBool,
     /// Held by who waits, but while it sleeps; and by who wakes it.
     lock: Mutex<()>,
-    rung: Condvar,
+    woken: Condvar,
 }
 
-impl Bell {
+impl Waker {
     /// To be called behind what there is to do then.
     #[inline]
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         if self.sleeps.load(Ordering::SeqCst) {
-            self.wake();
+            self.wake_sleeper();
         }
     }
 
     #[cold]
-    fn wake(&self) {
+    fn wake_sleeper(&self) {
         if self.sleeps.swap(false, Ordering::SeqCst) {
             // It looks whether it is to sleep under the lock: now it sleeps, or will not.
-            drop(self.lock.lock().expect("nobody panics under the lock of a bell"));
-            self.rung.notify_one();
+            drop(self.lock.lock().expect("nobody panics under the lock of a waker"));
+            self.woken.notify_one();
         }
     }
 
-    /// Sleeps until the bell rings, or for so long, unless there is something to do.
+    /// Sleeps until it is woken or the time is over, unless there is something to do.
     pub fn wait(&self, time_max: Option<Duration>, has_work: impl Fn() -> bool) {
         let until = time_max.and_then(|time| Instant::now().checked_add(time));
         // Whoever sends puts, then looks at this; here it is the other way round, so that one of
@@ -48,10 +48,10 @@ impl Bell {
             self.sleeps.store(false, Ordering::SeqCst);
             return;
         }
-        let mut guard = self.lock.lock().expect("nobody panics under the lock of a bell");
+        let mut guard = self.lock.lock().expect("nobody panics under the lock of a waker");
         while self.sleeps.load(Ordering::SeqCst) {
             let Some(until) = until else {
-                guard = self.rung.wait(guard).expect("nobody panics under the lock of a bell");
+                guard = self.woken.wait(guard).expect("nobody panics under the lock of a waker");
                 continue;
             };
             let left = until.saturating_duration_since(Instant::now());
@@ -59,44 +59,44 @@ impl Bell {
                 self.sleeps.store(false, Ordering::SeqCst);
                 break;
             }
-            guard = self.rung.wait_timeout(guard, left).expect("nobody panics under the lock of a bell").0;
+            guard = self.woken.wait_timeout(guard, left).expect("nobody panics under the lock of a waker").0;
         }
     }
 }
 
-/// A way into a channel that rings the bell of its receiver. Clones are the same.
-pub struct Ringing<T> {
+/// The sending half of a channel, which wakes the receiver. Clones are the same.
+pub struct WakingSender<T> {
     sender: Sender<T>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
-impl<T> Clone for Ringing<T> {
-    fn clone(&self) -> Ringing<T> {
-        Ringing { sender: self.sender.clone(), bell: Arc::clone(&self.bell) }
+impl<T> Clone for WakingSender<T> {
+    fn clone(&self) -> WakingSender<T> {
+        WakingSender { sender: self.sender.clone(), waker: Arc::clone(&self.waker) }
     }
 }
 
-/// A channel with a bell of its own.
-pub fn ringing<T>() -> (Ringing<T>, Receiver<T>) {
-    ringing_at(&Arc::default())
+/// A channel with a waker of its own, [`WakingSender::waker`].
+pub fn waking_channel<T>() -> (WakingSender<T>, Receiver<T>) {
+    channel_to(&Arc::default())
 }
 
-/// A channel to a thread that waits for others, too.
-pub fn ringing_at<T>(bell: &Arc<Bell>) -> (Ringing<T>, Receiver<T>) {
+/// A channel to a thread that waits for several.
+pub fn channel_to<T>(waker: &Arc<Waker>) -> (WakingSender<T>, Receiver<T>) {
     let (sender, receiver) = unbounded();
-    (Ringing { sender, bell: Arc::clone(bell) }, receiver)
+    (WakingSender { sender, waker: Arc::clone(waker) }, receiver)
 }
 
-impl<T> Ringing<T> {
-    pub fn bell(&self) -> &Arc<Bell> {
-        &self.bell
+impl<T> WakingSender<T> {
+    pub fn waker(&self) -> &Arc<Waker> {
+        &self.waker
     }
 
     /// # Errors
     /// Nobody receives any more.
     pub fn send(&self, item: T) -> Result<(), SendError<T>> {
         self.sender.send(item)?;
-        self.bell.ring();
+        self.waker.wake();
         Ok(())
     }
 }
@@ -124,16 +124,16 @@ mod tests {
     #[test]
     fn nothing_that_is_sent_is_slept_through() {
         const EACH: u64 = if cfg!(miri) { 50 } else { 100_000 };
-        let (first, from_first) = ringing::<u64>();
-        let (second, from_second) = ringing_at::<u64>(first.bell());
-        let bell = Arc::clone(first.bell());
+        let (first, from_first) = waking_channel::<u64>();
+        let (second, from_second) = channel_to::<u64>(first.waker());
+        let waker = Arc::clone(first.waker());
         let senders = [first, second].map(|way| {
             std::thread::spawn(move || (0..EACH).for_each(|number| way.send(number).expect("the test receives")))
         });
         let mut sum = 0;
         let mut count = 0;
         while count < 2 * EACH {
-            bell.wait(None, || !from_first.is_empty() || !from_second.is_empty());
+            waker.wait(None, || !from_first.is_empty() || !from_second.is_empty());
             for number in from_first.try_iter().chain(from_second.try_iter()) {
                 (sum, count) = (sum + number, count + 1);
             }
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn who_waits_does_not_wait_for_longer_than_asked_and_sending_to_nobody_fails() {
-        let (way, received) = ringing::<u8>();
-        way.bell().wait(Some(Duration::from_millis(1)), || !received.is_empty());
+        let (way, received) = waking_channel::<u8>();
+        way.waker().wait(Some(Duration::from_millis(1)), || !received.is_empty());
         drop(received);
         assert_eq!(way.send(7), Err(SendError(7)));
     }

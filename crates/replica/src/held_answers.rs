@@ -1,5 +1,5 @@
-//! The leader's commit rule: a record is committed when every member of the configuration has it
-//! durable.
+//! A partition's answers that wait for its last change to be committed, which it is when every
+//! member of the configuration has it durable.
 //!
 //! ```text
 //! execute -> appended(seq) -> hold(seq, answer)
@@ -14,13 +14,13 @@ use crate::held::{Held, Release};
 /// What the caller has to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Everything up to this is committed. Answers wait in [`Replica::take_released`].
+    /// Everything up to this is committed. Answers wait in [`HeldAnswers::take_released`].
     Commit(Sequence),
 }
 
 /// One partition as its leader sees it, holding back answers of type `T`.
 #[derive(Debug)]
-pub struct Replica<T> {
+pub struct HeldAnswers<T> {
     configuration: Configuration,
     /// Of each member, in the configuration's order: all up to this is durable there.
     durable: Vec<Sequence>,
@@ -32,11 +32,11 @@ pub struct Replica<T> {
     held: Held<T>,
 }
 
-impl<T> Replica<T> {
+impl<T> HeldAnswers<T> {
     /// Begins with everything up to `start` appended, durable everywhere, and committed: what
     /// recovery found.
     pub fn new(configuration: Configuration, start: Sequence) -> Self {
-        Replica {
+        HeldAnswers {
             durable: vec![start; configuration.members().len()],
             configuration,
             appended: start,
@@ -147,13 +147,13 @@ mod tests {
 
     const ONE: NodeId = NodeId(1);
 
-    fn released<T>(replica: &mut Replica<T>) -> Vec<(T, Release)> {
+    fn released<T>(replica: &mut HeldAnswers<T>) -> Vec<(T, Release)> {
         replica.take_released().collect()
     }
 
     #[test]
     fn one_member_commits_what_it_made_durable() {
-        let mut replica = Replica::new(Configuration::single(ONE), Sequence(10));
+        let mut replica = HeldAnswers::new(Configuration::single(ONE), Sequence(10));
         replica.hold_read("read before any write");
         assert_eq!(released(&mut replica), [("read before any write", Release::Committed)]);
         replica.appended(Sequence(12));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn after_a_failure_uncommitted_answers_leave_as_unknown() {
-        let mut replica = Replica::new(Configuration::single(ONE), Sequence(0));
+        let mut replica = HeldAnswers::new(Configuration::single(ONE), Sequence(0));
         replica.appended(Sequence(2));
         replica.hold(Sequence(1), "one");
         replica.hold(Sequence(2), "two");
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_read_waits_for_its_round_and_for_what_it_saw() {
-        let mut replica = Replica::new(Configuration::single(ONE), Sequence(0));
+        let mut replica = HeldAnswers::new(Configuration::single(ONE), Sequence(0));
         replica.hold_behind(3, "three");
         replica.appended(Sequence(1));
         replica.hold_behind(4, "four");
@@ -205,21 +205,21 @@ mod tests {
     #[test]
     #[should_panic(expected = "durable goes back")]
     fn durable_never_goes_back() {
-        let mut replica = Replica::<()>::new(Configuration::single(ONE), Sequence(5));
+        let mut replica = HeldAnswers::<()>::new(Configuration::single(ONE), Sequence(5));
         replica.durable(ONE, Sequence(4));
     }
 
     #[test]
     #[should_panic(expected = "before it was appended")]
     fn durable_never_runs_ahead() {
-        let mut replica = Replica::<()>::new(Configuration::single(ONE), Sequence(5));
+        let mut replica = HeldAnswers::<()>::new(Configuration::single(ONE), Sequence(5));
         replica.durable(ONE, Sequence(6));
     }
 
     #[test]
     #[should_panic(expected = "not appended")]
     fn an_answer_never_waits_for_what_does_not_come() {
-        Replica::new(Configuration::single(ONE), Sequence(5)).hold(Sequence(6), ());
+        HeldAnswers::new(Configuration::single(ONE), Sequence(5)).hold(Sequence(6), ());
     }
 
     #[derive(Clone, Debug)]
@@ -252,7 +252,7 @@ mod tests {
         ) {
             let nodes: Vec<NodeId> = (0..members as u32).map(|node| NodeId(node * 3)).collect();
             let configuration = Configuration::new(Epoch(1), nodes[0], nodes.clone());
-            let mut replica = Replica::new(configuration, Sequence(start));
+            let mut replica = HeldAnswers::new(configuration, Sequence(start));
             // The model: what each member has; when it failed, the least of that; the answers in
             // order.
             let mut durable = vec![start; members];

@@ -9,7 +9,7 @@ use ferrite_io::simulated::{Restart, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Disk, Random};
 use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
 use ferrite_meta::voter::{Known, open_or_begin};
-use ferrite_meta::{Ask, Keeper, Kind, Link, Node as Registration, Out, Phase, Presence, Question, State, Told};
+use ferrite_meta::{Ask, Controller, Kind, Link, Node as Registration, Out, Phase, Presence, Question, State, Told};
 use ferrite_replica::group::{GroupConfiguration, History, Mark, Member, Proposal, Sealed};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,7 +43,7 @@ struct Counts {
 struct Process {
     incarnation: Incarnation,
     link: Link,
-    keeper: Option<Keeper>,
+    controller: Option<Controller>,
     asked_at: Option<u64>,
     registered: bool,
     leaves: bool,
@@ -191,8 +191,8 @@ impl World {
 
     /// As the voter that is furthest has it.
     fn state(&self) -> State {
-        let keepers = self.nodes.iter().filter_map(|node| node.process.as_ref()?.keeper.as_ref());
-        let last = keepers.max_by_key(|keeper| keeper.state().0).map(|keeper| keeper.state().1);
+        let controllers = self.nodes.iter().filter_map(|node| node.process.as_ref()?.controller.as_ref());
+        let last = controllers.max_by_key(|controller| controller.state().0).map(|controller| controller.state().1);
         last.filter(|state| state.settings().is_some()).cloned().unwrap_or_else(|| self.founded.clone())
     }
 
@@ -215,7 +215,7 @@ impl World {
         let random = || Box::new(SimulatedRandom::new(drawn)) as Box<dyn Random>;
         let (voter, _) = open_or_begin(here, &disk, Path::new(DIR), random, &how).unwrap();
         known.vote = Some(voter.number());
-        let keeper = Some(Keeper::new(here, voter));
+        let controller = Some(Controller::new(here, voter));
         let voters = self.state().voters().iter().copied().collect();
         let known = &mut self.nodes[node];
         let link = Link::new(voters, self.random.number());
@@ -223,7 +223,7 @@ impl World {
         let (incarnation, asked_at) = (Incarnation(known.incarnation), None);
         let (gives_up, resigned) = (Epoch(0), Epoch(0));
         let process =
-            Process { incarnation, link, keeper, asked_at, registered: false, leaves: false, gives_up, resigned };
+            Process { incarnation, link, controller, asked_at, registered: false, leaves: false, gives_up, resigned };
         known.process = Some(process);
     }
 
@@ -248,13 +248,13 @@ impl World {
     }
 
     fn registration(&self, node: usize, incarnation: Incarnation) -> Registration {
-        let keeper = self.nodes[node].process.as_ref().and_then(|process| process.keeper.as_ref());
+        let controller = self.nodes[node].process.as_ref().and_then(|process| process.controller.as_ref());
         Registration {
             incarnation,
             start: u128::from(incarnation.0).to_le_bytes(),
             kind: Kind::Data,
             presence: Presence::Running,
-            vote: keeper.map(Keeper::number),
+            vote: controller.map(Controller::number),
             release: "0.1.0".to_string(),
             addresses: vec![format!("host{}:21212", self.nodes[node].place + 1)],
         }
@@ -317,9 +317,9 @@ impl World {
     fn work(&mut self, node: usize) {
         let now = self.clock(node);
         let Some(process) = &mut self.nodes[node].process else { return };
-        let Some(keeper) = &mut process.keeper else { return };
+        let Some(controller) = &mut process.controller else { return };
         let mut out = Vec::new();
-        keeper.work(now, &mut out).unwrap();
+        controller.work(now, &mut out).unwrap();
         for out in out {
             match out {
                 Out::Raft { to, message } => self.post(node, to, Message::Raft(message)),
@@ -345,13 +345,13 @@ impl World {
         let process = self.nodes[node].process.as_mut().unwrap();
         match message {
             Message::Raft(bytes) => {
-                if let Some(keeper) = &mut process.keeper {
-                    keeper.received(sender, &bytes).unwrap();
+                if let Some(controller) = &mut process.controller {
+                    controller.received(sender, &bytes).unwrap();
                 }
             }
             Message::Question(bytes) => {
-                if let Some(keeper) = &mut process.keeper {
-                    keeper.asked(sender, Question::decode(&bytes).unwrap(), now);
+                if let Some(controller) = &mut process.controller {
+                    controller.asked(sender, Question::decode(&bytes).unwrap(), now);
                 }
             }
             Message::Told(bytes) => {
@@ -392,38 +392,11 @@ impl World {
         }
     }
 
-    fn member(&self, node: usize, process: &Process) -> Member {
-        Member { node: self.id(node), incarnation: process.incarnation }
-    }
-
-    fn here(&self, node: usize) -> Member {
-        Member { node: self.id(node), incarnation: self.nodes[node].process.as_ref().unwrap().incarnation }
-    }
-
-    /// The epoch that the node leads as far as it knows, and whether its lease says so.
-    fn leads(&self, node: usize) -> Option<(Epoch, bool)> {
-        self.process_leads(node, self.nodes[node].process.as_ref()?)
-    }
-
-    fn process_leads(&self, node: usize, process: &Process) -> Option<(Epoch, bool)> {
-        let known = &self.nodes[node];
-        let (_, state) = process.link.state();
-        let group = state.groups().get(&GROUP)?;
-        let epoch = group.configuration.epoch;
-        let leads = group.phase == Phase::Active
-            && group.configuration.leader == self.member(node, process)
-            && known.promised <= epoch
-            && process.resigned != epoch
-            && !process.leaves;
-        let may_use = process.gives_up != epoch;
-        leads.then(|| (epoch, may_use && self.clock(node) < process.link.lease_until()))
-    }
-
     fn tick(&mut self, node: usize) {
         let now = self.clock(node);
         let process = self.nodes[node].process.as_mut().unwrap();
-        if let Some(keeper) = &mut process.keeper {
-            keeper.tick(now);
+        if let Some(controller) = &mut process.controller {
+            controller.tick(now);
         }
         self.work(node);
         let here = self.here(node);
@@ -643,9 +616,16 @@ impl World {
         let states = self.nodes.iter().filter_map(|node| Some(node.process.as_ref()?.link.state().1.groups().clone()));
         let about = |node: &Node| {
             let process = node.process.as_ref();
-            let keeper = process.and_then(|process| process.keeper.as_ref());
+            let controller = process.and_then(|process| process.controller.as_ref());
             let seen = process.map(|process| (process.incarnation, process.registered, process.link.state().0));
-            (node.id, node.place, node.gone, node.vote, seen, keeper.map(|keeper| (keeper.state().0, keeper.leads())))
+            (
+                node.id,
+                node.place,
+                node.gone,
+                node.vote,
+                seen,
+                controller.map(|controller| (controller.state().0, controller.leads())),
+            )
         };
         panic!(
             "no rest: {:#?}, {:?}, {:#?}",

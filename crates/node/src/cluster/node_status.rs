@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Of one moment.
 #[derive(Clone, Default)]
-pub struct Seen {
+pub struct StatusSnapshot {
     /// The epoch in which this node's partitions take calls.
     pub leads: Option<Epoch>,
     /// Of each group whose lead it has given up, in which epoch.
@@ -41,7 +41,7 @@ pub struct Seen {
     pub lead: Option<(NodeId, Lease)>,
 }
 
-impl Seen {
+impl StatusSnapshot {
     /// The node that leads the partitions, as far as it is known here: for what is said of it.
     pub fn leader(&self) -> Option<NodeId> {
         self.leading_of(FIRST_GROUP).map(|leader| leader.node)
@@ -104,29 +104,29 @@ impl Seen {
 }
 
 /// Hears of each change, one after the other.
-pub type Told = Box<dyn Fn(&Seen) + Send + Sync>;
+pub type Told = Box<dyn Fn(&StatusSnapshot) + Send + Sync>;
 
-pub struct Standing {
+pub struct NodeStatus {
     here: NodeId,
     mode: Arc<Mode>,
     told: Told,
     /// Entries that its tables lack before it can lead, as it is to; 0: none, or it is not.
     lacks: AtomicU64,
-    seen: ArcSwap<Seen>,
+    seen: ArcSwap<StatusSnapshot>,
     /// Held while it is changed.
     changes: Mutex<()>,
     changed: Condvar,
 }
 
-impl Standing {
+impl NodeStatus {
     /// `lease`: the one by which this node leads.
-    pub fn new(here: NodeId, lease: Lease, mode: Arc<Mode>, told: Told) -> Standing {
-        let seen = ArcSwap::from_pointee(Seen { lead: Some((here, lease)), ..Seen::default() });
+    pub fn new(here: NodeId, lease: Lease, mode: Arc<Mode>, told: Told) -> NodeStatus {
+        let seen = ArcSwap::from_pointee(StatusSnapshot { lead: Some((here, lease)), ..StatusSnapshot::default() });
         let changes = Mutex::default();
         let changed = Condvar::new();
-        let standing = Standing { here, mode, told, lacks: AtomicU64::new(0), seen, changes, changed };
-        standing.change(|_| {});
-        standing
+        let node_status = NodeStatus { here, mode, told, lacks: AtomicU64::new(0), seen, changes, changed };
+        node_status.change(|_| {});
+        node_status
     }
 
     pub fn here(&self) -> NodeId {
@@ -145,7 +145,7 @@ impl Standing {
         (lacks > 0).then(|| format!("node {here}, which leads when it has applied {lacks} more entries"))
     }
 
-    pub fn seen(&self) -> Arc<Seen> {
+    pub fn seen(&self) -> Arc<StatusSnapshot> {
         self.seen.load_full()
     }
 
@@ -158,9 +158,9 @@ impl Standing {
         }
     }
 
-    pub fn change(&self, change: impl FnOnce(&mut Seen)) {
+    pub fn change(&self, change: impl FnOnce(&mut StatusSnapshot)) {
         let changing = self.changes.lock().expect("no panic with what is seen");
-        let mut seen = Seen::clone(&self.seen.load());
+        let mut seen = StatusSnapshot::clone(&self.seen.load());
         change(&mut seen);
         self.mode.hand_over(seen.holds);
         // Before it may lead.
@@ -176,7 +176,7 @@ impl Standing {
     }
 
     /// Waits until it holds, or until `time_max` is over.
-    pub fn wait(&self, time_max: Duration, holds: impl Fn(&Seen) -> bool) -> bool {
+    pub fn wait(&self, time_max: Duration, holds: impl Fn(&StatusSnapshot) -> bool) -> bool {
         let deadline = Instant::now() + time_max;
         let mut changes = self.changes.lock().expect("no panic with what is seen");
         loop {
@@ -202,10 +202,10 @@ mod tests {
     #[test]
     fn what_a_process_knew_before_it_took_part_tells_nobody_anything() {
         let state = Arc::new(testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]));
-        let mut seen = Seen { state, ..Seen::default() };
+        let mut seen = StatusSnapshot { state, ..StatusSnapshot::default() };
         assert!(!seen.tells_of([1; 16]), "others may have gone on meanwhile");
         seen.registered = true;
-        assert!(seen.tells_of([1; 16]) && !seen.tells_of([2; 16]) && !Seen::default().tells_of([0; 16]));
+        assert!(seen.tells_of([1; 16]) && !seen.tells_of([2; 16]) && !StatusSnapshot::default().tells_of([0; 16]));
     }
 
     #[test]
@@ -214,12 +214,12 @@ mod tests {
         let clock = SimulatedClock::default();
         let of = |here| {
             let lease = Lease::new(Arc::new(clock.clone()));
-            let standing = Standing::new(NodeId(here), lease.clone(), Arc::default(), Box::new(|_| {}));
-            standing.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), true));
-            (standing, lease)
+            let node_status = NodeStatus::new(NodeId(here), lease.clone(), Arc::default(), Box::new(|_| {}));
+            node_status.change(|seen| (seen.state, seen.registered) = (Arc::clone(&state), true));
+            (node_status, lease)
         };
         let ((first, lease), (second, _)) = (of(1), of(2));
-        let leader = |standing: &Standing| standing.seen().leader().map(|node| node.0);
+        let leader = |node_status: &NodeStatus| node_status.seen().leader().map(|node| node.0);
         assert_eq!((leader(&first), leader(&second)), (None, Some(1)), "what it leads by was not granted yet");
         lease.extend(clock.boottime_nanos() + 1_000);
         first.change(|seen| seen.leads = Some(Epoch(1)));

@@ -10,7 +10,7 @@
 //! says is done in its order.
 
 use crate::GroupHandle;
-use crate::cause::{Around, Cause};
+use crate::cause::{Cause, NodeEffects};
 use crate::handing::HandingOver;
 use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -20,8 +20,8 @@ use ferrite_group::{GroupAppender, GroupPlace, SharedEntry};
 use ferrite_meta::Phase;
 use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
-use ferrite_partition::bell::Ringing;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::waker::WakingSender;
 use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ enum Role {
     Broken,
 }
 
-pub(crate) struct Kept {
+pub(crate) struct GroupReplica {
     pub group: GroupHandle,
     pub here: NodeId,
     parties: Parties,
@@ -70,7 +70,7 @@ pub(crate) struct Kept {
     todo_bytes: usize,
     /// Where the partitions stand, which have another node's snapshot, until the group has said so.
     replaced: Option<CopyStart>,
-    causes: Ringing<Cause>,
+    causes: WakingSender<Cause>,
     /// Of the nodes that may become members, whom a leader was told of.
     pub offers: Offers,
     /// While it hands over.
@@ -91,17 +91,17 @@ struct Lost {
     is_known: bool,
 }
 
-impl Kept {
+impl GroupReplica {
     /// A copy that stands where `start` says.
     pub fn new(
         group: GroupHandle,
         parties: Parties,
         start: CopyStart,
-        causes: Ringing<Cause>,
-        around: &mut dyn Around,
-    ) -> Kept {
+        causes: WakingSender<Cause>,
+        effects: &mut dyn NodeEffects,
+    ) -> GroupReplica {
         let here = start.here;
-        let mut kept = Kept {
+        let mut replica = GroupReplica {
             group,
             here,
             parties,
@@ -117,8 +117,8 @@ impl Kept {
             loss: None,
             lost: None,
         };
-        kept.begin_to_copy(start, around);
-        kept
+        replica.begin_to_copy(start, effects);
+        replica
     }
 
     /// This node leads in that epoch, as the metadata says.
@@ -156,19 +156,19 @@ impl Kept {
         std::mem::replace(&mut lost.is_known, true).then(|| lost.reason.clone())
     }
 
-    fn begin_to_copy(&mut self, start: CopyStart, around: &mut dyn Around) {
+    fn begin_to_copy(&mut self, start: CopyStart, effects: &mut dyn NodeEffects) {
         let id = self.group.id();
         let causes = self.causes.clone();
         let fault = move |fault: &ferrite_partition::CopyFault| {
             // A node that has ended does not mind.
             let _ = causes.send(Cause::Fault(id, fault.clone()));
         };
-        let publish = around.publisher(id);
-        let contents = around.hasher(id);
+        let publish = effects.publisher(id);
+        let contents = effects.hasher(id);
         let events = CopyEvents { publish, contents, fault: Box::new(fault) };
         let (applier, intake) = Applier::new(start, self.parties.partitions.clone(), events);
         self.group.is_applied_by(intake.progress());
-        around.run(id, applier.with_log(self.parties.log.again()));
+        effects.run(id, applier.with_log(self.parties.log.again()));
         self.role = Role::Copy(intake);
     }
 
@@ -225,29 +225,29 @@ impl Kept {
     }
 
     /// The group goes on behind another node's snapshot; what it says from here on is kept until
-    /// [`Kept::replaced`].
+    /// [`GroupReplica::replaced`].
     ///
     /// # Panics
     /// Where this is no copy: its partitions would be given stores while they have their own.
-    pub fn replacing(&mut self, around: &mut dyn Around) {
+    pub fn replacing(&mut self, effects: &mut dyn NodeEffects) {
         let is_copy = matches!(self.role, Role::Copy(_) | Role::Replacing | Role::Broken);
         assert!(is_copy, "only a copy takes another node's snapshot");
         self.role = Role::Replacing;
         self.forget();
         if let Some(start) = self.replaced.take() {
-            self.replaced(start, around);
+            self.replaced(start, effects);
         }
     }
 
     /// The partitions have the snapshot's stores.
-    pub fn replaced(&mut self, start: CopyStart, around: &mut dyn Around) {
+    pub fn replaced(&mut self, start: CopyStart, effects: &mut dyn NodeEffects) {
         if !matches!(self.role, Role::Replacing) {
             // What the group has said before is not taken yet.
             self.replaced = Some(start);
             return;
         }
-        around.publisher(self.group.id())(Arc::clone(&start.compiled));
-        self.begin_to_copy(start, around);
+        effects.publisher(self.group.id())(Arc::clone(&start.compiled));
+        self.begin_to_copy(start, effects);
     }
 
     /// Of a leader whose tables are not there yet: how many entries they lack.
@@ -301,15 +301,15 @@ impl Kept {
     }
 
     /// Does what can be done now; whether that was anything.
-    pub fn move_on(&mut self, around: &mut dyn Around) -> bool {
+    pub fn move_on(&mut self, effects: &mut dyn NodeEffects) -> bool {
         let mut moved = false;
-        while self.move_one(around) {
+        while self.move_one(effects) {
             moved = true;
         }
         moved
     }
 
-    fn move_one(&mut self, around: &mut dyn Around) -> bool {
+    fn move_one(&mut self, effects: &mut dyn NodeEffects) -> bool {
         match &mut self.role {
             Role::Replacing => false,
             Role::Broken => {
@@ -345,13 +345,13 @@ impl Kept {
                 let epoch = promoted.place.end.epoch;
                 promoted.lead(&log, &self.parties.partitions, &self.parties.coordinator);
                 self.role = Role::Leader;
-                around.leads(self.group.id(), Some(epoch));
+                effects.leads(self.group.id(), Some(epoch));
                 true
             }
             Role::Leader => match self.todo.pop_front() {
                 None => false,
                 Some(Todo::Follow(place)) => {
-                    around.leads(self.group.id(), None);
+                    effects.leads(self.group.id(), None);
                     let stepping = SteppingBack::begin(&self.parties.coordinator, self.parties.partitions.len());
                     self.role = Role::Falling(stepping, place);
                     true
@@ -363,7 +363,7 @@ impl Kept {
             Role::Falling(stepping, place) => {
                 let Some(SteppedBack { sequences, compiled, history }) = stepping.try_end() else { return false };
                 let place = (**place).clone();
-                self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history }, around);
+                self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history }, effects);
                 true
             }
         }

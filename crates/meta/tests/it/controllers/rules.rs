@@ -1,19 +1,47 @@
-//! What must hold at each moment, and at rest.
+//! What a node of the world believes, and what must hold at each moment and at rest.
 
-use super::{Process, World};
-use ferrite_base::NodeId;
-use ferrite_meta::{CUT_OFF_NANOS, Keeper, Presence};
+use super::{GROUP, Process, World};
+use ferrite_base::{Epoch, NodeId};
+use ferrite_meta::{CUT_OFF_NANOS, Controller, Phase, Presence};
+use ferrite_replica::group::Member;
 
 impl World {
+    pub(super) fn member(&self, node: usize, process: &Process) -> Member {
+        Member { node: self.id(node), incarnation: process.incarnation }
+    }
+
+    pub(super) fn here(&self, node: usize) -> Member {
+        Member { node: self.id(node), incarnation: self.nodes[node].process.as_ref().unwrap().incarnation }
+    }
+
+    /// The epoch that the node leads as far as it knows, and whether its lease says so.
+    pub(super) fn leads(&self, node: usize) -> Option<(Epoch, bool)> {
+        self.process_leads(node, self.nodes[node].process.as_ref()?)
+    }
+
+    pub(super) fn process_leads(&self, node: usize, process: &Process) -> Option<(Epoch, bool)> {
+        let known = &self.nodes[node];
+        let (_, state) = process.link.state();
+        let group = state.groups().get(&GROUP)?;
+        let epoch = group.configuration.epoch;
+        let leads = group.phase == Phase::Active
+            && group.configuration.leader == self.member(node, process)
+            && known.promised <= epoch
+            && process.resigned != epoch
+            && !process.leaves;
+        let may_use = process.gives_up != epoch;
+        leads.then(|| (epoch, may_use && self.clock(node) < process.link.lease_until()))
+    }
+
     /// All voters have the vote that they were given, and know it, so one of them may lose it.
     /// While there are two, or a third that has nothing yet, none may.
     pub(super) fn votes_are_sound(&self) -> bool {
         let state = self.state();
         let has = |voter: &NodeId| {
             let known = self.nodes.iter().find(|node| node.id == Some(*voter));
-            let keeper = known.and_then(|node| node.process.as_ref()?.keeper.as_ref());
-            let knows = |keeper: &Keeper| keeper.votes() && keeper.state().1.voters() == state.voters();
-            known.is_some_and(|node| node.vote == state.vote(*voter)) && keeper.is_some_and(knows)
+            let controller = known.and_then(|node| node.process.as_ref()?.controller.as_ref());
+            let knows = |controller: &Controller| controller.votes() && controller.state().1.voters() == state.voters();
+            known.is_some_and(|node| node.vote == state.vote(*voter)) && controller.is_some_and(knows)
         };
         state.voters().len() == 3 && state.voters().iter().all(has)
     }
@@ -61,8 +89,8 @@ impl World {
     /// No node leads the voters and the group: two would be lost in one.
     pub(super) fn voters_have_another_leader(&self) -> bool {
         (0..self.nodes.len()).all(|node| {
-            let keeper = self.nodes[node].process.as_ref().and_then(|process| process.keeper.as_ref());
-            self.leads(node).is_none() || keeper.is_none_or(|keeper| !keeper.leads())
+            let controller = self.nodes[node].process.as_ref().and_then(|process| process.controller.as_ref());
+            self.leads(node).is_none() || controller.is_none_or(|controller| !controller.leads())
         })
     }
 }

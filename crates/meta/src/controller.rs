@@ -56,7 +56,7 @@ pub enum Out {
     Tell { to: NodeId, told: Told },
 }
 
-pub struct Keeper {
+pub struct Controller {
     here: NodeId,
     voter: Voter,
     duties: Option<Duties>,
@@ -124,11 +124,11 @@ impl Seal {
     }
 }
 
-impl Keeper {
-    pub fn new(here: NodeId, voter: Voter) -> Keeper {
+impl Controller {
+    pub fn new(here: NodeId, voter: Voter) -> Controller {
         let (index, state) = voter.state();
         let told = (index, Arc::new(state.clone()));
-        Keeper { here, voter, duties: None, told, asked: Vec::new() }
+        Controller { here, voter, duties: None, told, asked: Vec::new() }
     }
 
     pub fn leads(&self) -> bool {
@@ -140,7 +140,7 @@ impl Keeper {
         self.voter.votes()
     }
 
-    /// Writes the vote as it is. An error: as of [`Keeper::work`].
+    /// Writes the vote as it is. An error: as of [`Controller::work`].
     pub fn probe(&mut self) -> Result<(), VoterError> {
         self.voter.probe()
     }
@@ -272,7 +272,7 @@ impl Keeper {
         }
     }
 
-    /// To be called when [`Keeper::next_tick`] says so, and when something came. `now`: of the
+    /// To be called when [`Controller::next_tick`] says so, and when something came. `now`: of the
     /// boot-time clock, in nanoseconds.
     pub fn tick(&mut self, now: u64) {
         self.voter.tick(now);
@@ -291,7 +291,8 @@ impl Keeper {
         }
     }
 
-    /// When [`Keeper::tick`] has something to do next, if nothing comes before: now, or at a time.
+    /// When [`Controller::tick`] has something to do next, if nothing comes before: now, or at a
+    /// time.
     /// What else has its time, a voter that is to lead in this one's place, is looked at when the
     /// voter ticks, ten times a second and more. None: never.
     pub fn next_tick(&self, now: u64) -> Option<u64> {

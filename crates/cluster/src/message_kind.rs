@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Whose a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Letter {
+pub enum MessageKind {
     /// Of a replica group: [`crate::Groups::received`].
     Group = 1,
     /// [`crate::Metadata::received`].
@@ -27,16 +27,16 @@ pub enum Letter {
 
 /// Why a message is nobody's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoLetter {
+pub enum UnknownKind {
     Empty,
     Unknown(u8),
 }
 
-impl fmt::Display for NoLetter {
+impl fmt::Display for UnknownKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NoLetter::Empty => f.write_str("a message between nodes is empty"),
-            NoLetter::Unknown(byte) => write!(
+            UnknownKind::Empty => f.write_str("a message between nodes is empty"),
+            UnknownKind::Unknown(byte) => write!(
                 f,
                 "a message between nodes is of kind {byte}, which this release does not know: start the same release on \
                  all nodes"
@@ -45,19 +45,19 @@ impl fmt::Display for NoLetter {
     }
 }
 
-impl std::error::Error for NoLetter {}
+impl std::error::Error for UnknownKind {}
 
-impl Letter {
-    pub const ALL: [Letter; 9] = [
-        Letter::Group,
-        Letter::Metadata,
-        Letter::Transfer,
-        Letter::Calls,
-        Letter::Answers,
-        Letter::Health,
-        Letter::ProceduresAsked,
-        Letter::Procedures,
-        Letter::Figures,
+impl MessageKind {
+    pub const ALL: [MessageKind; 9] = [
+        MessageKind::Group,
+        MessageKind::Metadata,
+        MessageKind::Transfer,
+        MessageKind::Calls,
+        MessageKind::Answers,
+        MessageKind::Health,
+        MessageKind::ProceduresAsked,
+        MessageKind::Procedures,
+        MessageKind::Figures,
     ];
 
     /// The message with its first byte, in the same memory where there is room for one byte more.
@@ -67,10 +67,10 @@ impl Letter {
     }
 
     /// Whose the message is, and what follows the first byte.
-    pub fn decode(bytes: &[u8]) -> Result<(Letter, &[u8]), NoLetter> {
-        let (first, rest) = bytes.split_first().ok_or(NoLetter::Empty)?;
-        let known = Letter::ALL.into_iter().find(|letter| *letter as u8 == *first);
-        known.map(|letter| (letter, rest)).ok_or(NoLetter::Unknown(*first))
+    pub fn decode(bytes: &[u8]) -> Result<(MessageKind, &[u8]), UnknownKind> {
+        let (first, rest) = bytes.split_first().ok_or(UnknownKind::Empty)?;
+        let known = MessageKind::ALL.into_iter().find(|message_kind| *message_kind as u8 == *first);
+        known.map(|message_kind| (message_kind, rest)).ok_or(UnknownKind::Unknown(*first))
     }
 }
 
@@ -80,17 +80,17 @@ mod tests {
 
     #[test]
     fn letters_read_back_and_others_are_refused_by_name() {
-        for (letter, byte) in Letter::ALL.into_iter().zip(1..) {
-            let message = letter.encode(vec![7, 8]);
+        for (message_kind, byte) in MessageKind::ALL.into_iter().zip(1..) {
+            let message = message_kind.encode(vec![7, 8]);
             assert_eq!(message, [byte, 7, 8]);
-            assert_eq!(Letter::decode(&message), Ok((letter, &[7, 8][..])));
-            assert_eq!(Letter::decode(&message[..1]), Ok((letter, &[][..])));
+            assert_eq!(MessageKind::decode(&message), Ok((message_kind, &[7, 8][..])));
+            assert_eq!(MessageKind::decode(&message[..1]), Ok((message_kind, &[][..])));
         }
-        for byte in [0, Letter::ALL.len() as u8 + 1, 255] {
-            let refused = Letter::decode(&[byte, 1]).unwrap_err();
-            assert_eq!(refused, NoLetter::Unknown(byte));
+        for byte in [0, MessageKind::ALL.len() as u8 + 1, 255] {
+            let refused = MessageKind::decode(&[byte, 1]).unwrap_err();
+            assert_eq!(refused, UnknownKind::Unknown(byte));
             assert!(refused.to_string().contains(&format!("is of kind {byte}, which this release does not know")));
         }
-        assert_eq!(Letter::decode(&[]), Err(NoLetter::Empty));
+        assert_eq!(MessageKind::decode(&[]), Err(UnknownKind::Empty));
     }
 }

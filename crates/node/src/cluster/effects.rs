@@ -2,16 +2,16 @@
 
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
-use crate::cluster::door::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::cluster::drain::Drain;
+use crate::cluster::node_status::NodeStatus;
 use crate::cluster::orders::HandOver;
-use crate::cluster::standing::Standing;
+use crate::cluster::peer_dispatcher::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::message::SnapshotJob;
 use crate::publish::Publisher;
 use crate::threads::spawn;
 use crossbeam_channel::Sender;
 use ferrite_base::{Epoch, GroupId, NodeId, memory};
-use ferrite_cluster::{Around, NotHandedOver};
+use ferrite_cluster::{NodeEffects, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
@@ -55,14 +55,14 @@ impl Appliers {
     }
 }
 
-pub struct ServerAround {
+pub struct ServerEffects {
     pub disk: Arc<dyn Disk>,
     pub dir: PathBuf,
     pub identity: IdentityFile,
     pub metadata: Sender<MetadataNotice>,
     /// None: a witness.
-    pub data: Option<DataAround>,
-    pub standing: Arc<Standing>,
+    pub data: Option<DataEffects>,
+    pub node_status: Arc<NodeStatus>,
     pub unsynced: Arc<Unsynced>,
     pub asked: Arc<AskedToHandOver>,
     /// Asks whoever runs this process to end it.
@@ -70,7 +70,7 @@ pub struct ServerAround {
 }
 
 /// Of a node that keeps data.
-pub struct DataAround {
+pub struct DataEffects {
     pub inboxes: DataInboxes,
     pub publisher: Publisher,
     pub appliers: Arc<Appliers>,
@@ -88,13 +88,13 @@ pub type AskedToHandOver = Mutex<Option<HandOver>>;
 
 const NO_PANIC: &str = "no panic with who asks";
 
-impl ServerAround {
-    fn data(&self) -> &DataAround {
+impl ServerEffects {
+    fn data(&self) -> &DataEffects {
         self.data.as_ref().expect("only a node with data has groups")
     }
 }
 
-impl Around for ServerAround {
+impl NodeEffects for ServerEffects {
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
         self.identity.write(identity, &*self.disk, &self.dir)
     }
@@ -146,7 +146,7 @@ impl Around for ServerAround {
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }
-        self.standing.change(|seen| seen.leads = epoch);
+        self.node_status.change(|seen| seen.leads = epoch);
     }
 
     fn paused(&mut self, paused: bool) {
@@ -156,17 +156,17 @@ impl Around for ServerAround {
             ),
             false => ferrite_io::errln!("ferrite: the database is resumed"),
         }
-        self.standing.change(|seen| seen.paused = paused);
+        self.node_status.change(|seen| seen.paused = paused);
     }
 
     fn gave_up(&mut self, group: GroupId, epoch: Epoch) {
-        self.standing.change(|seen| {
+        self.node_status.change(|seen| {
             seen.given_up.insert(group, epoch);
         });
     }
 
     fn hold(&mut self, _: GroupId, holds: bool) {
-        self.standing.change(|seen| seen.holds = holds);
+        self.node_status.change(|seen| seen.holds = holds);
         if holds {
             self.data.as_mut().expect("only a node with data has groups").drain.begin();
         }
@@ -190,8 +190,8 @@ impl Around for ServerAround {
     }
 
     fn make_anew(&mut self, group: GroupId, reason: &str) {
-        let here = self.standing.here();
-        let seen = self.standing.seen();
+        let here = self.node_status.here();
+        let seen = self.node_status.seen();
         let others = seen.state.groups().get(&group).is_some_and(|known| {
             let configuration = &known.configuration;
             let has_all = |node: &NodeId| *node != here && !configuration.added().contains(node);
@@ -206,7 +206,7 @@ impl Around for ServerAround {
         // The next start begins with nothing, and nobody takes its word for what it had.
         match self.unsynced.throw_away() {
             Ok(()) => {
-                self.standing.change(|seen| seen.begins_anew = true);
+                self.node_status.change(|seen| seen.begins_anew = true);
                 self.end(&format!(
                     "the copy of group {group} is unusable: {reason}. The next start puts it aside and gets everything from the \
                      leader"
@@ -220,7 +220,7 @@ impl Around for ServerAround {
 
     fn end(&mut self, reason: &str) {
         let mut is_news = false;
-        self.standing.change(|seen| {
+        self.node_status.change(|seen| {
             seen.leads = None;
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
