@@ -216,12 +216,13 @@ impl<'s> Evaluator<'s> {
         Ok(self.arena().alloc_slice_copy(&rows))
     }
 
-    /// The value of a LIMIT or OFFSET; None where there is none, or it is NULL.
+    /// The value of a LIMIT or OFFSET; None where there is none.
     pub(crate) fn row_count(&self, expression: &'s Option<Expr>, clause: &str) -> UserResult<Option<usize>> {
         let Some(expression) = expression else { return Ok(None) };
         match self.evaluate(expression)? {
             Value::Integer(count) if count >= 0 => Ok(Some(usize::try_from(count).unwrap_or(usize::MAX))),
-            Value::Null => Ok(None),
+            Value::Null => Err(UserError::data("2201W", format!("{clause} must not be NULL"))
+                .with_hint("pass a number of rows, or leave the clause out")),
             Value::Integer(count) => Err(UserError::data("2201W", format!("{clause} must not be negative"))
                 .with_detail(format!("it is {count}"))),
             other => {

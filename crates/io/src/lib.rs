@@ -36,7 +36,7 @@ pub use machine::{
 pub use metered_disk::MeteredDisk;
 pub use panic::AbortOnPanic;
 pub use patient_disk::PatientDisk;
-pub use priority::{Yielding, lower_priority};
+pub use priority::{ThreadNumber, Yielding, lower_priority};
 pub use random::{Random, SystemRandom};
 pub use real_disk::RealDisk;
 pub use retransmission::limit_retransmission_pause;

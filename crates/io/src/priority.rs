@@ -11,6 +11,28 @@ pub enum Yielding {
     Most,
 }
 
+/// A thread of this process, by its number.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadNumber(i32);
+
+impl ThreadNumber {
+    /// The calling thread's.
+    pub fn here() -> ThreadNumber {
+        ThreadNumber(rustix::thread::gettid().as_raw_nonzero().get())
+    }
+
+    /// Takes [`Yielding::Most`] back, so that the thread can end while others take all processors:
+    /// the process outlives its exit until it has. Only a privileged process may do that; where the
+    /// system refuses, the thread stays as it is.
+    pub fn hurries(self) {
+        let parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the call reads one structure, which lives until it returns. A number that is no
+        // thread's any more is refused; threads of other processes are never meant, since the
+        // number is kept no longer than the thread is.
+        unsafe { libc::sched_setscheduler(self.0, libc::SCHED_OTHER, &parameters) };
+    }
+}
+
 /// Lowers the calling thread's priority for good. Where the system refuses, it stays as it was.
 pub fn lower_priority(yielding: Yielding) {
     match yielding {

@@ -148,11 +148,11 @@ fn ask_to_hand_over(
 pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> Result<Stopped, LogFailed> {
     let Ending { mut threads, memory, cancelling, network, time_max, grace, .. } = ending;
     let (tell, ended) = bounded::<()>(1);
+    memory.ends();
     // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at
     // once.
     let _ = spawn("stop", move || {
         threads.end();
-        drop(memory);
         let _ = tell.send(());
     });
     let Insistence(_kept, insisted) = insistence;
@@ -178,7 +178,9 @@ pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> 
             stopped = Stopped::LeavingThreads;
         }
     }
-    log.close().map(|()| stopped)
+    let closed = log.close();
+    drop(memory);
+    closed.map(|()| stopped)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! The threads of a node: how each begins, and in which order they end.
 
 use crate::options::ServerError;
-use crossbeam_channel::bounded;
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use ferrite_base::{limits, memory};
-use ferrite_io::{AbortOnPanic, Yielding, lower_priority};
+use ferrite_io::{AbortOnPanic, ThreadNumber, Yielding, lower_priority};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -100,28 +100,41 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHan
 /// The thread that touches page memory before it is needed.
 pub struct PagePreallocator {
     stop: Arc<AtomicBool>,
-    /// Until it is joined.
-    thread: Option<JoinHandle<()>>,
+    thread: ThreadNumber,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<ThreadNumber>,
 }
 
 impl PagePreallocator {
     pub fn start(extents: usize) -> Result<PagePreallocator, ServerError> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let thread = spawn("memory", move || {
+        let (tell, ended) = bounded(1);
+        spawn("memory", move || {
+            let _ = tell.send(ThreadNumber::here());
             lower_priority(Yielding::Most);
             memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
         })?;
-        Ok(PagePreallocator { stop, thread: Some(thread) })
+        let thread = ended.recv().expect("a thread tells its number first");
+        Ok(PagePreallocator { stop, thread, ended })
+    }
+
+    /// It is to end. Nothing waits for what it does.
+    pub fn ends(&self) {
+        self.stop.store(true, Ordering::Release);
+        memory::wake_preallocator();
+        if matches!(self.ended.try_recv(), Err(TryRecvError::Empty)) {
+            self.thread.hurries();
+        }
     }
 }
 
-/// So that a start that fails leaves no thread behind.
+/// So that a start that fails leaves no thread behind; but where others take all processors, its
+/// end may take longer than anything should wait for.
 impl Drop for PagePreallocator {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
-        memory::wake_preallocator();
-        join(self.thread.take());
+        self.ends();
+        let _ = self.ended.recv_timeout(limits::STOP_GRACE);
     }
 }
 

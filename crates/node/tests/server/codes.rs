@@ -55,6 +55,8 @@ fn every_kind_of_failure_has_its_code() {
         // A code of the server's own does not make it one of its errors.
         ("signals_everywhere", &none, "57014"),
         ("@Statistics", &none, "07001"),
+        ("@AdHoc", &[OwnedValue::Text("SELECT 1 FROM t".into()), OwnedValue::Integer(5)], "07001"),
+        ("@AdHoc", &[OwnedValue::Text("SELECT ? FROM t".into())], "07001"),
         ("@SystemCatalog", &[OwnedValue::Text("nothing".into())], "22023"),
     ];
     for (procedure, parameters, code) in calls {

@@ -44,7 +44,8 @@ pub fn compile_adhoc_with(
     if wanted != given_parameters {
         return Err(UserError::parameters(format!(
             "Incorrect number of parameters passed: expected {wanted}, passed {given_parameters}"
-        )));
+        ))
+        .with_code("07001"));
     }
     compile_counted(catalog, statistics, statements, wanted)
 }
