@@ -154,7 +154,10 @@ fn check_temporary(call: &Call<'_>, bytes: usize) -> UserResult<()> {
 fn too_much_memory(most: usize) -> UserError {
     UserError::limit("the statement needs more temporary memory than it may use")
         .with_detail(format!(
-            "the limit is {most} bytes for sorting, grouping, joins and derived tables (--limit temporary-bytes)"
+            "the limit is {most} bytes for sorting, grouping, joins, derived tables and the texts that a call computes \
+             (--limit temporary-bytes)"
         ))
-        .with_hint("narrow the query with WHERE or LIMIT, or split it into several statements")
+        .with_hint(
+            "narrow the query with WHERE or LIMIT, split it into several statements, or make several calls of it",
+        )
 }

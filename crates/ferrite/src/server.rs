@@ -433,7 +433,7 @@ pub fn run(options: Options) -> ExitCode {
         ferrite_io::errln!("ferrite: {} had no database: created a new one", dir.display());
     }
     if !recovery.created {
-        if let Some(unused) = unused {
+        if let Some(unused) = unused.filter(|_| !recovery.begun) {
             ferrite_io::errln!("ferrite: {} holds a database already, so {unused}", dir.display());
         }
         if let Some(loaded) = &recovery.snapshot {

@@ -32,11 +32,18 @@ impl Written {
         format!("formats {}\nrelease {}\n", self.formats, self.release).into_bytes()
     }
 
-    /// None: it is no such file. Lines that a later release adds are passed over.
+    /// None: it is no such file. Lines and words that a later release adds are passed over; of
+    /// several numbers the largest counts, and one that is too large stands for the largest.
     fn decode(bytes: &[u8]) -> Option<Written> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        Some(Written { formats: value("formats")?.parse().ok()?, release: value("release")?.to_owned() })
+        let text = String::from_utf8_lossy(bytes);
+        let values = |name: &'static str| {
+            text.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(' ')?.split_whitespace().next())
+        };
+        let numbers = values("formats").filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let formats = numbers.map(|digits| digits.parse().unwrap_or(u32::MAX)).max()?;
+        let is_plain = |word: &&str| word.bytes().all(|byte| byte.is_ascii_graphic());
+        let release = values("release").find(is_plain).unwrap_or("unknown").to_owned();
+        Some(Written { formats, release })
     }
 }
 
@@ -71,14 +78,25 @@ pub fn check(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     }
 }
 
-/// Notes that this release writes in the directory from here on, whose lock is held.
+/// Notes that this release writes in the directory from here on, whose lock is held. Where
+/// something else has the file's place, the database opens without the note: it is a warning for
+/// others, and no part of the data.
 pub fn note(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     check(disk, dir)?;
     let here = Written::here();
     if read(disk, dir).is_some_and(|written| written.formats == here.formats) {
         return Ok(());
     }
-    small_file::replace(disk, dir, FILE, &format!("{FILE}.new"), &here.encode()).map_err(failed)
+    match small_file::replace(disk, dir, FILE, &format!("{FILE}.new"), &here.encode()) {
+        Err(error) if error.source.kind() == std::io::ErrorKind::IsADirectory => {
+            ferrite_io::errln!(
+                "ferrite: cannot note this release in the directory, so an earlier one would not refuse it: {error}; \
+                 move what is there away"
+            );
+            Ok(())
+        }
+        outcome => outcome.map_err(failed),
+    }
 }
 
 #[cfg(test)]
@@ -102,6 +120,17 @@ mod tests {
             assert!(both.iter().all(|release| said.contains(release)), "{said}");
         }
         assert_eq!(std::fs::read_to_string(&path).expect("it is there"), later);
+        let larger =
+            ["formats 4294967297\nrelease 9\n", "formats 999", "formats 999\nformats 1\n", "formats 999 beta\n"];
+        for later in larger {
+            std::fs::write(&path, later).expect("it can be written");
+            let refused = check(&disk, dir.path()).expect_err(later).to_string();
+            note(&disk, dir.path()).expect_err(later);
+            assert!(!refused.contains(char::is_control), "{refused:?}");
+        }
+        std::fs::write(&path, b"formats 999\nrelease \x1b[31m\xff\n").expect("it can be written");
+        let refused = check(&disk, dir.path()).expect_err("a later one").to_string();
+        assert!(refused.contains("unknown (formats 999)"), "{refused:?}");
         // One that cannot be read says nothing, and is written again.
         for damaged in ["formats x\nrelease y\n", "", "formats 0\nrelease 0.0.1\n"] {
             std::fs::write(&path, damaged).expect("it can be written");
@@ -112,5 +141,6 @@ mod tests {
         std::fs::remove_file(&path).expect("it is there");
         std::fs::create_dir(&path).expect("the place is free");
         check(&disk, dir.path()).expect("it says nothing");
+        note(&disk, dir.path()).expect("the database opens all the same");
     }
 }

@@ -54,6 +54,8 @@ pub struct Recovered {
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     pub created: bool,
+    /// It had no schema, and was given its first one at this start.
+    pub begun: bool,
     pub transactions: u64,
     /// Rows inserted, changed or deleted by these transactions.
     pub row_changes: u64,
@@ -474,6 +476,7 @@ impl Opened {
         let end = self.clock.monotonic_nanos();
         Summary {
             created,
+            begun: false,
             transactions: judge.transactions,
             row_changes: stores.iter().map(Store::replayed).sum(),
             schema_changes: judge.schema_changes,

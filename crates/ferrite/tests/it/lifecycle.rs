@@ -235,12 +235,19 @@ fn a_schema_that_an_old_database_does_not_get_is_noticed() {
     std::fs::write(&schema, crate::common::VOTER).expect("the file can be written");
     let data = dir.path().join("data");
     let options = ["--schema", schema.to_str().expect("a plain path")];
-    Server::start(&data, &options).stop();
-    let mut server = Server::start(&data, &options);
-    let mut stderr = server.take_stderr();
-    server.stop();
-    let mut text = String::new();
-    std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
+    let lines_of_a_start = || {
+        let mut server = Server::start(&data, &options);
+        let mut stderr = server.take_stderr();
+        server.stop();
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stderr, &mut text).expect("stderr is text");
+        text
+    };
+    // One that has no schema yet, as after a start that was refused for its schema, gets it.
+    Server::start(&data, &["--new"]).stop();
+    let text = lines_of_a_start();
+    assert!(!text.contains("not used"), "{text}");
+    let text = lines_of_a_start();
     assert!(text.contains("holds a database already, so --schema was not used"), "{text}");
 }
 

@@ -153,6 +153,7 @@ pub(super) fn begin_if_new(
         let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
             .map_err(|error| ServerError::Schema(error.to_string()))?;
         warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
+        recovered.summary.begun = true;
     }
     Ok(())
 }
