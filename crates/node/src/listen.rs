@@ -5,6 +5,7 @@
 
 use crate::options::ServerError;
 use ferrite_base::limits;
+use ferrite_peer::Lane;
 use mio::net::TcpListener;
 use rustix::net::sockopt;
 use std::io;
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// Of each network thread: what it waits with, and what wakes it.
 const DESCRIPTORS_PER_THREAD: usize = 2;
+/// Of what the process may open, one in this many may be a stranger's.
+const DESCRIPTORS_PER_STRANGER: usize = 16;
 
 /// A port, and its address, which may have been chosen by the system.
 pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
@@ -39,10 +42,11 @@ fn keep_alive(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// As many connections as are wanted, or fewer where the process may not open so many files. What
-/// the log, snapshots, backups, Java and administrators need is kept.
-pub fn connections_max(wanted: usize, network_threads: usize) -> usize {
+/// the log, snapshots, backups, Java and administrators need is kept, and `peers`: what connections
+/// of other nodes may take.
+pub fn connections_max(wanted: usize, network_threads: usize, peers: usize) -> usize {
     let Some(descriptors) = ferrite_io::descriptors() else { return wanted };
-    let room = connections_within(descriptors.most, descriptors.open, network_threads);
+    let room = connections_within(descriptors.most, descriptors.open, network_threads, peers);
     if room < wanted {
         ferrite_io::errln!(
             "ferrite: at most {room} connections are taken: the process may open {} files (ulimit -n), and needs some for \
@@ -53,8 +57,24 @@ pub fn connections_max(wanted: usize, network_threads: usize) -> usize {
     wanted.min(room)
 }
 
-fn connections_within(most: usize, open: usize, network_threads: usize) -> usize {
-    let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED;
+/// Connections to the cluster port that have not said who they are: fewer where the process may
+/// open few files, so that they leave some to the log and to the vote.
+pub fn peer_strangers_max() -> usize {
+    ferrite_io::descriptors().map_or(limits::PEER_STRANGERS_MAX, |descriptors| strangers_within(descriptors.most))
+}
+
+fn strangers_within(most: usize) -> usize {
+    (most / DESCRIPTORS_PER_STRANGER).clamp(4, limits::PEER_STRANGERS_MAX)
+}
+
+/// What connections of other nodes may take: strangers', and in both directions those of the
+/// members of a large group.
+pub fn peer_connections_max() -> usize {
+    peer_strangers_max() + 2 * Lane::ALL.len() * limits::CLUSTER_MEMBERS_MAX
+}
+
+fn connections_within(most: usize, open: usize, network_threads: usize, peers: usize) -> usize {
+    let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED + peers;
     let room = most.saturating_sub(open + network_threads * DESCRIPTORS_PER_THREAD);
     // Where there is little, half is kept; the server then does little else at a time.
     room.saturating_sub(kept.min(room / 2)).max(1)
@@ -65,13 +85,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn strangers_leave_some_descriptors() {
+        assert_eq!([64, 128, 1_024, usize::MAX].map(strangers_within), [4, 8, 64, limits::PEER_STRANGERS_MAX]);
+    }
+
+    #[test]
     fn connections_leave_some_descriptors() {
         let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED;
-        assert_eq!(connections_within(1_024, 20, 2), 1_000 - kept);
-        assert_eq!(connections_within(20 + 4 + 2 * kept, 20, 2), kept);
-        assert_eq!(connections_within(20 + 4 + 50, 20, 2), 25, "where there is little, half");
-        assert_eq!(connections_within(20, 30, 2), 1);
-        assert_eq!(connections_within(usize::MAX, 30, 2), usize::MAX - 34 - kept);
+        assert_eq!(connections_within(1_024, 20, 2, 0), 1_000 - kept);
+        assert_eq!(connections_within(1_024, 20, 2, 100), 900 - kept);
+        assert_eq!(connections_within(128, 20, 2, 100), 52, "no more than half");
+        assert_eq!(connections_within(20 + 4 + 2 * kept, 20, 2, 0), kept);
+        assert_eq!(connections_within(20 + 4 + 50, 20, 2, 0), 25, "where there is little, half");
+        assert_eq!(connections_within(20, 30, 2, 0), 1);
+        assert_eq!(connections_within(usize::MAX, 30, 2, 0), usize::MAX - 34 - kept);
         let now = ferrite_io::descriptors().expect("the system says");
         assert!(now.open >= 3 && now.most > now.open, "{now:?}");
     }

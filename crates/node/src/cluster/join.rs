@@ -8,6 +8,7 @@ use crate::cluster::links::{Links, hosts_of};
 use crate::cluster::peer_dispatcher::PeerDispatcher;
 use crate::cluster::place;
 use crate::cluster::waits::Waits;
+use crate::listen::peer_strangers_max;
 use crate::options::{ClusterOptions, ServerError};
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_group::Identity;
@@ -138,7 +139,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let newcomer = newcomer(&wanted, about);
     let founders = Arc::new(Founders::new(written, wanted, joins, about.manner.clone()));
     let dispatcher = Arc::new(PeerDispatcher::new(Arc::clone(&founders)));
-    let limits = Limits::default();
+    let limits = Limits { strangers_max: peer_strangers_max(), ..Limits::default() };
     let hello = Hello {
         versions: (VERSION, VERSION),
         lane: Lane::Control,

@@ -8,7 +8,7 @@ use crate::collect::Collector;
 use crate::compound::{self, Compounds};
 use crate::connections::{ConnectionLimits, Connections};
 use crate::forward::{self, Forward};
-use crate::listen::connections_max;
+use crate::listen::{connections_max, peer_connections_max};
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::mode::Mode;
@@ -135,7 +135,8 @@ pub(super) fn connect(
     let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
     let network = network_ends(options.network_threads)?;
     let identity = identity(options, doors, recovered, member);
-    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads);
+    let peers = if member.is_some() { peer_connections_max() } else { 0 };
+    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads, peers);
     let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
     let parts = Parts {
         topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
