@@ -20,7 +20,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/expr/src/function/resolve.rs", "resolve", 131),
     ("crates/expr/src/function/text.rs", "call", 86),
     ("crates/ferrite/src/init_procedure.rs", "unfit", 86),
-    ("crates/ferrite/src/server.rs", "run", 237),
     ("crates/log/src/recovery.rs", "cut", 99),
     ("crates/log/src/recovery.rs", "look_for_proof", 90),
     ("crates/log/src/recovery.rs", "recover", 73),
