@@ -1,5 +1,6 @@
 //! Each file that ARCHITECTURE.md names is there, and has the functions that are named behind it.
 
+use crate::production;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ fn claims(text: &str) -> Vec<(&str, Vec<&str>)> {
     let mut claims: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut continues = false;
     for (before, word) in quoted(text) {
-        if word.starts_with("crates/") {
+        if ["crates/", "docs/", "tests/"].iter().any(|folder| word.starts_with(folder)) {
             claims.push((word, Vec::new()));
             continues = true;
             continue;
@@ -69,6 +70,39 @@ fn the_files_and_functions_of_the_page_are_there() {
     }
     assert!(wrong.is_empty(), "ARCHITECTURE.md: {}", wrong.join("; "));
     assert!(files > 90 && functions > 110, "{files} files and {functions} functions were found");
+}
+
+/// Types, functions and files in the last column of the glossary's tables.
+#[test]
+fn the_names_of_the_glossary_are_in_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/glossary.md")).expect("the page can be read");
+    let sources = production::sources();
+    let is_word = |name: &str| {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        sources.iter().any(|source| {
+            let code = &source.code;
+            code.match_indices(name)
+                .any(|(at, _)| !code[..at].ends_with(is_part) && !code[at + name.len()..].starts_with(is_part))
+        })
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| "));
+    let cells = rows.filter_map(|row| row.strip_suffix(" |")?.rsplit(" | ").next());
+    let (mut names, mut wrong) = (0, Vec::new());
+    for (_, name) in cells.flat_map(quoted) {
+        names += 1;
+        let found = match name.split_once("::") {
+            _ if name.contains('/') => root.join(name).exists(),
+            _ if name.ends_with(".rs") => sources.iter().any(|source| source.path.ends_with(&format!("/{name}"))),
+            Some((of, variant)) => is_word(of) && is_word(variant),
+            None => is_word(name),
+        };
+        if !found {
+            wrong.push(name);
+        }
+    }
+    assert!(wrong.is_empty(), "docs/glossary.md names what the code has not: {}", wrong.join(", "));
+    assert!(names > 30, "only {names} names");
 }
 
 #[test]

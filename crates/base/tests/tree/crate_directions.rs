@@ -333,27 +333,3 @@ fn source_files(directory: &Path) -> Vec<(PathBuf, String)> {
     }
     found
 }
-
-#[test]
-fn architecture_md_names_files_and_functions_that_exist() {
-    let root = crates_directory().parent().expect("crates/ lies in the repository").to_path_buf();
-    let page = std::fs::read_to_string(root.join("ARCHITECTURE.md")).expect("ARCHITECTURE.md exists");
-    for line in page.lines() {
-        // A table row of the main path names a file, then functions in it, until the next column.
-        for cell in line.split('|') {
-            let mut file: Option<String> = None;
-            for word in cell.split('`').skip(1).step_by(2) {
-                if word.starts_with("crates/") || word.starts_with("docs/") || word.starts_with("tests/") {
-                    assert!(root.join(word).exists(), "ARCHITECTURE.md names {word}, which does not exist");
-                    file =
-                        word.ends_with(".rs").then(|| std::fs::read_to_string(root.join(word)).expect("a source file"));
-                } else if let Some(text) = file.as_ref().filter(|_| line.starts_with('|')) {
-                    assert!(
-                        text.contains(&format!("fn {word}")),
-                        "ARCHITECTURE.md: there is no function {word} in {line}"
-                    );
-                }
-            }
-        }
-    }
-}
