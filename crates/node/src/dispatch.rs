@@ -16,6 +16,7 @@ use crate::privilege;
 use crate::route::{self, Route};
 use crate::routes::Routes;
 use crate::submit::Submit;
+use crate::system_procedures::{self, Thread};
 use crate::topology::Topology;
 use crate::work::{Room, Work};
 use arc_swap::ArcSwap;
@@ -381,7 +382,7 @@ impl Dispatcher {
     fn elsewhere(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
         let name = invocation.procedure;
         let admin = is_admin(connection.id);
-        if !forward::is_for_leader(name) {
+        if !system_procedures::is_for_leader(name) {
             return self.system_call(connection, invocation, body);
         }
         if name.starts_with('@') {
@@ -550,6 +551,21 @@ impl Dispatcher {
     #[cold]
     fn system_call(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
         connection.system_called(invocation.procedure);
+        if system_procedures::find(invocation.procedure).is_some_and(|known| known.thread == Thread::Network) {
+            return self.answer_here(connection, invocation);
+        }
+        connection.taken(body.len());
+        let reply = self.reply(connection, invocation.handle);
+        self.send_batches();
+        self.node
+            .submit
+            .system
+            .send(SystemJob::Call { body: body.to_vec(), reply })
+            .expect("the system thread outlives the network");
+    }
+
+    #[cold]
+    fn answer_here(&mut self, connection: &mut Connection, invocation: &Invocation<'_>) {
         match invocation.procedure {
             "@Ping" => response::write_pong(connection.out(), invocation.handle),
             "@Cancel" => match target(invocation, self.node.identity.host_id) {
@@ -576,16 +592,7 @@ impl Dispatcher {
                 }
                 Err(error) => response::write_error(connection.out(), invocation.handle, &error),
             },
-            _ => {
-                connection.taken(body.len());
-                let reply = self.reply(connection, invocation.handle);
-                self.send_batches();
-                self.node
-                    .submit
-                    .system
-                    .send(SystemJob::Call { body: body.to_vec(), reply })
-                    .expect("the system thread outlives the network");
-            }
+            other => unreachable!("{other} is answered on the system procedures' thread"),
         }
     }
 

@@ -48,6 +48,7 @@ mod status_listener;
 mod stop;
 mod submit;
 mod system;
+mod system_procedures;
 mod tasks;
 #[cfg(test)]
 mod testing;

@@ -6,18 +6,10 @@
 //! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
 
 use crate::connection::{is_admin, trusted_elsewhere};
+use crate::system_procedures::{self, Right};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
-
-/// Procedures that need the administration port wherever there is one.
-const ADMINISTRATORS_ONLY: &[&str] =
-    &["@Pause", "@Resume", "@PrepareShutdown", "@CancelShutdown", "@TransferLead", "@AcceptLoss", "@RemoveNode"];
-
-/// Procedures that need it where clients are not trusted: they run code, touch files that callers
-/// name, or stop the server.
-const TRUSTED_ONLY: &[&str] =
-    &["@UpdateClasses", "@SnapshotSave", "@SnapshotRestore", "@SnapshotScan", "@SnapshotDelete", "@Shutdown"];
 
 /// Whether clients that come to this address are trusted with code and files. One that only this
 /// machine reaches is, whatever form it is written in; an address that stands for all of the
@@ -54,20 +46,17 @@ pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clien
 
 /// Whether the caller may call that procedure.
 pub fn permit(identity: &Identity, name: &str, parameters: usize, admin: bool) -> UserResult<()> {
-    let administrators_only = ADMINISTRATORS_ONLY.contains(&name);
-    if admin {
-        return Ok(());
-    }
-    if administrators_only && identity.admin_listen.is_some() {
-        // No hint: tools look for these words at the end.
-        return Err(UserError::new(ErrorKind::Permission, "42501", format!("{name} is not available to this client")));
-    }
+    let right = system_procedures::find(name).map_or(Right::Anyone, |known| known.right);
     // Without parameters it is the database's own snapshot, in its own directory.
     let own_snapshot = name == "@SnapshotSave" && parameters == 0;
-    if administrators_only || (TRUSTED_ONLY.contains(&name) && !own_snapshot) {
-        trusted(identity, name)
-    } else {
-        Ok(())
+    match right {
+        _ if admin || own_snapshot => Ok(()),
+        Right::Anyone => Ok(()),
+        // No hint: tools look for these words at the end.
+        Right::Administrator if identity.admin_listen.is_some() => {
+            Err(UserError::new(ErrorKind::Permission, "42501", format!("{name} is not available to this client")))
+        }
+        Right::Administrator | Right::Trusted => trusted(identity, name),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::message::{SnapshotJob, SystemJob, Told};
 use crate::plan_cache::PlanCache;
 use crate::route::{self, Route};
 use crate::submit::Submit;
-use crate::{adhoc, administration, backup, cluster, compiling, forward, privilege};
+use crate::{adhoc, administration, backup, cluster, compiling, privilege, system_procedures};
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_backup::request::is_own_snapshot;
@@ -585,7 +585,7 @@ fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &
 
 /// Whether what a call is told follows from the schema, so that the node that leads has to say it.
 fn is_of_schema(body: &[u8]) -> bool {
-    Invocation::parse(body).is_ok_and(|invocation| forward::is_for_leader(invocation.procedure))
+    Invocation::parse(body).is_ok_and(|invocation| system_procedures::is_for_leader(invocation.procedure))
 }
 
 /// For what an order to the node comes to.
