@@ -32,14 +32,14 @@ use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use ferrite_base::{CallLimits, PartitionId, Position, Sequence, limits, memory};
+use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
-use ferrite_partition::coordinator::{Borrower, Coordinator, Job};
+use ferrite_partition::assemble::{Assembly, Executors, assemble};
+use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::{Gate, SharedFailure};
-use ferrite_partition::long_read::{self, Home};
+use ferrite_partition::long_read;
 use ferrite_partition::recovery::Recovered;
 use ferrite_partition::snapshots::Snapshots;
-use ferrite_partition::thread::{Partition, Start};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Event, MailboxHandle};
 use std::sync::atomic::AtomicBool;
@@ -250,39 +250,29 @@ fn start_executors(
             let _ = routes.to_partition(partition, Event::Stop);
         }
     });
-    let mut borrowers = Vec::new();
-    let mut gates = Vec::new();
-    let starts = stores.into_iter().zip(sequences).zip(partitions).enumerate();
-    for (id, ((store, sequence), (sender, inbox))) in starts {
-        let gate = Gate::new(sequence, Arc::clone(&failure));
-        let long_reads = long_reads.at(Home::Partition(sender.clone()));
-        gates.push(Arc::clone(&gate));
-        borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
+    let publisher = parts.publisher();
+    let executors = assemble(Assembly {
+        partitions,
+        jobs,
+        long_reads,
+        stores,
+        sequences,
+        compiled: Arc::clone(&recovered.compiled),
+        history: recovered.history.clone(),
+        group: recovered.group.clone(),
+        failure,
+        clock: Arc::clone(clock),
+        limits,
+        counts: Arc::clone(&parts.row_counts),
+        publish: Box::new(move |compiled| publisher.publish(compiled)),
+        is_copy,
+    });
+    let Executors { partitions, coordinator, gates } = executors;
+    for (id, partition) in partitions.into_iter().enumerate() {
         let id = PartitionId(id as u32);
-        let compiled = Arc::clone(&recovered.compiled);
-        let counts = Arc::clone(&parts.row_counts);
-        let start = Start { id, store, compiled, sequence, limits, counts, long_reads };
-        let partition = Partition::new(start, inbox, gate, recovered.group.clone(), Arc::clone(clock));
-        let partition = if is_copy { partition.as_copy() } else { partition };
         let routes = Arc::clone(&parts.routes);
         threads.spawn(&format!("partition-{id}"), move || partition.run(routes.seat(id)))?;
     }
-    let publisher = parts.publisher();
-    let gate = Gate::new(Sequence(0), Arc::clone(&failure));
-    gates.push(Arc::clone(&gate));
-    let coordinator = Coordinator::new(
-        jobs,
-        borrowers,
-        Arc::clone(&recovered.compiled),
-        Box::new(move |compiled| publisher.publish(compiled)),
-        gate,
-        recovered.group.clone(),
-        Arc::clone(clock),
-        limits,
-        long_reads,
-    )
-    .with_history(recovered.history.clone());
-    let coordinator = if is_copy { coordinator.as_copy() } else { coordinator };
     let routes = Arc::clone(&parts.routes);
     threads.ended_by(move || drop(routes.to_coordinator(Job::Stop)));
     threads.spawn("coordinator", move || coordinator.run())?;

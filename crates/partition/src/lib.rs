@@ -14,6 +14,7 @@
 pub mod answer;
 pub mod applier;
 mod apply;
+pub mod assemble;
 mod call_header;
 pub mod cancel;
 pub mod commit;

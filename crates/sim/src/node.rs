@@ -7,18 +7,19 @@
 use crate::clients::{Clients, Doors, Letterbox};
 use crate::plan::Turns;
 use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::{PartitionId, Sequence, SqlLimits};
+use ferrite_base::SqlLimits;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
+use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::DatabaseLog;
-use ferrite_partition::coordinator::{Borrower, Coordinator, Job, Taken};
+use ferrite_partition::coordinator::{Coordinator, Job, Taken};
 use ferrite_partition::execute::Executor;
-use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::gate::Failure;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use ferrite_partition::snapshots::Snapshots;
-use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::thread::Partition;
 use ferrite_partition::{RowCounts, first_start};
 use ferrite_value::ring::Ring;
 use std::path::Path;
@@ -120,38 +121,26 @@ impl Node {
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let mut inboxes = Vec::new();
-        let mut borrowers = Vec::new();
-        let mut partitions = Vec::new();
-        for (id, (store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
-            let (sender, inbox) = unbounded();
-            let gate = Gate::new(sequence, Arc::clone(&failure));
-            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
-            let start = Start {
-                id: PartitionId(id as u32),
-                store,
-                compiled: Arc::clone(&compiled),
-                sequence,
-                limits: QUERY_TIME_MAX.into(),
-                counts: Arc::clone(&counts),
-                long_reads: long_reads.at(Home::Partition(sender.clone())),
-            };
-            inboxes.push(sender);
-            partitions.push(Partition::new(start, inbox, gate, group.clone(), Arc::clone(&time)));
-        }
+        let ends = partition_ends(stores.len());
+        let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
-        let mut multi = Coordinator::new(
+        let executors = assemble(Assembly {
+            partitions: ends,
             jobs,
-            borrowers,
-            compiled,
-            Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
-            Gate::new(Sequence(0), failure),
-            group.clone(),
-            time,
-            QUERY_TIME_MAX.into(),
             long_reads,
-        )
-        .with_history(history);
+            stores,
+            sequences,
+            compiled,
+            history,
+            group: group.clone(),
+            failure,
+            clock: time,
+            limits: QUERY_TIME_MAX.into(),
+            counts,
+            publish: Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
+            is_copy: false,
+        });
+        let Executors { partitions, coordinator: mut multi, .. } = executors;
         let letterbox = Letterbox::new(disk.clone());
         let doors = Doors {
             partitions: inboxes,

@@ -46,7 +46,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/sim/src/cluster/process.rs", "start", 182),
     ("crates/sim/src/cluster/trouble.rs", "trouble", 73),
     ("crates/sim/src/cluster/world.rs", "step_machine", 114),
-    ("crates/sim/src/node.rs", "new", 80),
     ("crates/sim/src/run.rs", "live", 111),
     ("crates/sql/src/bind/common.rs", "recursion", 71),
     ("crates/sql/src/bind/expression.rs", "expression_inner", 85),

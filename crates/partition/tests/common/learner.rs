@@ -3,19 +3,20 @@
 
 use super::stepped::rows;
 use crossbeam_channel::{Sender, unbounded};
-use ferrite_base::{GroupId, Incarnation, NodeId, PartitionId, Position};
+use ferrite_base::{GroupId, Incarnation, NodeId, Position};
 use ferrite_group::{GroupEvent, GroupHost, Identity, Replication, SharedEntry, Urgency};
 use ferrite_io::simulated::{CrashPoint, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::{DatabaseId, LogOptions};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::assemble::{Assembly, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::copy_cut::{CopyCut, CutStep};
-use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::gate::Failure;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner as Party};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::snapshots::Snapshots;
-use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::thread::Partition;
 use ferrite_partition::{Event, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Timing};
@@ -211,26 +212,29 @@ impl Running {
             recovery::open_member(shared.clone(), time.clone(), &mut random, Path::new(DIR), options, as_member);
         let RecoveredMember { recovered, place, replication } = opened?;
         let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
-        let (coordinator, _) = unbounded();
+        let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(coordinator));
         let counts = Arc::new(RowCounts::new(stores.len()));
-        let (mut inboxes, mut all) = (Vec::new(), Vec::new());
-        for (id, (store, sequence)) in stores.into_iter().zip(sequences.iter().copied()).enumerate() {
-            let (sender, inbox) = unbounded();
-            let start = Start {
-                id: PartitionId(id as u32),
-                store,
-                compiled: Arc::clone(&compiled),
-                sequence,
-                limits: Duration::from_secs(3_600).into(),
-                counts: Arc::clone(&counts),
-                long_reads: long_reads.at(Home::Partition(sender.clone())),
-            };
-            inboxes.push(sender);
-            let gate = Gate::new(sequence, Arc::clone(&failure));
-            all.push(Partition::new(start, inbox, gate, group.clone(), time.clone()).as_copy());
-        }
+        let ends = partition_ends(stores.len());
+        let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
+        // Its coordinator is not run.
+        let executors = assemble(Assembly {
+            partitions: ends,
+            jobs,
+            long_reads,
+            stores,
+            sequences: sequences.clone(),
+            compiled: Arc::clone(&compiled),
+            history: history.clone(),
+            group,
+            failure,
+            clock: time,
+            limits: Duration::from_secs(3_600).into(),
+            counts,
+            publish: Box::new(|_| {}),
+            is_copy: true,
+        });
         let newest = snapshots.files().find().expect("a healthy disk").snapshots.last().copied();
         let files = Files::new(shared, Path::new(INCOMING));
         let opened = Sink::open(files, database).and_then(|sink| sink.above(newest.unwrap_or(0)));
@@ -238,7 +242,7 @@ impl Running {
         let mut running = Running {
             log,
             replication,
-            partitions: all,
+            partitions: executors.partitions,
             inboxes,
             applier: None,
             intake: None,

@@ -17,16 +17,17 @@ use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions, SegmentIndex};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
 use ferrite_partition::contents::ContentCut;
-use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::coordinator::Coordinator;
 use ferrite_partition::event::{Job, Taken};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, Recovered};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
-use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::thread::Partition;
 use ferrite_partition::{
     AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, MailboxHandle, OwnLog, ProgramCall, Promoted,
     RecoveryProgress, Reply, Retry, RowCounts, SteppedBack, SteppingBack, StoreSet,
@@ -254,37 +255,28 @@ impl Database {
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(jobs.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let limits = || Duration::from_secs(3_600).into();
-        let (mut inboxes, mut borrowers, mut partitions) = (Vec::new(), Vec::new(), Vec::new());
-        let mut gates = Vec::new();
-        for (id, (mut store, sequence)) in stores.into_iter().zip(sequences).enumerate() {
-            store.set_compaction_waste_min(4_096);
-            let (sender, inbox) = unbounded();
-            let gate = Gate::new(sequence, Arc::clone(&failure));
-            gates.push(Arc::clone(&gate));
-            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
-            let start = Start {
-                id: PartitionId(id as u32),
-                store,
-                compiled: Arc::clone(&compiled),
-                sequence,
-                limits: limits(),
-                counts: Arc::clone(&counts),
-                long_reads: long_reads.at(Home::Partition(sender.clone())),
-            };
-            inboxes.push(sender);
-            let partition = Partition::new(start, inbox, gate, group.clone(), Arc::clone(&clock));
-            partitions.push(if copy { partition.as_copy() } else { partition });
-        }
+        let mut stores = stores;
+        stores.iter_mut().for_each(|store| store.set_compaction_waste_min(4_096));
+        let ends = partition_ends(stores.len());
+        let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
-        let publish = move |compiled| *published.lock().expect("no panic") = compiled;
-        let (gate, time) = (Gate::new(Sequence(0), failure), Arc::clone(&clock));
-        gates.push(Arc::clone(&gate));
-        let (log_too, publish) = (group.clone(), Box::new(publish));
-        let coordinator =
-            Coordinator::new(arriving, borrowers, compiled, publish, gate, log_too, time, limits(), long_reads)
-                .with_history(history);
-        let mut coordinator = if copy { coordinator.as_copy() } else { coordinator };
+        let executors = assemble(Assembly {
+            partitions: ends,
+            jobs: arriving,
+            long_reads,
+            stores,
+            sequences,
+            compiled,
+            history,
+            group: group.clone(),
+            failure,
+            clock: Arc::clone(&clock),
+            limits: Duration::from_secs(3_600).into(),
+            counts,
+            publish: Box::new(move |compiled| *published.lock().expect("no panic") = compiled),
+            is_copy: copy,
+        });
+        let Executors { partitions, mut coordinator, gates } = executors;
         let mut random = SimulatedRandom::new(seed);
         let fork = random.fork();
         let number = partitions.len() as u32;

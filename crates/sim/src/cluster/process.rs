@@ -11,7 +11,7 @@ use crate::cluster::plan::TIMING;
 use crate::cluster::wishes::{Wish, Wishes};
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Sequence};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::{
     Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start as NodeStart, Transport,
 };
@@ -24,14 +24,15 @@ use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_node::{Mode, Pauses, Unsynced};
 use ferrite_partition::applier::{Applier, CopyStart};
+use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::contents::ContentCut;
-use ferrite_partition::coordinator::{Borrower, Coordinator};
+use ferrite_partition::coordinator::Coordinator;
 use ferrite_partition::execute::Executor;
-use ferrite_partition::gate::{Failure, Gate};
+use ferrite_partition::gate::Failure;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, StartError};
-use ferrite_partition::thread::{Partition, Start};
+use ferrite_partition::thread::Partition;
 use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_partition::{Compiled, OwnLog, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
@@ -324,44 +325,27 @@ impl Process {
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let mut inboxes = Vec::new();
-        let mut borrowers = Vec::new();
-        let mut all = Vec::new();
-        let mut gates = Vec::new();
-        for (id, (store, sequence)) in stores.into_iter().zip(sequences.iter().copied()).enumerate() {
-            let (sender, inbox) = unbounded();
-            let gate = Gate::new(sequence, Arc::clone(&failure));
-            gates.push(Arc::clone(&gate));
-            borrowers.push(Borrower::new(sender.clone(), Arc::clone(&gate)));
-            let start = Start {
-                id: PartitionId(id as u32),
-                store,
-                compiled: Arc::clone(&compiled),
-                sequence,
-                limits: QUERY_TIME_MAX.into(),
-                counts: Arc::clone(&counts),
-                long_reads: long_reads.at(Home::Partition(sender.clone())),
-            };
-            inboxes.push(sender);
-            all.push(Partition::new(start, inbox, gate, group.clone(), Arc::clone(&time)).as_copy());
-        }
-        let gate = Gate::new(Sequence(0), failure);
-        gates.push(Arc::clone(&gate));
-        inner.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));
+        let ends = partition_ends(stores.len());
+        let inboxes: Vec<_> = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
-        let mut multi = Coordinator::new(
+        let executors = assemble(Assembly {
+            partitions: ends,
             jobs,
-            borrowers,
-            Arc::clone(&compiled),
-            Box::new(move |compiled| *lock(&published) = compiled),
-            gate,
-            group,
-            Arc::clone(&time),
-            QUERY_TIME_MAX.into(),
             long_reads,
-        )
-        .with_history(history.clone())
-        .as_copy();
+            stores,
+            sequences: sequences.clone(),
+            compiled: Arc::clone(&compiled),
+            history: history.clone(),
+            group,
+            failure,
+            clock: Arc::clone(&time),
+            limits: QUERY_TIME_MAX.into(),
+            counts,
+            publish: Box::new(move |compiled| *lock(&published) = compiled),
+            is_copy: true,
+        });
+        let Executors { partitions: all, coordinator: mut multi, gates } = executors;
+        inner.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));
         let partitions = Arc::new(Mutex::new(Partitions { all, random: random.fork() }));
         let moved = Arc::downgrade(&partitions);
         multi.on_one_thread(move || {

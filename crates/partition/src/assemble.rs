@@ -1,0 +1,94 @@
+//! What executes a group's calls on one machine, put together: a partition for each store, with its
+//! gate, and the coordinator that borrows the stores.
+//!
+//! The one place where that is wired, for the server, the simulator and the tests. Owns nothing
+//! afterwards: the caller has threads run the parts, or steps them.
+
+use crate::commit::Completion;
+use crate::coordinator::{Borrower, Coordinator, Job};
+use crate::gate::{Gate, SharedFailure};
+use crate::long_read::{Home, LongReads};
+use crate::schema::SchemaHistory;
+use crate::thread::{Partition, Start};
+use crate::{Compiled, Event, RowCounts};
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{CallLimits, PartitionId, Sequence};
+use ferrite_group::GroupAppender;
+use ferrite_io::Clock;
+use ferrite_table::Store;
+use std::sync::Arc;
+
+/// A partition's inbox, and the way into it.
+pub type PartitionEnds = (Sender<Event>, Receiver<Event>);
+
+/// Channels to as many partitions.
+pub fn partition_ends(count: usize) -> Vec<PartitionEnds> {
+    (0..count).map(|_| unbounded()).collect()
+}
+
+/// What the parts are made of.
+pub struct Assembly {
+    /// One for each store.
+    pub partitions: Vec<PartitionEnds>,
+    /// The coordinator's inbox.
+    pub jobs: Receiver<Job>,
+    pub long_reads: LongReads,
+    pub stores: Vec<Store>,
+    /// The last sequence number of each partition.
+    pub sequences: Vec<Sequence>,
+    pub compiled: Arc<Compiled>,
+    pub history: SchemaHistory,
+    pub group: GroupAppender<Completion>,
+    pub failure: SharedFailure,
+    pub clock: Arc<dyn Clock>,
+    /// What one call may take.
+    pub limits: CallLimits,
+    /// Where partitions say how many rows they have.
+    pub counts: Arc<RowCounts>,
+    /// Told of every new catalog version before anything is routed with it.
+    pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,
+    /// They take no calls before they are promoted.
+    pub is_copy: bool,
+}
+
+pub struct Executors {
+    pub partitions: Vec<Partition>,
+    pub coordinator: Coordinator,
+    /// Of the partitions, and the coordinator's last.
+    pub gates: Vec<Arc<Gate>>,
+}
+
+/// # Panics
+/// If there are not as many inboxes and sequence numbers as stores.
+pub fn assemble(assembly: Assembly) -> Executors {
+    let Assembly { stores, sequences, compiled, group, failure, clock, limits, counts, long_reads, .. } = assembly;
+    assert_eq!((stores.len(), stores.len()), (sequences.len(), assembly.partitions.len()), "a partition has all three");
+    let mut gates = Vec::new();
+    let mut borrowers = Vec::new();
+    let mut partitions = Vec::new();
+    let starts = stores.into_iter().zip(sequences).zip(assembly.partitions).enumerate();
+    for (id, ((store, sequence), (sender, inbox))) in starts {
+        let gate = Gate::new(sequence, Arc::clone(&failure));
+        gates.push(Arc::clone(&gate));
+        let start = Start {
+            id: PartitionId(id as u32),
+            store,
+            compiled: Arc::clone(&compiled),
+            sequence,
+            limits,
+            counts: Arc::clone(&counts),
+            long_reads: long_reads.at(Home::Partition(sender.clone())),
+        };
+        borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
+        let partition = Partition::new(start, inbox, gate, group.clone(), Arc::clone(&clock));
+        partitions.push(if assembly.is_copy { partition.as_copy() } else { partition });
+    }
+    let gate = Gate::new(Sequence(0), failure);
+    gates.push(Arc::clone(&gate));
+    let jobs = assembly.jobs;
+    let publish = assembly.publish;
+    let coordinator = Coordinator::new(jobs, borrowers, compiled, publish, gate, group, clock, limits, long_reads)
+        .with_history(assembly.history);
+    let coordinator = if assembly.is_copy { coordinator.as_copy() } else { coordinator };
+    Executors { partitions, coordinator, gates }
+}
