@@ -253,7 +253,9 @@ impl LongRead {
         gate: &Arc<Gate>,
         cancellations: &Arc<Cancellations>,
     ) -> LongRead {
-        let (gate, leadership, cancellations) = (Arc::clone(gate), gate.leadership(), Arc::clone(cancellations));
+        let leadership = gate.leadership();
+        let gate = Arc::clone(gate);
+        let cancellations = Arc::clone(cancellations);
         LongRead { call, stores, transaction_time, gate, leadership, cancellations, turn }
     }
 }

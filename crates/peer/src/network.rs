@@ -87,7 +87,8 @@ pub fn start(
     random: Box<dyn Random>,
     handler: Arc<dyn Handler>,
 ) -> io::Result<Peers> {
-    let (polls, commands): (Vec<Poll>, Vec<_>) = (vec![Poll::new()?, Poll::new()?], vec![unbounded(), unbounded()]);
+    let polls = vec![Poll::new()?, Poll::new()?];
+    let commands = vec![unbounded(), unbounded()];
     let thread = |number: usize| -> io::Result<ThreadShared> {
         let waker = Waker::new(polls[number].registry(), WAKER)?;
         Ok(ThreadShared { outboxes: Mutex::default(), waker, commands: commands[number].0.clone() })

@@ -9,12 +9,6 @@ pub struct Source {
     pub code: String,
 }
 
-impl Source {
-    pub fn crate_name(&self) -> &str {
-        self.path.split('/').nth(1).expect("crates/NAME/src")
-    }
-}
-
 /// All of them, in the order of their paths.
 pub fn sources() -> Vec<Source> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates lie in one folder");

@@ -36,7 +36,8 @@ impl Joins {
     pub fn decode(bytes: &[u8]) -> Option<Result<Joins, Malformed>> {
         let rest = bytes.strip_prefix(&[FORMAT, JOINS])?;
         let decode = |mut rest: Reader<'_>| {
-            let (cluster, key): ([u8; 16], _) = (rest.array()?, rest.array()?);
+            let cluster: [u8; 16] = rest.array()?;
+            let key = rest.array()?;
             let (_, node) = take_node(&mut rest)?;
             rest.end()?;
             Ok(Joins { cluster: (cluster != [0; 16]).then_some(cluster), key, node })

@@ -185,7 +185,8 @@ impl Files {
     /// What the directory says; None: it has none of it.
     pub fn open(disk: &dyn Disk, dir: &Path) -> Result<Option<(Files, Kept)>, VoterError> {
         disk.create_dir(dir)?;
-        let (mut found, mut any): (Option<(u64, Kept)>, bool) = (None, false);
+        let mut found: Option<(u64, Kept)> = None;
+        let mut any = false;
         for name in NAMES {
             let Some(bytes) = small_file::read(disk, dir, name, FILE_BYTES_MAX)? else { continue };
             any = true;

@@ -432,7 +432,8 @@ impl Voter {
 
 /// One voter more, or one less.
 fn one_change(before: &[NodeId], after: &[NodeId], number: u32) -> Option<ConfChange> {
-    let (before, after): (BTreeSet<_>, BTreeSet<_>) = (before.iter().collect(), after.iter().collect());
+    let before: BTreeSet<_> = before.iter().collect();
+    let after: BTreeSet<_> = after.iter().collect();
     let mut more = after.difference(&before);
     let mut less = before.difference(&after);
     let mut change = ConfChange::default();

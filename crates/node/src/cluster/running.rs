@@ -33,7 +33,6 @@ use crate::publish::Publisher;
 use crate::threads::{Threads, spawn};
 use crate::topology::Topology;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use ferrite_base::NodeId;
 use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
 use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
 use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
@@ -226,8 +225,8 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         cancellations: data.cancellations,
     };
     replication.is_limited_by(Arc::clone(&effects.publisher.unable));
-    let groups = Groups::new([Arc::clone(&replication)]);
-    let (here, links): (NodeId, _) = (joined.node, joined.links.clone());
+    let here = joined.node;
+    let links = joined.links.clone();
     let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
     let sink = sink(&uses.disk, &joined.dir, &data.files, joined.database.0).map_err(ServerError::Cluster)?;
     let clock = Arc::clone(&uses.clock);
@@ -235,7 +234,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     let parts = NodeParts {
         identity,
         parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
-        groups,
+        groups: Groups::new([Arc::clone(&replication)]),
         causes,
         lease,
         effects: Some(effects),

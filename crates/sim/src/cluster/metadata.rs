@@ -116,7 +116,8 @@ impl Seat {
         causes: WakingSender<Cause>,
         ledger: &Ledger,
     ) -> Result<Seat, VoterError> {
-        let (drawn, shared): (u64, Arc<dyn Disk>) = (random.number(), Arc::new(disk.clone()));
+        let drawn = random.number();
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         // The first process of a node that the cluster was founded with.
         let is_new = here.incarnation == Incarnation(1);
         let how = Known { state: known, is_new, number: here.incarnation.0 as u32 };

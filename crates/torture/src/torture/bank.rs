@@ -224,7 +224,8 @@ impl Load for Bank {
         self.next_id += 1;
         let id = self.next_id;
         let across = self.random.below(100) < ACROSS_PERCENT;
-        let (from, amount) = (self.branch(), i64::from(self.random.below(AMOUNT_MAX)));
+        let from = self.branch();
+        let amount = i64::from(self.random.below(AMOUNT_MAX));
         let to = if across { self.branch() } else { from };
         let source = self.account(from);
         let target = self.account(to);
