@@ -1,8 +1,8 @@
 //! The server as a node of a cluster (docs/decisions/0057-server-of-a-cluster.md): how it becomes
-//! one, the threads that it has besides those of a server alone, and what they are told.
+//! one, the threads that it has besides those of a single server, and the messages they take.
 //!
-//! Owns the cluster's port and what the directory says of the cluster. A server without others does
-//! not come here.
+//! Owns the cluster's port and what the directory says of the cluster. A single server does not
+//! come here.
 
 mod copy_side;
 mod directory;

@@ -1,8 +1,8 @@
 //! Calls of clients that are connected to another node than the one that leads, on their way there
 //! and back (docs/decisions/0059-forwarding.md).
 //!
-//! Owns what a node has passed on and not yet answered, and what it has taken of others. Promises
-//! one answer to each call, and that none is executed further than one node away.
+//! Owns what a node has passed on and not yet answered, and what it has taken from others. Promises
+//! one answer to each call, and that no call is executed more than one node away.
 
 mod batch;
 mod early;

@@ -1,5 +1,5 @@
-//! What the snapshot thread has to know of a node that may be a copy. Written by the node's thread
-//! and by that of transfers.
+//! What the snapshot thread has to know about a node that may be a copy. The node's thread and the
+//! transfer thread write it.
 
 use crate::cluster::open::Member;
 use ferrite_cluster::GroupHandle;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 pub struct CopySide {
     pub group: GroupHandle,
-    /// Of the last applier that has begun.
+    /// The number of the last applier that has begun.
     intake: Mutex<Option<Intake>>,
     /// Another node's snapshot is on its way here.
     comes: AtomicBool,
@@ -23,8 +23,9 @@ impl CopySide {
         Arc::new(CopySide { group, intake, comes })
     }
 
-    /// The way to the copy's applier; None: the node is no copy, or what it has is about to be
-    /// replaced. A member's is not: what is left of a snapshot that it does not need is nothing.
+    /// The way to the copy's applier. None: the node is not a copy, or its data is about to be
+    /// replaced. A member's data is not: what remains of a snapshot that it does not need is
+    /// nothing.
     pub fn intake(&self) -> Option<Intake> {
         if self.comes.load(Ordering::Relaxed) && !self.group.is_member() {
             return None;

@@ -1,7 +1,7 @@
-//! What a node of a cluster keeps in its directory beside its data: what it has declared, and
-//! whether its log may lack what it has acknowledged (docs/format/founding.md, unsynced.md).
+//! What a node of a cluster keeps in its directory beside its data: its declaration, and whether
+//! its log may lack what it has acknowledged (docs/format/founding.md, unsynced.md).
 //!
-//! Promises that a file is there whole or as it was before.
+//! Promises that a file is either complete or as it was previously.
 
 use crate::options::ServerError;
 use crate::release;
@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: usize = 1 << 20;
 /// What stays then.
 const KEPT: [&str; 6] = ["LOCK", FOUNDING, "node", "node.new", UNSYNCED, release::FILE];
 
-/// Whether a start in this directory is one of a cluster's node.
+/// Whether the directory belongs to a node of a cluster.
 pub fn is_of_cluster(disk: &dyn Disk, dir: &Path) -> Result<bool, ServerError> {
     Ok(founding(disk, dir)?.is_some() || cluster_of(disk, dir)?.is_some())
 }
@@ -35,7 +35,7 @@ pub fn cluster_of(disk: &dyn Disk, dir: &Path) -> Result<Option<[u8; 16]>, Serve
     Ok(identity(disk, dir)?.map(|identity| identity.cluster).filter(|cluster| *cluster != [0; 16]))
 }
 
-/// Of the process that ran here last.
+/// The incarnation of the last process that ran here.
 pub fn incarnation(disk: &dyn Disk, dir: &Path) -> Result<Incarnation, ServerError> {
     Ok(identity(disk, dir)?.map_or(Incarnation(0), |identity| identity.incarnation))
 }
@@ -48,7 +48,7 @@ pub fn identity(disk: &dyn Disk, dir: &Path) -> Result<Option<Identity>, ServerE
     Identity::read(disk, dir).map_err(|error| ServerError::Cluster(error.to_string()))
 }
 
-/// What was declared here.
+/// The declaration made here.
 pub fn founding(disk: &dyn Disk, dir: &Path) -> Result<Option<WrittenDown>, ServerError> {
     if !has_dir(dir, disk) {
         return Ok(None);
@@ -77,7 +77,7 @@ fn failed(error: DiskError) -> ServerError {
 }
 
 fn has_dir(dir: &Path, disk: &dyn Disk) -> bool {
-    // One that cannot be read is told of when it is locked.
+    // An unreadable one is reported when it is locked.
     disk.list(dir).is_ok()
 }
 
@@ -95,7 +95,7 @@ pub fn is_incomplete(disk: &dyn Disk, dir: &Path) -> DiskResult<()> {
     if given_up { Ok(()) } else { write(disk, dir, UNSYNCED, LOST.as_bytes()) }
 }
 
-/// What the directory says of its log while nobody runs it.
+/// What the directory says of its log while no process runs it.
 pub enum Said {
     Nothing,
     /// It may lack something that was acknowledged.
@@ -116,7 +116,7 @@ fn is_given_up(said: &[u8]) -> bool {
     said.trim_ascii() == ANEW.as_bytes()
 }
 
-/// Whether a log of which that is said has all that was acknowledged, under this boot.
+/// Whether a log with this record has all that was acknowledged, under this boot.
 fn is_intact(said: Option<&[u8]>, boot: &str) -> bool {
     said.is_none_or(|said| !boot.is_empty() && said == boot.as_bytes())
 }
@@ -129,14 +129,13 @@ pub fn forget(disk: &dyn Disk, dir: &Path, name: &str) -> Result<(), ServerError
     disk.sync_dir(dir).map_err(failed)
 }
 
-/// Whether the log has all that this node has acknowledged, and the file that says so to the next
-/// start.
+/// Whether the log has all that this node has acknowledged, and the file that tells the next start.
 pub struct Unsynced {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     boot: String,
     durability: Durability,
-    /// What is here is given up: nothing that this process says of its log changes that.
+    /// The data here is given up: nothing that this process says of its log changes that.
     given_up: AtomicBool,
     /// The log has failed in this process.
     failed: AtomicBool,
@@ -144,7 +143,7 @@ pub struct Unsynced {
 
 impl Unsynced {
     /// What the directory says, and the file for this process. What an earlier process has not
-    /// waited for is made durable when the log is opened; then [`Unsynced::is_whole`] may be said.
+    /// synced is made durable when the log is opened; then [`Unsynced::is_whole`] may be called.
     /// `boot`: names this boot of the machine; empty: it is not known, and counts as another each
     /// time.
     pub fn begin(
@@ -170,7 +169,7 @@ impl Unsynced {
         Ok((unsynced, intact))
     }
 
-    /// The log has everything, from here on, or had it just now.
+    /// The log has everything, from now on or at this moment.
     pub fn is_whole(&self) -> DiskResult<()> {
         if self.given_up.load(Ordering::SeqCst) {
             return Ok(());
@@ -186,8 +185,8 @@ impl Unsynced {
         if intact && !self.given_up.load(Ordering::SeqCst) { self.remove() } else { Ok(()) }
     }
 
-    /// An fsync has failed, or what is here is thrown away. In place, so that the next start under
-    /// this boot reads it whatever the disk does.
+    /// An fsync has failed, or the data here is thrown away. Written in place, so that the next
+    /// start under this boot reads it whatever the disk does.
     fn lost(&self) -> DiskResult<()> {
         if self.durability == Durability::Sync || self.given_up.load(Ordering::SeqCst) {
             return Ok(());
@@ -203,7 +202,7 @@ impl Unsynced {
         }
     }
 
-    /// Whether this process cannot write its log any more.
+    /// Whether this process can no longer write its log.
     pub fn has_failed(&self) -> bool {
         self.failed.load(Ordering::SeqCst)
     }
@@ -212,14 +211,14 @@ impl Unsynced {
         self.durability
     }
 
-    /// The next start throws away what is here, whatever the mode: durable when this returns.
+    /// The next start throws away the data here, whatever the mode: durable when this returns.
     pub fn throw_away(&self) -> DiskResult<()> {
         self.given_up.store(true, Ordering::SeqCst);
         write(&*self.disk, &self.dir, UNSYNCED, ANEW.as_bytes())
     }
 
     fn say_lost(&self) -> DiskResult<()> {
-        // Empty, it is of no boot.
+        // An empty file belongs to no boot.
         let file = self.disk.open(&self.dir.join(UNSYNCED), OpenMode::Create)?;
         file.write_at(LOST.as_bytes(), 0)?;
         // It may fail as the log's has.
@@ -236,8 +235,8 @@ impl Unsynced {
     }
 }
 
-/// Log and snapshots go to a directory beside, until an operator removes it. Ended in the middle,
-/// it is gone on with, into another one.
+/// Moves log and snapshots to a directory beside, until an operator removes it. If it was
+/// interrupted, it continues into another one.
 fn set_aside(disk: &dyn Disk, dir: &Path, start: u64) -> DiskResult<()> {
     let aside = dir.join(format!("aside-{start}"));
     for folder in ["", "snapshots", "incoming"] {
@@ -254,7 +253,7 @@ fn set_aside(disk: &dyn Disk, dir: &Path, start: u64) -> DiskResult<()> {
     Ok(())
 }
 
-/// Names this boot of the machine; empty where the system does not say.
+/// Names this boot of the machine; empty where the system does not report it.
 pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
 }

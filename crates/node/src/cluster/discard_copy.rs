@@ -1,7 +1,7 @@
 //! A copy that cannot be read when its node starts (docs/cluster.md, "What happens when").
 //!
-//! Promises that it is put aside only where others lead the group without it, by what is known
-//! there; what stays is said to the operator, and nothing is deleted.
+//! Promises that it is put aside only where others lead the group without it, as far as this node
+//! knows. The operator hears what remains, and nothing is deleted.
 
 use crate::cluster::join::Joined;
 use crate::options::ServerError;
@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A leader leaves out a member within this that does not answer, and a group finds another leader.
+/// Within this time a leader removes a member that does not answer, and a group finds another
+/// leader.
 const ASK_TIME_MAX: Duration = Duration::from_secs(15);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -48,8 +49,8 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
     ServerError::Ended
 }
 
-/// What is left to an operator then. A node that does not start does not vote either: where too few
-/// others do, nobody leads until it starts.
+/// What an operator can do then. A node that does not start does not vote either: where too few
+/// others vote, no node leads until it starts.
 fn if_all_are_lost(error: &StartError, dir: &Path) -> String {
     match error {
         StartError::Rot(_) => format!(
@@ -63,7 +64,7 @@ fn if_all_are_lost(error: &StartError, dir: &Path) -> String {
     }
 }
 
-/// What is wrong with the files, if that is it.
+/// What is wrong with the files, if anything.
 pub fn damage(error: &StartError) -> Option<String> {
     match error {
         StartError::Rot(damage) | StartError::NothingLeft(damage) => Some(damage.place()),
@@ -80,8 +81,8 @@ pub fn damage(error: &StartError) -> Option<String> {
     }
 }
 
-/// Whether another node leads the group, and this one is no member. `known`: what this node knew
-/// last, by which it may have been one; what is older says nothing.
+/// Whether another node leads the group, and this one is not a member. `known`: what this node knew
+/// last, by which it may have been one; anything older says nothing.
 pub fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
     let Some(group) = shown.groups().get(&FIRST_GROUP) else { return false };
     let is_newer = known.groups().get(&FIRST_GROUP).is_none_or(|known| known.burnt <= group.burnt);

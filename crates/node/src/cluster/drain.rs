@@ -1,6 +1,6 @@
-//! When all calls that a node has taken are answered, while those that come wait.
+//! Tells when all calls that a node has taken are answered, while new ones wait.
 //!
-//! Nobody waits here: it is asked again and again.
+//! Nothing waits here: the caller asks again and again.
 
 use crate::forward::Forward;
 use crate::mailbox::{Mail, NetworkMailbox};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct Drain {
     network: Arc<[Arc<NetworkMailbox>]>,
     forward: Forward,
-    /// From each network thread, once the calls that it has read before are on their way.
+    /// From each network thread, once the calls that it has read so far are on their way.
     passed: Option<Receiver<()>>,
     answer: Option<Receiver<bool>>,
 }
@@ -20,17 +20,17 @@ impl Drain {
         Drain { network, forward, passed: None, answer: None }
     }
 
-    /// Calls that are read from here on wait.
+    /// Calls that are read after this wait.
     pub fn begin(&mut self) {
         let (to, passed) = unbounded();
         self.network.iter().for_each(|mailbox| mailbox.send(Mail::Passed(to.clone())));
         (self.passed, self.answer) = (Some(passed), None);
     }
 
-    /// Whether all that was read before is answered, but for so many calls.
+    /// Whether all that was read previously is answered, except for this number of calls.
     pub fn is_done(&mut self, but_for: usize) -> bool {
         if let Some(passed) = &self.passed {
-            // Each says so and lets go of its end; one that has ended has nothing.
+            // Each thread reports it and drops its end; one that has ended has nothing.
             while passed.try_recv().is_ok() {}
             if passed.try_recv() != Err(TryRecvError::Disconnected) {
                 return false;

@@ -1,4 +1,4 @@
-//! What stands around the node's steps on a server: its disk, its threads, its terminal.
+//! What surrounds the node's steps on a server: its disk, its threads, its terminal.
 
 use crate::cluster::copy_side::CopySide;
 use crate::cluster::directory::Unsynced;
@@ -65,11 +65,11 @@ pub struct ServerEffects {
     pub node_status: Arc<NodeStatus>,
     pub unsynced: Arc<Unsynced>,
     pub asked: Arc<AskedToHandOver>,
-    /// Asks whoever runs this process to end it.
+    /// Asks the owner of this process to end it.
     pub stop: Box<dyn Fn() + Send>,
 }
 
-/// Of a node that keeps data.
+/// The effects of a node that keeps data.
 pub struct DataEffects {
     pub inboxes: DataInboxes,
     pub publisher: Publisher,
@@ -79,11 +79,11 @@ pub struct DataEffects {
     /// Bytes a second at which another node is sent everything.
     pub transfer_rate: u64,
     pub drain: Drain,
-    /// By which what is executed stops.
+    /// Stops what is being executed.
     pub cancellations: Arc<Cancellations>,
 }
 
-/// The one that is under way.
+/// The hand-over that is under way.
 pub type AskedToHandOver = Mutex<Option<HandOver>>;
 
 const NO_PANIC: &str = "no panic with who asks";
@@ -141,7 +141,7 @@ impl NodeEffects for ServerEffects {
             Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
             None => {
                 ferrite_io::errln!("ferrite: this node no longer leads group {group}");
-                // Partitions step back behind what they execute.
+                // Partitions step back after what they execute.
                 self.data().cancellations.depose(true);
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
@@ -180,7 +180,7 @@ impl NodeEffects for ServerEffects {
     fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
         match &outcome {
             Ok(node) => ferrite_io::errln!("ferrite: this node has handed group {group} over to node {node}"),
-            // One that is alone ends as it does without others.
+            // A node that is alone ends as a single server does.
             Err(NotHandedOver::Cannot(CannotHandOver::Alone)) => {}
             Err(reason) => ferrite_io::errln!("ferrite: group {group} was not handed over: {reason}"),
         }
@@ -203,7 +203,7 @@ impl NodeEffects for ServerEffects {
                  Start the node again: it reads what it has from its disk. If that fails, restore a backup"
             ));
         }
-        // The next start begins with nothing, and nobody takes its word for what it had.
+        // The next start begins with nothing, and no node relies on what it said it had.
         match self.unsynced.throw_away() {
             Ok(()) => {
                 self.node_status.change(|seen| seen.begins_anew = true);
@@ -225,7 +225,7 @@ impl NodeEffects for ServerEffects {
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
-        // Who is asked twice waits for nothing any more.
+        // A second request has nothing left to wait for.
         if is_news {
             ferrite_io::errln!("ferrite: this node ends: {reason}");
             (self.stop)();

@@ -1,7 +1,8 @@
-//! What each node tells all others of itself every second, for operators: how long it has run, what
-//! it uses, when it last wrote a snapshot or a backup; and the leader, how far others are behind.
+//! What each node tells all others about itself every second, for operators: how long it has run,
+//! what it uses, when it last wrote a snapshot or a backup; and, from the leader, how far the
+//! others are behind.
 //!
-//! Nothing that is decided depends on it.
+//! No decision depends on it.
 
 use ferrite_base::limits::CLUSTER_NODES_MAX;
 use ferrite_base::{Epoch, NodeId, Position};
@@ -9,24 +10,24 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a node's figures are shown after it has said them.
+/// How long a node's figures are shown after it has sent them.
 const COUNT: Duration = Duration::from_secs(10);
 const FORMAT: u8 = 2;
-/// In place of an age: there is nothing whose age it could be.
+/// In place of an age: nothing exists that could have an age.
 const NONE: u64 = u64::MAX;
 
-/// Of one node, at the moment at which it says them.
+/// One node's figures, at the moment at which it sends them.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Figures {
     pub uptime_seconds: u64,
-    /// Of the process, as its memory limit counts.
+    /// Memory of the process, as its memory limit counts.
     pub memory_bytes: u64,
-    /// Of rows, indexes and views.
+    /// Memory of rows, indexes and views.
     pub data_bytes: u64,
-    /// On the disk of its directory.
+    /// Free space on the disk of its directory.
     pub disk_free_bytes: u64,
     pub snapshot_age_seconds: Option<u64>,
-    /// Of the last backup that was completed on this node.
+    /// The age of the last backup that was completed on this node.
     pub backup_age_seconds: Option<u64>,
     /// Where its copy of the group ends: epoch and position of the last entry. Zeros: it has none.
     pub end: (Epoch, Position),
@@ -36,7 +37,7 @@ pub struct Figures {
     pub behind: Vec<(NodeId, u64)>,
 }
 
-/// Says what only the rest of the node knows: all but who is behind.
+/// Fills in what only the rest of the node knows: all but which nodes are behind.
 pub type OwnFigures = Box<dyn Fn() -> Figures + Send>;
 
 impl Figures {
@@ -96,7 +97,7 @@ impl Figures {
     }
 }
 
-/// What all nodes have said last, this one too.
+/// The last figures of all nodes, this one included.
 #[derive(Default)]
 pub struct AllFigures(Mutex<BTreeMap<NodeId, (Instant, Arc<Figures>)>>);
 
@@ -105,14 +106,14 @@ impl AllFigures {
         self.0.lock().expect("no panic with what was said").insert(node, (now, Arc::new(figures)));
     }
 
-    /// Where the copies of the nodes end that have said something lately, and have one.
+    /// Where the copies end, for the nodes that have sent figures lately and have a copy.
     pub fn ends(&self, now: Instant) -> Vec<(NodeId, (Epoch, Position))> {
         let said = self.0.lock().expect("no panic with what was said");
         let lately = said.iter().filter(|(_, (at, _))| now.saturating_duration_since(*at) < COUNT);
         lately.map(|(node, (_, figures))| (*node, figures.end)).filter(|(_, end)| *end > Default::default()).collect()
     }
 
-    /// None: the node has said nothing lately.
+    /// None: the node has sent nothing lately.
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Arc<Figures>> {
         let said = self.0.lock().expect("no panic with what was said");
         let known = said.get(&node).filter(|(at, _)| now.saturating_duration_since(*at) < COUNT);

@@ -1,5 +1,5 @@
-//! What a new cluster's database is begun with: the meaning of DECIMAL, classes, a schema. A
-//! transaction of the first leader, while the catalog is empty.
+//! What a new cluster's database begins with: the meaning of DECIMAL, classes, a schema. The first
+//! leader runs it as a transaction, while the catalog is empty.
 
 use crate::cluster::node_status::{NodeStatus, StatusSnapshot};
 use crate::options::{ServerError, ServerOptions};
@@ -22,10 +22,10 @@ pub struct FirstSchema {
     limits: SqlLimits,
 }
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 enum Outcome {
     Done,
-    /// The node does not lead any more: another leader may have it, or not.
+    /// The node no longer leads: another leader may have it, or not.
     Undecided,
     Failed(String),
 }
@@ -46,7 +46,7 @@ impl Mailbox for Answer {
     }
 }
 
-/// What a first schema needs of its node.
+/// What a first schema needs from its node.
 pub struct Place {
     pub node_status: Arc<NodeStatus>,
     pub compiled: Arc<ArcSwap<Compiled>>,
@@ -76,8 +76,8 @@ impl FirstSchema {
         (!text.trim().is_empty()).then_some(FirstSchema { text, limits: options.settings.sql })
     }
 
-    /// Waits until some leader is known. Where that is this node, and the database is new, it gets
-    /// its schema. True: another node leads a database that is new as far as it is known here, and
+    /// Waits until a leader is known. Where that is this node, and the database is new, it gets its
+    /// schema. True: another node leads a database that is new as far as this node knows, and
     /// [`FirstSchema::go_on`] is to look after it.
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
         let here = place.node_status.here();
@@ -105,8 +105,8 @@ impl FirstSchema {
         }
     }
 
-    /// The first leader may be gone before the schema is committed: the next that was given one
-    /// uses it. Until the database is not new any more, or `stop` is disconnected.
+    /// The first leader may be gone before the schema is committed: the next leader that was given
+    /// one uses it. Runs until the database is no longer new, or `stop` is disconnected.
     pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
         while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if place.node_status.seen().leads.is_none() {
@@ -120,7 +120,7 @@ impl FirstSchema {
         }
     }
 
-    /// None: it is not waited for any longer.
+    /// None: the wait is over.
     fn attempt(&self, place: &Place, stops: impl Fn() -> bool) -> Option<Outcome> {
         let (to, answer) = bounded(1);
         let mailbox = Arc::new(Answer(to));

@@ -1,6 +1,6 @@
 //! How this node's process becomes one of a cluster: asks the others until all have declared
-//! (docs/decisions/0056-founding.md), or until one that exists has taken it in
-//! (docs/decisions/0065-joining.md); answers those who ask.
+//! (docs/decisions/0056-founding.md), or until an existing cluster has taken it in
+//! (docs/decisions/0065-joining.md); answers the nodes that ask.
 //!
 //! The steps are `ferrite_meta::founding`; this brings them disk, network and time.
 
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Between two looks whether the process is to end.
+/// Between two checks whether the process is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A node that does not answer in this time is asked again in the next round.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
@@ -34,27 +34,27 @@ const SAY_AFTER: Duration = Duration::from_secs(4);
 /// The cluster that a node belongs to.
 pub struct Formed {
     pub own: Declaration,
-    /// From which it was founded.
+    /// The list from which it was founded.
     pub all: Vec<Declaration>,
-    /// As it was founded.
+    /// The cluster as it was founded.
     pub state: Box<State>,
     /// What this node knew of it last.
     pub known: Option<Acquainted>,
 }
 
-/// What the declarations came to.
+/// The outcome of the declarations.
 enum Came {
     Founded(Box<Formed>),
     /// The others have founded a cluster, with another directory in this node's place.
     Without(Vec<Declaration>),
 }
 
-/// The way into a cluster that exists.
+/// The way into an existing cluster.
 struct Joining {
-    /// None: whichever the nodes are of that were named.
+    /// None: any cluster that the named nodes belong to.
     cluster: Option<[u8; 16]>,
     hosts: BTreeSet<String>,
-    /// The latest that it was shown.
+    /// The latest state that it was shown.
     shown: Option<Shown>,
     since: Instant,
 }
@@ -64,7 +64,7 @@ pub struct Founders {
     founding: Mutex<Founding>,
     news: (Sender<()>, Receiver<()>),
     notices: Notices,
-    /// Whom it asks to be taken in, and what it waits for, where it joins.
+    /// The nodes that it asks to take it in, and what it waits for, where it joins.
     joining: Mutex<Option<(BTreeSet<String>, String)>>,
 }
 
@@ -82,7 +82,7 @@ impl Founders {
         self.lock().own().clone()
     }
 
-    /// Its operator says that there is a cluster.
+    /// Its operator says that a cluster exists.
     fn joins_by_word(&self) -> bool {
         self.lock().joins_by_word()
     }
@@ -92,8 +92,7 @@ impl Founders {
         self.lock().awaits()
     }
 
-    /// The nodes that are asked to take this one in, and what that waits for; None: it does not
-    /// join.
+    /// The nodes that are asked to take this one in, and what it waits for; None: it does not join.
     pub fn asks_to_join(&self) -> Option<(BTreeSet<String>, String)> {
         self.joining.lock().expect("no panic with whom it asks").clone()
     }
@@ -103,7 +102,7 @@ impl Founders {
         self.lock().founded().map(<[Declaration]>::to_vec)
     }
 
-    /// The answer to whoever asks, which may be a node before or after it is one of the cluster's.
+    /// The answer to a node that asks, before or after this node belongs to the cluster.
     pub fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         let mut founding = self.lock();
         if let Err(error) = founding.received(None, question) {
@@ -132,8 +131,8 @@ impl Founders {
         written.map_or(Ok(()), |written| directory::write_founding(disk, dir, &written))
     }
 
-    /// Asks until there is a cluster, or until the process is to end. `newcomer`: what the node
-    /// says of itself where it joins.
+    /// Asks until a cluster exists, or until the process is to end. `newcomer`: what the node says
+    /// of itself where it joins.
     pub fn form(&self, disk: &dyn Disk, dir: &Path, newcomer: &Node, ends: &AtomicBool) -> Result<Formed, ServerError> {
         let mut joining: Option<Joining> = None;
         let mut rounds = Rounds::new(Instant::now());
@@ -153,7 +152,7 @@ impl Founders {
                 if let Some(formed) = self.join(joining, disk, dir, newcomer)? {
                     return Ok(formed);
                 }
-                // The voters have been asked from here on, and answer soon if they can.
+                // The voters are being asked now, and answer soon if they can.
                 if !was_shown && joining.shown.is_some() {
                     rounds.hurry(Instant::now());
                 }
@@ -167,7 +166,8 @@ impl Founders {
         }
     }
 
-    /// The cluster, where the node is one of its own now; else its way into one, if it has to join.
+    /// The cluster, if the node already belongs to one; otherwise its way into one, if it has to
+    /// join.
     fn follow(
         &self,
         came: Option<Came>,
@@ -184,7 +184,7 @@ impl Founders {
         Ok(None)
     }
 
-    /// Until the next round, or until another node has said something new.
+    /// Waits until the next round, or until another node has said something new.
     fn wait(&self, next: Instant, ends: &AtomicBool) -> Result<(), ServerError> {
         loop {
             if ends.load(Ordering::Acquire) {
@@ -197,7 +197,7 @@ impl Founders {
         }
     }
 
-    /// `asks`: by place, what is said to it.
+    /// `asks`: for each place, the question to it.
     fn carry_out(
         &self,
         disk: &dyn Disk,
@@ -229,7 +229,7 @@ impl Founders {
         }
     }
 
-    /// All at the same time: one that does not answer holds up nobody.
+    /// Asks all at the same time: a node that does not answer holds up no other.
     fn ask(&self, asks: BTreeMap<u32, Vec<u8>>) {
         let hosts = self.own().plan.hosts;
         std::thread::scope(|scope| {
@@ -269,7 +269,7 @@ impl Founders {
         None
     }
 
-    /// All at the same time; those that answer.
+    /// Asks all at the same time; returns those that answer.
     fn inquire_all(
         &self,
         hosts: &BTreeSet<String>,
@@ -286,15 +286,15 @@ impl Founders {
         })
     }
 
-    /// Before this node takes part again: whether it may. `state`: as it knew the cluster last.
-    /// Where nobody answers, it may: all start at the same time, or it hears it from the voters.
+    /// Whether this node may take part again. `state`: the cluster as it knew it last. Where no
+    /// node answers, it may: all start at the same time, or it hears it from the voters.
     pub fn look(&self, node: NodeId, state: &State) -> Result<(), ServerError> {
         // Those that start at the same time do not answer yet.
         let retired = self.shown_by_others(node, state).iter().find_map(|shown| why_retired(&shown.state, node));
         retired.map_or(Ok(()), |reason| Err(ServerError::Cluster(reason)))
     }
 
-    /// The metadata as others know it that answer. `state`: as this node knew it last.
+    /// The metadata as the other nodes that answer know it. `state`: as this node knew it last.
     pub fn shown_by_others(&self, node: NodeId, state: &State) -> Vec<Shown> {
         self.others_that_run(node, state).into_iter().map(|(_, shown)| shown).collect()
     }
@@ -310,7 +310,7 @@ impl Founders {
         answers.into_iter().filter_map(|(host, answer)| Some((host, Shown::decode(&answer).ok()?))).collect()
     }
 
-    /// `all`: from which the cluster was founded, as far as that is known.
+    /// `all`: the list from which the cluster was founded, as far as it is known.
     fn begin_to_join(&self, all: Option<&[Declaration]>) -> Result<Joining, ServerError> {
         let own = self.own();
         let joins = self.joins_by_word();
@@ -333,7 +333,7 @@ impl Founders {
         Ok(Joining { cluster, hosts, shown: None, since: Instant::now() })
     }
 
-    /// Asks all that are known to take this node in.
+    /// Asks all known nodes to take this one in.
     fn join(
         &self,
         joining: &mut Joining,
@@ -380,7 +380,8 @@ impl Founders {
         Ok(None)
     }
 
-    /// The metadata has an id for this node: written down, it is one of the cluster's.
+    /// The metadata has an id for this node: once that is written down, the node belongs to the
+    /// cluster.
     fn joined(&self, disk: &dyn Disk, dir: &Path, node: NodeId, shown: &Shown) -> Result<Formed, ServerError> {
         let own = self.own();
         let joins = self.joins_by_word();
@@ -396,8 +397,8 @@ impl Founders {
     }
 }
 
-/// Why a node with this declaration must not join the cluster of those. `joins`: its operator says
-/// that there is one.
+/// Why a node with this declaration must not join their cluster. `joins`: its operator says that a
+/// cluster exists.
 fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<String> {
     let theirs = &all.first().expect("a cluster has a node").plan;
     if !joins && own.plan != *theirs {

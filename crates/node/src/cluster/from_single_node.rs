@@ -1,8 +1,7 @@
-//! A database that a node has had without others, and with which a cluster begins
-//! (docs/decisions/0056-founding.md).
+//! A single node's database, with which a cluster begins (docs/decisions/0056-founding.md).
 //!
-//! Promises that what is declared of it is durable, and that nothing is added to it from then on
-//! but by the cluster.
+//! Promises that what is declared of it is durable, and that from then on only the cluster adds to
+//! it.
 
 use crate::cluster::directory;
 use crate::options::ServerError;
@@ -21,13 +20,13 @@ use std::sync::Arc;
 pub struct BegunAlone {
     pub database: Database,
     pub partitions: u32,
-    /// Of the last process that has run it.
+    /// The incarnation of the last process that has run it.
     pub incarnation: Incarnation,
 }
 
-/// Whether there is a database in the directory, or may be one.
+/// Whether the directory has a database, or may have one.
 pub fn is_there(disk: &dyn Disk, dir: &Path) -> bool {
-    // What cannot be read is no empty directory.
+    // An unreadable directory does not count as empty.
     let known = Identity::read(disk, dir).map_or(true, |known| known.is_some());
     known || ferrite_log::count_segments(disk, dir, 0).map_or(true, |(_, segments)| segments > 0)
 }
@@ -44,8 +43,8 @@ pub fn has_database(disk: &Arc<dyn Disk>, dir: &Path) -> bool {
     is_there(&**disk, dir) || is_declared() || has_snapshots()
 }
 
-/// Recovers it, as a start without others does, and closes it in good order. A database of an
-/// earlier release gets its first epoch by that.
+/// Recovers it, as a single server's start does, and closes it in good order. This gives a database
+/// of an earlier release its first epoch.
 pub fn look(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,

@@ -2,26 +2,26 @@
 //! (docs/decisions/0068-full-disks.md), or because it cannot run all procedures
 //! (docs/decisions/0102-nodes-without-java.md).
 
-/// For so long it is so before another is asked to lead: what the others have said of themselves is
-/// later than that, also where all share one disk.
+/// The lack must last this long before another node is asked to lead: what the others have reported
+/// is then later than that, also where all share one disk.
 const SURE_NANOS: u64 = 2_000_000_000;
 /// Between two attempts.
 const AGAIN_NANOS: u64 = 10_000_000_000;
-/// So long a leader that comes back leads on as long as its calls do not fail: two nodes whose room
-/// is about enough do not pass the lead to and fro.
+/// A leader that comes back leads at least this long, as long as its calls do not fail: two nodes
+/// with just about enough room do not pass the lead to and fro.
 const REST_NANOS: u64 = 120_000_000_000;
 
-/// Of one process, and of one reason for which another member is to lead.
+/// One process's state, for one reason for which another member is to lead.
 #[derive(Default)]
 pub struct GivingWay {
     since: Option<u64>,
     /// When another was asked to lead last.
     asked: Option<u64>,
-    /// It has led since.
+    /// That other node has led since.
     other_led: bool,
 }
 
-/// What the disk of a node has.
+/// How much room the disk of a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Room {
     #[default]
@@ -32,11 +32,11 @@ pub enum Room {
     None,
 }
 
-/// How much a node that leads lacks what another may have.
+/// How much a leader lacks of what another node may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
     Nothing,
-    /// It will.
+    /// Calls will fail.
     Soon,
     /// Calls fail.
     Now,
@@ -108,7 +108,7 @@ mod tests {
         let (back, over) = (4 * SECOND, 2 * SECOND + REST_NANOS);
         assert!(!room.look(true, Need::Soon, back) && !room.look(true, Need::Soon, over - 1));
         assert!(room.look(true, Need::Soon, over));
-        // One that only follows asks nobody.
+        // A node that only follows asks no other.
         let mut copy = GivingWay::default();
         assert!((0..300).all(|second| !copy.look(false, Need::Soon, second * SECOND)));
     }

@@ -1,8 +1,9 @@
-//! How the nodes are, as each says to all others every second: whether it has room, and whether its
-//! vote can be given. Who says nothing for some seconds is not well in anything.
+//! The health that each node reports to all others every second: whether it has room, and whether
+//! its vote can be given. A node that has been silent for some seconds counts as unwell in every
+//! respect.
 //!
-//! A copy applies what is committed whatever its memory limit says, so who leads refuses rows while
-//! one has no room (docs/decisions/0050-copies.md).
+//! A copy applies what is committed whatever its memory limit says, so the leader refuses rows
+//! while a copy has no room (docs/decisions/0050-copies.md).
 
 use crate::cluster::giving_way::Room;
 use ferrite_base::{Epoch, Incarnation, NodeId};
@@ -14,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How often a node says it.
+/// How often a node reports it.
 pub const SAID_EVERY: Duration = Duration::from_secs(1);
-/// So long its word counts.
+/// How long its report counts.
 pub const COUNTS: Duration = Duration::from_secs(4);
 /// What is written for a vote is written within this, or the vote cannot be given at the moment.
 const VOTE_WRITTEN: u64 = 2_000_000_000;
 
-/// Of one node.
+/// The health of one node.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Health {
     /// It keeps data, and has no room for more rows in memory.
@@ -57,7 +58,7 @@ const LOG_FAILED: u8 = 64;
 const ENDS: u8 = 128;
 /// The same of the second byte of flags.
 const LACKS_JAVA: u8 = 1;
-/// Of durability: these, or this many milliseconds more than the last.
+/// Of durability: these values, or this many milliseconds more than the last.
 const SYNC: u32 = 1;
 const NONE: u32 = 2;
 
@@ -83,7 +84,7 @@ impl Health {
         [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags]].concat()
     }
 
-    /// What a later release says besides is passed over. None: it says nothing.
+    /// Ignores what a later release adds. None: it says nothing.
     pub fn decode(bytes: &[u8]) -> Option<Health> {
         let (flags, rest) = bytes.split_first()?;
         let epoch = rest.first_chunk().map_or(0, |epoch| u64::from_le_bytes(*epoch));
@@ -117,13 +118,13 @@ impl Health {
     }
 }
 
-/// What all have said last, this node too.
+/// The last reports of all nodes, this one included.
 #[derive(Default)]
 pub struct Healths(Mutex<BTreeMap<NodeId, Said>>);
 
 struct Said {
     at: Instant,
-    /// The process that has said it.
+    /// The process that has reported it.
     incarnation: Incarnation,
     health: Health,
 }
@@ -143,26 +144,26 @@ impl Healths {
         self.lock().insert(by.node, Said { at: now, incarnation: by.incarnation, health });
     }
 
-    /// None: it has said nothing lately.
+    /// None: it has reported nothing lately.
     pub fn of(&self, node: NodeId, now: Instant) -> Option<Health> {
         self.lock().get(&node).filter(|said| !said.is_late(now)).map(|said| said.health)
     }
 
-    /// Whether the last word of that process, however old, is that its log cannot be written. Only
-    /// another process ends that.
+    /// Whether the last report of that process, however old, is that its log cannot be written.
+    /// Only another process ends that.
     pub fn has_failed(&self, process: Member) -> bool {
         let said = self.lock();
         let last = said.get(&process.node).filter(|said| said.incarnation == process.incarnation);
         last.is_some_and(|said| said.health.log_failed && !said.health.ends)
     }
 
-    /// The nodes whose processes end, as they have said lately.
+    /// The nodes whose processes end, as they have reported lately.
     pub fn ending(&self, now: Instant) -> BTreeSet<NodeId> {
         let said = self.lock();
         said.iter().filter(|(_, said)| said.health.ends && !said.is_late(now)).map(|(node, _)| *node).collect()
     }
 
-    /// Of the nodes that keep data and have said something lately.
+    /// The nodes that keep data and have reported something lately.
     pub fn durabilities(&self, now: Instant) -> impl Iterator<Item = (NodeId, Durability)> {
         let said = self.lock();
         let lately = said.iter().filter(|(_, said)| !said.is_late(now));
@@ -181,7 +182,7 @@ impl Healths {
     }
 
     /// One of these nodes that has room for more, in memory and on its disk, and does not end.
-    /// `runs_all`: and runs all procedures.
+    /// `runs_all`: it must also run all procedures.
     pub fn has_room(&self, mut among: impl Iterator<Item = NodeId>, runs_all: bool, now: Instant) -> Option<NodeId> {
         let has_room = |health: Health| !health.lacks_memory && health.room == Room::Enough && !health.ends;
         let fits = |health: Health| has_room(health) && (!runs_all || !health.lacks_java);
@@ -195,7 +196,7 @@ impl Healths {
     }
 }
 
-/// What the thread that votes shows of itself to others, which it keeps waiting for nothing.
+/// What the thread that votes shows others about itself without keeping them waiting.
 #[derive(Default)]
 pub struct OwnVote {
     votes: AtomicBool,

@@ -1,4 +1,4 @@
-//! The cluster's nodes, as their clients are told of them.
+//! The cluster's nodes, as their clients see them.
 
 use crate::cluster::node_status::StatusSnapshot;
 use ferrite_base::NodeId;
@@ -11,8 +11,8 @@ pub fn host_id(node: NodeId) -> i32 {
     i32::try_from(node.0).unwrap_or(i32::MAX)
 }
 
-/// What the metadata says, as it is known here; whether this node may say that it leads is looked
-/// at when a client is told ([`crate::topology::Topology::hosts`]).
+/// What the metadata says, as this node knows it. Whether this node may say that it leads is
+/// checked when a client asks ([`crate::topology::Topology::hosts`]).
 pub fn hosts(seen: &StatusSnapshot) -> Option<Hosts> {
     let state = &seen.state;
     let group = state.groups().get(&FIRST_GROUP)?;
@@ -33,8 +33,9 @@ pub fn hosts(seen: &StatusSnapshot) -> Option<Hosts> {
     })
 }
 
-/// Under which name clients know the cluster: drivers compare it, and take nodes with another one
-/// for another cluster. It is drawn as the cluster's id is, in the form of a time and an address.
+/// The name under which clients know the cluster: drivers compare it, and take nodes with another
+/// name for another cluster. It is drawn as the cluster's id is, in the form of a time and an
+/// address.
 pub fn name(state: &State) -> Option<(i64, [u8; 4])> {
     /// Milliseconds of 69 years, so that it can be shown as a time.
     const MASK: u64 = (1 << 41) - 1;

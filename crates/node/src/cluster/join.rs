@@ -1,5 +1,5 @@
 //! The first part of a node's start: from a directory and a command line to a node of a cluster
-//! that knows which it is. Nothing is said to other nodes but founding's questions.
+//! that knows which node it is. Other nodes hear nothing but founding's questions.
 
 use crate::cluster::directory::{self, Unsynced};
 use crate::cluster::founding::{Formed, Founders};
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// The voter's files, in the directory of the node.
 const METADATA: &str = "metadata";
 
-/// What a node is, before it is one of a cluster.
+/// What a node is before it belongs to a cluster.
 pub struct About<'a> {
     pub disk: Arc<dyn Disk>,
     pub dir: &'a Path,
@@ -40,28 +40,28 @@ pub struct About<'a> {
     pub clients: Vec<SocketAddr>,
     /// For operators who look while it waits.
     pub waits: &'a Waits,
-    /// With what a node that keeps data was started besides.
+    /// The other settings with which a node that keeps data was started.
     pub manner: Option<Manner>,
-    /// Reads the database that a server without others has left in the directory. None: a witness.
+    /// Reads the database that a single server has left in the directory. None: a witness.
     pub look: Option<&'a dyn Fn() -> Result<BegunAlone, ServerError>>,
     /// Whether a new database can be begun with what this node was given for it. None: a witness.
     pub begins: Option<&'a dyn Fn() -> Result<(), ServerError>>,
 }
 
-/// A node that knows its cluster and who it is. Its incarnation is that of an earlier process: the
+/// A node that knows its cluster and its own id. Its incarnation is that of an earlier process: the
 /// next is to be made durable.
 pub struct Joined {
     pub dir: std::path::PathBuf,
     pub links: Links,
-    /// Until somebody else ends the connections.
+    /// Until another owner ends the connections.
     pub leaving: Leaving,
     pub dispatcher: Arc<PeerDispatcher>,
     /// The metadata as this node knew it last.
     pub state: State,
-    /// Who keeps what is written down of the cluster.
+    /// Keeps what is written down about the cluster.
     pub founders: Arc<Founders>,
     pub node: NodeId,
-    /// That all nodes' logs have.
+    /// The id that all nodes' logs have.
     pub database: DatabaseId,
     pub voter: Option<Voter>,
     pub registration: Registration,
@@ -75,7 +75,7 @@ pub struct Joined {
 pub struct Leaving(Option<Peers>);
 
 impl Leaving {
-    /// Whoever has these ends them from here on.
+    /// The receiver of these ends them from then on.
     pub fn hand_over(&mut self) -> Peers {
         self.0.take().expect("connections are ended by one")
     }
@@ -90,17 +90,17 @@ impl Drop for Leaving {
 }
 
 impl Joined {
-    /// This process's incarnation is durable: other nodes are spoken to from here on.
+    /// This process's incarnation is durable: other nodes are contacted from now on.
     pub fn introduce(&mut self, incarnation: Incarnation) {
         self.registration.incarnation = incarnation;
-        // They are admitted from the first on; where they are is looked up later.
+        // They are admitted from the start; their addresses are looked up later.
         let others: Vec<_> = hosts_of(&self.state, self.node).into_keys().map(|node| (node, Vec::new())).collect();
         self.links.peers().expect(&others);
         self.links.peers().introduce(Hello { incarnation, ..self.hello });
     }
 }
 
-/// None: a server without others.
+/// None: a single server.
 pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined>, ServerError> {
     let disk = &*about.disk;
     if options.hosts.is_empty() && !directory::is_of_cluster(disk, about.dir)? {
@@ -169,7 +169,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
     if belongs_to.is_none() {
         let promised = BTreeMap::new();
-        // A database without others may have been looked at again since it was declared.
+        // A single server's database may have been opened again since it was declared.
         let incarnation = own.incarnation.max(directory::incarnation(disk, about.dir)?);
         let identity = Identity { cluster: settings.cluster, node, incarnation, promised };
         identity.write(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
@@ -196,7 +196,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     }))
 }
 
-/// What the directory has from a server without others.
+/// What a single server has left in the directory.
 fn begun_alone(
     options: &ClusterOptions,
     about: &About<'_>,
@@ -279,7 +279,7 @@ fn declaration(
             (Plan { kfactor: kfactor(options, &said)?, hosts: said }, place)
         }
     };
-    // As good as it can be, if all the others keep data.
+    // As good as possible, if all the others keep data.
     let kinds: Vec<Kind> =
         (1..=plan.hosts.len() as u32).map(|other| if other == place { about.kind } else { Kind::Data }).collect();
     let joins = options.joins || written.is_some_and(|written| written.joins);
@@ -301,7 +301,7 @@ fn declaration(
         database: begun.map(|begun| begun.database),
         partitions: match (begun, written) {
             (Some(begun), _) => Partitions::Said(begun.partitions),
-            // A start with the directory only says nothing else.
+            // A start with only the directory says nothing else.
             (None, Some(written)) if options.hosts.is_empty() => written.own.partitions,
             (None, _) => about.partitions,
         },
@@ -312,8 +312,8 @@ fn declaration(
     Ok(declaration)
 }
 
-/// Copies beside the first, of a cluster that begins. One copy of everything on several nodes is
-/// what nobody wants who has forgotten the option (docs/decisions/0083-settings-of-founders.md).
+/// Copies beside the first, of a cluster that begins. No operator who has forgotten the option
+/// wants one copy of everything on several nodes (docs/decisions/0083-settings-of-founders.md).
 fn kfactor(options: &ClusterOptions, hosts: &[String]) -> Result<u32, ServerError> {
     match options.kfactor {
         Some(kfactor) => Ok(kfactor),
@@ -326,7 +326,7 @@ fn kfactor(options: &ClusterOptions, hosts: &[String]) -> Result<u32, ServerErro
     }
 }
 
-/// Whether the node of this directory is the one that its operator names, if he names one.
+/// Whether the node of this directory is the one that its operator names, if one is named.
 fn is_named(named: Option<&str>, own: &Declaration, dir: &Path) -> Result<(), String> {
     let host = &own.plan.hosts[own.place as usize - 1];
     match named.map(|named| place::hosts(&[named.to_owned()])).transpose()?.and_then(|mut named| named.pop()) {
@@ -374,7 +374,7 @@ struct Part {
 
 fn take_part(about: &About<'_>, belongs_to: Option<[u8; 16]>, formed: Formed) -> Result<Part, ServerError> {
     let Formed { own, all, state, known } = formed;
-    // What is written down of the cluster is so by a process that took part in it.
+    // Only a process that took part in the cluster writes down what is known of it.
     let is_new = belongs_to.is_none() && known.is_none();
     let (node, index, state) = match known {
         Some(known) => (known.node, known.index, known.state),
@@ -401,20 +401,20 @@ fn take_part(about: &About<'_>, belongs_to: Option<[u8; 16]>, formed: Formed) ->
     Ok(Part { own, all, state, node, voter })
 }
 
-/// What this node has voted, as its directory has it.
+/// What this node has voted, as its directory records it.
 pub fn open_voter(node: NodeId, disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<Voter>, VoterError> {
     Voter::open(node, Arc::clone(disk), &dir.join(METADATA), Box::new(SystemRandom))
 }
 
-/// What was voted here, if anything was, counts no more: the next start begins a new vote.
+/// What was voted here, if anything, no longer counts: the next start begins a new vote.
 pub fn forget_vote(disk: &dyn Disk, dir: &Path) -> Result<(), VoterError> {
     let dir = dir.join(METADATA);
-    // One that is not there has nothing.
+    // A missing vote has nothing.
     if disk.list(&dir).is_ok() { voter::put_aside(disk, &dir) } else { Ok(()) }
 }
 
-/// This node's vote, or a new one that the cluster may give it. Data that are sound need none, so
-/// whatever is wrong with it ends no start.
+/// This node's vote, or a new one that the cluster may give it. Sound data needs none, so a broken
+/// vote ends no start.
 fn voter(
     about: &About<'_>,
     node: NodeId,
@@ -424,7 +424,7 @@ fn voter(
 ) -> Result<Option<Voter>, ServerError> {
     let dir = about.dir.join(METADATA);
     let last = directory::incarnation(&*about.disk, about.dir)?.max(own.incarnation);
-    // That of this process, which is durable before the vote is offered to anybody.
+    // The incarnation of this process, which is durable before the vote is offered to any node.
     let Ok(number) = u32::try_from(last.0 + 1) else { return Ok(None) };
     let random = || Box::new(SystemRandom) as Box<dyn Random>;
     let known = Known { state, is_new, number };

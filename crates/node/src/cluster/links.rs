@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two looks at where the nodes are: names may get other addresses.
+/// Between two lookups of the nodes' addresses: names may get other addresses.
 const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
 
 /// Clones are the same.
@@ -33,19 +33,19 @@ impl Links {
         &self.peers
     }
 
-    /// Whether there is room for about so many bytes on the lane.
+    /// Whether there is room for about this many bytes on the lane.
     pub fn has_room(&self, to: NodeId, lane: Lane, bytes_max: usize) -> bool {
         self.peers.waiting(to, lane).is_some_and(|waiting| waiting < bytes_max)
     }
 
-    /// Takes the message, or loses it: whoever says it says it again.
+    /// Takes the message, or loses it: the sender repeats it.
     pub fn send_on(&self, to: NodeId, lane: Lane, message_kind: MessageKind, message: Vec<u8>) {
         let message = Outgoing::new(message_kind as u8, message);
         let bytes_max = self.message_bytes_max[lane as usize];
         if message.len() <= bytes_max {
             let _ = self.peers.send(to, lane, message);
         } else {
-            // Those who make messages know the limit. It would be said again for ever.
+            // The senders know the limit. The message would be repeated for ever.
             let bytes = message.len();
             self.notices.say(&format!(
                 "a message for node {to} ({message_kind:?}) of {bytes} bytes is not sent: a message has at most {bytes_max}"
@@ -64,8 +64,8 @@ impl Transport for Links {
     }
 }
 
-/// This node and the others, and where they hear each other, as the metadata says. A node that was
-/// at this one's address runs nowhere, whether or not it is retired yet.
+/// This node and the others, and where they hear each other, as the metadata says. A node that
+/// previously used this one's address runs nowhere, whether or not it is retired yet.
 pub fn hosts_of(state: &State, here: NodeId) -> BTreeMap<NodeId, String> {
     let own = state.nodes().get(&here).and_then(Node::host);
     let is_there = |(id, node): &(&NodeId, &Node)| {
@@ -75,7 +75,7 @@ pub fn hosts_of(state: &State, here: NodeId) -> BTreeMap<NodeId, String> {
     known.filter_map(|(id, node)| Some((*id, node.addresses.first()?.clone()))).collect()
 }
 
-/// The thread that looks names up, which may take its time. `told`: the metadata, when it changes;
+/// The thread that looks names up, which may take a while. `told`: the metadata, when it changes;
 /// `learn`: hears the latest of it.
 pub fn look_up(
     peers: &Peers,
@@ -86,7 +86,7 @@ pub fn look_up(
     let mut known = BTreeMap::new();
     loop {
         for (node, host) in &hosts {
-            // One that cannot be looked up now stays where it was.
+            // A node that cannot be looked up now keeps its address.
             let found = place::addresses(host);
             if !found.is_empty() {
                 known.insert(*node, found);

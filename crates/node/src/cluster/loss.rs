@@ -1,6 +1,6 @@
-//! `ferrite admin recover` for a group that nobody can lead any more without a loss
-//! (docs/replication.md, section 10): asks the voters until they know, and says whom the group
-//! waits for.
+//! `ferrite admin recover` for a group that no node can lead any more without a loss
+//! (docs/replication.md, section 10): asks the voters until they know, and reports which nodes the
+//! group waits for.
 
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::FIRST_GROUP;
@@ -8,15 +8,16 @@ use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
-/// For so long the voters are asked, and waited for: they give members that have everything ten
+/// How long the voters are asked, and waited for: they give members that have everything ten
 /// seconds to come back.
 const TIME_MAX: Duration = Duration::from_secs(30);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(200);
-/// After this, and then each time, the operator hears whom a group waits for.
+/// After this, and then each time, the operator hears which nodes a group waits for.
 const SAY_AFTER: Duration = Duration::from_secs(5);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// Machines that lost their power take some time to start. A loss is not spoken of before.
+/// Machines that lost their power take some time to start. Until this is over, a loss is not
+/// mentioned.
 const LOSS_AFTER: Duration = Duration::from_secs(60);
 
 /// `node 1 or node 2`
@@ -25,8 +26,8 @@ fn any_of(nodes: impl IntoIterator<Item = NodeId>) -> String {
     names.join(" or ")
 }
 
-/// Who could lead a group without a loss that nobody leads: the members of its last configuration,
-/// but for those that are there and lack something.
+/// The nodes that could lead a group without a leader, and without a loss: the members of its last
+/// configuration, except for those that are there and lack something.
 pub fn waits_for(group: &Group, lacks: impl Fn(NodeId) -> bool) -> Option<String> {
     (group.phase == Phase::Sealing).then(|| {
         let members = group.configuration.members().iter().map(|member| member.node);
@@ -36,13 +37,13 @@ pub fn waits_for(group: &Group, lacks: impl Fn(NodeId) -> bool) -> Option<String
     })
 }
 
-/// What is seen here of those who could lead.
+/// What this node sees of those that could lead.
 #[derive(Default)]
 pub struct Seen {
-    /// Members of the last configuration that are heard, this node too, each with whether its copy
-    /// has everything that was acknowledged.
+    /// Members of the last configuration that are heard, this node included, each with whether its
+    /// copy has everything that was acknowledged.
     pub there: Vec<(NodeId, bool)>,
-    /// Where the copies of the nodes end that are heard, members or not.
+    /// Where the copies of the nodes that are heard end, members or not.
     pub ends: Vec<(NodeId, (Epoch, Position))>,
     /// Why nothing can be decided, if that is so.
     pub no_majority: Option<String>,
@@ -51,7 +52,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The node that is heard whose copy ends last.
+    /// Of the nodes that are heard, the one whose copy ends last.
     fn latest(&self) -> Option<(NodeId, (Epoch, Position))> {
         self.ends.iter().copied().max_by_key(|(node, end)| (*end, std::cmp::Reverse(*node)))
     }
@@ -68,14 +69,14 @@ impl Seen {
         }
     }
 
-    /// One that leads without a loss. A member that was added last may lack something.
+    /// A node that leads without a loss. A member that was added last may lack something.
     fn complete(&self, group: &Group) -> Option<NodeId> {
         let has_all = |(node, whole): &&(NodeId, bool)| *whole && !group.configuration.added().contains(node);
         self.there.iter().find(has_all).map(|(node, _)| *node)
     }
 }
 
-/// Whoever accepts a loss, and hears what came of it.
+/// The call that accepts a loss, which hears the outcome.
 pub struct AcceptLoss {
     pub node: NodeId,
     pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
@@ -92,7 +93,7 @@ struct UnderWay {
 #[derive(Default)]
 pub struct Losses {
     under_way: Vec<UnderWay>,
-    /// Since when nobody leads, and when that was said last.
+    /// Since when no node leads, and when that was last reported.
     leaderless: Option<(u64, Option<u64>)>,
 }
 
@@ -103,7 +104,7 @@ fn nanos(time: Duration) -> u64 {
 /// Whether there is anything to accept; else why not.
 fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
     let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
-    // What the state says of the others may be long past then.
+    // The state's word on the others may be long outdated then.
     if let Some(missing) = &seen.no_majority {
         return Err(format!(
             "this node does not hear a majority of the cluster's voters, without which nothing is decided ({missing}). Start \
@@ -147,7 +148,7 @@ impl Losses {
     }
 
     /// Looks at what the voters know, and asks again. `here`: this process; `seen`: None where it
-    /// does not take part, and what it knows is past.
+    /// does not take part, and its knowledge is outdated.
     pub fn look(
         &mut self,
         state: &State,
@@ -160,7 +161,7 @@ impl Losses {
         self.line(group, state, seen, now).iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
-            // It may have started again since, or only now be known to have.
+            // It may have started again since, or may have become known only now.
             if let Ok(member) = check(state, one.member.node, &Seen::default()) {
                 one.member = member;
             }
@@ -194,7 +195,7 @@ impl Losses {
         self.under_way = left;
     }
 
-    /// What is to be said of a group that nobody leads, if it is time.
+    /// What to report about a group without a leader, if it is time.
     fn line(&mut self, group: &Group, state: &State, seen: Option<&dyn Fn() -> Seen>, now: u64) -> Option<String> {
         let (Phase::Sealing, Some(seen)) = (group.phase, seen) else {
             self.leaderless = None;
@@ -210,8 +211,8 @@ impl Losses {
     }
 }
 
-/// Who could lead the group, and what an operator does. `long`: it has waited for so long that the
-/// loss of those may be spoken of.
+/// The nodes that could lead the group, and what an operator does. `long`: it has waited long
+/// enough for the loss of those nodes to be mentioned.
 fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
     if let Some(node) = seen.complete(group) {
         return format!(
@@ -316,7 +317,7 @@ mod tests {
         let lacks = line(&[(1, false)], SAY_AFTER + 2 * SAY_AGAIN).expect("it is time");
         assert!(lacks.contains("group 0 waits for a copy that is complete: all members"), "{lacks}");
         assert!(lacks.contains("The copy of node 1 may lack something") && lacks.contains("accept-loss"), "{lacks}");
-        // What a node knew before it takes part is past.
+        // What a node knew before it takes part is outdated.
         assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
         assert_eq!(losses.leaderless, None);
     }

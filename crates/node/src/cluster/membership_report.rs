@@ -1,13 +1,13 @@
-//! Who keeps a group, as its operator is told: by a line for each configuration, and by how many
-//! losses the data survive.
+//! Which nodes keep a group, as its operator sees it: a line for each configuration, and how many
+//! losses the data survives.
 //!
-//! Promises not to count a member too early. Who was just added has what is committed only when the
-//! first entry of that epoch is committed: until then it does not suffice to lead
+//! Promises not to count a member too early. A member that was just added has what is committed
+//! only when the first entry of that epoch is committed: until then it does not suffice to lead
 //! (docs/replication.md, section 7). A node of the group knows that, and tells the others; where
-//! none is heard, the leader would have left the member out after a while.
+//! none is heard, the leader would have removed the member after a while.
 //!
-//! Nor to alarm anybody at a normal start: what a node knew last is of interest where it does not
-//! take part within some seconds, and that there is no leader where it lasts.
+//! Promises, too, not to alarm an operator at a normal start: what a node knew last is of interest
+//! only where it does not take part within some seconds, and a missing leader only where it lasts.
 
 use ferrite_base::{Epoch, GroupId};
 use ferrite_group::FIRST_GROUP;
@@ -15,7 +15,7 @@ use ferrite_meta::{Group, Phase, State};
 use ferrite_replica::group::{Member, Timing};
 use std::sync::Arc;
 
-/// A member that has not come to its epoch within this is left out.
+/// A member that has not come to its epoch within this time is removed.
 const IN_STEP_NANOS: u64 = Timing::DEFAULT.failure + Timing::DEFAULT.stall;
 
 /// Within this a node takes part when nothing is wrong.
@@ -26,10 +26,10 @@ const CHOSEN_NANOS: u64 = 1_000_000_000;
 
 #[derive(Default)]
 pub struct MembershipReport {
-    /// When it was looked first.
+    /// When it was first checked.
     begun: Option<u64>,
     known: Option<Arc<State>>,
-    /// What was said last was what the node had known before it took part.
+    /// The last line was what the node had known before it took part.
     was_old: bool,
     /// The configuration of the group, and since when it is known.
     since: Option<(Epoch, u64)>,
@@ -41,8 +41,8 @@ pub struct MembershipReport {
 }
 
 impl MembershipReport {
-    /// What is to be said, and whether all members have what is committed, as far as can be told.
-    /// `registered`: the node takes part; `begun`: whether the first entry of an epoch is
+    /// What to report, and whether all members have what is committed, as far as this node can
+    /// tell. `registered`: the node takes part; `begun`: whether the first entry of an epoch is
     /// committed, as this node or a member knows.
     pub fn look(
         &mut self,
@@ -54,7 +54,7 @@ impl MembershipReport {
         let mut lines = Vec::new();
         let is_late = now.saturating_sub(*self.begun.get_or_insert(now)) >= START_NANOS;
         let is_told = registered || is_late;
-        // It is said again, as it is now.
+        // It is repeated, as it is now.
         let again = registered && std::mem::take(&mut self.was_old);
         if is_told && (again || self.known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, state))) {
             let known = self.known.replace(Arc::clone(state));
@@ -64,7 +64,7 @@ impl MembershipReport {
             }
             if !registered {
                 self.was_old = true;
-                // Whether others have chosen one meanwhile it cannot know.
+                // It cannot know whether others have chosen one meanwhile.
                 self.choosing = None;
                 lines.extend(self.line.take());
                 lines.iter_mut().for_each(|line| *line = format!("as this node knew it last, {line}"));
@@ -91,12 +91,12 @@ impl MembershipReport {
         (lines, self.in_step)
     }
 
-    /// The configuration whose members were all known to have what is committed, at the last look.
+    /// The configuration whose members were all known to have what is committed, at the last check.
     pub fn in_step(&self) -> Option<Epoch> {
         self.since.filter(|_| self.in_step).map(|(epoch, _)| epoch)
     }
 
-    /// `again`: though it is no news.
+    /// `again`: although it is not news.
     fn news(
         &mut self,
         id: GroupId,
@@ -176,7 +176,7 @@ mod tests {
             assert_eq!(keepers.look(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
             assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
         }
-        // One that has no part in it hears it from a member, or supposes it after a while.
+        // A node that is not part of it hears it from a member, or supposes it after a while.
         let (mut keepers, here) = (MembershipReport::default(), (Member::new(3, 1), true));
         assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
         assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
@@ -211,7 +211,7 @@ mod tests {
         led.apply(&Command::Configure { group, expected, configuration, parent }).expect("it follows");
         let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 2)";
         assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [line]);
-        // Alone, it says what it knows.
+        // Alone, it reports what it knows.
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look = |registered, now| keepers.look(&first, (here, registered), now, |_| false).0;
         assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
@@ -220,7 +220,7 @@ mod tests {
         assert!(look(false, 2 + START_NANOS).is_empty());
         assert_eq!(look(true, 3 + START_NANOS), [line], "it is so yet");
         assert!(look(true, 4 + START_NANOS).is_empty(), "once");
-        // A seal of which it had heard may be over since.
+        // A seal that it had heard of may be over since.
         let (mut keepers, sealing) = (MembershipReport::default(), Arc::new(sealing));
         let mut look = |registered, now| keepers.look(&sealing, (here, registered), now, |_| false).0;
         assert!(look(false, 1).is_empty() && look(false, 1 + START_NANOS).is_empty());

@@ -1,7 +1,7 @@
-//! The metadata's thread: this node's vote, if it has one, and its way to those who vote.
+//! The metadata's thread: this node's vote, if it has one, and its way to the voters.
 //!
-//! The steps are `ferrite_cluster::Metadata`; this brings them time, and takes what they want sent.
-//! A vote is fsynced on this thread, where no heartbeat of a group waits for it.
+//! The steps are `ferrite_cluster::Metadata`; this brings them time, and sends their messages. A
+//! vote is fsynced on this thread, where no heartbeat of a group waits for it.
 
 use crate::cluster::health::OwnVote;
 use crate::cluster::links::Links;
@@ -24,9 +24,9 @@ pub const TICK: Duration = Duration::from_millis(10);
 const TICK_MAX: Duration = Duration::from_secs(1);
 /// After a fault of the disk the vote is opened again.
 const VOTE_AGAIN: Duration = Duration::from_secs(2);
-/// So often it is tried whether the vote can be written, where nothing else writes it.
+/// How often the vote is test-written, where nothing else writes it.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// Notices, and messages, that are taken before something is done about them.
+/// Notices, and messages, that are taken in one turn.
 const TAKEN_PER_TURN: usize = 256;
 
 pub struct MetadataThread {
@@ -37,17 +37,17 @@ pub struct MetadataThread {
     pub joins: Receiver<Joins>,
     pub causes: WakingSender<Cause>,
     pub links: Links,
-    /// For whoever looks up where the nodes are.
+    /// For the thread that looks up where the nodes are.
     pub names: Sender<(u64, Arc<State>)>,
     pub clock: Arc<dyn Clock>,
     pub notices: Notices,
-    /// Puts aside what was voted here, which counts no more.
+    /// Puts aside what was voted here, which no longer counts.
     pub forget_vote: Box<dyn FnMut() -> Result<(), VoterError> + Send>,
-    /// Opens this node's vote, as at a start; None: it has none any more.
+    /// Opens this node's vote, as at a start; None: it no longer has one.
     pub open_vote: Box<dyn FnMut() -> Result<Option<Controller>, VoterError> + Send>,
     /// When that is tried, in boot-time nanoseconds.
     pub vote_again: Option<u64>,
-    /// How it is with the vote, for others to see.
+    /// The condition of the vote, for others to see.
     pub vote: Arc<OwnVote>,
     /// When it is written next, whether or not it has changed.
     pub next_probe: u64,
@@ -86,7 +86,7 @@ impl MetadataThread {
         }
     }
 
-    /// Until something comes, or there is something to do whatever comes.
+    /// Waits until something comes, or until there is something to do anyway.
     fn wait(&self) {
         let now = self.clock.boottime_nanos();
         let next = self.metadata.next_tick(now).unwrap_or(u64::MAX);
@@ -126,7 +126,7 @@ impl MetadataThread {
                     self.notices.say(&format!("what this node had voted cannot be put aside: {error}"));
                 }
             }
-            // What a later release has written stays for that one.
+            // What a later release has written is kept for that release.
             VoterError::Version { .. } | VoterError::Command { .. } => {}
         }
     }

@@ -32,8 +32,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long an orderly end waits until the others know of it; and where all of them end, too, so
-/// that a majority of the voters may be gone.
+/// How long an orderly end waits until the others know of it. Where all of them end, too, a
+/// majority of the voters may be gone.
 const GOODBYE_TIME_MAX: Duration = Duration::from_secs(2);
 const LAST_GOODBYE_TIME_MAX: Duration = Duration::from_millis(500);
 
@@ -80,16 +80,16 @@ impl NodeThread {
     pub fn run(mut self) {
         let mut ticked = self.clock.boottime_nanos();
         let mut next_tick = ticked;
-        // Since when its end waits for the others to know of it.
+        // Since when its end has waited for the others to know of it.
         let mut ends = false;
         let mut leaves = None;
         let mut seen: Option<Arc<State>> = None;
         loop {
             let now = self.clock.boottime_nanos();
-            // Whoever is waited for does not say when it is done.
+            // The awaited party does not report when it is done.
             let most = if self.node.waits() { LOOK_AGAIN } else { SAID_EVERY };
             self.wait(Duration::from_nanos(next_tick.saturating_sub(now)).min(most));
-            // Whatever comes, the time is looked at in between.
+            // Whatever comes, the time is checked in between.
             let until = now.saturating_add(nanos(TICK)).min(next_tick);
             let mut now = self.clock.boottime_nanos();
             while self.node.step(now) && now < until {
@@ -155,7 +155,7 @@ impl NodeThread {
             next_tick = self.next_tick(ticked, now, ends || !in_step);
         }
         for group in self.groups.iter() {
-            // The partitions end behind this thread, whatever waits for the members.
+            // The partitions end after this thread, whatever waits for the members.
             group.ends();
         }
         memory::refuse_rows_for(None);
@@ -163,8 +163,8 @@ impl NodeThread {
         self.appliers.end();
     }
 
-    /// When the time is to be looked at, behind a tick at `ticked`. `soon`: for what this thread
-    /// waits for itself.
+    /// When the time is to be checked, after a tick at `ticked`. `soon`: for what this thread
+    /// itself waits for.
     fn next_tick(&self, ticked: u64, now: u64, soon: bool) -> u64 {
         let waits = soon || !self.whole.load(Ordering::Relaxed) || self.losses.waits() || self.removals.waits();
         let waits = waits || self.pauses.waits();
@@ -172,8 +172,8 @@ impl NodeThread {
         due.max(ticked + nanos(TICK))
     }
 
-    /// Says to all others how this node is. A copy that has no room for more rows says so here,
-    /// too; a leader refuses rows while one of its members has none.
+    /// Reports this node's health to all others. A copy without room for more rows reports that
+    /// here, too; a leader refuses rows while one of its members has none.
     fn look_at_health(&mut self, now: u64) {
         let state = Arc::clone(self.node.state());
         let here = self.node.here().node;
@@ -220,10 +220,11 @@ impl NodeThread {
         }
     }
 
-    /// Where this node leads and lacks what another member has, that one is to lead. A lack of room
-    /// is no reason for one that cannot run all procedures, unless this node cannot either.
+    /// Where this node leads and lacks what another member has, that member is to lead. A lack of
+    /// room is not a reason to choose a member that cannot run all procedures, unless this node
+    /// cannot either.
     fn give_way(&mut self, leads: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
-        // One that ends hands over anyhow.
+        // A node that ends hands over anyhow.
         let leads = leads && !self.ends;
         let others = || members.iter().copied();
         let needs_java = if lacks_java { Need::Now } else { Need::Nothing };
@@ -246,7 +247,7 @@ impl NodeThread {
         } else {
             return;
         };
-        // What comes of it is said.
+        // The outcome is reported.
         self.hand_over(HandOver { to: Some(to), by_call: false, patience: None, told: Box::new(|_| {}) });
     }
 
@@ -263,7 +264,7 @@ impl NodeThread {
         self.figures.said(here, figures, Instant::now());
     }
 
-    /// What the metadata says was told to this node's mode before.
+    /// This node's mode already follows what the metadata says.
     fn look_at_pauses(&mut self, now: u64) {
         let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
         self.pauses.look(self.node.state(), self.node.here(), now, &mut ask);
@@ -287,7 +288,7 @@ impl NodeThread {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Intake(group, to) => {
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let intake = self.node.intake(group).cloned();
                 let is_copy = self.node.is_copy(group);
                 let appliers = self.appliers.count();
@@ -337,7 +338,8 @@ impl NodeThread {
         self.node.hand_over(FIRST_GROUP, to, patience);
     }
 
-    /// Tells the operator who keeps the group; whether all who do have what is committed.
+    /// Tells the operator which nodes keep the group; returns whether all of them have what is
+    /// committed.
     fn look_at_keepers(&mut self, state: &Arc<State>, now: u64) -> bool {
         let here = (self.node.here(), self.node.is_registered());
         let members = || {
@@ -353,8 +355,8 @@ impl NodeThread {
         in_step
     }
 
-    /// A log that may lack what was acknowledged has all again when this process is a member, and
-    /// what the members had when it became one is committed here.
+    /// A log that may lack what was acknowledged is complete again when this process is a member,
+    /// and what the members had when it became one is committed here.
     fn look_whether_whole(&mut self) {
         if self.whole.load(Ordering::Relaxed) {
             return;
@@ -374,8 +376,8 @@ impl NodeThread {
     }
 }
 
-/// Who could lead the group without a loss. `whole`: the log here has everything that was
-/// acknowledged.
+/// The nodes that could lead the group without a loss. `whole`: the log here has everything that
+/// was acknowledged.
 fn seen_of_losses(
     state: &State,
     here: NodeId,

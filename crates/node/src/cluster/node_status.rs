@@ -1,5 +1,5 @@
-//! Where this node stands: whether it leads, and who does. Written by the node's thread, read by
-//! all others.
+//! This node's role: whether it leads, and which node does. The node's thread writes it, all others
+//! read it.
 
 use crate::cluster::giving_way::Room;
 use crate::mode::Mode;
@@ -15,12 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// Of one moment.
+/// The status at one moment.
 #[derive(Clone, Default)]
 pub struct StatusSnapshot {
     /// The epoch in which this node's partitions take calls.
     pub leads: Option<Epoch>,
-    /// Of each group whose lead it has given up, in which epoch.
+    /// Of each group whose lead it has given up, the epoch.
     pub given_up: BTreeMap<GroupId, Epoch>,
     /// The database is paused.
     pub paused: bool,
@@ -28,10 +28,11 @@ pub struct StatusSnapshot {
     pub holds: bool,
     /// It takes part.
     pub registered: bool,
-    /// The metadata as it is known here, after so many commands.
+    /// The metadata as this node knows it, after this number of commands.
     pub index: u64,
     pub state: Arc<State>,
-    /// All members of the group's configuration have what is committed, as far as can be told here.
+    /// All members of the group's configuration have what is committed, as far as this node can
+    /// tell.
     pub in_step: bool,
     /// Why this process must end.
     pub ended: Option<String>,
@@ -42,13 +43,13 @@ pub struct StatusSnapshot {
 }
 
 impl StatusSnapshot {
-    /// The node that leads the partitions, as far as it is known here: for what is said of it.
+    /// The node that leads the partitions, as far as this node knows: for display only.
     pub fn leader(&self) -> Option<NodeId> {
         self.leading_of(FIRST_GROUP).map(|leader| leader.node)
     }
 
     /// The same of any group, with its process. This node is named only while its lease holds:
-    /// behind that another may lead, which a process that stood still has not heard yet.
+    /// after that another may lead, which a process that stood still has not heard yet.
     pub fn leading_of(&self, id: GroupId) -> Option<Member> {
         self.chosen_for(id).filter(|_| !self.is_doubtful(id))
     }
@@ -83,7 +84,8 @@ impl StatusSnapshot {
     }
 
     /// Whether what this process knows of that cluster is newer than its start, and so tells
-    /// another node what has become of it: what it knew before, from its disk, may be long past.
+    /// another node what has become of it: what it knew previously, from its disk, may be long
+    /// outdated.
     pub fn tells_of(&self, cluster: [u8; 16]) -> bool {
         self.registered && self.state.settings().is_some_and(|settings| settings.cluster == cluster)
     }
@@ -110,7 +112,7 @@ pub struct NodeStatus {
     here: NodeId,
     mode: Arc<Mode>,
     told: Told,
-    /// Entries that its tables lack before it can lead, as it is to; 0: none, or it is not.
+    /// Entries that its tables lack before it can lead; 0: none, or it is not to lead.
     lacks: AtomicU64,
     seen: ArcSwap<StatusSnapshot>,
     /// Held while it is changed.
@@ -133,7 +135,7 @@ impl NodeStatus {
         self.here
     }
 
-    /// This node is to lead, and its tables lack so many entries yet: calls wait for them.
+    /// This node is to lead, and its tables lack this many entries yet: calls wait for them.
     pub fn lacks_before_it_leads(&self, entries: u64) {
         self.lacks.store(entries, Ordering::Relaxed);
     }

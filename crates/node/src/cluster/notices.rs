@@ -1,4 +1,5 @@
-//! Lines for the operator that peers can cause: the same one is said now and then, not each time.
+//! Lines for the operator that peers can cause: the same line is printed now and then, not each
+//! time.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,7 +18,7 @@ impl Notices {
         }
     }
 
-    /// Beyond what is remembered, nothing is said.
+    /// Beyond what is remembered, nothing is printed.
     fn is_new(&self, line: &str, now: Instant) -> bool {
         let mut said = self.0.lock().expect("no panic with the lines");
         said.retain(|_, at| now.duration_since(*at) < AGAIN_AFTER);

@@ -1,8 +1,8 @@
-//! What an operator does with a directory that nobody runs: gives up what cannot be read in it, or
-//! takes it out of its cluster.
+//! What an operator does with a directory that no process runs: gives up what cannot be read in it,
+//! or takes it out of its cluster.
 //!
 //! Promises that a node of a cluster which lacks something afterwards does not count as a complete
-//! copy: it leads only where an operator says so again.
+//! copy: it leads only where an operator confirms that again.
 
 use crate::cluster::directory::{self, Said};
 use crate::cluster::discard_copy::damage;
@@ -44,8 +44,8 @@ pub fn accept_loss(
     }))
 }
 
-/// What a cluster's node has becomes a database without others, which may begin another cluster.
-/// For where a majority of the voters is lost for good. Ended in the middle, it is done again.
+/// A cluster node's data becomes a single server's database, which may begin another cluster. For
+/// where a majority of the voters is lost for good. If it was interrupted, it is done again.
 pub fn leave_cluster(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -83,7 +83,7 @@ pub fn leave_cluster(
         refuse_beside_others(&identity, written)?;
     }
     let lock = || DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()));
-    // Without it the directory starts as no node of the cluster, whose stream it leaves now.
+    // Without it the directory is not a node of the cluster at its start; it leaves the stream now.
     let declared = {
         let _lock = lock()?;
         let declared = directory::founding(&*disk, dir)?;
@@ -108,7 +108,7 @@ pub fn leave_cluster(
     let _lock = lock()?;
     directory::forget(&*disk, dir, directory::UNSYNCED)?;
     join::forget_vote(&*disk, dir).map_err(|error| failed(error.to_string()))?;
-    // By this it is out of the cluster.
+    // This takes it out of the cluster.
     let alone = Identity { cluster: [0; 16], promised: BTreeMap::new(), ..identity };
     alone.write(&*disk, dir).map_err(|error| failed(error.to_string()))?;
     let doubt = if is_complete { "" } else { INCOMPLETE };
@@ -121,7 +121,7 @@ pub fn leave_cluster(
     ))
 }
 
-/// A cluster of which nodes still run is not left: its data would go on in two databases.
+/// A cluster whose nodes still run is not left: its data would continue in two databases.
 fn refuse_beside_others(identity: &Identity, written: WrittenDown) -> Result<(), ServerError> {
     let founded = written.founded.as_deref().and_then(|all| ferrite_meta::founding::found(all).ok());
     let known = written.known.as_ref().map(|known| known.state.clone()).or(founded);
@@ -141,8 +141,8 @@ fn refuse_beside_others(identity: &Identity, written: WrittenDown) -> Result<(),
     )))
 }
 
-/// What is wrong with a node's files, and what to do: never to take a file from a copy, which may
-/// lack what the node has acknowledged since.
+/// What is wrong with a node's files, and what to do: never take a file from a copy, which may lack
+/// what the node has acknowledged since.
 fn of_a_node(error: StartError, advice: &str) -> ServerError {
     match damage(&error) {
         Some(damage) => ServerError::Cluster(format!("{damage}. Nothing was changed. {advice}")),

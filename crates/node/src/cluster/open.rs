@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A node of a cluster, before its threads.
 pub struct Member {
     pub joined: Joined,
-    /// Behind the last entry that the stores show.
+    /// After the last entry that the stores show.
     pub place: GroupPlace,
     pub replication: GroupHandle,
     pub host: Arc<Host>,
@@ -25,8 +25,8 @@ pub struct Member {
     pub lease: Lease,
 }
 
-/// Opens what the directory has. From here on this process's incarnation is durable, and other
-/// nodes may connect.
+/// Opens the directory's data. Afterwards this process's incarnation is durable, and other nodes
+/// may connect.
 pub fn open(
     mut joined: Joined,
     disk: Arc<dyn Disk>,

@@ -24,7 +24,7 @@ pub enum Order {
     Pause(Pause),
     /// Other nodes have asked for the procedures.
     AnswerProcedures,
-    /// A node has connected, which is told at once how this one is.
+    /// A node has connected, which hears this node's health at once.
     SayHealth,
     /// The process ends: the others hear that, and none of them hands over to it.
     Ends,
@@ -36,18 +36,18 @@ pub enum Order {
 pub struct CopyNow {
     /// The way to its applier, if it has one.
     pub intake: Option<Intake>,
-    /// Whether this is one, though its applier may have ended for another node's snapshot.
+    /// Whether the node is a copy, though its applier may have ended for another node's snapshot.
     pub is_copy: bool,
     /// How many appliers have begun.
     pub appliers: u64,
 }
 
-/// Who wants this node to hand over, and hears what came of it.
+/// The party that wants this node to hand over, and hears the outcome.
 pub struct HandOver {
     pub to: Option<NodeId>,
-    /// A call asks, which is answered then: it is not waited for.
+    /// A call asks, and is answered at once: it is not waited for.
     pub by_call: bool,
-    /// The node ends, and waits so long for somebody who could lead.
+    /// The node ends, and waits this long for a node that could lead.
     pub patience: Option<Duration>,
     pub told: Box<dyn FnOnce(Result<NodeId, NotHandedOver>) + Send>,
 }

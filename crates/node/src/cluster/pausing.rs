@@ -1,7 +1,7 @@
 //! `@Pause` and `@Resume` of a cluster (docs/decisions/0085-pausing-a-cluster.md): asks the voters
-//! until the metadata says so.
+//! until the metadata shows it.
 //!
-//! Promises that success is told by a process only that leads by a state of the metadata in which
+//! Promises that a process reports success only while it leads by a state of the metadata in which
 //! the database is paused, or resumed. Each later leader begins from a later state, and knows. The
 //! voters are asked also where the state shows it already: each pause and each resume raises the
 //! settings' revision, so an earlier question that is still under way is refused from then on.
@@ -32,7 +32,7 @@ struct UnderWay {
 
 #[derive(Clone, Copy)]
 struct Asked {
-    /// Of the settings that were known when it began.
+    /// The revision of the settings that were known when it began.
     revision: u64,
     /// When the voters are asked again.
     next: u64,
@@ -51,7 +51,7 @@ fn leads(state: &State, here: Member) -> bool {
     group.is_some_and(|group| group.configuration.leader == here)
 }
 
-/// Whether it has happened, or will, is not known where the voters were asked.
+/// Where the voters were asked, it is not known whether it has happened or will.
 fn not_known(asked: bool, why: &str) -> UserError {
     if asked {
         let text = format!("{why} before it was known whether this took effect");
@@ -195,7 +195,7 @@ mod tests {
         let handed_over = Command::Configure { group: FIRST_GROUP, expected: Epoch(1), configuration, parent };
         after.apply(&handed_over).expect("a member runs");
         assert!(after.is_paused() && after.groups()[&FIRST_GROUP].configuration.leader.node == NodeId(2));
-        // Node 2 may lead by a state before the pause, and accept writes yet.
+        // Node 2 may lead by a state before the pause, and still accept writes.
         pauses.look(&after, here, 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::OutcomeUnknown)));
         pauses.begin(asks(true, &told), 1);

@@ -1,6 +1,5 @@
 //! What comes in at the cluster's port: questions of nodes that are founding, and messages of this
-//! cluster's nodes, each to whoever it is for. Runs on the connections' threads, so nothing here
-//! waits.
+//! cluster's nodes, each for its receiver. Runs on the connections' threads, so nothing here waits.
 //!
 //! Promises that queues which peers fill are bounded: what there is no room for is lost, as on a
 //! broken line, or is not read until there is.
@@ -35,9 +34,9 @@ pub enum MetadataNotice {
 pub enum TransferNotice {
     /// The node follows, and needs a snapshot of what this leader has.
     Wanted(NodeId),
-    /// The node follows no longer: others have become members.
+    /// The node no longer follows: others have become members.
     Unwanted(NodeId),
-    /// This node leads no more.
+    /// This node no longer leads.
     Deposed,
     /// The snapshot that was asked for is there, or why not.
     Taken(Result<u64, String>),
@@ -46,7 +45,7 @@ pub enum TransferNotice {
     Stop,
 }
 
-/// What became of another node's snapshot.
+/// The outcome of another node's snapshot.
 pub enum Installed {
     Done(Box<CopyStart>),
     /// Nothing has changed, and the files are of no use.
@@ -67,7 +66,7 @@ pub enum SupplierNotice {
     Stop,
 }
 
-/// Who takes calls of clients that are connected to other nodes, and the answers to those that were
+/// Takes calls of clients that are connected to other nodes, and the answers to those that were
 /// sent there. Must be quick. False: nothing more is read from that lane until
 /// [`ferrite_peer::Peers::resume`].
 pub trait Calls: Send + Sync + 'static {
@@ -77,7 +76,7 @@ pub trait Calls: Send + Sync + 'static {
     fn lost(&self, node: NodeId);
 }
 
-/// Who messages are for. There from when this node knows which it is.
+/// The receivers of messages. Set once this node knows which node it is.
 pub struct PeerHandlers {
     pub groups: Groups,
     pub causes: WakingSender<Cause>,
@@ -115,18 +114,18 @@ impl PeerDispatcher {
         PeerDispatcher { founders, handlers: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
     }
 
-    /// Messages are taken from here on.
+    /// Starts to take messages.
     ///
     /// # Panics
-    /// When that is said twice.
+    /// When called twice.
     pub fn open(&self, handlers: PeerHandlers) {
         assert!(self.handlers.set(handlers).is_ok(), "the dispatcher is opened once");
     }
 
-    /// Calls are taken from here on, and answers. A witness takes none.
+    /// Starts to take calls, and answers. A witness takes none.
     ///
     /// # Panics
-    /// When that is said twice.
+    /// When called twice.
     pub fn take_calls(&self, calls: Arc<dyn Calls>) {
         assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
     }
@@ -147,8 +146,8 @@ impl PeerDispatcher {
         self.founders.show(seen.index, &seen.state)
     }
 
-    /// A node of the cluster that starts looks what has become of it: it may throw its copy away
-    /// for that.
+    /// A node of the cluster starts and asks what has become of it: it may throw its copy away for
+    /// that.
     fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
         let seen = self.handlers.get()?.node_status.seen();
         if seen.tells_of(looks.cluster) { self.founders.show(seen.index, &seen.state) } else { None }
@@ -156,7 +155,7 @@ impl PeerDispatcher {
 
     fn taken(&self, handlers: &PeerHandlers, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
         let (message_kind, body) = MessageKind::decode(message).map_err(|error| error.to_string())?;
-        // One that waits for room would hold up what it has nothing to do with.
+        // One that waits for room would hold up unrelated ones.
         if !belongs_on(message_kind, lane) {
             return Err(format!(
                 "a message of kind {} came on the lane of something else ({lane:?})",
@@ -165,7 +164,7 @@ impl PeerDispatcher {
         }
         match message_kind {
             MessageKind::Group => handlers.groups.received(from, body).map_err(|error| error.to_string())?,
-            // Whoever said it says it again.
+            // The sender repeats it.
             MessageKind::Metadata => drop(handlers.metadata_messages.try_send((from.node, body.to_vec()))),
             MessageKind::Transfer => {
                 if let Some(data) = &handlers.data {

@@ -1,9 +1,9 @@
 //! Which of the cluster's nodes this one is, and where it listens: by the machine's own addresses,
-//! or by what its operator says.
+//! or by its operator's options.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
-/// Where nodes hear each other unless it is said otherwise: the original server's port for that.
+/// Where nodes hear each other by default: the original server's port for that.
 pub const PORT: u16 = 3_021;
 
 /// The list of `--cluster`, each with its port.
@@ -69,7 +69,7 @@ pub fn find(hosts: &[String], said: Option<SocketAddr>, named: Option<&str>) -> 
     find_among(hosts, &found, said, is_own)
 }
 
-/// Where the node at that place listens, of which it is known that it is this one.
+/// Where the node at that place listens, once it is known to be this one.
 pub fn listen_at(hosts: &[String], place: u32, said: Option<SocketAddr>) -> Result<SocketAddr, String> {
     if let Some(said) = said {
         return Ok(said);
@@ -132,7 +132,7 @@ fn find_among(
     }
 }
 
-/// Those of which no address is known, for the operator.
+/// The nodes without a known address, for the operator.
 fn unknown(hosts: &[String], found: &[Vec<SocketAddr>]) -> String {
     let unknown: Vec<&str> =
         hosts.iter().zip(found).filter(|(_, found)| found.is_empty()).map(|(host, _)| host.as_str()).collect();
@@ -149,8 +149,8 @@ fn reachable(own: SocketAddr, found: &[Vec<SocketAddr>]) -> SocketAddr {
     SocketAddr::new(anywhere, own.port())
 }
 
-/// What an operator is told where other nodes reach this one and clients of other machines do not:
-/// a start by the directory alone forgets --listen.
+/// The warning to an operator where other nodes reach this one and clients of other machines do
+/// not: a start by the directory alone forgets --listen.
 pub fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<String> {
     let all = addresses(host);
     let is_for_others = all.iter().any(|address| !address.ip().is_loopback());

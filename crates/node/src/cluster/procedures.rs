@@ -1,9 +1,9 @@
-//! What clients are told unasked, besides new catalogs and leaders: those of a node without a copy
-//! of the procedures, for which it asks the node that leads, since it has no catalog of its own;
-//! those of a leader that it leads, where its lease had ended and others did not lead meanwhile.
+//! What clients hear unasked, besides new catalogs and leaders. Clients of a node without a copy
+//! hear of the procedures: the node asks the leader for them, since it has no catalog of its own.
+//! Clients of a leader hear that it leads, where its lease had ended and no other led meanwhile.
 //!
-//! Nobody waits for an answer: a question is asked again and again while the leader may know more,
-//! and is answered only where it does.
+//! Nothing waits for an answer: a question is repeated while the leader may know more, and is
+//! answered only where it does.
 
 use crate::cluster::links::Links;
 use crate::cluster::node_status::StatusSnapshot;
@@ -31,7 +31,7 @@ impl Procedures {
         Arc::new(Procedures { publisher, topology, asked: Mutex::default() })
     }
 
-    /// To be done now and then: a node without a copy asks whoever leads.
+    /// To be called now and then: a node without a copy asks the leader.
     pub fn ask(&self, seen: &StatusSnapshot, here: NodeId, links: &Links) {
         let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return };
         if group.configuration.has_node(here) {
@@ -42,14 +42,15 @@ impl Procedures {
         links.send_on(group.configuration.leader.node, Lane::Control, MessageKind::ProceduresAsked, question);
     }
 
-    /// To be done again and again: clients that were told of no leader hear of this one.
+    /// To be called again and again: clients that heard of no leader hear of this one.
     pub fn tell_of_the_lead(&self) {
         if self.topology.leads_again() {
             self.publisher.network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
         }
     }
 
-    /// A node asks. It is answered by [`Procedures::answer`]; whether that has yet to be asked for.
+    /// A node asks. [`Procedures::answer`] answers it; returns whether that has yet to be asked
+    /// for.
     pub fn asked(&self, node: NodeId, question: &[u8]) -> bool {
         let known = question.try_into().ok().map(u64::from_le_bytes);
         let mut asked = self.asked.lock().expect("no panic with who asks");
@@ -57,7 +58,7 @@ impl Procedures {
         asked.len() == 1
     }
 
-    /// Answers all that have asked. `leads`: others do not know better than who asks.
+    /// Answers all nodes that have asked. `leads`: no other node knows better than this one.
     pub fn answer(&self, leads: bool, links: &Links) {
         let mut asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
         let compiled = self.publisher.compiled.load();
@@ -73,7 +74,7 @@ impl Procedures {
         }
     }
 
-    /// The leader's answer: those who have subscribed here are told.
+    /// The leader's answer: the subscribers here hear it.
     pub fn learn(&self, answer: &[u8]) {
         let Some((version, push)) = answer.split_first_chunk() else { return };
         if self.topology.learn_procedures(u64::from_le_bytes(*version), push) {

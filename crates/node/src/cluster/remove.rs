@@ -1,4 +1,4 @@
-//! `ferrite admin remove-node`: a node that is lost is taken out of the cluster for good
+//! `ferrite admin remove-node`: removes a lost node from the cluster for good
 //! (docs/decisions/0065-joining.md): asks the voters until they know.
 
 use ferrite_base::NodeId;
@@ -6,12 +6,12 @@ use ferrite_meta::{Ask, Presence, State, may_remove};
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
-/// For so long the voters are asked: longer than a lease lives on.
+/// How long the voters are asked: longer than a lease lives on.
 const TIME_MAX: Duration = Duration::from_secs(10);
 /// Between two questions.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// Whoever removes a node, and hears what came of it.
+/// The call that removes a node, which hears the outcome.
 pub struct RemoveNode {
     pub node: NodeId,
     pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
@@ -50,7 +50,7 @@ fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
         return Err(format!("node {node} answers this: a node is removed when it is lost, through another one"));
     }
     let runs = |node: &ferrite_meta::Node| node.presence == Presence::Running;
-    // What the state says of the others may be long past then.
+    // The state's word on the others may be long outdated then.
     if let Some(missing) = state.nodes().get(&node).and(seen.no_majority.as_ref()) {
         return Err(format!(
             "node {node} is not removed: this node does not hear a majority of the cluster's voters, without which nothing is \

@@ -1,8 +1,8 @@
-//! When a node that is of no cluster yet asks the others again.
+//! When a node that does not belong to a cluster yet asks the others again.
 
 use std::time::{Duration, Instant};
 
-/// Between two rounds of questions. What is new is asked about in between.
+/// Between two rounds of questions. News is asked about in between.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// A node that joins asks first after this, then after twice as long, up to [`ASK_EVERY`].
 const ASK_AGAIN: Duration = Duration::from_millis(100);

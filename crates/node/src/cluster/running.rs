@@ -1,4 +1,4 @@
-//! The threads of a node of a cluster, and what whoever runs the server asks of them.
+//! The threads of a node of a cluster, and what the server's owner asks of them.
 
 use crate::administration::Shutdown;
 use crate::cluster::copy_side::CopySide;
@@ -56,12 +56,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where another node's snapshot comes to, in the directory of the node.
+/// Where another node's snapshot is stored, in the directory of the node.
 const INCOMING: &str = "incoming";
-/// Between two looks whether the start was given up.
+/// Between two checks whether the start was given up.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// After this the operator hears whom the start waits for. Where all start again, it takes three
-/// seconds until the lease of an earlier process has surely ended.
+/// After this the operator hears which nodes the start waits for. Where all start again, it takes
+/// three seconds until the lease of an earlier process must have ended.
 const SAY_AFTER: Duration = Duration::from_secs(5);
 
 /// What the cluster's threads use of the rest of the node.
@@ -136,7 +136,7 @@ impl Running {
         self.node_status.seen().ended.clone()
     }
 
-    /// The same process may go on from an empty copy.
+    /// The same process may continue from an empty copy.
     pub fn begins_anew(&self) -> bool {
         self.node_status.seen().begins_anew
     }
@@ -154,8 +154,8 @@ impl Running {
         }
     }
 
-    /// Waits until this node takes part and a node leads that may say so, and says for which it
-    /// waits.
+    /// Waits until this node takes part and a node leads that may report it, and prints which nodes
+    /// it waits for.
     pub fn takes_part(&self, ends: &AtomicBool) -> Result<(), ServerError> {
         self.wait_until(ends, |seen| seen.registered && seen.leader().is_some())
     }
@@ -180,7 +180,7 @@ impl Running {
         self.node_status.seen().why_it_ends().map_or(Ok(()), Err)
     }
 
-    /// For whom, in words.
+    /// The nodes it waits for, in words.
     pub fn waits_for(&self) -> String {
         let seen = self.node_status.seen();
         let here = self.node_status.here();
@@ -311,7 +311,7 @@ struct NodeParts {
     procedures: Option<Arc<Procedures>>,
 }
 
-/// Who ends this process.
+/// The owner that ends this process.
 struct Ends {
     node_status: Arc<NodeStatus>,
     shutdown: Arc<Shutdown>,
@@ -324,7 +324,7 @@ impl Ends {
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
-        // Who is asked twice waits for nothing any more.
+        // A second request has nothing left to wait for.
         if is_news {
             ferrite_io::errln!("ferrite: this node ends: {reason}");
             self.shutdown.ask();
@@ -332,7 +332,7 @@ impl Ends {
     }
 }
 
-/// `between`: threads that end behind the node's and before the metadata's.
+/// `between`: threads that end after the node's and before the metadata's.
 fn start_with(
     threads: &mut Threads,
     mut joined: Joined,
@@ -358,7 +358,7 @@ fn start_with(
             ferrite_io::errln!("ferrite: {error}");
         }
     };
-    // A name that is not found takes its time, which the end does not wait for.
+    // A name that is not found takes a while, which the end does not wait for.
     spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
     let controller = joined.voter.take().map(|voter| Controller::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
@@ -470,7 +470,7 @@ fn start_with(
     Ok(Running { node_status, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
 }
 
-/// What an earlier process has left of another node's snapshot is gone on with.
+/// Continues with what an earlier process has left of another node's snapshot.
 fn sink(disk: &Arc<dyn Disk>, dir: &Path, own: &Files, database: [u8; 16]) -> Result<Sink, String> {
     let newest = own.find().map_err(|error| error.to_string())?.snapshots.last().copied().unwrap_or(0);
     let files = Files::new(Arc::clone(disk), &dir.join(INCOMING));

@@ -27,21 +27,21 @@ pub struct Handle {
     pub links: Links,
     pub healths: Arc<Healths>,
     pub figures: Arc<AllFigures>,
-    /// When this process began to hear the others, and what was known here of the cluster before.
+    /// When this process began to hear the others, and what it previously knew of the cluster.
     pub begun: Instant,
     pub before: Arc<State>,
 }
 
-/// How a node is, as this one knows.
+/// A node's condition, as this one knows it.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    /// Since something came from it. None: nothing has.
+    /// Since its first message. None: nothing has come from it.
     silent: Option<Duration>,
     /// It is connected, and is not silent for longer than a leader waits.
     reached: bool,
-    /// What it said of itself, lately.
+    /// What it reported of itself lately.
     health: Option<Health>,
-    /// Its log cannot be written, as the process that is known has said last.
+    /// Its log cannot be written, as the known process reported last.
     failed: bool,
 }
 
@@ -62,7 +62,7 @@ impl Reachability {
         self.0.get(&node).is_some_and(|found| found.reached)
     }
 
-    /// Whether the node has said that its copy may lack what it has acknowledged.
+    /// Whether the node has reported that its copy may lack what it has acknowledged.
     fn may_lack(&self, node: NodeId) -> bool {
         self.0.get(&node).and_then(|found| found.health).is_some_and(|health| health.incomplete)
     }
@@ -102,12 +102,12 @@ impl Reachability {
         state.voters().iter().filter_map(|voter| self.missing(state, *voter)).collect()
     }
 
-    /// All voters have said whether they can vote, or cannot.
+    /// All voters have reported whether they can vote, or cannot.
     fn have_voters_said(&self, state: &State) -> bool {
         state.voters().iter().all(|voter| self.0.get(voter).is_some_and(|found| found.health.is_some()))
     }
 
-    /// What a node has no room for, or soon will not have, and what it cannot do for that.
+    /// What a node has no room for, or soon will have none for, and what it therefore cannot do.
     fn lacks(&self, node: NodeId) -> String {
         let Some(health) = self.0.get(&node).and_then(|found| found.health) else { return String::new() };
         let disk = match health.room {
@@ -123,7 +123,7 @@ impl Reachability {
 }
 
 impl Handle {
-    /// The nodes, the group of the partitions, who votes; the nodes' figures, and the cluster.
+    /// The nodes, the group of the partitions, the voters; the nodes' figures, and the cluster.
     pub fn status(&self) -> Vec<SystemTable> {
         let mut seen = StatusSnapshot::clone(&self.node_status.seen());
         if seen.state.settings().is_none() {
@@ -147,8 +147,8 @@ impl Handle {
         has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &reachability)
     }
 
-    /// Whether all members of the group have what is committed; None: it is not known here. Those
-    /// who are members know.
+    /// Whether all members of the group have what is committed; None: this node does not know. The
+    /// members know.
     fn in_step(&self, seen: &StatusSnapshot) -> Option<bool> {
         let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return Some(false) };
         let configuration = &group.configuration;
@@ -160,7 +160,7 @@ impl Handle {
         (known || can_tell).then_some(known)
     }
 
-    /// Who could never lead.
+    /// The nodes that could never lead.
     pub fn keeps_no_data(&self, node: NodeId) -> Option<String> {
         let state = &self.node_status.seen().state;
         let known = state.nodes().get(&node).filter(|known| known.presence != Presence::Retired);
@@ -192,7 +192,7 @@ fn word(yes: bool) -> &'static str {
 }
 
 /// `lost`: it was given a vote, and its last process had another one, or none; `missing`: the vote
-/// is not there at the moment; `unknown`: it has not said yet whether it is.
+/// is not there at the moment; `unknown`: it has not reported yet whether it is.
 fn vote(state: &State, reachability: &Reachability, node: NodeId) -> &'static str {
     let found = reachability.0.get(&node).copied().unwrap_or_default();
     match state.voters().contains(&node) {
@@ -204,8 +204,8 @@ fn vote(state: &State, reachability: &Reachability, node: NodeId) -> &'static st
     }
 }
 
-/// The metadata know only what a node has said itself: of one that was killed, that it runs. A
-/// process that is heard knows better: it may not take part yet, or no more.
+/// The metadata knows only what a node has reported itself: a killed node still counts as running.
+/// A process that is heard knows better: it may not take part yet, or no longer.
 fn presence(presence: Presence, found: Found) -> &'static str {
     let says = |is: fn(&Health) -> bool| found.health.as_ref().is_some_and(is);
     match presence {
@@ -214,9 +214,9 @@ fn presence(presence: Presence, found: Found) -> &'static str {
         _ if found.reached && says(|health| health.starting) => "starting",
         Presence::Running if found.reached => "running",
         Presence::Running => "silent",
-        // It is connected, and has said nothing yet.
+        // It is connected, and has reported nothing yet.
         Presence::Stopped if found.reached && found.health.is_none() => "starting",
-        // It has said so itself before, and runs on perhaps.
+        // It has reported it itself previously, and may still run.
         Presence::Stopped if found.failed => "failed",
         Presence::Stopped => "stopped",
     }
@@ -317,7 +317,7 @@ fn group(
     table
 }
 
-/// Whom a group waits for that no node leads.
+/// The nodes that a group without a leader waits for.
 pub fn waits_for(group: &Group, reachability: &Reachability) -> Option<String> {
     let is_proven = |node| !group.configuration.added().contains(&node) && !reachability.may_lack(node);
     loss::waits_for(group, |node| reachability.is_reached(node) && !is_proven(node))
@@ -358,13 +358,14 @@ fn voters(state: &State, reachability: &Reachability, heard: bool) -> SystemTabl
     table
 }
 
-/// The members that have what is committed: who was just added has not (decision 0046).
+/// The members that have what is committed: one that was just added has not (decision 0046).
 fn complete(configuration: &GroupConfiguration, in_step: bool) -> impl Iterator<Item = NodeId> {
     let nodes = configuration.members().iter().map(|member| member.node);
     nodes.filter(move |node| in_step || !configuration.added().contains(node))
 }
 
-/// How many members that are there could each lead alone, with everything that was acknowledged.
+/// How many of the members that are there could each lead alone, with everything that was
+/// acknowledged.
 fn keepers(configuration: &GroupConfiguration, in_step: bool, reachability: &Reachability) -> usize {
     complete(configuration, in_step)
         .filter(|node| reachability.is_reached(*node) && !reachability.may_lack(*node))
@@ -375,21 +376,21 @@ fn majority(state: &State) -> usize {
     state.voters().len() / 2 + 1
 }
 
-/// How many voters more may be lost with a majority left of all.
+/// How many more voters may be lost with a majority left of all.
 fn spare_voters(state: &State, reachability: &Reachability) -> usize {
     let counts = |voter: &&NodeId| reachability.missing(state, **voter).is_none();
     state.voters().iter().filter(counts).count().saturating_sub(majority(state))
 }
 
-/// How many nodes more may be lost, whichever these are, with what is committed kept, and with the
-/// service going on. `members`: of a group that somebody leads, those that have everything.
+/// How many more nodes may be lost, whichever these are, with what is committed kept and the
+/// service continuing. `members`: of a group with a leader, those that have everything.
 fn losses(state: &State, members: Option<usize>, reachability: &Reachability) -> (usize, usize) {
     let data = members.unwrap_or(1).saturating_sub(1);
     (data, if members.is_some() { data.min(spare_voters(state, reachability)) } else { 0 })
 }
 
-/// The same of a node that is of no cluster yet. `known`: of the nodes that it asks, each with its
-/// number where that is known; `waits_for`: in words.
+/// The same of a node that does not belong to a cluster yet. `known`: of the nodes that it asks,
+/// each with its number where that is known; `waits_for`: in words.
 pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str) -> Vec<SystemTable> {
     let mut nodes = nodes_table();
     let mut group = group_table();
@@ -419,7 +420,7 @@ pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str)
     vec![nodes, group, voters_table()]
 }
 
-/// A node that is asked by one of no cluster.
+/// A node that is asked by one without a cluster.
 #[derive(Default)]
 pub struct Asked {
     pub number: Option<u32>,
@@ -513,7 +514,7 @@ mod tests {
         assert!(!has_all_copies(&StatusSnapshot { state: Arc::new(sealed), ..both }, Some(true), &all), "nobody leads");
     }
 
-    /// As a process sees itself that led and stood still: it has heard nothing of its successor.
+    /// The view of a process that led and stood still: it has heard nothing of its successor.
     #[test]
     fn a_leader_without_a_lease_is_shown_as_one_that_waits_for_the_voters() {
         let (clock, all) = (SimulatedClock::default(), with(0, WELL));
@@ -595,7 +596,7 @@ mod tests {
         assert!(waits(Reachability((1..=4).map(|id| (NodeId(id), lacks)).collect())).starts_with("node 1 or node 2, "));
     }
 
-    /// A node whose disk takes nothing more runs, is reached, and its vote is gone.
+    /// A node whose full disk takes nothing more runs, is reached, and its vote is gone.
     #[test]
     fn a_vote_that_cannot_be_given_is_not_there() {
         let state = state();

@@ -8,7 +8,7 @@ use ferrite_system::result::{Cell, SystemTable, cells};
 use ferrite_value::SqlType;
 use std::time::Instant;
 
-/// A row for each node that has said them lately. `leader`: whose word on the others counts.
+/// A row for each node that has sent them lately. `leader`: its figures for the others count.
 pub fn figures(state: &State, leader: Option<NodeId>, all: &AllFigures) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("NODE", SqlType::Integer),

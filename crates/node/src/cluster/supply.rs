@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// Bytes that may wait in a node's outbox before the log is read on for it.
 const OUTBOX_BYTES: usize = 8 << 20;
-/// Until the outboxes are looked at again.
+/// Until the outboxes are checked again.
 const HELD: Duration = Duration::from_millis(5);
-/// Until a place in the log is given up that nobody asks for any more.
+/// Until a place in the log is given up that no node asks for any more.
 const IDLE: Duration = Duration::from_secs(1);
 
 pub struct SupplierThread {

@@ -32,11 +32,11 @@ const HELD: Duration = Duration::from_millis(5);
 const IDLE: Duration = Duration::from_secs(1);
 /// Between two looks whether the log, or the copy's applier, is ready.
 const NOT_READY: Duration = Duration::from_millis(2);
-/// After so many nanoseconds the operator hears why no snapshot is taken for another node.
+/// After this many nanoseconds the operator hears why no snapshot is taken for another node.
 const SAY_AFTER: u64 = 3_000_000_000;
-/// Pieces of work on what came, before more is taken.
+/// Steps of work on received messages, before more are taken.
 const STEPS_PER_TURN: usize = 64;
-/// Messages that are taken, before work goes on.
+/// Messages that are taken before work continues.
 const MESSAGES_PER_TURN: usize = 16;
 
 /// What a snapshot is taken into.
@@ -51,7 +51,7 @@ pub struct Into {
 pub struct TransferThread {
     pub inbox: Receiver<TransferNotice>,
     pub messages: Receiver<Message>,
-    /// The way to this thread, for those who answer it.
+    /// The way to this thread, for its answers.
     pub own: Sender<TransferNotice>,
     pub sending: Sending,
     pub sink: Sink,
@@ -59,7 +59,7 @@ pub struct TransferThread {
     pub snapshots: Sender<SnapshotJob>,
     pub orders: WakingSender<Order>,
     pub links: Links,
-    /// Where it says whether a snapshot comes.
+    /// Where it reports whether a snapshot comes.
     pub copy: Arc<CopySide>,
     pub clock: Arc<dyn Clock>,
     /// Ends the node, with the reason.
@@ -97,7 +97,7 @@ impl TransferThread {
             if let SinkProgress::Installed(id) = self.sink.progress() {
                 self.install(id.snapshot);
             }
-            // Whoever has come there by itself needs none.
+            // A node that has come there by itself needs none.
             for node in self.sending.nodes() {
                 if self.into.group.has_member(node) {
                     self.sending.forget(node);
@@ -178,7 +178,7 @@ impl TransferThread {
                 self.notices.say(&format!("a snapshot that comes from another node: {error}"));
                 return IDLE;
             }
-            // Who sends it is in its name.
+            // Its name has the sender.
             if let Ok((id, _)) = decode(&out) {
                 self.answer(id.node, out);
             }
@@ -256,8 +256,8 @@ impl TransferThread {
         let orders = self.orders.clone();
         let mut install = Some(install);
         let mut begun = false;
-        // What the loading replaces must not change under it.
-        // None: the node ends, and the next start goes on.
+        // What the loading replaces must not change under it. None: the node ends, and the next
+        // start continues.
         let is_same = move || {
             let (to, now) = bounded(1);
             orders.send(Order::Intake(FIRST_GROUP, to)).ok()?;

@@ -1,4 +1,4 @@
-//! What a start waits for while the node is of no cluster yet, for its operator.
+//! What a start waits for while the node has no cluster yet, for its operator.
 
 use crate::cluster::founding::Founders;
 use crate::cluster::status::{Asked, before_there_is_a_cluster};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 pub struct Waits(Mutex<Option<Arc<Founders>>>);
 
 impl Waits {
-    /// It asks the others from here on; None: no more.
+    /// It asks the others from now on; None: no more.
     pub fn set(&self, founders: Option<Arc<Founders>>) {
         *self.0.lock().expect("no panic with what is waited for") = founders;
     }

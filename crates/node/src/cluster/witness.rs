@@ -1,4 +1,4 @@
-//! A node without data: it votes, so that of two nodes with data one goes on when the other is
+//! A node without data: it votes, so that of two nodes with data one continues when the other is
 //! lost.
 
 use crate::cluster::figures::Figures;
@@ -95,7 +95,7 @@ impl Witness {
         self.node
     }
 
-    /// Waits for so long, or until this process must end: why.
+    /// Waits this long, or until this process must end: why.
     pub fn ends_within(&self, time: Duration) -> Option<String> {
         self.running.node_status().wait(time, |seen| seen.ended.is_some());
         self.running.ended()

@@ -7,7 +7,7 @@ use ferrite_partition::cancel::Cancel;
 use std::fmt;
 
 const FORMAT: u8 = 2;
-/// Of a call beside its body.
+/// The size of a call beside its body.
 pub const CALL_BYTES: usize = 1 + 8 + 4;
 
 const CALL: u8 = 1;
@@ -23,29 +23,29 @@ const REFUSED: u8 = 2;
 const RETURNED: u8 = 3;
 const TRUSTED_RETURNED: u8 = 4;
 
-/// What a message between two nodes begins with.
+/// The header of a message between two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Of the node where the clients are. It has another one after each time in which calls may
-    /// have been lost; an older one has nothing to say any more.
+    /// The session of the node where the clients are. It starts a new one each time calls may have
+    /// been lost; an older one no longer counts.
     pub session: u64,
-    /// Of the messages in this direction, from 0: without a gap.
+    /// The number of the message in this direction, from 0: without a gap.
     pub number: u32,
 }
 
 /// From the node where the clients are to the one that leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallItem<'a> {
-    /// `body`: the frame without its length, as the client sent it. `trusted`: its door lets it do
-    /// what runs code and touches files.
+    /// `body`: the frame without its length, as the client sent it. `trusted`: its door permits
+    /// operations that run code and touch files.
     Call { connection: u64, trusted: bool, body: &'a [u8] },
     /// The moment of [`Cancel::Calls`] is when this is read: it is not sent.
     Cancel { connection: u64, cancel: Cancel },
-    /// The session is over: nobody waits for answers.
+    /// The session is over: no client waits for answers.
     End,
 }
 
-/// Back from the one that leads, or led.
+/// Back from the node that leads, or led.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AnswerItem<'a> {
     /// A call that was not executed, as it came: it is for the node that leads in this epoch or a
@@ -53,11 +53,11 @@ pub enum AnswerItem<'a> {
     Returned { epoch: Epoch, connection: u64, trusted: bool, body: &'a [u8] },
     /// Whole response frames of one connection.
     Answers { connection: u64, frames: &'a [u8] },
-    /// The session cannot go on: what was not answered is not.
+    /// The session cannot continue: unanswered calls stay unanswered.
     Refused,
 }
 
-/// Why bytes are no message.
+/// Why bytes are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 
@@ -75,13 +75,13 @@ pub fn begin(out: &mut Vec<u8>, header: Header) {
     out.extend_from_slice(&header.number.to_le_bytes());
 }
 
-/// Of calls. `epoch`: in which the receiver leads, as far as the sender knows.
+/// A message of calls. `epoch`: in which the receiver leads, as far as the sender knows.
 pub fn begin_calls(out: &mut Vec<u8>, header: Header, epoch: Epoch) {
     begin(out, header);
     out.extend_from_slice(&epoch.0.to_le_bytes());
 }
 
-/// Of [`CallItem::Call`], with room for the body.
+/// Appends a [`CallItem::Call`], with room for the body.
 pub fn put_call(out: &mut Vec<u8>, connection: u64, trusted: bool, body: &[u8]) {
     out.push(if trusted { TRUSTED_CALL } else { CALL });
     out.extend_from_slice(&connection.to_le_bytes());

@@ -1,8 +1,8 @@
 //! Messages of calls that come before this node knows whether it leads, since other nodes may have
-//! heard of it first, or while it hands over. Each node's wait by themselves, in their order: one
-//! that has heard more than this node holds up nobody else's calls.
+//! heard of it first, or while it hands over. Each node's messages wait separately, in their order:
+//! one node that has heard more than this one does not hold up the calls of others.
 //!
-//! Promises that they are bounded: of one node no more wait than it may have under way.
+//! Promises that they are bounded: no more of one node's messages wait than it may have under way.
 
 use ferrite_base::limits::{FORWARD_EARLY_BYTES_MAX, FORWARD_WAIT};
 use ferrite_base::{Incarnation, NodeId};
@@ -36,12 +36,12 @@ impl Early {
         self.0.is_empty()
     }
 
-    /// The next of any node that has waited too long, or behind which too much waits.
+    /// The next message of any node that has waited too long, or behind which too much waits.
     pub fn overdue(&mut self, now: Instant) -> Option<Message> {
         self.next_of(|queue, came, _| now.duration_since(came) >= FORWARD_WAIT || queue.bytes > FORWARD_EARLY_BYTES_MAX)
     }
 
-    /// The next of any node of which that is so.
+    /// The next message of any node of which that is true.
     pub fn next_if(&mut self, may_be_read: impl Fn(&Message) -> bool) -> Option<Message> {
         self.next_of(|_, _, message| may_be_read(message))
     }
@@ -59,7 +59,7 @@ impl Early {
         Some(message)
     }
 
-    /// Nobody waits for the node's calls any more.
+    /// No client waits for the node's calls any more.
     pub fn lost(&mut self, node: NodeId) {
         self.0.remove(&node);
     }

@@ -61,7 +61,7 @@ impl Executor {
         self.node.work.outstanding().calls
     }
 
-    /// Takes up a new catalog version. Batches never mix versions.
+    /// Adopts a new catalog version. Batches never mix versions.
     pub fn look_at_catalog(&mut self) {
         if !std::ptr::eq(&**self.node.submit.compiled.load(), &*self.compiled) {
             self.send_batches();
@@ -108,7 +108,7 @@ impl Executor {
         Reply { mailbox: Arc::clone(&self.mailbox), connection, handle, sent_micros: self.time.stamp() }
     }
 
-    /// One call, behind those that were sent before.
+    /// One call, after those that were sent previously.
     fn alone(&self, invocation: &Invocation<'_>, body: &[u8], reply: &Reply) -> UserResult<()> {
         if invocation.procedure.starts_with('@') {
             let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
@@ -154,12 +154,12 @@ impl Executor {
                 return Ok(());
             }
         }
-        // What was sent before it goes before it.
+        // What was sent earlier goes first.
         self.send_batches();
         self.alone(invocation, body, &self.reply(connection, handle))
     }
 
-    /// Network threads look again where calls go, and those who wait for room whether there is
+    /// Network threads check again where calls go, and those that wait for room whether there is
     /// some.
     pub fn wake_network(&self) {
         self.node.mailboxes.iter().for_each(|mailbox| mailbox.send(Mail::Room));
@@ -174,7 +174,7 @@ impl Execute for Executor {
     fn call(&mut self, connection: u64, body: &[u8]) {
         let refused = match Invocation::parse(body) {
             Ok(invocation) => self.route(connection, &invocation, body).map_err(|error| (invocation.handle, error)),
-            // Its node has read it before, and answers what has no handle itself.
+            // Its node has read it already, and itself answers what has no handle.
             Err(error) => Err((
                 error.handle.unwrap_or_default(),
                 UserError::parameters(format!("the call is malformed: {}", error.reason)),
@@ -201,7 +201,7 @@ impl Execute for Executor {
 
     fn taken(&mut self, work: Outstanding) {
         self.node.work.take(work);
-        // It is more that is held: nobody is woken by that.
+        // More is held now: that wakes no thread.
         let _ = self.node.work.charge(queued_bytes(work) as isize);
     }
 

@@ -1,4 +1,4 @@
-//! What the thread that forwards is told, by network threads, by the cluster and by partitions.
+//! What network threads, the cluster and partitions tell the thread that forwards.
 //!
 //! Promises that what other nodes send is bounded: beyond that nothing more is read from them.
 
@@ -17,17 +17,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub enum Notice {
-    /// Of clients here.
+    /// Calls of clients here.
     Calls(Batch, Handed),
-    /// Calls of a connection here are not wanted any more.
+    /// Calls of a connection here are no longer wanted.
     Cancel(u64, Cancel),
-    /// Who leads, and in which epoch, as far as it is known here; and how often the lead was lost
-    /// before that.
+    /// The leader and its epoch, as far as this node knows; and how often the lead was lost before
+    /// that.
     Leadership(Leadership, Epoch, u64),
-    /// Whether all that was taken is answered, but for so many calls, and for those that wait to be
-    /// executed elsewhere.
+    /// Whether all that was taken is answered, except for this number of calls and for those that
+    /// wait to be executed elsewhere.
     Drained(usize, Sender<bool>),
-    /// Let go of once the calls that were admitted before are on their way.
+    /// Dropped once the calls that were admitted earlier are on their way.
     Behind(Arc<Behind>),
     CallsFrom(Message),
     AnswersFrom {
@@ -73,7 +73,7 @@ pub struct Inbox {
     waiting: Arc<AtomicU64>,
 }
 
-/// A way into a thread that has yet to begin. No node is known to lead until it is said.
+/// A way into a thread that has yet to begin. Until a leader is set, none is known.
 pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
@@ -92,24 +92,24 @@ pub fn connect() -> (Forward, Inbox) {
 
 impl Forward {
     fn tell(&self, notice: Notice) {
-        // The thread has ended only when nobody makes calls any more.
+        // The thread has ended only when no thread makes calls any more.
         let _ = self.notices.send(notice);
     }
 
-    /// Whether calls go to the thread that forwards: another node leads, or none, or what came
-    /// before is not settled.
+    /// Whether calls go to the thread that forwards: another node leads, or none, or earlier calls
+    /// are not settled.
     #[inline]
     pub fn is_away(&self) -> bool {
         self.switch.is_away()
     }
 
-    /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: all
-    /// that the thread has given here up to now.
+    /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: the
+    /// number that the thread has handed over up to now.
     pub fn take(&self, batch: Batch, handed: Handed) {
         self.tell(Notice::Calls(batch, handed));
     }
 
-    /// So many calls will come by [`Forward::take`]. Said behind what counts them as taken.
+    /// This number of calls will come by [`Forward::take`]. Sent after they are counted as taken.
     pub fn passed(&self, calls: usize) {
         self.passed.fetch_add(calls as u64, Ordering::SeqCst);
     }
@@ -124,25 +124,25 @@ impl Forward {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Asks whether all that was taken is answered, but for so many calls. Those that wait to be
-    /// executed elsewhere do not count.
+    /// Asks whether all that was taken is answered, except for this number of calls. Those that
+    /// wait to be executed elsewhere do not count.
     pub fn is_drained(&self, but_for: usize) -> Receiver<bool> {
         let (to, answer) = bounded(1);
         self.tell(Notice::Drained(but_for, to));
         answer
     }
 
-    /// Lets go of it behind the calls that came before.
+    /// Drops it after the calls that came previously.
     pub fn behind(&self, behind: Arc<Behind>) {
         self.tell(Notice::Behind(behind));
     }
 
-    /// Calls of a connection here that were taken before are not wanted any more.
+    /// Calls of a connection here that were taken earlier are no longer wanted.
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.tell(Notice::Cancel(connection, cancel));
     }
 
-    /// Who leads from now on.
+    /// The leader from now on.
     pub fn lead(&self, leadership: Leadership, epoch: Epoch) {
         let losses = match leadership {
             Leadership::Here => self.switch.losses(),
@@ -224,7 +224,7 @@ impl Inbox {
     }
 
     /// This node leads, and nothing waits here: calls need not come here any more, unless the lead
-    /// was lost since. Whether that is new.
+    /// was lost since. Returns whether that is new.
     pub fn open(&self, losses: u64) -> bool {
         self.switch.open(losses)
     }

@@ -1,4 +1,4 @@
-//! What forwarding uses of the cluster: the way to another node, and who leads.
+//! What forwarding uses of the cluster: the way to another node, and the leader.
 
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_partition::MailboxHandle;
@@ -28,7 +28,7 @@ pub struct Destination {
     pub incarnation: Incarnation,
 }
 
-/// Who leads the partitions, as far as it is known here.
+/// Which node leads the partitions, as far as this node knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leadership {
     Here,
@@ -45,13 +45,13 @@ pub enum Leadership {
 pub struct Call {
     pub connection: u64,
     pub handle: i64,
-    /// What its door lets it do (`docs/decisions/0014-doors-and-privileges.md`).
+    /// What its door permits (`docs/decisions/0014-doors-and-privileges.md`).
     pub trusted: bool,
     pub start: u32,
     pub end: u32,
 }
 
-/// Calls that one network thread took in one go, and where their answers go.
+/// Calls that one network thread took in one turn, and where their answers go.
 pub struct Batch {
     pub mailbox: MailboxHandle,
     pub calls: Vec<Call>,

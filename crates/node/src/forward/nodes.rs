@@ -42,7 +42,7 @@ impl Calls for Forward {
     }
 }
 
-/// Who leads, by what is known at `here`, and in which epoch.
+/// The leader, by what `here` knows, and its epoch.
 pub fn leadership(seen: &StatusSnapshot, here: NodeId) -> (Leadership, Epoch) {
     let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
     let leadership = match seen.chosen() {

@@ -1,5 +1,5 @@
-//! That a connection's calls stay in their order where this node begins to lead, or takes a
-//! hand-over back.
+//! Keeps a connection's calls in their order where this node begins to lead, or takes a hand-over
+//! back.
 //!
 //! The invariant: a network thread gives calls to partitions itself only while this node leads and
 //! nothing that it has handed to the thread that forwards waits there. It decides that once per
@@ -36,21 +36,21 @@ impl Switch {
         self.0.load(Ordering::Acquire) >> 1
     }
 
-    /// This node does not lead, or hands over. How often that was so.
+    /// This node does not lead, or hands over. Returns how often that has happened.
     pub fn lose(&self) -> u64 {
         let next = |before: u64| ((before >> 1) + 1) << 1 | AWAY;
         let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| Some(next(before)));
         next(updated.unwrap_or_else(|before| before)) >> 1
     }
 
-    /// Whether it was opened just now.
+    /// Returns whether it was opened just now.
     pub fn open(&self, losses: u64) -> bool {
         self.0.compare_exchange(losses << 1 | AWAY, losses << 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
 /// How many calls one network thread has handed to the thread that forwards, and how many of these
-/// do not wait there any more.
+/// no longer wait there.
 #[derive(Clone, Default)]
 pub struct Handed {
     calls: u64,
@@ -82,7 +82,7 @@ impl HandedByAll {
         }
     }
 
-    /// Nothing of it waits any more. Whether that is new.
+    /// Nothing of it waits any more. Returns whether that is new.
     pub fn done(&self) -> bool {
         let mut news = false;
         for handed in &self.0 {

@@ -10,7 +10,7 @@ use crate::forward::order::Handed;
 pub enum Way {
     Here,
     Elsewhere,
-    /// Nothing is read before what was handed over is on its way.
+    /// Nothing is read until what was handed over is on its way.
     Wait,
 }
 
@@ -25,7 +25,7 @@ impl Passage {
         Passage { forward, handed: Handed::default() }
     }
 
-    /// Asked once per turn, when nothing of the turn before is left to be handed over.
+    /// Called once per turn, when nothing of the previous turn is left to be handed over.
     #[inline]
     pub fn way(&self) -> Way {
         match self.forward.is_away() {
@@ -40,7 +40,7 @@ impl Passage {
         self.forward.take(batch, self.handed.clone());
     }
 
-    /// So many calls will come by [`Passage::take`]. Said behind what counts them as taken.
+    /// This number of calls will come by [`Passage::take`]. Sent after they are counted as taken.
     pub fn passed(&self, calls: usize) {
         self.forward.passed(calls);
     }

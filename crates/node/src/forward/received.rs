@@ -1,7 +1,7 @@
-//! The side that leads: calls of clients that are connected to other nodes, and their answers on
-//! the way back.
+//! The leader's side: calls of clients that are connected to other nodes, and their answers on the
+//! way back.
 //!
-//! Owns which connection of which node a number of this node stands for. Promises that a node that
+//! Owns the mapping from this node's numbers to other nodes' connections. Promises that a node that
 //! is gone leaves nothing behind, and that nothing of a message that cannot be read is executed.
 
 use crate::forward::batch::{self, CallItem, Header, Malformed};
@@ -15,12 +15,12 @@ use ferrite_partition::cancel::Cancel;
 use ferrite_wire::{Invocation, response};
 use std::collections::{HashMap, VecDeque};
 
-/// What executes calls here. Each gets one answer, under its connection's number.
+/// Executes calls here. Each gets one answer, under its connection's number.
 pub trait Execute {
-    /// Another node's connection is that number here. `connection`: its number there.
+    /// Another node's connection has that number here. `connection`: its number there.
     fn admit(&mut self, connection: u64, trusted: bool) -> u64;
     fn call(&mut self, connection: u64, body: &[u8]);
-    /// The connection's calls up to now are not wanted any more.
+    /// The connection's calls up to now are no longer wanted.
     fn cancel(&mut self, connection: u64, cancel: Cancel);
     /// None of the connection's calls is left.
     fn forget(&mut self, connection: u64);
@@ -36,7 +36,7 @@ struct Remote {
     outstanding: Outstanding,
     /// Something of it is listed to be cancelled.
     listed: bool,
-    /// Nobody waits for its answers.
+    /// No client waits for its answers.
     gone: bool,
 }
 
@@ -44,12 +44,12 @@ struct Remote {
 struct Origin {
     incarnation: Incarnation,
     session: u64,
-    /// Of the next message, there and back.
+    /// The number of the next message, there and back.
     number: u32,
     answers_number: u32,
     /// Nothing more is taken of the session.
     over: bool,
-    /// Calls of the session went back, for a leadership from this epoch on. What was sent behind
+    /// Calls of the session went back, for a leadership from this epoch on. What was sent after
     /// them goes back, too, though this node may lead again: it must not overtake them. The other
     /// side begins another session when all is back.
     gave_back: Option<Epoch>,
@@ -144,7 +144,7 @@ pub struct Received {
     pub given_back: u64,
 }
 
-/// What becomes of calls that come.
+/// What happens to calls that come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taking {
     /// This node leads.
@@ -281,7 +281,7 @@ impl Received {
         }
     }
 
-    /// Nobody waits for answers of the session, and nothing more is taken of it.
+    /// No client waits for answers of the session, and nothing more is taken of it.
     fn finish(&mut self, node: NodeId, execute: &mut dyn Execute) {
         let Some(origin) = self.origins.get_mut(&node) else { return };
         origin.over = true;
@@ -292,7 +292,7 @@ impl Received {
         }
     }
 
-    /// The same, and the node is told. What was answered before still goes.
+    /// The same, and the node is informed. Earlier answers are still sent.
     fn refuse(&mut self, node: NodeId, execute: &mut dyn Execute) {
         let Some(origin) = self.origins.get_mut(&node) else { return };
         if !origin.over {
@@ -304,7 +304,7 @@ impl Received {
         }
     }
 
-    /// What came from the node, or was sent to it, may be lost: nobody there waits any more.
+    /// What came from the node, or was sent to it, may be lost: no client there waits any more.
     pub fn lost(&mut self, node: NodeId, execute: &mut dyn Execute) {
         self.finish(node, execute);
         self.origins.remove(&node);
@@ -338,12 +338,12 @@ impl Received {
         execute.answered(work);
     }
 
-    /// Sends what there is room for. True: something waits still.
+    /// Sends what there is room for. True: something still waits.
     pub fn send(&mut self, link: &dyn Link) -> bool {
         let mut waits = false;
         for (node, origin) in &mut self.origins {
             while !origin.answers.is_empty() {
-                // Where there is no way, the loss will be told.
+                // Where there is no way, the loss will be reported.
                 if link.waiting(*node).is_none_or(|waiting| waiting >= FORWARD_AHEAD_BYTES) {
                     waits = true;
                     break;
@@ -351,7 +351,7 @@ impl Received {
                 let message = origin.answers.pop_front().expect("it is not empty");
                 memory::answers_changed(-counted(&message));
                 if !link.send(*node, Kind::Answers, message) {
-                    // The way was lost just now; the gap would say so, too.
+                    // The way was lost just now; the gap would show it, too.
                     break;
                 }
             }

@@ -112,7 +112,7 @@ fn batch(mailbox: &Arc<Answers>, calls: &[(u64, i64)], bytes: usize) -> Batch {
     batch
 }
 
-/// A node that leads, and answers when the test says so.
+/// A node that leads, and answers when the test asks for it.
 #[derive(Default)]
 struct Leader {
     received: Received,
@@ -402,7 +402,7 @@ fn what_is_cancelled_is_refused_here_or_cancelled_there() {
     assert_eq!(here.answers.take(), [(7, 2, FAILED), (7, 2, FAILED)]);
     here.window.cancel(7, until(None), &cancelled());
     assert_eq!(here.answers.take(), [(7, 3, FAILED)]);
-    // Of one that nobody there has heard of nothing is said.
+    // A connection that no node there has heard of is not mentioned.
     here.window.cancel(9, Cancel::Gone, &cancelled());
     here.link.0.lock().unwrap().waiting = 0;
     here.send();
@@ -435,7 +435,7 @@ fn a_node_that_does_not_lead_executes_nothing_of_others() {
     assert!(here.answers.take().is_empty() && here.window.held() == 2);
 }
 
-/// What a node says that is to be refused, and what it hears of it.
+/// A message from a node that is to be refused, and what the node hears of it.
 fn refused(there: &mut Leader, message: &[u8], word: &str) -> Queues {
     let link = Queues::default();
     let error = there.received.calls((HERE, START), message, Taking::Execute, &mut there.execute).unwrap_err();
@@ -538,8 +538,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever happens, each call is answered once, is executed once at most, and is told what is
-    /// true of it.
+    /// Whatever happens, each call is answered once, is executed once at most, and its answer is
+    /// true.
     #[test]
     fn each_call_has_one_answer_and_it_is_true(steps in proptest::collection::vec(step(), 1..120)) {
         let mut here = Here::new();

@@ -14,11 +14,11 @@ use ferrite_system::forwarding::{Figures, Forwarded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What waits for the way to another node looks again so soon.
+/// What waits for the way to another node checks again after this time.
 const RETRY: Duration = Duration::from_millis(2);
-/// What waits for somebody to lead.
+/// What waits for a leader.
 const LOOK: Duration = Duration::from_millis(100);
-/// Where nobody has any call here.
+/// Where no client has a call here.
 const REST: Duration = Duration::from_secs(1);
 /// Taken in one turn before batches leave.
 const NOTICES_PER_TURN: usize = 256;
@@ -31,9 +31,9 @@ pub struct ForwardThread {
     received: Received,
     early: Early,
     leadership: Leadership,
-    /// Of the configuration that is known.
+    /// The epoch of the configuration that is known.
     epoch: Epoch,
-    /// In which this node was chosen to lead, if it does.
+    /// The epoch in which this node was chosen to lead, if it was.
     since: Epoch,
     /// How often this node had not led, or not any more, when that was said.
     losses: u64,
@@ -41,7 +41,7 @@ pub struct ForwardThread {
     taken: u64,
     /// The same, for the network threads that they came from.
     handed: HandedByAll,
-    /// This process ends: nothing waits here until somebody leads.
+    /// This process ends: nothing here waits for a leader.
     ends: bool,
     /// Nothing of other nodes is executed any more: what comes goes back, for a leadership from
     /// this epoch on.
@@ -72,7 +72,7 @@ impl ForwardThread {
         }
     }
 
-    /// Until it is told to stop. Whoever makes calls has ended by then.
+    /// Runs until it is told to stop. All threads that make calls have ended by then.
     pub fn run(mut self) {
         let mut timeout = LOOK;
         let mut ended = false;
@@ -83,8 +83,8 @@ impl ForwardThread {
         self.window.end();
     }
 
-    /// Takes what has come, and sends what may be sent. How long there is nothing to do unless
-    /// something comes, and whether all has ended.
+    /// Takes what has come, and sends what may be sent. Returns how long there is nothing to do
+    /// unless something comes, and whether all has ended.
     fn turn(&mut self, first: Option<Notice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
         let mut next = first;
         let mut ended = false;
@@ -147,7 +147,8 @@ impl ForwardThread {
             Notice::Leadership(leadership, epoch, losses) => {
                 self.losses = losses;
                 self.lead(leadership, epoch);
-                // One that waits until what it has handed over is executed here does so no longer.
+                // A thread that waits until what it has handed over is executed here no longer does
+                // so.
                 self.executor.wake_network();
             }
             Notice::Drained(but_for, to) => {
@@ -155,7 +156,7 @@ impl ForwardThread {
                 let (passed, held) = (self.inbox.passed_in_all(), self.window.held() as u64);
                 // Of a large batch the first calls may be here before all are counted.
                 let elsewhere = (passed + held).saturating_sub(self.taken) as usize;
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(self.executor.outstanding() <= elsewhere + but_for);
             }
             Notice::Behind(behind) => {
@@ -194,7 +195,7 @@ impl ForwardThread {
         }
     }
 
-    /// Each node's in their order, as far as it is known whose they are.
+    /// Each node's messages in their order, as far as their owner is known.
     fn read_early(&mut self) {
         let (closed, leadership, epoch) = (self.closed, self.leadership, self.epoch);
         let waits = closed.is_none() && !(self.ends && is_unsettled(leadership));
@@ -208,12 +209,12 @@ impl ForwardThread {
     fn read(&mut self, message: &Message) {
         let sent_in = batch::epoch_of_calls(&message.bytes);
         let taking = match taking(self.closed, self.leadership, self.epoch) {
-            // It may not come to lead any more.
+            // It may no longer come to lead.
             Taking::Refuse if self.ends && self.leadership == Leadership::Coming => {
                 Taking::GiveBack(next_epoch(self.leadership, self.epoch))
             }
-            // Of an earlier leadership of this node: its client was told that the outcome is
-            // unknown, and may have gone on.
+            // From an earlier leadership of this node: its client heard that the outcome is
+            // unknown, and may have continued.
             Taking::Execute if sent_in < self.since => Taking::GiveBack(self.epoch),
             taking => taking,
         };
@@ -267,12 +268,12 @@ fn is_chosen(leadership: Leadership) -> bool {
     matches!(leadership, Leadership::Here | Leadership::HandingOver | Leadership::Coming)
 }
 
-/// No node leads, as far as is known, or this one is about to.
+/// No node leads, as far as this node knows, or this one is about to.
 fn is_unsettled(leadership: Leadership) -> bool {
     matches!(leadership, Leadership::Unknown | Leadership::Coming)
 }
 
-/// Of the leadership that calls are for which come to this node and are not executed here.
+/// The leadership that calls are for which come to this node and are not executed here.
 fn next_epoch(leadership: Leadership, epoch: Epoch) -> Epoch {
     match leadership {
         Leadership::At(_) => epoch,
@@ -281,7 +282,8 @@ fn next_epoch(leadership: Leadership, epoch: Epoch) -> Epoch {
 }
 
 /// Whether this node will soon know what is to become of calls that were sent in that epoch. Those
-/// of the next one are for this node, as its sender knows: it leads both, and nobody else between.
+/// of the next one are for this node, as its sender knows: it leads both, and no other node leads
+/// between them.
 fn is_early(leadership: Leadership, epoch: Epoch, sent_in: Epoch) -> bool {
     match leadership {
         Leadership::Here => sent_in.0 > epoch.0 + 1,
@@ -290,8 +292,8 @@ fn is_early(leadership: Leadership, epoch: Epoch, sent_in: Epoch) -> bool {
     }
 }
 
-/// What becomes of calls of another node that wait no longer. A node that may lead in this epoch
-/// yet sends nobody to the next one, which may be far away.
+/// What becomes of another node's calls that no longer wait. A node that may still lead in this
+/// epoch sends none of them to the next one, which may be far away.
 fn taking(closed: Option<Epoch>, leadership: Leadership, epoch: Epoch) -> Taking {
     match (closed, leadership) {
         (Some(epoch), _) => Taking::GiveBack(epoch),

@@ -4,7 +4,7 @@
 //! Promises one answer to each call that it takes. Those that were sent when the way is lost are
 //! answered *unknown*: they may have been executed. When another node leads, the former one answers
 //! what it has taken, or gives it back, before anything goes to the next; what it has not within a
-//! time is unknown, too. Those that were not sent, or came back, are sent to whoever leads next, in
+//! time is unknown, too. Those that were not sent, or came back, are sent to the next leader, in
 //! their order, or refused after a while.
 
 use crate::forward::batch::{self, AnswerItem, CALL_BYTES, Header, Malformed};
@@ -32,14 +32,14 @@ struct Sent {
 
 struct Queued {
     batch: Batch,
-    /// The first that waits still.
+    /// The first call that still waits.
     next: usize,
     came: Instant,
     /// It was sent, and came back: older than what was not.
     returned: bool,
 }
 
-/// Another node leads, or none, or calls have come back; the former one has calls yet.
+/// Another node leads, or none, or calls have come back; the former one still has calls.
 struct Next {
     destination: Option<Destination>,
     until: Instant,
@@ -52,7 +52,7 @@ type Ready = Vec<AnswerBatch>;
 pub struct Window {
     destination: Option<Destination>,
     next: Option<Next>,
-    /// Of the leadership that is known.
+    /// The epoch of the leadership that is known.
     epoch: Epoch,
     /// What came back is for a leadership of this epoch or a later one.
     not_before: Epoch,
@@ -63,11 +63,11 @@ pub struct Window {
     /// Since when calls can neither be executed here nor sent.
     stranded: Option<Instant>,
     session: u64,
-    /// Of the next message, there and back.
+    /// The number of the next message, there and back.
     number: u32,
     answers_number: u32,
     sent: HashMap<(u64, i64), Sent>,
-    /// Of those, what is answered if they come back: nobody wants them any more.
+    /// Of those, what is answered if they come back: they are no longer wanted.
     cancelled: HashMap<(u64, i64), UserError>,
     outstanding: Outstanding,
     /// Connections of which the other node has heard in this session.
@@ -105,7 +105,7 @@ impl Window {
         self.outstanding.calls + self.queued
     }
 
-    /// What became of the calls up to now.
+    /// The outcome of the calls up to now.
     pub fn counts(&self) -> Forwarded {
         Forwarded { waiting: self.held() as u64, ..self.counts }
     }
@@ -121,13 +121,13 @@ impl Window {
         !self.queue.is_empty() || !self.cancels.is_empty() || self.next.is_some()
     }
 
-    /// The node that led before has nothing of this one any more.
+    /// The former leader has nothing of this node any more.
     pub fn is_settled(&self) -> bool {
         self.next.is_none()
     }
 
-    /// The node to which calls go from now on, which leads in that epoch; or none is known to.
-    /// `here`: this one leads, though it may be handing over.
+    /// The node to which calls go from now on, and the epoch in which it leads; or no leader is
+    /// known. `here`: this one leads, though it may be handing over.
     pub fn lead(&mut self, destination: Option<Destination>, here: bool, epoch: Epoch, now: Instant) {
         (self.epoch, self.here) = (epoch, here);
         if destination == self.destination && !self.queue.front().is_some_and(|first| first.returned) {
@@ -137,20 +137,20 @@ impl Window {
         }
     }
 
-    /// Sends nothing before what was sent is answered or has come back.
+    /// Sends nothing until what was sent is answered or has come back.
     fn go_over(&mut self, destination: Option<Destination>, now: Instant) {
         let until = self.next.as_ref().map_or(now + FORWARD_SETTLE, |next| next.until);
         self.next = Some(Next { destination, until });
     }
 
-    /// Goes over to the next node, when the former one has nothing any more, or has had its time.
+    /// Moves on to the next node, when the former one has nothing any more, or has had its time.
     fn settle(&mut self, link: &dyn Link, now: Instant) {
         let Some(next) = self.next.take_if(|next| self.sent.is_empty() || now >= next.until) else { return };
         if let Some(former) = self.destination {
             if !self.told.is_empty() {
                 let mut message = self.begin();
                 batch::put_end(&mut message);
-                // Where it does not arrive, the way is lost, which says the same.
+                // Where it does not arrive, the way is lost, which has the same effect.
                 link.send(former.node, Kind::Calls, message);
             }
             self.end_session("another node leads, or none,");
@@ -165,7 +165,7 @@ impl Window {
         }
     }
 
-    /// Those that wait; none does afterwards. Without the calls that were sent before.
+    /// Takes out the batches that wait, without the calls that were already sent.
     pub fn take_back(&mut self) -> impl Iterator<Item = Batch> {
         self.queued = 0;
         std::mem::take(&mut self.queue).into_iter().map(|mut queued| {
@@ -215,8 +215,8 @@ impl Window {
         }
     }
 
-    /// Hands on a message of answers. Those of calls that nobody made here, or that were answered
-    /// already, are dropped.
+    /// Hands on a message of answers. Answers to calls that no client made here, or that were
+    /// answered already, are dropped.
     pub fn answers(&mut self, from: NodeId, message: &[u8], now: Instant) -> Result<(), Malformed> {
         if self.destination.is_none_or(|destination| destination.node != from) {
             return Ok(());
@@ -277,7 +277,7 @@ impl Window {
         Ok(())
     }
 
-    /// A call that was not executed waits again, behind those that came back before and before all
+    /// A call that was not executed waits again, after those that came back earlier and before all
     /// that were not sent.
     #[cold]
     fn take_returned(&mut self, connection: u64, trusted: bool, body: &[u8], now: Instant) -> Result<(), Malformed> {
@@ -291,7 +291,7 @@ impl Window {
         let end = body.len() as u32;
         let call = Call { connection, handle, trusted, start: 0, end };
         if self.gone.contains(&connection) {
-            // Nobody waits for it.
+            // No client waits for it.
             refuse(&mailbox, &call, &unreachable());
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl Window {
             return Ok(());
         }
         let batch = Batch { mailbox, calls: vec![call], bytes: body.to_vec(), sent_micros };
-        // What was sent behind it may be on its way back, too.
+        // What was sent after it may be on its way back, too.
         let destination = self.next.as_ref().map_or(self.destination, |next| next.destination);
         self.go_over(destination, now);
         let place = self.queue.iter().take_while(|queued| queued.returned).count();
@@ -325,14 +325,14 @@ impl Window {
         Some(found)
     }
 
-    /// Calls of a connection are not wanted any more. Those that wait here are answered with
-    /// `error`; the node that leads is told of the others.
+    /// Calls of a connection are no longer wanted. Those that wait here are answered with `error`;
+    /// the leader hears of the others.
     pub fn cancel(&mut self, connection: u64, cancel: Cancel, error: &UserError) {
         let meant = |call: &Call| {
             call.connection == connection
                 && match cancel {
                     Cancel::Gone => true,
-                    // What does not take long is still answered.
+                    // Short operations are still answered.
                     Cancel::Ended => false,
                     Cancel::Calls { handle, .. } => handle.is_none_or(|handle| handle == call.handle),
                 }
@@ -363,8 +363,8 @@ impl Window {
             }
             Cancel::Ended | Cancel::Gone => {}
         }
-        // More of them than one message takes is no use to anybody; that a connection is gone is
-        // said always, and once.
+        // More of them than fit in one message help no client; that a connection is gone is always
+        // sent, and once.
         let told = match cancel {
             Cancel::Gone => self.told.remove(&connection) && self.gone.insert(connection),
             _ => self.told.contains(&connection) && self.cancels.len() < FORWARD_MESSAGE_BYTES,
@@ -404,7 +404,7 @@ impl Window {
             message.extend_from_slice(&self.cancels);
             let count = self.fill(&mut message);
             if !link.send(to.node, Kind::Calls, message) {
-                // Nothing of it was written: it waits on, and the loss will be told.
+                // Nothing of it was written: it still waits, and the loss will be reported.
                 return;
             }
             self.number = self.number.wrapping_add(1);
@@ -413,7 +413,7 @@ impl Window {
         }
     }
 
-    /// Appends calls in their order, at least one if there is room for any; how many.
+    /// Appends calls in their order, at least one if there is room for any; returns how many.
     fn fill(&self, message: &mut Vec<u8>) -> usize {
         let mut sum = self.outstanding;
         let mut count = 0;
@@ -464,8 +464,8 @@ impl Window {
         self.ends = true;
     }
 
-    /// Refuses what waits when nobody has led for a while, or could be reached; and soon what comes
-    /// then. Where this process ends, at once.
+    /// Refuses what waits when no node has led, or could be reached, for a while; and soon
+    /// afterwards what comes then. Where this process ends, at once.
     pub fn tick(&mut self, now: Instant) {
         let Some(since) = self.stranded else { return };
         while let Some(first) = self.queue.front()

@@ -30,7 +30,7 @@ struct Nodes {
     back: Queues,
     leadership: Leadership,
     epoch: u64,
-    /// Since which the other one leads, if it does.
+    /// The epoch since which the other one leads, if it does.
     since: u64,
     now: Instant,
     next_handle: i64,
@@ -85,7 +85,7 @@ impl Nodes {
         }
     }
 
-    /// One read of a connection that has sent so many calls.
+    /// One read of a connection that has sent this many calls.
     fn read(&mut self, place: usize, calls: usize) {
         if !self.reads {
             return;
@@ -164,7 +164,7 @@ impl Nodes {
         }
     }
 
-    /// Whatever is under way comes to its end, while this node leads.
+    /// Whatever is under way completes, while this node leads.
     fn rest(&mut self) {
         self.lead(Leadership::Here);
         for _ in 0..200 {
@@ -185,7 +185,7 @@ fn what_waits_when_this_node_begins_to_lead_is_executed_before_what_comes() {
     nodes.read(0, 1);
     nodes.next_turn();
     nodes.lead(Leadership::Here);
-    // In the inbox of the thread that forwards, and behind it.
+    // In the inbox of the thread that forwards, and after it.
     nodes.read(0, 1);
     nodes.next_turn();
     nodes.read(0, 1);
@@ -311,7 +311,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Whoever begins to lead, or thinks better of it, between any two steps.
+    /// A node begins to lead, or changes its mind, between any two steps.
     #[test]
     fn calls_of_a_connection_are_executed_in_their_order(steps in proptest::collection::vec(step(), 1..150)) {
         let mut nodes = Nodes::new();

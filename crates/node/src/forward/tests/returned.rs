@@ -102,7 +102,7 @@ fn what_was_cancelled_and_comes_back_goes_nowhere() {
     here.window.cancel(7, cancel(None), &cancelled());
     here.window.cancel(8, cancel(Some(2)), &cancelled());
     here.window.cancel(9, cancel(Some(1)), &cancelled());
-    // Of the same connection, behind what was cancelled.
+    // Of the same connection, after what was cancelled.
     here.call(&[(7, 3)]);
     let (_, last) = here.link.next(NodeId(2)).unwrap();
     former.give_back(&message, 2);

@@ -16,7 +16,7 @@ fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
     here.now += Duration::from_millis(1);
     here.send();
     assert_eq!(here.answers.take(), [(7, 1, UNAVAILABLE), (7, 2, UNAVAILABLE)]);
-    // One that leads and is not connected is no better, and what comes now waits no longer for it.
+    // A leader that is not connected is no better, and what comes now waits no longer for it.
     here.link.0.lock().unwrap().down = true;
     here.lead(Some(3));
     here.now += FORWARD_WAIT_LATER - Duration::from_millis(1);
@@ -26,7 +26,7 @@ fn calls_wait_for_somebody_to_lead_and_are_refused_after_a_while() {
     here.now += FORWARD_WAIT_LATER;
     here.send();
     assert_eq!(here.answers.take(), [(7, 4, UNAVAILABLE)]);
-    // Somebody is there, and is lost again: the next wait is a long one.
+    // A leader is there, and is lost again: the next wait is a long one.
     here.link.0.lock().unwrap().down = false;
     here.call(&[(7, 5)]);
     assert!(here.link.next(NodeId(3)).is_some());
