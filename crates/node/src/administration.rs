@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 type Stop = Arc<dyn Fn() + Send + Sync>;
 
-/// Stops the server, as whoever runs it has said; one that is asked before that is known stops as
-/// soon as it is.
+/// Stops the server in the way that its owner has set; a request that comes earlier takes effect as
+/// soon as that is set.
 #[derive(Default)]
 pub struct Shutdown(Mutex<(bool, Option<Stop>)>);
 
@@ -68,7 +68,7 @@ pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> Syst
         "@PrepareShutdown" => {
             none(name, parameters)?;
             node.mode.prepare_stop();
-            // Clients hand it back to @Shutdown; it stands for nothing.
+            // Clients hand it back to @Shutdown; it means nothing.
             status(SystemClock.wall_micros())
         }
         "@Shutdown" => shut_down(node),
@@ -162,8 +162,8 @@ fn shut_down(node: &Administration) -> SystemResult {
     status(0)
 }
 
-/// `@UpdateLogging(text)`: taken, so that scripts go on; there are no loggers that it could set.
-/// What the caller is told.
+/// `@UpdateLogging(text)`: accepted, so that scripts continue; it has no loggers to set. Returns
+/// the message for the caller.
 pub fn update_logging(parameters: &[Value<'_>]) -> UserResult<(SystemResult, String)> {
     let [Value::Text(_)] = parameters else {
         return Err(UserError::parameters("@UpdateLogging takes a string"));
@@ -172,7 +172,7 @@ pub fn update_logging(parameters: &[Value<'_>]) -> UserResult<(SystemResult, Str
     Ok((status(0), words.to_owned()))
 }
 
-/// A line in the server's own output, for whoever reads it later.
+/// A line in the server's own output, for its later readers.
 fn note(parameters: &[Value<'_>]) -> SystemResult {
     let [Value::Text(text)] = parameters else {
         return Err(UserError::parameters("@Note takes a string"));

@@ -53,7 +53,7 @@ impl Backups {
         self.turn.lock().iter().rev().find_map(complete)
     }
 
-    /// Of a cluster: this node, on whose machine backups are looked for. None: there is no other.
+    /// Of a cluster: this node, on whose machine backups are looked for. None: a single server.
     fn place(&self) -> Option<String> {
         let identity = &self.identity;
         (identity.host_id > 0).then(|| format!("node {} ({})", identity.host_id, identity.host_name))
@@ -82,7 +82,7 @@ struct Turn {
     attempts: Mutex<VecDeque<BackupAttempt>>,
 }
 
-/// A scan that goes on.
+/// A scan in progress.
 struct Scan(Arc<AtomicUsize>);
 
 impl Drop for Scan {
@@ -170,7 +170,7 @@ pub fn call(node: &Arc<Backups>, name: &str, parameters: &[Value<'_>], reply: &R
             let reply = reply.clone();
             return spawn(move || {
                 let result = scan(&node, &dir).map_err(|error| node.placed(error));
-                // Who is answered may ask again at once.
+                // A client that has its answer may ask again at once.
                 drop(going);
                 answer(&reply, &result);
             });
@@ -216,7 +216,7 @@ fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
         ferrite_io::errln!("ferrite: {error}");
     }
     node.turn.ended(&result);
-    // Who was told may begin the next at once.
+    // A client that has its answer may begin the next at once.
     drop(turn);
     if block {
         answer(reply, &Ok(vec![by_site(node, result)]));
@@ -243,7 +243,7 @@ fn columns<const N: usize>(middle: [(&'static str, SqlType); N]) -> Vec<(&'stati
     HOST.into_iter().chain(middle).chain(OUTCOME).collect()
 }
 
-/// The answer of a save that goes on.
+/// The answer of a save in progress.
 fn by_table(node: &Backups, tables: &[String]) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
     for name in tables {

@@ -1,11 +1,11 @@
-//! What is to be done behind all that several threads have taken so far: each lets go of it when it
-//! comes to it. A leaf.
+//! What is to be done after all that several threads have taken so far: each drops it when it comes
+//! to it. A leaf.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Then = Box<dyn FnOnce() + Send>;
 
-/// Done when the last thread that has it lets go of it.
+/// Done when the last thread that has it drops it.
 pub struct Behind(Mutex<Option<Then>>);
 
 impl Behind {

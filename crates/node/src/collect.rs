@@ -27,8 +27,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long to wait for a thread that is busy with a long transaction, or has much before it; then
-/// its last report stands in.
+/// How long to wait for a thread that is busy with a long transaction, or has much to do first;
+/// then its last report is used.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What was answered before: for the interval flag, by selector, and in place of a report that does
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub struct Baselines {
     parties: Parties,
-    /// What is to be said of the figures that were collected last.
+    /// What to report about the figures that were collected last.
     words: String,
     partitions: HashMap<String, (Instant, Vec<ThreadReport>)>,
     network: HashMap<String, (Instant, NetworkReport)>,
@@ -69,7 +69,7 @@ impl Parties {
     /// `send` says whether the party is there: one that has ended has stopped with the server.
     fn ask(&mut self, party: Option<u32>, send: impl FnOnce(Sender<ThreadReport>) -> bool) {
         let known = self.known.entry(party).or_default();
-        // Whoever asks a stuck one every second fills no queue.
+        // A caller that asks a stuck thread every second fills no queue.
         if known.asked < REPORTS_ASKED_MAX && send(self.to.clone()) {
             known.asked += 1;
         }
@@ -84,7 +84,7 @@ impl Parties {
         }
     }
 
-    /// In the partitions' order, the coordinator's behind them.
+    /// In the partitions' order, followed by the coordinator's.
     fn reports(&self) -> Vec<ThreadReport> {
         let last = self.known.values().filter_map(|party| party.last.as_ref());
         let mut reports: Vec<ThreadReport> = last.map(|(_, report)| report.clone()).collect();
@@ -92,7 +92,7 @@ impl Parties {
         reports
     }
 
-    /// Whose reports are not those of now.
+    /// The threads whose reports are not current.
     fn words(&self) -> String {
         let mut late: Vec<_> = self.known.iter().filter(|(_, party)| party.asked > 0).collect();
         late.sort_by_key(|(id, _)| (id.is_none(), **id));
@@ -107,8 +107,8 @@ impl Parties {
     }
 }
 
-/// What the system tables show: each thread that counts, and what it has counted. For whoever
-/// answers these tables only.
+/// What the system tables show: each thread that counts, and what it has counted. Only for the
+/// threads that answer these tables.
 pub struct Collector {
     pub identity: Arc<Identity>,
     pub topology: Arc<Topology>,
@@ -134,8 +134,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Asks for what the threads begin with, so that there is something to stand in for whoever is
-    /// busy later. Waits for nobody.
+    /// Asks for the figures that the threads begin with, so that something can replace those of a
+    /// thread that is busy later. Does not wait.
     pub fn begin(&self) {
         self.ask(&mut self.lock());
     }
@@ -167,7 +167,7 @@ impl Collector {
         }
     }
 
-    /// Whose figures were old in the last collection. Empty: all were those of that moment.
+    /// The threads whose figures were old in the last collection. Empty: all were current.
     pub fn take_words(&self) -> String {
         std::mem::take(&mut self.lock().words)
     }

@@ -7,7 +7,7 @@ use ferrite_partition::cancel::{CallId, Cancellations};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Compiles on behalf of a call, until its time is up or nobody wants it any more.
+/// Compiles on behalf of a call, until its time is up or its client no longer wants it.
 pub fn within<T>(
     cancellations: &Arc<Cancellations>,
     time_max: Duration,

@@ -1,9 +1,9 @@
 //! Procedures outside of transactions, compound ones and those with futures: calls that run in
 //! stages, each stage calling procedures as a client would.
 //!
-//! Owns the calls that go on, how long they may, and what became of them. A call's stages run one
-//! after the other on threads of their own ([`Worker`]), never on a partition's; between two stages
-//! a call holds no thread. The calls that a stage queues go the way of a client's
+//! Owns the calls in progress, their time limits, and their outcomes. A call's stages run one after
+//! the other on threads of their own ([`Worker`]), never on a partition's; between two stages a
+//! call holds no thread. The calls that a stage queues take the same way as a client's
 //! ([`crate::submit`]), with the rights of the caller.
 //!
 //! Promises:
@@ -39,19 +39,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Wake;
 use std::time::Duration;
 
-/// What a worker is told.
+/// The messages to a worker.
 pub enum Work {
     /// The first stage, with the parameter set as it came.
     Begin(Arc<Call>, Vec<u8>),
-    /// What its next stage waits for is there, unless somebody has been faster.
+    /// What its next stage waits for is there, unless another worker has been faster.
     GoOn(Arc<Call>),
-    /// A call has ended between two stages. What it consists of is let go of by a thread that knows
-    /// its language.
+    /// A call has ended between two stages. A thread that knows its language drops what it consists
+    /// of.
     LetGo(Box<dyn Stages>),
     Stop,
 }
 
-/// What the watch is told.
+/// The messages to the watch.
 pub enum Notice {
     Look,
     Stop,
@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-/// The waker of a call, which it keeps while it goes on; it does not keep the call.
+/// The waker of a call, which keeps it while it is in progress; it does not keep the call.
 struct CallWaker(Weak<Call>);
 
 impl Wake for CallWaker {
@@ -163,7 +163,7 @@ impl Mailbox for Call {
         let mut rest = &answers.bytes[..];
         while let Ok(Some((length, body))) = frame::split(rest) {
             rest = &rest[length..];
-            // Behind the version.
+            // After the version.
             let handle = body.get(1..9).and_then(|bytes| bytes.try_into().ok()).map(i64::from_be_bytes);
             let call = handle.and_then(|handle| u64::try_from(handle).ok());
             if let Some((call, sent)) = call.and_then(|call| state.waited_for.remove_entry(&call)) {
@@ -253,12 +253,13 @@ impl Compounds {
         answers.finish_answer(call.reply.connection);
         let elapsed = self.clock.monotonic_nanos().saturating_sub(call.began);
         let sizes = (call.parameter_bytes, answers.bytes.len());
-        // Counted first: whoever has the answer finds it in the figures.
+        // Counted first: a client that has the answer finds it in the figures.
         self.figures.ended(&call.program, outcome, Duration::from_nanos(elapsed), sizes);
         call.reply.mailbox.deliver(answers);
     }
 
-    /// Ends the calls whose time is up; how long until the next one's is. None: no call goes on.
+    /// Ends the calls whose time is up; returns how long until the next one's is. None: no call is
+    /// in progress.
     fn look(&self) -> Option<Duration> {
         let now = self.clock.monotonic_nanos();
         let time_max = Duration::from_secs(self.seconds_max).as_nanos() as u64;
@@ -291,7 +292,7 @@ impl Compounds {
         wait
     }
 
-    /// Takes no more calls; those that go on have some seconds to end.
+    /// Takes no more calls; those in progress have some seconds to end.
     pub fn stop_soon(&self) {
         let until = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX).as_nanos() as u64;
         self.lock().stop_at = Some(self.clock.monotonic_nanos().saturating_add(until));
@@ -323,7 +324,7 @@ impl Compounds {
 
 /// Words of a called procedure's failure that are passed on.
 const ANSWERED_TEXT_BYTES_MAX: usize = 65_536;
-/// What whoever hears of an error must know.
+/// What a client that gets an error must know.
 const STAYS: &str = "it is not a transaction: its calls may have been carried out and are not rolled back";
 
 fn named(program: &Program) -> String {

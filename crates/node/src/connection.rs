@@ -22,7 +22,8 @@ pub struct Connection {
     out: Vec<u8>,
     out_start: usize,
     later: Later,
-    /// Buffers of batches that were kept and are written: whoever flushes may fill them again.
+    /// Buffers of batches that were kept and are written: the thread that flushes may fill them
+    /// again.
     pub spent: Vec<Vec<u8>>,
     /// Since when `out` could not be written.
     pub blocked_since: Option<Instant>,
@@ -35,7 +36,7 @@ pub struct Connection {
     pub skip: usize,
     /// The socket may have more to read (edge-triggered readiness).
     pub readable: bool,
-    /// The peer has ended its side: what is read last says so, and no event will.
+    /// The peer has ended its side: the last read shows it, and no event will.
     pub read_closed: bool,
     /// No more is read; the connection is closed when everything is answered and written.
     pub closing: bool,
@@ -59,7 +60,7 @@ pub struct Connection {
     pub held: bool,
     /// Held, and for want of memory.
     pub lacks_memory: bool,
-    /// Stands in its thread's list of those that are held.
+    /// Is in its thread's list of those that are held.
     pub in_line: bool,
     /// Bytes that it may make the node hold, as of the last look.
     pub room: usize,
@@ -70,8 +71,8 @@ pub struct Connection {
     frame_begun: Option<(Instant, u64)>,
 }
 
-/// Answers that wait to be written behind others. In pieces: one buffer that grew would be copied,
-/// and be there twice meanwhile.
+/// Answers that wait to be written after others. In pieces: one buffer that grew would be copied,
+/// and exist twice meanwhile.
 #[derive(Default)]
 struct Later {
     pieces: VecDeque<Vec<u8>>,
@@ -123,7 +124,7 @@ pub fn queued_bytes(work: Outstanding) -> usize {
     2 * work.bytes + CALL_BYTES * work.calls
 }
 
-/// Of answers that the socket does not take, the buffer itself is kept from here on, and less is
+/// From this size, the buffer of answers that the socket does not take is itself kept; less is
 /// copied.
 const TAKEN_BYTES_MIN: usize = 65_536;
 
@@ -238,9 +239,9 @@ impl Connection {
             && !self.lacks_room()
     }
 
-    /// Whether its calls and answers take as much as it may hold. A few small calls it may always
-    /// make: what runs for long, and holds up calls of others who hold much, must not keep it from
-    /// what would be answered at once.
+    /// Whether its calls and answers take as much as it may hold. It may always make a few small
+    /// calls: what runs for long, and holds up calls of others that hold much, must not keep it
+    /// from what would be answered at once.
     #[inline]
     pub fn lacks_room(&self) -> bool {
         let here = self.unwritten() + queued_bytes(self.outstanding);
@@ -303,7 +304,7 @@ impl Connection {
         now.duration_since(since) > time_max + Duration::from_secs(came)
     }
 
-    /// Whether it has had an incomplete frame for so long, that takes more than little.
+    /// Whether it has had an incomplete frame, which takes more than little, for this long.
     pub fn frame_stalls(&self, now: Instant, time: Duration) -> bool {
         self.skip == 0
             && self.partial.len() > limits::LOGIN_BYTES_MAX
@@ -426,7 +427,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps what is written behind all that waits.
+    /// Keeps what is written after all that waits.
     fn wait(&mut self, rest: &[u8]) {
         if self.out.len() + rest.len() > self.out.capacity() {
             self.forget_written();

@@ -15,7 +15,7 @@ pub struct ConnectionLimits {
     pub login_time_max: Duration,
     /// Within this a frame that was begun must arrive, unless it is large.
     pub frame_time_max: Duration,
-    /// A connection that reads nothing for so long is closed.
+    /// A connection that reads nothing for this long is closed.
     pub unread_time_max: Duration,
     /// And one with this many bytes of answers that it has not read.
     pub unread_bytes_max: usize,
@@ -46,7 +46,7 @@ pub struct Connections {
     told: Mutex<Option<Instant>>,
     /// A client has named a user.
     user_named: AtomicBool,
-    /// The process ends: who logs in now would be cut off soon.
+    /// The process ends: a client that logs in now would be cut off soon.
     ends: AtomicBool,
 }
 
@@ -62,8 +62,8 @@ impl Connections {
         }
     }
 
-    /// Logins of clients are refused from here on. One client library hangs for ever where its
-    /// connection ends just behind its login (docs/migration.md).
+    /// Logins of clients are refused from now on. One client library hangs for ever where its
+    /// connection ends just after its login (docs/migration.md).
     pub fn end(&self) {
         self.ends.store(true, Relaxed);
     }
@@ -95,7 +95,7 @@ impl Connections {
         }
     }
 
-    /// A login names this user, or nobody. The first time the operator is told that it protects
+    /// A login names this user, or none. The first time, the operator hears that it protects
     /// nothing.
     pub fn user(&self, name: &str) {
         if !name.is_empty() && !self.user_named.swap(true, Relaxed) {

@@ -178,7 +178,7 @@ impl Dispatcher {
                     }
                 }
                 Ok(None) => {
-                    // Who has not logged in has nothing large to say.
+                    // A client that has not logged in has nothing large to send.
                     let size = frame::size(&bytes[consumed..]);
                     let most = frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX;
                     connection.closing |= !connection.logged_in && size.is_ok_and(|size| size > Some(most));
@@ -276,7 +276,7 @@ impl Dispatcher {
     }
 
     /// One invocation: the door of the main path. A call of one partition is in its batch
-    /// afterwards, and goes on in `Partition::run_calls` (`crates/partition/src/thread.rs`) when
+    /// afterwards, and continues in `Partition::run_calls` (`crates/partition/src/thread.rs`) when
     /// the turn sends the batches.
     #[inline]
     fn call(&mut self, connection: &mut Connection, body: &[u8]) {
@@ -360,8 +360,8 @@ impl Dispatcher {
         }
     }
 
-    /// A call that does not fit the schema is told so; in a cluster when it is known that this node
-    /// still led.
+    /// A call that does not fit the schema gets this error; in a cluster, once it is known that
+    /// this node still led.
     #[cold]
     fn refuse_by_schema(
         &mut self,
@@ -454,13 +454,13 @@ impl Dispatcher {
         self.node.submit.compounds.begin(self.compiled.program(id), parameters, reply);
     }
 
-    /// An ad hoc statement whose plan is at hand goes the way of a procedure call. None: it has to
+    /// An ad hoc statement whose plan is at hand takes the way of a procedure call. None: it has to
     /// be compiled.
     fn ad_hoc(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) -> Option<()> {
         let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return None };
         let given = invocation.parameters.without_first().ok()?;
         let plan = self.node.plan_cache.find(&self.compiled, &mut self.parameterizer, text, given.count())?;
-        // One that is refused is told so by the system thread.
+        // The system thread answers one that is refused.
         self.mode.admit(plan.program.read_only, is_admin(connection.id)).ok()?;
         self.arena.reset();
         self.parameters.clear();

@@ -58,7 +58,7 @@ struct Answers {
 struct Round {
     program: Arc<Program>,
     compiled: Arc<Compiled>,
-    /// A batch with so many rows is followed by another.
+    /// A batch with this many rows is followed by another.
     batch_size: u64,
     partitioned: bool,
     answers: Arc<Answers>,

@@ -2,12 +2,12 @@
 //! stop.
 //!
 //! Owns sockets and sessions. Promises that a slow reader, a hostile frame or a lost connection
-//! harms nobody else, and that every call that was taken gets exactly one answer while its
+//! harms no other client, and that every call that was taken gets exactly one answer while its
 //! connection lives. Does not run SQL and does not know rows.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
-// does not.
+// A line to a stream that no process reads would hold up the thread that prints it;
+// `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod adhoc;

@@ -22,7 +22,7 @@ pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Serve
     let failed = |error| ServerError::Listen(address, error);
     let listener = TcpListener::bind(address).map_err(failed)?;
     keep_alive(&listener).map_err(failed)?;
-    // The system's own choice grows to megabytes, which nobody counts, for each connection that
+    // The system's own choice grows to megabytes, which are not counted, for each connection that
     // does not read.
     sockopt::set_socket_send_buffer_size(&listener, limits::SOCKET_SEND_BYTES).map_err(|error| failed(error.into()))?;
     // Many may come at once, after a restart: as many as the system lets wait (net.core.somaxconn).
@@ -41,7 +41,7 @@ fn keep_alive(listener: &TcpListener) -> io::Result<()> {
     Ok(())
 }
 
-/// As many connections as are wanted, or fewer where the process may not open so many files. What
+/// The wanted number of connections, or fewer where the process may not open that many files. What
 /// the log, snapshots, backups, Java and administrators need is kept, and `peers`: what connections
 /// of other nodes may take.
 pub fn connections_max(wanted: usize, network_threads: usize, peers: usize) -> usize {
@@ -57,7 +57,7 @@ pub fn connections_max(wanted: usize, network_threads: usize, peers: usize) -> u
     wanted.min(room)
 }
 
-/// Connections to the cluster port that have not said who they are: fewer where the process may
+/// Connections to the cluster port that have not identified themselves: fewer where the process may
 /// open few files, so that they leave some to the log and to the vote.
 pub fn peer_strangers_max() -> usize {
     ferrite_io::descriptors().map_or(limits::PEER_STRANGERS_MAX, |descriptors| strangers_within(descriptors.most))

@@ -23,8 +23,8 @@ pub fn single<'v>(parameters: &[Value<'v>]) -> UserResult<Load<'v>> {
         [Value::Bytes(key), Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
             Ok(Load { key: Some(Some(key)), table, upsert: *upsert == 1, rows })
         }
-        // Bulk loaders send rows without a key so; which column must have one is said where the row
-        // is inserted.
+        // Bulk loaders send rows without a key this way; the insert of the row reports which column
+        // must have one.
         [Value::Null, Value::Text(table), Value::Integer(upsert), Value::Table(rows)] => {
             Ok(Load { key: Some(None), table, upsert: *upsert == 1, rows })
         }

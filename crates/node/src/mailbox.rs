@@ -17,8 +17,8 @@ pub enum Mail {
         stream: TcpStream,
         admin: bool,
     },
-    /// The calls of a connection, by the number that its login told, are not wanted any more: that
-    /// of a handle, or all.
+    /// The calls of a connection, by the number that its login gave, are no longer wanted: that of
+    /// a handle, or all.
     Cancel {
         connection: i64,
         handle: Option<i64>,
@@ -29,15 +29,15 @@ pub enum Mail {
     CatalogChanged,
     /// Another node leads, or there are others: tell them, too.
     TopologyChanged,
-    /// Somebody wants to know when calls that were read before this are on their way.
+    /// Asks when calls that were read before this are on their way.
     Passed(Sender<()>),
-    /// Let go of behind those calls.
+    /// Dropped after those calls.
     Behind(Arc<Behind>),
-    /// Somebody wants to know what was counted here.
+    /// Asks for what was counted here.
     Report(Sender<NetworkReport>),
     /// Finish: no more reading, write what is there, close.
     Stop,
-    /// Nobody waits any longer for peers that do not read.
+    /// Peers that do not read are not waited for any longer.
     Hurry,
 }
 
@@ -65,7 +65,7 @@ impl NetworkMailbox {
     /// The owner is awake and will look before it sleeps: nothing needs to wake it until
     /// [`Self::taking`].
     pub fn is_awake(&self) {
-        // Not a plain store: what `taking` reads must go on from what the senders have written.
+        // Not a plain store: what `taking` reads must continue from what the senders have written.
         self.waking.swap(true, Ordering::Relaxed);
     }
 

@@ -1,7 +1,7 @@
-//! What a node's threads are told by others: the system, snapshot, expiry and task threads. What
-//! network threads are told is mail (`mailbox.rs`), partitions have events, the coordinator jobs.
+//! The messages to a node's threads: the system, snapshot, expiry and task threads. Messages to
+//! network threads are mail (`mailbox.rs`), partitions have events, the coordinator jobs.
 //!
-//! A leaf: whoever sends a message need not know the thread that takes it.
+//! A leaf: the sender of a message need not know the thread that takes it.
 
 use ferrite_base::TableId;
 use ferrite_partition::Reply;
@@ -28,20 +28,20 @@ pub enum SystemJob {
     Stop,
 }
 
-/// Told when the snapshot that was asked for is there, or why not.
+/// Called when the snapshot that was asked for is there, or with the reason why not.
 pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 
 /// For the snapshot thread.
 pub enum SnapshotJob {
-    /// None: nobody waits.
+    /// None: no caller waits.
     Save(Option<Told>),
-    /// For another node: with a number above this one, and held with the log behind it from then
-    /// on. Told the number.
+    /// For another node: with a number above this one, and held with the log after it from then on.
+    /// Called with the number.
     SaveFor(u64, Box<dyn FnOnce(Result<u64, String>) + Send>),
     /// What a copy's tables hold is to be hashed.
     Hash(Box<ContentCut>),
     /// The snapshots that are on their way to other nodes, or are read there: they stay, with the
-    /// log behind them.
+    /// log after them.
     Hold(Vec<u64>),
     /// Another node's snapshot takes the place of what is here: done piece by piece, until it says
     /// that it is over. No snapshot is taken meanwhile.

@@ -54,8 +54,8 @@ impl Mode {
         self.set(STOPPING, true);
     }
 
-    /// The same, until this node no longer leads: what an administrator has prepared here is no
-    /// state that a node has when it leads again, days later.
+    /// The same, until this node no longer leads: what an administrator has prepared here does not
+    /// apply when the node leads again, days later.
     pub fn prepare_stop(&self) {
         self.set(PREPARED, true);
     }
@@ -77,7 +77,7 @@ impl Mode {
         drop(self.handing_over.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// All is as usual, and this node leads and is to go on.
+    /// All is as usual, and this node leads and is to continue.
     pub fn is_running(&self) -> bool {
         self.state.load(Relaxed) & (PAUSED | STOPPING | PREPARED | FOLLOWS | HANDS_OVER) == RUNNING
     }
@@ -88,7 +88,7 @@ impl Mode {
         self.set(HANDS_OVER, does);
     }
 
-    /// Neither paused nor stopping, whoever leads.
+    /// Neither paused nor stopping, whichever node leads.
     pub fn is_open(&self) -> bool {
         self.state.load(Relaxed) & (PAUSED | STOPPING | PREPARED) == RUNNING
     }

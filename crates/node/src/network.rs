@@ -58,7 +58,7 @@ pub struct NetworkThread {
     next_thread: usize,
     dispatcher: Dispatcher,
     buffer: Vec<u8>,
-    /// Connections that may have more to read although no event will say so.
+    /// Connections that may have more to read although no event will report it.
     ready: Vec<usize>,
     /// None of these is read before calls are on their way that were handed to the thread that
     /// forwards. It wakes this one.
@@ -81,7 +81,7 @@ pub struct NetworkThread {
     /// A connection was closed since.
     freed: bool,
     stopping: bool,
-    /// Nobody waits any longer for peers that do not read.
+    /// Peers that do not read are not waited for any longer.
     hurry: bool,
 }
 
@@ -230,7 +230,7 @@ impl NetworkThread {
             Mail::Passed(to) => drop(to.send(())),
             Mail::Behind(behind) => drop(behind),
             Mail::Report(to) => {
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(self.report());
             }
             Mail::Hurry => {
@@ -264,9 +264,9 @@ impl NetworkThread {
         self.listeners = Some(listeners);
     }
 
-    /// Takes those who wait. False when the system refuses; then they wait on, and it is tried
-    /// again when a connection is closed, or at the next sweep: never at once, which would be again
-    /// and again.
+    /// Takes the connections that wait. False when the system refuses; then they wait on, and it is
+    /// tried again when a connection is closed, or at the next sweep: never at once, which would
+    /// repeat without end.
     fn accept_from(&mut self, listener: &TcpListener, admin: bool) -> bool {
         loop {
             match listener.accept() {
@@ -387,13 +387,13 @@ impl NetworkThread {
             connection.wake();
         }
         if connection.may_have_more() {
-            // What was just written made room, and no event will say so again.
+            // What was just written made room, and no event will report it again.
             self.ready.push(index);
         }
     }
 
-    /// Lets a connection read once and dispatches what came; the rest is about who waits for room,
-    /// and who can go on. The bytes go on in [`Self::read_and_dispatch`].
+    /// Lets a connection read once and dispatches what came; the rest decides which connections
+    /// wait for room, and which can continue. The bytes continue in [`Self::read_and_dispatch`].
     fn read(&mut self, index: usize) {
         if self.connections[index].as_ref().is_none_or(|connection| connection.held) {
             return;
@@ -416,7 +416,7 @@ impl NetworkThread {
         }
     }
 
-    /// The node has room again, for those who wait on any thread.
+    /// The node has room again, for connections that wait on any thread.
     #[cold]
     fn wake_held(&self) {
         for mailbox in self.node.mailboxes.iter() {
@@ -463,7 +463,7 @@ impl NetworkThread {
         }
     }
 
-    /// Calls that are under way are not awaited by anybody.
+    /// No client waits for the calls in flight.
     fn peer_has_closed(&mut self, index: usize) {
         let Some(connection) = self.connections[index].as_mut() else { return };
         connection.closing = true;
@@ -564,7 +564,7 @@ impl NetworkThread {
         }
     }
 
-    /// Ends what does not go on, and takes connections that had to wait.
+    /// Ends what does not make progress, and takes connections that had to wait.
     fn sweep(&mut self) {
         self.last_sweep = Instant::now();
         // One that could not be accepted for want of file descriptors is not announced again.

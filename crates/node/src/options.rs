@@ -55,7 +55,7 @@ pub struct ServerOptions {
     pub settings: Settings,
     /// Loads procedures and functions in other languages.
     pub runtime: RuntimeHandle,
-    /// Of which cluster the node is, if its directory does not say so.
+    /// The node's cluster, if its directory does not name it.
     pub cluster: ClusterOptions,
 }
 
@@ -77,7 +77,7 @@ pub struct ClusterOptions {
     /// Reads leave when the other members have confirmed that this node leads, though it may have a
     /// lease.
     pub reads_by_barrier: bool,
-    /// Set by whoever wants no start any more that may wait for others for ever.
+    /// Set by an owner that no longer wants a start that may wait for others for ever.
     pub ends: Arc<AtomicBool>,
 }
 

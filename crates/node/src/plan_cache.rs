@@ -55,8 +55,8 @@ struct Entries {
     compiled: Option<Arc<Compiled>>,
     places: HashMap<Arc<[u8]>, usize>,
     slots: Vec<Slot>,
-    /// The next slot to be considered for eviction: whoever was not used since the last time goes
-    /// (the clock algorithm).
+    /// The next slot to be considered for eviction: a plan that was not used since the last time is
+    /// evicted (the clock algorithm).
     hand: usize,
 }
 
@@ -151,7 +151,7 @@ impl PlanCache {
         }
     }
 
-    /// A text took so long to compile.
+    /// A text took this long to compile.
     pub fn compiled_in(&self, time: Duration, failed: bool) {
         self.compilations.lock().unwrap_or_else(PoisonError::into_inner).add(time, failed);
     }
@@ -275,7 +275,7 @@ impl CachedPlan {
                 }
             }
         }
-        // Bytes left over are malformed, and said to be so where the call is decoded as it came.
+        // Bytes left over are malformed, which is reported where the call is decoded as it came.
         (rest == 0).then_some(())
     }
 }

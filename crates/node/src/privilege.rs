@@ -1,9 +1,10 @@
-//! Who may do what runs code, reads and writes files, or stops the server.
+//! Which clients may do what runs code, reads and writes files, or stops the server.
 //!
-//! There are no users yet, so the door that a connection came in by decides
+//! FerriteDB has no users yet, so the door that a connection came in by decides
 //! (docs/decisions/0014-doors-and-privileges.md): connections to the administration port may do all
 //! of it. Those to the client port may, too, as long as that is reached from this machine only, or
-//! the operator trusts whoever reaches it. Knows addresses and names of procedures, no sockets.
+//! the operator trusts all clients that reach it. Knows addresses and names of procedures, but not
+//! sockets.
 
 use crate::connection::{is_admin, trusted_elsewhere};
 use crate::system_procedures::{self, Right};
@@ -11,9 +12,9 @@ use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
 
-/// Whether clients that come to this address are trusted with code and files. One that only this
-/// machine reaches is, whatever form it is written in; an address that stands for all of the
-/// machine's is not.
+/// Whether clients that come to this address are trusted with code and files. Those of an address
+/// that only this machine reaches are, whatever form it is written in; those of an address that
+/// means all of the machine's are not.
 pub fn clients_are_trusted(listen: IpAddr, trust_clients: bool) -> bool {
     trust_clients || listen.to_canonical().is_loopback()
 }

@@ -1,4 +1,4 @@
-//! A new version of the catalog: who takes it up, and who is told.
+//! A new version of the catalog: the threads that adopt it, and the clients that hear of it.
 
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{ExpiryNotice, TaskNotice};
@@ -55,8 +55,8 @@ fn broken(compiled: &Compiled) -> impl Iterator<Item = (&Arc<Program>, &UserErro
     programs.filter_map(|program| Some((program, program.external.as_ref()?.broken.as_ref()?)))
 }
 
-/// What an operator is told where procedures or functions cannot run on this node, as without a
-/// JDK: data are kept, and calls fail when it leads.
+/// The warning to an operator where procedures or functions cannot run on this node, as without a
+/// JDK: data is kept, and calls fail when it leads.
 pub fn cannot_run(compiled: &Compiled) -> Option<String> {
     let programs = broken(compiled).map(|(program, reason)| ("procedure", &program.name, reason));
     let functions = compiled.catalog.functions.values();

@@ -32,8 +32,8 @@ impl Written {
         format!("formats {}\nrelease {}\n", self.formats, self.release).into_bytes()
     }
 
-    /// None: it is no such file. Lines and words that a later release adds are passed over; of
-    /// several numbers the largest counts, and one that is too large stands for the largest.
+    /// None: it is not such a file. Lines and words that a later release adds are ignored; of
+    /// several numbers the largest counts, and one that is too large counts as the largest.
     fn decode(bytes: &[u8]) -> Option<Written> {
         let text = String::from_utf8_lossy(bytes);
         let values = |name: &'static str| {
@@ -78,9 +78,9 @@ pub fn check(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     }
 }
 
-/// Notes that this release writes in the directory from here on, whose lock is held. Where
+/// Notes in the directory, whose lock is held, that this release writes it from now on. Where
 /// something else has the file's place, the database opens without the note: it is a warning for
-/// others, and no part of the data.
+/// others, not a part of the data.
 pub fn note(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     check(disk, dir)?;
     let here = Written::here();

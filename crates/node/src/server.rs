@@ -1,4 +1,4 @@
-//! A running node, as whoever started it (`start.rs`) sees it.
+//! A running node, as its owner (the caller of `start.rs`) sees it.
 
 use crate::administration::Shutdown;
 use crate::cluster::Running;
@@ -48,8 +48,8 @@ impl Server {
         self.plan_cache.statistics()
     }
 
-    /// Says what `@Shutdown` does, and a node of a cluster that must end: ask whoever runs this
-    /// server to stop it, at once if that came before this. Without, `@Shutdown` is refused.
+    /// Sets what `@Shutdown` does, and a node of a cluster that must end: ask this server's owner
+    /// to stop it, at once if the request came before this. Without, `@Shutdown` is refused.
     pub fn on_shutdown(&self, stop: impl Fn() + Send + Sync + 'static) {
         self.shutdown.set(stop);
     }
@@ -68,13 +68,13 @@ impl Server {
         self.cluster.as_ref().and_then(|(cluster, _)| cluster.ended())
     }
 
-    /// It must end because its copy is given up: whoever runs it may start it again at once, and it
-    /// gets everything from the leader.
+    /// It must end because its copy is given up: its owner may start it again at once, and it gets
+    /// everything from the leader.
     pub fn begins_anew(&self) -> bool {
         self.cluster.as_ref().is_some_and(|(cluster, _)| cluster.begins_anew())
     }
 
-    /// Whoever has this may say, now or later, that [`Server::stop`] shall not wait for calls.
+    /// The owner of this may request, now or later, that [`Server::stop`] shall not wait for calls.
     pub fn insist(&self) -> Insist {
         self.insistence.handle()
     }

@@ -1,8 +1,8 @@
-//! The snapshot thread: when a snapshot is wanted, by whom, how fast it may be written, and what
-//! became of the last ones.
+//! The snapshot thread: when a snapshot is wanted, for which caller, how fast it may be written,
+//! and what became of the last ones.
 //!
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
-//! time: all who ask while one is being written get the next.
+//! time: all callers that ask while one is being written get the next.
 
 use crate::cluster::CopySide;
 use crate::message::{SnapshotJob, Told};
@@ -31,12 +31,12 @@ use std::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks whether a copy's is ready to be written.
 const CUT_LOOK_EVERY: Duration = Duration::from_millis(5);
-/// After a failure nothing is tried again, unless somebody asks, for this long.
+/// After a failure nothing is tried again, unless a caller asks, for this long.
 const AFTER_FAILURE: Duration = Duration::from_secs(60);
 /// Longest sleep to keep to a rate, so that a stopping server is not held up.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// While calls are under way, and no rate is set, a thread rests this many times as long as it
-/// works: what a snapshot takes from them in all is the same, but no second of theirs loses much.
+/// While calls are in flight, and no rate is set, a thread rests this many times as long as it
+/// works: what a snapshot takes from them in all is the same, but none of their seconds loses much.
 const REST_PER_WORK: u32 = 2;
 /// Snapshots that are remembered for statistics.
 const REMEMBERED: usize = 16;
@@ -51,7 +51,7 @@ thread_local! {
 pub struct SnapshotSettings {
     /// Files written, or read back, at a time.
     pub threads: usize,
-    /// None: as fast as the disk, and a third as fast while calls are under way.
+    /// None: as fast as the disk, and a third as fast while calls are in flight.
     pub bytes_per_second: Option<u64>,
     /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not
     /// more. None: never.
@@ -84,7 +84,7 @@ struct Last {
     /// The last entry then; none: entries have come since.
     entry: Option<Position>,
     at: Instant,
-    /// Nothing is tried before this, unless somebody asks.
+    /// Nothing is tried before this, unless a caller asks.
     quiet_until: Instant,
 }
 
@@ -247,7 +247,7 @@ impl SnapshotThread {
         }
     }
 
-    /// `waiting` calls are under way that ask for it.
+    /// `waiting` calls in flight ask for it.
     fn save(&mut self, snapshot: u64, waiting: usize) -> Result<Saved, SaveError> {
         let (to, taken) = bounded(1);
         self.routes
@@ -308,14 +308,14 @@ impl SnapshotThread {
     }
 }
 
-/// Keeps whoever writes or reads all data from being in the way of others. Called from several
+/// Keeps a thread that writes or reads all data out of the way of others. Called from several
 /// threads.
 struct Pacer {
     mode: Arc<Mode>,
     work: Arc<Work>,
     log: Arc<LogStatistics>,
     status: Arc<SnapshotStatus>,
-    /// Calls under way that wait for this.
+    /// Calls in flight that wait for this.
     waiting: usize,
     rate: Option<u64>,
     begun: Instant,
@@ -347,7 +347,7 @@ impl Pacer {
         copies || self.work.outstanding().calls > self.waiting
     }
 
-    /// Behind a block of so many bytes.
+    /// Called after a block of this many bytes.
     fn pace(&self, bytes: u64) -> Result<(), SaveError> {
         let done = self.status.bytes_done.fetch_add(bytes, Relaxed) + bytes;
         let worked = RESTED.get().map_or(Duration::ZERO, |rested| rested.elapsed());
@@ -378,7 +378,7 @@ fn leaves_room(free: u64, data: u64) -> bool {
     free.saturating_sub(data) >= limits::LOG_SEGMENT_BYTES
 }
 
-/// When a thread goes on that has worked for so long on its last block, as time since the snapshot
+/// When a thread continues that has worked this long on its last block, as time since the snapshot
 /// was begun, of which `done` bytes are there.
 fn goes_on(rate: Option<u64>, done: u64, now: Duration, worked: Duration, busy: bool) -> Duration {
     match rate {

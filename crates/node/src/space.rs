@@ -1,12 +1,12 @@
 //! Watches the room on the disks that the database writes to, and says when there is less than the
 //! reserve.
 //!
-//! The reserve is what keeps a full disk from being met at all: from the mark on writes are refused
-//! at the door, and those that are in already, with the segments that the log prepares for them,
-//! take from the reserve. So the mark must not be passed unseen by more than a part of the reserve:
-//! whoever writes looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part
-//! of the server; and a thread looks now and then, since others may fill the disk too. Snapshots
-//! end when half of the reserve is gone: the rest is the log's. Which calls are refused is
+//! The reserve keeps the disk from ever being full: from the mark on writes are refused at the
+//! door, and those that are in already, with the segments that the log prepares for them, take from
+//! the reserve. So the mark must not be passed unseen by more than a part of the reserve: each
+//! writer looks ([`MeteredDisk`]) each time a sixteenth of it was written, by whatever part of the
+//! server; and a thread looks now and then, since others may fill the disk too. Snapshots end when
+//! half of the reserve is gone: the rest is the log's. Which calls are refused is
 //! [`crate::mode::Mode`]'s business.
 
 use crate::mode::Mode;
@@ -65,7 +65,7 @@ impl SpaceWatch {
                 }
             }
             // What cannot be seen is not taken for full: a disk that is broken fails the log, which
-            // then says so.
+            // then reports it.
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
                     ferrite_io::errln!("ferrite: {error}; whether the disk is nearly full is not known");

@@ -149,13 +149,13 @@ impl Server {
         start_compounds(threads, &parts, inboxes.compounds, &submit)?;
         start_tasks(threads, &parts, inboxes.tasks, &clock)?;
         if let Some(forward) = parts.forward.clone() {
-            // The system thread, and what else executes calls, ends from here on.
+            // The system thread, and what else executes calls, ends after this.
             threads.ended_by(move || forward.close());
         }
         if let Some(running) = &running {
             wait_for_others(running, &mut doors, &options.cluster.ends)?;
         }
-        // Also where nobody leads yet: calls wait then, and operators see what is wrong.
+        // Also while no node leads yet: calls wait then, and operators see what is wrong.
         open_network(threads, &parts, inboxes.network, doors, &submit)?;
         if let Some(running) = &running {
             running.takes_part(&options.cluster.ends)?;
@@ -203,7 +203,7 @@ fn watch_space(
         failed: Mutex::new(false),
     });
     watch.look();
-    // Weak: the disk outlives the server where somebody holds a file of it.
+    // Weak: the disk outlives the server while another owner holds a file of it.
     let looks = Arc::downgrade(&watch);
     disk.tell(move || {
         if let Some(watch) = looks.upgrade() {
@@ -279,8 +279,8 @@ fn start_executors(
     Ok(gates)
 }
 
-/// What passes calls on to the node that leads, and takes those of others. Ends when nobody is left
-/// who answers.
+/// Passes calls on to the leader, and takes those of other nodes. Ends when no thread is left that
+/// answers.
 fn start_forward(
     threads: &mut Threads,
     parts: &Parts,
@@ -503,7 +503,7 @@ fn start_system(
     threads.spawn("system", move || system.run())
 }
 
-/// A worker whose stage does not end is left behind at the stop: its call was answered, and what it
+/// A worker whose stage does not end is abandoned at the stop: its call was answered, and what it
 /// does ends with the process.
 fn start_compounds(
     threads: &mut Threads,
@@ -556,7 +556,7 @@ fn start_tasks(
     threads.spawn("tasks", move || tasks.run())
 }
 
-/// Takes connections: from here on, the node is there for its clients.
+/// Takes connections: afterwards, the node is there for its clients.
 fn open_network(
     threads: &mut Threads,
     parts: &Parts,

@@ -1,11 +1,11 @@
 //! The ports while the database is being recovered, and while a node waits for the others of its
 //! cluster. On the administration port an operator hears how far that is, and that nothing else
-//! goes yet. On the clients' port each login is refused with the reason, at once: a client with
-//! other addresses goes on to the next, and none waits for its connect timeout.
+//! works yet. On the clients' port each login is refused with the reason, at once: a client with
+//! other addresses continues with the next, and none waits for its connect timeout.
 //!
 //! Owns the connections that come meanwhile. Promises that recovery waits for none of them, that
-//! they are few, and that those which are there as it ends are told to connect again. Does not know
-//! the database: there is none yet.
+//! they are few, and that those which are there as it ends are asked to connect again. Does not
+//! know the database: it does not exist yet.
 
 use ferrite_base::limits::{ADMIN_CONNECTIONS_RESERVED, UNOPENED_CONNECTIONS_MAX};
 use ferrite_base::{ErrorKind, UserError};
@@ -28,9 +28,9 @@ const CLIENT_LISTENER: Token = Token(2);
 const FIRST_VISITOR: usize = 3;
 /// No question about a recovery is longer.
 const REQUEST_BYTES_MAX: usize = 16 * 1024;
-/// What a client is told as the node opens.
+/// The message to a client as the node opens.
 const JUST_OPENED: &str = "the server has just opened: connect again";
-/// For so long those that are connected are told to connect again.
+/// How long connected clients are asked to connect again.
 const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What is done meanwhile.
@@ -38,9 +38,9 @@ const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 pub enum Meanwhile<'d> {
     /// Before that the node may be of no cluster yet, and wait for others.
     Recovers(&'d RecoveryProgress, &'d dyn Clock, &'d (dyn Fn() -> Option<Awaited> + Sync)),
-    /// The node waits for others: how it sees its cluster, and for whom.
+    /// The node waits for others: how it sees its cluster, and which nodes it waits for.
     Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync), &'d (dyn Fn() -> String + Sync)),
-    /// Nothing any more: who connects now finds the database.
+    /// Nothing any more: a client that connects now finds the database.
     Ended,
 }
 
@@ -77,7 +77,7 @@ impl Ports<'_> {
         }
     }
 
-    /// They are served elsewhere from here on.
+    /// They are served elsewhere from now on.
     fn deregister(&mut self, registry: &Registry) {
         let _ = registry.deregister(self.clients);
         if let Some(admin) = &mut self.admin {
@@ -126,7 +126,7 @@ struct Visitors<'d> {
     answers: Answers<'d>,
 }
 
-/// What visitors are told.
+/// The answers to visitors.
 struct Answers<'d> {
     meanwhile: Meanwhile<'d>,
     build: &'static str,
@@ -175,7 +175,7 @@ impl Visitors<'_> {
     fn told_to_call_again(mut self) {
         let mut events = Events::with_capacity(64);
         let until = Instant::now() + LATE_TIME_MAX;
-        // What has come meanwhile is not told of again.
+        // What has come meanwhile is not announced again.
         (0..self.of.len()).for_each(|index| self.serve(index));
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -265,7 +265,7 @@ impl Answers<'_> {
                 Err(error) if error.kind() == WouldBlock => break,
                 Err(error) => return Err(error),
             }
-            // Who asks for more than it reads has gone astray.
+            // A client that asks for more than it reads has gone astray.
             visitor.leaves |= visitor.input.len() > REQUEST_BYTES_MAX || visitor.output.len() > REQUEST_BYTES_MAX;
         }
         while !visitor.output.is_empty() {
@@ -307,7 +307,7 @@ impl Answers<'_> {
             visitor.leaves = true;
             return;
         }
-        // When the cluster began stands in the log that is being read.
+        // The time when the cluster began is in the log that is being read.
         let accepted = LoginAccepted {
             host_id: 0,
             connection_id: 0,

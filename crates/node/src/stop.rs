@@ -1,8 +1,8 @@
 //! The end of a node, in good time. What was taken is answered; what takes too long is interrupted,
-//! and what was not begun is refused, with a status by which drivers know that it did not happen.
-//! Whoever does not end even then is left behind.
+//! and what was not begun is refused, with a status by which drivers know that it did not happen. A
+//! thread that does not end even then is abandoned.
 //!
-//! Promises that the log is closed in good order whoever hangs: it has a thread of its own, and an
+//! Promises that the log is closed in good order whatever hangs: it has a thread of its own, and an
 //! answer leaves only when the log has what it says. Does not know signals.
 
 use crate::cancelling::Cancelling;
@@ -29,14 +29,14 @@ pub enum Stopped {
     LeavingThreads,
 }
 
-/// Says that the end shall not wait for calls any more. May be said at any time, by anybody, again
-/// and again.
+/// Requests that the end shall not wait for calls any more. Any thread may call it, at any time,
+/// repeatedly.
 #[derive(Clone)]
 pub struct Insist(Sender<()>);
 
 impl Insist {
     pub fn insist(&self) {
-        // Nobody listens when the end is over.
+        // No thread listens when the end is over.
         let _ = self.0.send(());
     }
 }
@@ -54,7 +54,7 @@ pub(crate) struct Ending {
     pub grace: Duration,
 }
 
-/// Whoever insists, and who hears it.
+/// The senders that insist, and the receiver.
 pub(crate) struct Insistence(Sender<()>, Receiver<()>);
 
 impl Default for Insistence {
@@ -70,18 +70,18 @@ impl Insistence {
     }
 }
 
-/// No call has come, and none has waited, for so long: whoever was connected here calls elsewhere
-/// by now.
+/// No call has come, and none has waited, for this long: clients that were connected here call
+/// elsewhere by now.
 const QUIET: Duration = Duration::from_millis(100);
-/// For so long a node that has handed over passes on what comes still.
+/// How long a node that has handed over still passes on what comes.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Between two questions whether a hand-over that is under way is over.
+/// Between two questions whether a hand-over in progress is over.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Another node is to lead before this one ends, if one can: calls that come wait for it and are
-/// passed on, so that none fails. Clients that follow the leader are gone when this ends. Where
-/// nobody could lead yet, calls go on here meanwhile, for half the time that there is.
+/// passed on, so that none fails. Clients that follow the leader are gone when this ends. While no
+/// node could lead yet, calls are executed here, for half the available time.
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
     let began = Instant::now();
     let Insistence(again, insisted) = insistence;
@@ -104,13 +104,13 @@ pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration
         }
     }
     if !waits {
-        // Whoever waits next hears it, too.
+        // The next waiter hears it, too.
         let _ = again.send(());
     }
 }
 
-/// Whether another node leads from here on; None: nobody waits for that any more. A hand-over that
-/// is under way may come to nothing, so this is asked for again when it is over.
+/// Whether another node leads now; None: the caller no longer waits for that. A hand-over in
+/// progress may come to nothing, so this is asked again when it is over.
 fn ask_to_hand_over(
     orders: &WakingSender<Order>,
     leads: impl Fn() -> bool,
@@ -122,7 +122,7 @@ fn ask_to_hand_over(
     loop {
         let (tell, heard) = bounded(1);
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
-            // Nobody waits for it any longer, perhaps.
+            // The caller may no longer wait for it.
             let _ = tell.send(outcome);
         });
         let patience = Some(time_max / 2);
@@ -143,14 +143,13 @@ fn ask_to_hand_over(
     }
 }
 
-/// Ends the node: in good order as long as time allows and nobody insists, then without waiting for
-/// calls.
+/// Ends the node: in good order as long as time allows and no caller insists, then without waiting
+/// for calls.
 pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> Result<Stopped, LogFailed> {
     let Ending { mut threads, memory, cancelling, network, time_max, grace, .. } = ending;
     let (tell, ended) = bounded::<()>(1);
     memory.ends();
-    // Where there is no thread to be had for it, `ended` is disconnected, and the log is closed at
-    // once.
+    // Where no thread can be had for it, `ended` is disconnected, and the log is closed at once.
     let _ = spawn("stop", move || {
         threads.end();
         let _ = tell.send(());
@@ -206,7 +205,7 @@ mod tests {
             assert_eq!(ask_to_hand_over(&orders, || leads, Duration::from_secs(60), insisted), Some(done));
             node.join().expect("it was asked");
         }
-        // One that is insisted on waits for nobody, and nobody answers whose thread has ended.
+        // One that is insisted on waits for nothing, and a thread that has ended does not answer.
         let (orders, inbox) = waking_channel();
         let Insistence(say, insisted) = &Insistence::default();
         say.send(()).expect("it is heard");

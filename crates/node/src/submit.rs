@@ -30,8 +30,8 @@ pub struct Submit {
     pub compounds: Arc<Compounds>,
     /// How long one call may execute.
     pub query_time_max: Duration,
-    /// The coordinator's, of a node of a cluster: what is said of the schema waits there until it
-    /// is known that this node led when it was said.
+    /// The coordinator's gate, of a node of a cluster: answers about the schema wait there until it
+    /// is known that this node led when they were made.
     pub gate: OnceLock<Arc<Gate>>,
 }
 
@@ -45,7 +45,7 @@ impl Submit {
     }
 
     /// The same of a call that the schema does not admit. One that was not executed for another
-    /// reason is told so at once.
+    /// reason gets its error at once.
     pub fn refuse(&self, reply: &Reply, error: &UserError) {
         if error.kind() == ErrorKind::Unavailable {
             return reply.refuse(error);
@@ -62,7 +62,7 @@ impl Submit {
         let (_, body) = wire_frame::split(frame).ok().flatten().ok_or_else(malformed)?;
         let invocation = Invocation::parse(body).map_err(|_| malformed())?;
         if invocation.procedure.starts_with('@') {
-            // The system thread has ended only when the server stops; then nobody waits for the
+            // The system thread has ended only when the server stops; then no client waits for the
             // answer.
             let _ = self.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() });
             return Ok(());
@@ -161,8 +161,8 @@ impl Submit {
             time_max: self.time_of(body, reply),
             turn: None,
         });
-        // A worker of compound procedures that is stuck may outlive them all; nobody waits for its
-        // answers then.
+        // A worker of compound procedures that is stuck may outlive them all; no client waits for
+        // its answers then.
         match route {
             Route::Partition { partition, .. } => {
                 let _ = self.routes.to_partition(partition, Event::Program(call));

@@ -39,7 +39,7 @@ const NO_PARAMETERS: &[u8] = &[0, 0];
 
 /// What became of a call.
 enum Handled {
-    /// Somebody else answers it.
+    /// Another thread answers it.
     PassedOn,
     Tables(Vec<SystemTable>),
     /// With words beside them, as the status text.
@@ -313,7 +313,7 @@ impl System {
         statistics::statistics(&self.collector.sources(), &self.collector, selector, interval, asker)
     }
 
-    /// What is to be said of the figures that were just collected.
+    /// What to report about the figures that were just collected.
     fn words_of_figures(&self) -> String {
         self.collector.take_words()
     }
@@ -392,7 +392,7 @@ impl System {
     }
 
     /// The answer comes when all that was admitted before the pause is executed and durable: no
-    /// write of a client is acknowledged behind it.
+    /// client's write is acknowledged after it.
     fn settle_pause(&self, reply: Reply) {
         self.submit.mode.handed_over();
         let submit = Arc::clone(&self.submit);
@@ -406,8 +406,8 @@ impl System {
         }
     }
 
-    /// `@Pause`, `@Resume`: decided by the voters. What is left to do here is done when this node
-    /// leads by a state of the metadata that says so.
+    /// `@Pause`, `@Resume`: decided by the voters. The remaining work is done when this node leads
+    /// by a state of the metadata that shows it.
     fn pause_cluster(&self, procedure: &str, paused: bool, reply: &Reply) -> UserResult<Handled> {
         let back = reply.clone();
         let submit = Arc::clone(&self.submit);
@@ -456,8 +456,8 @@ impl System {
         self.cluster.as_ref().ok_or_else(alone)
     }
 
-    /// `@AcceptLoss(node)`: the node leads with what it has, since whoever has more is lost for
-    /// good. The answer comes when it does.
+    /// `@AcceptLoss(node)`: the node leads with what it has, since all nodes that have more are
+    /// lost for good. The answer comes when it leads.
     fn accept_loss(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         let [Value::Integer(node)] = parameters else {
             return Err(UserError::parameters("@AcceptLoss takes the number of a node"));
@@ -467,8 +467,8 @@ impl System {
         self.order("@AcceptLoss", cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told }))
     }
 
-    /// `@RemoveNode(node)`: a node that is lost is no longer part of the cluster. The answer comes
-    /// when that is so.
+    /// `@RemoveNode(node)`: a lost node no longer belongs to the cluster. The answer comes when
+    /// that is so.
     fn remove_node(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         let [Value::Integer(node)] = parameters else {
             return Err(UserError::parameters("@RemoveNode takes the number of a node"));
@@ -557,7 +557,7 @@ impl System {
         reply: &Reply,
     ) -> Option<()> {
         let plan = self.plan_cache.find(compiled, parameterizer, text, given.count())?;
-        // One that is refused is told so when it is compiled.
+        // One that is refused gets its error when it is compiled.
         self.submit.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
@@ -583,7 +583,7 @@ fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &
     writer.finish();
 }
 
-/// Whether what a call is told follows from the schema, so that the node that leads has to say it.
+/// Whether the answer to a call follows from the schema, so that the leader has to give it.
 fn is_of_schema(body: &[u8]) -> bool {
     Invocation::parse(body).is_ok_and(|invocation| system_procedures::is_for_leader(invocation.procedure))
 }

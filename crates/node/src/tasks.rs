@@ -56,7 +56,7 @@ struct Run {
     task: Arc<Task>,
     partition: Option<u32>,
     due: Option<Due>,
-    /// When the call that goes on was sent.
+    /// When the call in progress was sent.
     sent: Option<u64>,
     /// That call is one of the task as it was before it was changed.
     of_before: bool,
@@ -131,7 +131,7 @@ impl Tasks {
         }
     }
 
-    /// Runs for the tasks that are there; those of tasks that are as they were go on.
+    /// Starts runs for the tasks that exist; those of unchanged tasks continue.
     fn follow_catalog(&mut self) {
         let compiled = self.node.compiled.load_full();
         let tasks = &compiled.catalog.tasks;

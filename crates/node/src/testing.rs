@@ -18,7 +18,7 @@ use ferrite_system::Identity;
 use ferrite_value::ring::Ring;
 use std::sync::Arc;
 
-/// A node that nobody runs, with an empty schema, as a network thread sees it.
+/// A node without running threads, with an empty schema, as a network thread sees it.
 pub fn handles(partitions: u32) -> Handles {
     handles_and_calls(partitions).0
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Threads in the order in which they began. They end in the opposite one: work goes downwards, so
-/// whoever hands it over ends before whoever takes it.
+/// a thread that hands it over ends before the one that takes it.
 #[derive(Default)]
 pub struct Threads(Vec<Stage>);
 
@@ -24,8 +24,7 @@ struct Stage {
 }
 
 impl Threads {
-    /// What the threads that are spawned from now on are told when they are to end, until the next
-    /// such call.
+    /// The signal to end for the threads that are spawned from now on, until the next such call.
     pub fn ended_by(&mut self, stop: impl FnOnce() + Send + 'static) {
         self.0.push(Stage { stop: Box::new(stop), threads: Vec::new() });
     }
@@ -45,8 +44,8 @@ impl Threads {
     }
 }
 
-/// The threads of a node that is not whole yet: they end where a later step of the start fails, and
-/// one that does not in good time is left behind.
+/// The threads of a node that is not complete yet: they end where a later step of the start fails,
+/// and one that does not in good time is abandoned.
 #[derive(Default)]
 pub struct Starting(pub Threads);
 
@@ -65,7 +64,7 @@ impl Drop for Starting {
     }
 }
 
-/// Whether they have ended by then. Those that have not are left behind.
+/// Whether they have ended by then. Those that have not are abandoned.
 fn end_within(mut threads: Threads, time_max: Duration) -> bool {
     if threads.0.is_empty() {
         return true;
@@ -84,8 +83,8 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     }
 }
 
-/// Threads of a node stand or fall together: state after a panic cannot be trusted, and the log has
-/// all that was promised.
+/// The threads of a node live and die together: state after a panic cannot be trusted, and the log
+/// has all that was promised.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
     thread::Builder::new()
         .name(name.to_owned())

@@ -1,7 +1,7 @@
 //! What is known here of the cluster's nodes: one value, replaced as a whole, never by an earlier
 //! one. A leaf: the cluster writes it, the threads that tell clients read it.
 //!
-//! Promises that a client is never told that this node leads after its lease has ended: a process
+//! Promises that a client never hears that this node leads after its lease has ended: a process
 //! that stood still knows nothing yet of the node that leads since (docs/replication.md, section
 //! 8).
 
@@ -15,15 +15,15 @@ pub struct Topology {
     hosts: ArcSwap<Hosts>,
     /// This node among them, and the lease by which it leads. None: a server without others.
     lead: OnceLock<(i32, Lease)>,
-    /// A client was not told that this node leads, although that was the last that is known.
+    /// A client did not hear that this node leads, although that was the last that is known.
     withheld: AtomicBool,
-    /// As the leader said them to this node while that had no copy.
+    /// As the leader sent them to this node while that had no copy.
     procedures: ArcSwapOption<ToldProcedures>,
     /// Held while it is replaced.
     replacing: Mutex<()>,
 }
 
-/// What subscribers are told of the procedures.
+/// What subscribers hear of the procedures.
 pub struct ToldProcedures {
     /// Of the catalog.
     pub version: u64,
@@ -43,7 +43,7 @@ impl Topology {
     /// This node of a cluster leads only while that lease holds.
     ///
     /// # Panics
-    /// When it is said twice.
+    /// When called twice.
     pub fn leads_by(&self, here: i32, lease: Lease) {
         assert!(self.lead.set((here, lease)).is_ok(), "a node has one lease");
     }
@@ -56,12 +56,12 @@ impl Topology {
             return hosts;
         }
         self.withheld.store(true, Ordering::SeqCst);
-        // Where it was granted again before that was noted, nobody else looks at it any more.
+        // Where it was granted again before that was noted, no other thread looks at it any more.
         if lease.holds() { hosts } else { Arc::new(Hosts { leader: None, ..Hosts::clone(&hosts) }) }
     }
 
-    /// To be asked behind each grant of the lease. True: clients were told that no node leads, and
-    /// are to be told again.
+    /// To be called after each grant of the lease. True: clients heard that no node leads, and are
+    /// to be informed again.
     pub fn leads_again(&self) -> bool {
         let withheld = self.withheld.load(Ordering::SeqCst);
         let holds = || self.lead.get().is_some_and(|(_, lease)| lease.holds());
@@ -72,7 +72,7 @@ impl Topology {
         self.procedures.load_full()
     }
 
-    /// True: clients are to be told.
+    /// True: clients are to be informed.
     pub fn learn_procedures(&self, version: u64, push: &[u8]) -> bool {
         let _held = self.replacing.lock().expect("nobody panics with it");
         let is_news = self.procedures().is_none_or(|told| told.version != version || told.push != push);
@@ -82,7 +82,7 @@ impl Topology {
         is_news
     }
 
-    /// Takes what was learned. True: clients are to be told.
+    /// Takes what was learned. True: clients are to be informed.
     pub fn learn(&self, hosts: Hosts) -> bool {
         let _held = self.replacing.lock().expect("nobody panics with it");
         let newer = hosts.replaces(&self.hosts.load());

@@ -1,11 +1,11 @@
 //! The calls that the node has taken and not yet answered, all connections together: how many there
 //! may be; and the bytes that it holds for clients, of which there is a budget.
 //!
-//! Owns the sums, whether the node is full, and whether somebody waits for memory. Promises that
-//! whoever found it full is woken when there is room again: a thread that is told so by
-//! [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are told once per read and once per
-//! batch of answers, so that calls pay nothing; with several network threads, each may take what it
-//! has just read while the others do.
+//! Owns the sums, whether the node is full, and whether a connection waits for memory. Promises
+//! that threads which found it full are woken when there is room again: a thread that learns so
+//! from [`Work::give_back`] or [`Work::found_full`] wakes all. Sums are reported once per read and
+//! once per batch of answers, so that calls pay nothing; with several network threads, each may
+//! take what it has just read while the others do.
 
 use ferrite_base::{Settings, memory};
 use std::ops::{AddAssign, Sub};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Between two lines about the same want in the server's log.
 const TELL_EVERY: Duration = Duration::from_secs(60);
-/// Whoever waits for memory is woken when one part in this many of what clients may hold was given
+/// Waiting connections are woken when one part in this many of what clients may hold was given
 /// back.
 const EASED_PART: usize = 16;
 
@@ -57,7 +57,7 @@ impl AddAssign for Outstanding {
 pub struct Room(Outstanding);
 
 impl Room {
-    /// Of administrators, who are not held up.
+    /// The room of administrators, which are not held up.
     pub const ENDLESS: Room = Room(Outstanding { calls: usize::MAX, bytes: usize::MAX });
 
     /// Whether one more may be taken after these.
@@ -71,13 +71,13 @@ pub struct Work {
     most: Outstanding,
     calls: AtomicUsize,
     bytes: AtomicUsize,
-    /// Nothing more is taken until an eighth of what may be outstanding is answered: those who wait
-    /// come before those who do not.
+    /// Nothing more is taken until an eighth of what may be outstanding is answered: connections
+    /// that wait come before those that do not.
     full: AtomicBool,
     /// Bytes held for clients. Signed, since threads tell of what came and what went in their own
     /// time.
     held: AtomicIsize,
-    /// Somebody waits for memory; and how much was held when that was said last.
+    /// A connection waits for memory; and how much was held when that was last reported.
     short: AtomicBool,
     short_at: AtomicUsize,
     told: Mutex<Option<Instant>>,
@@ -124,7 +124,7 @@ impl Work {
         }
     }
 
-    /// These were answered. True: whoever waits must be woken.
+    /// These were answered. True: the waiting connections must be woken.
     #[inline]
     #[must_use]
     pub fn give_back(&self, answered: Outstanding) -> bool {
@@ -135,14 +135,14 @@ impl Work {
         self.full.load(SeqCst) && self.opens()
     }
 
-    /// Somebody has found no room, and waits from now on. True: it has come meanwhile, whoever
-    /// waits must be woken.
+    /// A connection has found no room, and waits from now on. True: room has come meanwhile, and
+    /// the waiting connections must be woken.
     #[must_use]
     pub fn found_full(&self) -> bool {
         if !self.full.swap(true, SeqCst) {
             self.tell();
         }
-        // Whoever answered calls before the line above woke nobody.
+        // A thread that answered calls before the line above woke no other.
         self.opens()
     }
 
@@ -154,13 +154,14 @@ impl Work {
         room && self.full.swap(false, SeqCst)
     }
 
-    /// Bytes that are held for clients, with those that the caller has not told of.
+    /// Bytes that are held for clients, with those that the caller has not reported.
     #[inline]
     pub fn charged(&self, untold: isize) -> usize {
         (self.held.load(Relaxed) + untold).max(0) as usize
     }
 
-    /// This many more bytes are held, or fewer. True: whoever waits for memory must be woken.
+    /// This many more bytes are held, or fewer. True: connections that wait for memory must be
+    /// woken.
     #[inline]
     #[must_use]
     pub fn charge(&self, bytes: isize) -> bool {
@@ -193,12 +194,12 @@ impl Work {
         }
     }
 
-    /// Whether room should be made: somebody waits for it, or answers are refused.
+    /// Whether room should be made: a connection waits for it, or answers are refused.
     pub fn is_short(&self) -> bool {
         self.short.load(Relaxed) || memory::is_full_of_answers()
     }
 
-    /// Whoever waits is looked at again, and will say so if it waits still.
+    /// The waiting connections are checked again, and will report it if they still wait.
     pub fn looked(&self) {
         self.short.store(false, Relaxed);
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Loads that are not answered yet, at most.
 const LOADS_MAX: usize = 8;
-/// How often it is looked whether there is still somebody to answer.
+/// How often it is checked whether the answering thread still exists.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 
 /// What such a client uses of its node.
@@ -43,10 +43,10 @@ struct Answers(Sender<UserResult<()>>);
 
 impl Mailbox for Answers {
     fn deliver(&self, answers: AnswerBatch) {
-        // Answers to one connection may stand in one run, one after another.
+        // Answers to one connection may be in one run, one after another.
         let mut rest = &answers.bytes[..];
         while let Ok(Some((size, body))) = frame::split(rest) {
-            // It is over only when nobody waits any more.
+            // It is over only when nothing waits any more.
             let _ = self.0.send(outcome(body));
             rest = &rest[size..];
         }
@@ -90,7 +90,7 @@ impl InternalClient {
         loop {
             match self.answered.recv_timeout(LOOK_AFTER) {
                 Ok(answer) => return answer,
-                // Who was to answer has ended, and has dropped the way back.
+                // The thread that was to answer has ended, and has dropped the way back.
                 Err(_) if Arc::strong_count(&self.answers) == 1 => {
                     return self.answered.try_recv().unwrap_or_else(|_| Err(stopping()));
                 }
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     use ferrite_wire::response::write_error;
 
-    /// Who asked for a restore must hear the difference between "it did not take place" and "nobody
-    /// knows".
+    /// The caller of a restore must hear the difference between "it did not take place" and "it is
+    /// not known".
     #[test]
     fn what_an_answer_means_is_kept() {
         let log_failed = |kind| UserError::new(kind, "58030", "the log has failed").with_hint("look");

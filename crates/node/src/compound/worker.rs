@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// Sends the calls of a stage. Their answers may come, and the next stage run elsewhere, while
-    /// this goes on.
+    /// this runs.
     fn send(&self, call: &Arc<Call>, stages: Box<dyn Stages>, calls: Vec<QueuedCall>, rests: bool) {
         let first;
         {

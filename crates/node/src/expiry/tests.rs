@@ -1,4 +1,4 @@
-//! The thread with nobody behind its partitions, answer by answer.
+//! The expiry thread without partition threads, answer by answer.
 
 use super::*;
 use crate::forward::{Leadership, connect};

@@ -20,8 +20,8 @@ pub const BUFFER_BYTES: usize = 2 * READ_BYTES;
 /// may be set.
 const _: () = assert!(BUFFER_BYTES <= FRAME_BYTES_LEAST);
 
-/// Reads once and dispatches every complete frame. What the socket said; None where the connection
-/// waits for memory instead.
+/// Reads once and dispatches every complete frame. Returns the socket's result; None where the
+/// connection waits for memory instead.
 pub fn read_once(
     connection: &mut Connection,
     dispatcher: &mut Dispatcher,
@@ -41,7 +41,7 @@ pub fn read_once(
     let most = match connection.logged_in {
         // Small only where memory is short.
         true => connection.room.saturating_sub(connection.memory_bytes()).clamp(READ_BYTES_LEAST, READ_BYTES),
-        // Nothing larger is taken from one that nobody knows.
+        // Nothing larger is taken from a client that has not logged in.
         false => (frame::LENGTH_BYTES + limits::LOGIN_BYTES_MAX).saturating_sub(kept).max(1),
     };
     if kept < READ_BYTES {

@@ -1,5 +1,5 @@
 //! What a network thread's connections make the node hold, and what is done with those that hold
-//! much and do not go on (docs/decisions/0019-strangers.md).
+//! much and make no progress (docs/decisions/0019-strangers.md).
 
 use super::NetworkThread;
 use crate::connection::{Connection, is_admin, queued_bytes};
@@ -7,14 +7,14 @@ use crate::work::{Outstanding, Work};
 use ferrite_base::{limits, memory};
 use std::time::{Duration, Instant};
 
-/// What is counted here is told to the node at the latest when it is so much.
+/// The node hears of what is counted here at the latest when it is this much.
 const UNTOLD_BYTES_MAX: usize = 1_048_576;
-/// A connection that has not gone on for so long may be ended where others wait for room.
+/// A connection that has made no progress for this long may be ended where others wait for room.
 const STALLED: Duration = Duration::from_secs(1);
 /// In each round as much room is made as one part in this many of what clients may hold.
 const RELIEF_PART: usize = 4;
 
-/// What has changed since the node was told: one addition a turn, not one for each call.
+/// What has changed since the last report to the node: one addition a turn, not one for each call.
 #[derive(Default)]
 pub struct Ledger {
     held: isize,
@@ -45,7 +45,7 @@ impl Ledger {
 
     /// How much a connection may hold that is not an administrator's: as much as is free. So a few
     /// that take all they get leave room for others, and many leave each other less. Never nothing:
-    /// who holds nothing may make a call.
+    /// a connection that holds nothing may make a call.
     #[inline]
     pub fn room(&self, work: &Work) -> usize {
         memory::clients_room(work.charged(self.held)).max(1)
@@ -55,7 +55,7 @@ impl Ledger {
         self.held.unsigned_abs().max(self.unread.unsigned_abs()) > UNTOLD_BYTES_MAX
     }
 
-    /// Tells the node. True: whoever waits must be woken.
+    /// Reports to the node. True: the waiting connections must be woken.
     #[inline]
     #[must_use]
     pub fn tell(&mut self, work: &Work) -> bool {
@@ -104,8 +104,8 @@ impl NetworkThread {
         }
     }
 
-    /// Takes room from the connections that hold most of it and do not go on: the calls that they
-    /// send are refused, those that do not read are closed.
+    /// Takes room from the connections that hold most of it and make no progress: the calls that
+    /// they send are refused, those that do not read are closed.
     #[cold]
     fn make_room(&mut self, now: Instant) {
         let stalled = |connection: &Connection| {

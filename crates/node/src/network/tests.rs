@@ -1,4 +1,4 @@
-//! A network thread with no node behind it, one turn at a time.
+//! A network thread without its node, one turn at a time.
 
 use super::*;
 use crate::testing::handles;
@@ -25,7 +25,7 @@ fn connected() -> (NetworkThread, std::net::TcpStream) {
     (thread, client)
 }
 
-/// One client library waits for ever where its connection ends just behind its login.
+/// One client library waits for ever where its connection ends just after its login.
 #[test]
 fn a_node_that_ends_refuses_logins() {
     let (mut thread, mut client) = connected();

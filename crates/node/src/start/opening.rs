@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-/// What clients are told that they are connected to.
+/// The version that clients see when they connect.
 const VERSION: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"));
 const BUILD: &str = concat!("14.0.", env!("CARGO_PKG_VERSION_PATCH"), "_ferritedb-", env!("CARGO_PKG_VERSION"));
 
@@ -60,7 +60,7 @@ pub(super) fn backup_place(options: &ServerOptions) -> Result<BackupDirectories,
     Ok(place)
 }
 
-/// Reads snapshot and log; who connects meanwhile hears how far that is.
+/// Reads snapshot and log; a client that connects meanwhile hears how far that is.
 pub(super) fn recover(
     options: &ServerOptions,
     doors: &mut Doors,

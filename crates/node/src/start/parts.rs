@@ -95,7 +95,7 @@ pub(super) struct ExecutorEnds {
     pub(super) reads: Receiver<LongRead>,
 }
 
-/// What a network thread is woken by and told through, made before there are threads.
+/// What wakes a network thread and brings its messages, created before any threads.
 pub(super) struct NetworkEnd {
     pub(super) poll: Poll,
     pub(super) mailbox: Arc<NetworkMailbox>,

@@ -27,7 +27,7 @@ fn recovering<T>(ports: Ports<'_>, visit: impl FnOnce() -> T) -> T {
     open_during(ports, Meanwhile::Recovers(&progress, &clock, &|| None), "test", visit)
 }
 
-/// What a client of ours is told at the clients' port.
+/// The error that our client gets at the clients' port.
 fn refusal(address: SocketAddr) -> String {
     let error = Client::connect(ClientOptions::new([address.to_string()])).err().expect("the login is refused");
     assert_eq!(error.code(), "57P03", "{error}");
@@ -156,7 +156,7 @@ fn connections_end_after_the_recovery_and_the_listener_goes_on() {
     let ((mut admin, address), (mut clients, _)) = (port(), port());
     let ports = Ports { clients: &mut clients, admin: Some(&mut admin) };
     let mut visitor = recovering(ports, || std::net::TcpStream::connect(address).unwrap());
-    // Either it was taken and is closed now, or it waits for who listens next.
+    // Either it was taken and is closed now, or it waits for the next listener.
     let second = recovering(Ports { clients: &mut clients, admin: Some(&mut admin) }, || {
         Client::connect(ClientOptions::new([address.to_string()])).map(drop).map_err(|error| error.to_string())
     });

@@ -1,10 +1,10 @@
-//! What the log is told of tasks that fail: each reason at once, and then once a minute how often
-//! it came again.
+//! What the log hears of tasks that fail: each reason at once, and then once a minute how often it
+//! came again.
 
 use ferrite_base::limits::TASK_REASONS_MAX;
 use std::collections::BTreeMap;
 
-/// How long a reason that was told is only counted, in nanoseconds.
+/// How long a reason that was reported is only counted, in nanoseconds.
 const QUIET: u64 = 60_000_000_000;
 
 /// By task. Lines are without the server's name in front.
@@ -12,7 +12,7 @@ const QUIET: u64 = 60_000_000_000;
 pub struct Complaints(BTreeMap<String, Told>);
 
 struct Told {
-    /// When what was counted is told, in nanoseconds of the monotonic clock.
+    /// When the count is reported, in nanoseconds of the monotonic clock.
     until: u64,
     reasons: Vec<Reason>,
     /// Failures for further reasons.
@@ -48,7 +48,7 @@ impl Complaints {
         self.0.values().map(|told| told.until).min()
     }
 
-    /// What was counted and is to be told now. A task that did not fail meanwhile is forgotten.
+    /// What was counted and is to be reported now. A task that did not fail meanwhile is forgotten.
     pub fn due(&mut self, now: u64) -> Vec<String> {
         let mut lines = Vec::new();
         self.0.retain(|task, told| {
@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(complaints.nearest(), Some(5 + QUIET));
         assert!(complaints.due(4 + QUIET).is_empty());
         assert_eq!(complaints.due(5 + QUIET), ["task T: no\\nroom (10653 times more in the last minute)"]);
-        // It goes on, so it is only counted still; U has failed once and is forgotten.
+        // It continues, so it is only counted still; U has failed once and is forgotten.
         assert!(complaints.failed("T", "no\nroom", 8 + QUIET).is_none());
         assert_eq!(complaints.due(9 + 2 * QUIET), ["task T: no\\nroom (once more in the last minute)"]);
         assert!(complaints.due(9 + 3 * QUIET).is_empty() && complaints.nearest().is_none());
