@@ -10,7 +10,7 @@
 //!
 //! - Every call that was begun is answered exactly once: by its end, its error, its time limit, or
 //!   the server's stop.
-//! - **A stage is told of an answer only when that was released**, which it is when what it tells
+//! - **A stage hears of an answer only when that was released**, which it is when what it tells
 //!   of is durable. So whatever our own answer tells of is durable when it leaves, without a gate
 //!   of its own. A stage of a compound call runs when all answers to the calls of the stage before
 //!   were released.

@@ -128,7 +128,7 @@ pub fn queued_bytes(work: Outstanding) -> usize {
 /// copied.
 const TAKEN_BYTES_MIN: usize = 65_536;
 
-/// So much free memory a buffer of a connection keeps.
+/// The free memory that a buffer of a connection keeps.
 const SPARE_BYTES_MAX: usize = 65_536;
 
 /// Until the first answers have come, only this many calls are taken as would do with large ones.

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Between two looks at the calendar: the wall clock may be set meanwhile.
 const CALENDAR_LOOK: Duration = Duration::from_secs(30);
-/// A wall clock that was set back by so much was wrong before: the calendar goes by what it says
+/// A wall clock that was set back by this much was wrong earlier: the calendar goes by what it says
 /// now. By less, and nothing is called twice, as cron has it.
 const SET_BACK_MICROS: i64 = 3 * 3_600 * 1_000_000;
 

@@ -43,8 +43,8 @@ pub struct Run {
 pub struct AnswerBatch {
     pub bytes: Vec<u8>,
     pub runs: Vec<Run>,
-    /// When the calls were handed to the partition, in microseconds since 1970; 0 where nobody
-    /// wants to know.
+    /// When the calls were handed to the partition, in microseconds since 1970; 0 where it is not
+    /// needed.
     pub sent_micros: i64,
     /// The calls that these are the answers of: their buffers go back to be filled again.
     pub spent: Spent,
@@ -108,7 +108,7 @@ impl AnswerBatch {
         memory::answer_built();
     }
 
-    /// Replaces every answer by `error`: what they say must not be told, because it will not be
+    /// Replaces every answer by `error`: clients must not see what they say, because it will not be
     /// durable.
     pub fn replace_all(&mut self, error: &UserError) {
         let old = std::mem::take(&mut self.bytes);

@@ -1,11 +1,11 @@
-//! A copy's side of a group: takes committed entries, in order, as they stand in the log, and has
-//! the partitions' threads apply them.
+//! A copy's side of a group: takes committed entries, in order, as they are in the log, and has the
+//! partitions' threads apply them.
 //!
-//! It decides with recovery's code whether an entry goes on where the copy stands (`judge.rs`), and
-//! the partitions make the changes with recovery's code (`apply.rs`); nothing is executed. Each
-//! partition gets its changes in order; a schema change and a snapshot borrow all stores behind
-//! what came before them, as the coordinator does. Every wait is a state, so that one thread can
-//! run many parties.
+//! It decides with recovery's code whether an entry continues the copy (`judge.rs`), and the
+//! partitions make the changes with recovery's code (`apply.rs`); nothing is executed. Each
+//! partition gets its changes in order; a schema change and a snapshot borrow all stores after what
+//! came earlier, as the coordinator does. Every wait is a state, so that one thread can run many
+//! parties.
 //!
 //! Invariant: what is applied is a beginning of the stream, and the applied position says which. An
 //! entry that does not fit ends the copy, loudly; it is never left out.
@@ -50,9 +50,9 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Sends committed entries; gives them back where as many are under way as may be, or others
-    /// before them are read from the log. That is the bound of all queues from here to the
-    /// partitions. Nobody waits here: where there is a log, [`Intake::up_to`] takes their place.
+    /// Sends committed entries; returns them where the limit of entries in flight is reached, or
+    /// earlier ones are read from the log. That is the bound of all queues from here to the
+    /// partitions. It never waits: where there is a log, [`Intake::up_to`] takes their place.
     ///
     /// This and the next are called by one thread.
     pub fn entries(&self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
@@ -66,7 +66,7 @@ impl Intake {
         Ok(())
     }
 
-    /// Entries behind all that was sent, up to there, are committed, and in the node's log or on
+    /// Entries after all that was sent, up to there, are committed, and in the node's log or on
     /// their way to it: the applier reads them there ([`Applier::with_log`]).
     pub fn up_to(&self, position: Position) {
         let more = |up_to: u64| (up_to > 0).then_some(up_to.max(position.0));
@@ -102,10 +102,10 @@ impl Intake {
     }
 }
 
-/// Where a copy stands when its applier begins.
+/// The state of a copy when its applier begins.
 pub struct CopyStart {
     pub here: NodeId,
-    /// Behind the last entry that the stores show.
+    /// After the last entry that the stores show.
     pub place: GroupPlace,
     /// By partition.
     pub sequences: Vec<Sequence>,
@@ -114,9 +114,10 @@ pub struct CopyStart {
 }
 
 impl Promoted {
-    /// Makes the partitions and the coordinator of a node leaders, which append to `log`: it goes
-    /// on behind `place`, and has the start of the leader's epoch. Where the group may have other
-    /// members, they keep undo, and their reads ask for rounds, until [`SteppingBack`] ends it.
+    /// Makes the partitions and the coordinator of a node leaders, which append to `log`: it
+    /// continues after `place`, and has the start of the leader's epoch. Where the group may have
+    /// other members, they keep undo, and their reads ask for rounds, until [`SteppingBack`] ends
+    /// it.
     ///
     /// [`SteppingBack`]: crate::SteppingBack
     pub fn lead(
@@ -211,7 +212,7 @@ enum Purpose {
 }
 
 impl Applier {
-    /// `partitions`: the inboxes of all, in their order. They stand where `start` says.
+    /// `partitions`: the inboxes of all, in their order. They are where `start` says.
     pub fn new(start: CopyStart, partitions: Vec<Sender<Event>>, events: CopyEvents) -> (Applier, Intake) {
         let CopyStart { here, place, sequences, compiled, history } = start;
         assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
@@ -263,7 +264,7 @@ impl Applier {
         &self.intake
     }
 
-    /// Runs until it is told to stop, the copy is promoted, or it cannot go on.
+    /// Runs until it is told to stop, the copy is promoted, or it cannot continue.
     pub fn run(mut self) {
         while !self.ended {
             if self.holding.is_some() {
@@ -271,7 +272,7 @@ impl Applier {
                 self.lent(loan);
             } else if !self.deal() {
                 let Ok(delivery) = self.inbox.try_recv() else {
-                    // Nobody says that the log has more.
+                    // No message reports that the log has more.
                     let time_max = self.reads_log.then_some(LOOK_AT_LOG_EVERY);
                     self.intake.sender.waker().wait(time_max, || !self.inbox.is_empty());
                     continue;
@@ -345,7 +346,7 @@ impl Applier {
 
     fn end(&mut self) {
         self.ended = true;
-        // Whoever waits for it hears that it does not come.
+        // The waiting caller hears that it does not come.
         self.cut = None;
         self.intake.ended.store(true, Ordering::Release);
     }
@@ -402,7 +403,7 @@ impl Applier {
             Some(Delivery::FromLog) => self.reads_log = true,
             Some(Delivery::Promote(to)) => {
                 self.end();
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(self.promoted());
             }
             None
@@ -420,7 +421,7 @@ impl Applier {
         all || has_room && self.log.as_ref().is_none_or(|log| log.reaches_beyond(self.dealt))
     }
 
-    /// Goes on with what is in the log, up to where it is committed.
+    /// Continues with what is in the log, up to where it is committed.
     fn read_log(&mut self) -> Result<(), (Position, ReplayError)> {
         let behind = self.place().end;
         let up_to = self.intake.from_log.load(Ordering::Acquire);
@@ -499,7 +500,7 @@ impl Applier {
                     self.gather(&bytes, entry, partition, sequence, None, changes);
                 }
             }
-            // One at a time: the next is for those who are done with this one.
+            // One at a time: the next is for copies that are done with this one.
             Change::ContentMark if self.checking.as_ref().is_none_or(|checking| checking.own.is_some()) => {
                 let Mark { epoch, position, .. } = self.place().end;
                 self.hold(Purpose::Contents((epoch, position)));
@@ -559,7 +560,7 @@ impl Applier {
         self.lanes.iter_mut().for_each(Lane::send);
     }
 
-    /// Borrows all stores, behind all that was dealt out so far.
+    /// Borrows all stores, after all that was dealt out so far.
     fn hold(&mut self, purpose: Purpose) {
         self.send_all();
         for lane in &self.lanes {
@@ -591,8 +592,8 @@ impl Applier {
         self.publish_applied();
     }
 
-    /// Whether the stores show all that was dealt out. One that does not has said why, before it
-    /// was lent.
+    /// Whether the stores show all that was dealt out. One that does not has reported why, before
+    /// it was lent.
     fn is_up_to_date(&mut self, loans: &[Loan]) -> bool {
         let mut lags = loans.iter().zip(&self.judge.sequences).filter(|(loan, expected)| loan.sequence != **expected);
         let Some((loan, expected)) = lags.next() else { return true };
@@ -617,7 +618,7 @@ impl Applier {
                     catalog: Arc::clone(&self.compiled.catalog),
                     history: self.judge.history.clone(),
                 };
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(snapshot);
             }
             Purpose::Contents(mark) => {

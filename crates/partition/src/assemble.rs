@@ -45,7 +45,7 @@ pub struct Assembly {
     pub limits: CallLimits,
     /// Where partitions say how many rows they have.
     pub counts: Arc<RowCounts>,
-    /// Told of every new catalog version before anything is routed with it.
+    /// Receives every new catalog version before anything is routed with it.
     pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,
     /// They take no calls before they are promoted.
     pub is_copy: bool,

@@ -9,7 +9,7 @@ pub struct CallHeader {
     pub connection: u64,
     pub handle: i64,
     pub procedure: ProcedureId,
-    /// Where the call's parameter set stands in the batch's bytes.
+    /// Where the call's parameter set begins in the batch's bytes.
     pub parameters_start: u32,
     pub parameters_end: u32,
     /// The caller put the partition key in front of the declared parameters (a directed call): drop
@@ -17,7 +17,7 @@ pub struct CallHeader {
     pub drop_first_parameter: bool,
 }
 
-/// Procedure numbers from here on are positions in [`crate::CachedCalls::calls`].
+/// Procedure numbers from this one on are positions in [`crate::CachedCalls::calls`].
 const CACHED_FROM: u32 = 1 << 31;
 
 impl CallHeader {

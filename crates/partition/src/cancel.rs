@@ -1,9 +1,9 @@
-//! Calls that nobody wants any more: their client asked to cancel them, or its connection is gone.
+//! Calls that are no longer wanted: their client asked to cancel them, or its connection is gone.
 //!
-//! Network threads list them, everybody who is about to execute a call looks, and whoever executes
-//! one looks again at every check of the query timeout. A call that has been executed is never
-//! taken back: what was written stays, whether its answer is read or not. Nothing is listed at most
-//! times, and then a look is one load.
+//! Network threads list them; each thread that is about to execute a call looks, and looks again at
+//! every check of the query timeout while it executes one. A call that has been executed is never
+//! taken back: what was written stays, whether its answer is read or not. Mostly nothing is listed,
+//! and then a look is one load.
 
 use ferrite_base::leader_change::NOT_STARTED;
 use ferrite_base::{ErrorKind, UserError, limits};
@@ -25,7 +25,7 @@ pub struct CallId {
 /// What is listed of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cancel {
-    /// It is gone: nobody is there to read an answer.
+    /// It is gone: no client is there to read an answer.
     Gone,
     /// The peer sends nothing more. It may still read, so what does not take long is answered.
     Ended,
@@ -96,8 +96,8 @@ impl Cancellations {
         self.count_again(&connections);
     }
 
-    /// This node leads no more: calls that are executed stop, until it has stepped back. Those that
-    /// wait are refused by whoever steps back.
+    /// This node no longer leads: calls that are executed stop, until it has stepped back. The
+    /// threads that step back refuse those that wait.
     pub fn depose(&self, deposed: bool) {
         let connections = self.lock();
         self.deposed.store(deposed, Ordering::Release);
@@ -130,7 +130,7 @@ impl Cancellations {
         self.count.load(Ordering::Acquire) > 0 && self.is_cancelled(call, Duration::ZERO)
     }
 
-    /// Whether a call that has executed for so long is to stop.
+    /// Whether a call that has executed for this long is to stop.
     #[inline]
     pub fn stops(&self, call: CallId, executed: Duration) -> bool {
         let any = self.count.load(Ordering::Acquire) > 0;

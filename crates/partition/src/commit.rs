@@ -1,4 +1,4 @@
-//! Whom to tell when an append is committed, or when nobody here will know whether it is.
+//! Which parties hear when an append is committed, or when this node will not know whether it is.
 
 use crate::gate::Gate;
 use crossbeam_channel::{Sender, bounded};
@@ -7,7 +7,7 @@ use ferrite_group::{Committing, EntryBuffer, GroupAppender, NotCommitted, Party}
 use ferrite_log::Log;
 use std::sync::Arc;
 
-/// The redo log of a node, with what it tells whom.
+/// The redo log of a node, with the completions that it reports to the waiting parties.
 pub type DatabaseLog = Log<Committing<Completion>>;
 
 /// What is called when a batch is committed, or will not be by this node. Gives the batch's buffer
@@ -17,19 +17,18 @@ pub struct Completion {
     pub buffers: Option<Sender<Vec<u8>>>,
 }
 
-/// Who waits for a batch.
+/// The parties that wait for a batch.
 pub enum Parties {
     One(Arc<Gate>, Sequence),
     /// A transaction over several partitions: each one's place and the coordinator's.
     Several(Vec<(Arc<Gate>, Sequence)>),
-    /// One that stands still until the outcome is known: a schema change.
+    /// A party that stops until the outcome is known: a schema change.
     Waiting(Arc<Gate>, Sequence, Sender<Result<(), NotCommitted>>),
-    /// Somebody who wants to know the outcome and answers nobody: the start of a server, a
-    /// snapshot.
+    /// A party that asks for the outcome and answers no client: the start of a server, a snapshot.
     Asking(Sender<Result<(), NotCommitted>>),
 }
 
-/// Appends an entry and waits until it is committed: before a server says that it is ready, when
+/// Appends an entry and waits until it is committed: before a server reports that it is ready, when
 /// there is no gate yet.
 pub fn append_and_wait(
     log: &DatabaseLog,
@@ -43,7 +42,7 @@ pub fn append_and_wait(
 pub fn wait(log: &DatabaseLog, append: impl FnOnce(Completion)) -> Result<(), NotCommitted> {
     let (tell, told) = bounded(1);
     append(Completion { parties: Parties::Asking(tell), buffers: None });
-    // A log without a thread of its own is moved on by whoever waits.
+    // A log without a thread of its own is moved on by the waiting thread.
     while log.step() {}
     told.recv().expect("the log completes every append")
 }

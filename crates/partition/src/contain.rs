@@ -8,8 +8,8 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Something else than executing goes on within a call, which must not be left half done: a panic
-/// in it ends the process.
+/// Within a call something other than executing is in progress, which must not be left half done: a
+/// panic in it ends the process.
 #[derive(Default)]
 pub(crate) struct Outside(Cell<bool>);
 
@@ -21,7 +21,7 @@ impl Outside {
         result
     }
 
-    /// Executing goes on again within what [`Outside::run`] runs.
+    /// Executing continues within what [`Outside::run`] runs.
     pub(crate) fn inside<T>(&self, body: impl FnOnce() -> T) -> T {
         let before = self.0.replace(false);
         let result = body();
@@ -30,8 +30,8 @@ impl Outside {
     }
 }
 
-/// Runs `body`, which executes on `stores` for the program `name`. After a panic of its the stores
-/// are as they were at `marks`, and the result says so. The panic goes on where that is not
+/// Runs `body`, which executes on `stores` for the program `name`. After it panics the stores are
+/// as they were at `marks`, and the result reports it. The panic continues where that is not
 /// possible.
 #[inline(always)]
 pub(crate) fn contained<T>(

@@ -2,9 +2,9 @@
 //! (docs/replication.md, section 9).
 //!
 //! A hash is of a table's rows with their ids, all partitions together, as a snapshot's rows files
-//! have them (docs/format/snapshot.md): equal rows are equal bytes there. Views are left out, since
+//! have them (docs/format/snapshot.md): equal rows are equal bytes there. Views are omitted, since
 //! their rows lie where each copy has put them, and they follow from the tables. Both sides read a
-//! page snapshot, beside the transactions that go on.
+//! page snapshot, beside the transactions in progress.
 
 use ferrite_base::checksum::{Crc32c, crc32c};
 use ferrite_base::limits::SNAPSHOT_BLOCK_BYTES;
@@ -12,7 +12,7 @@ use ferrite_base::{Epoch, Position, TableId};
 use ferrite_table::Store;
 use std::collections::BTreeMap;
 
-/// Of all tables, as they are behind one entry of the stream.
+/// The hashes of all tables, as they are after one entry of the stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContentHashes {
     /// The entry that marks the place: it was written in that epoch.

@@ -7,7 +7,7 @@ use crate::waker::WakingSender;
 use ferrite_base::{Epoch, Position};
 use ferrite_table::Store;
 
-/// A copy's stores as they are behind an entry that the leader has marked.
+/// A copy's stores as they are after an entry that the leader has marked.
 pub struct ContentCut {
     pub(crate) mark: (Epoch, Position),
     pub(crate) stores: Vec<Store>,

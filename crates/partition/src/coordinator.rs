@@ -57,7 +57,7 @@ pub struct Coordinator {
     steps_back: bool,
     partitions: Vec<Borrower>,
     compiled: Arc<Compiled>,
-    /// Told of every new catalog version before anything is routed with it.
+    /// Receives every new catalog version before anything is routed with it.
     publish: Box<dyn Fn(Arc<Compiled>) + Send>,
     /// Counts this coordinator's transactions; its place in the commit rule.
     ticket: Sequence,
@@ -202,17 +202,17 @@ impl Coordinator {
             Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(self.report());
             }
             Job::Lead { log, time, compiled, history } => self.lead(log, time, compiled, history),
             Job::Follow { to, partitions } => self.follow(&to, &partitions),
-            // A copy's stores and its log are at different places: its applier takes snapshots.
-            // Whoever asked hears that there is none.
+            // A copy's stores and its log are at different places: its applier takes snapshots. The
+            // caller hears that there is none.
             Job::Checkpoint { .. } if self.role == Role::Copy => {}
             Job::Checkpoint { snapshot, to } => {
                 let taken = self.checkpoint(snapshot);
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(taken);
             }
             Job::Stop => return false,
@@ -220,8 +220,8 @@ impl Coordinator {
         true
     }
 
-    /// Snapshots of all stores, and the record that says so: everything before it in the log is in
-    /// them, and nothing behind it.
+    /// Takes snapshots of all stores, and writes the record of them: everything before it in the
+    /// log is in them, and nothing after it.
     fn checkpoint(&mut self, snapshot: u64) -> Taken {
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let mut stores = Vec::new();
@@ -230,7 +230,7 @@ impl Coordinator {
             stores.push(store.snapshot(|_| true));
             places.push((RECORD_EPOCH, position.sequence));
         }
-        // Others may compare what they have behind this entry.
+        // Others may compare what they have after this entry.
         let contents = if self.steps_back {
             let mut records = EntryBuffer::default();
             record::write_content_mark(records.records(), snapshot);
@@ -493,11 +493,11 @@ impl Coordinator {
     }
 }
 
-/// Whose store it is, and where its history stands.
+/// The partition of the store, and where its history ends.
 struct StorePosition {
     partition: PartitionId,
     sequence: Sequence,
-    /// Since the log was told.
+    /// Whether it has changed since the log was last informed.
     changed: bool,
 }
 
@@ -511,9 +511,9 @@ struct Outlet<'c> {
 
 impl Outlet<'_> {
     /// Hands the lending's records to the log; a barrier where nothing was changed, as its answers
-    /// may tell of others' changes. `running`: the positions that a transaction has which goes on,
-    /// and whose own changes come later. `ticket` is that of the last one that has ended. Whether
-    /// there is an entry.
+    /// may reveal others' changes. `running`: the positions of a transaction in progress, whose own
+    /// changes come later. `ticket` is that of the last one that has ended. Returns whether there
+    /// is an entry.
     fn append(&self, ticket: Sequence, lending: &mut Lending, running: &mut [StorePosition]) -> bool {
         self.gate.appended(ticket);
         let mut waiting = vec![(Arc::clone(self.gate), ticket)];
@@ -532,7 +532,7 @@ impl Outlet<'_> {
         appended
     }
 
-    /// What was appended is told of, as soon as it is committed.
+    /// The answers to what was appended leave as soon as it is committed.
     fn release(&self, lending: &mut Lending, appended: bool) {
         for (mailbox, answers) in lending.answers.drain(..) {
             match appended {
@@ -570,8 +570,8 @@ impl Lending {
         !(self.answers.is_empty() && self.reads.is_empty() && self.payload.is_empty())
     }
 
-    /// Adds an answer. A large one goes as it is, since copying it would take long while partitions
-    /// stand still.
+    /// Adds an answer. A large one is sent as it is, since copying it would take long while
+    /// partitions stop.
     fn answered(&mut self, reply: &Reply, answer: &mut Vec<u8>) {
         if answer.len() > ANSWER_BYTES_COPIED_MAX {
             let bytes = std::mem::take(answer);

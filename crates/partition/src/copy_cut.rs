@@ -6,13 +6,13 @@
 //!
 //! | step | why |
 //! |---|---|
-//! | a record in the log notes where the stream ends there: entry *e* | the log from the record on has everything behind *e* |
+//! | a record in the log notes where the stream ends there: entry *e* | the log from the record on has everything after *e* |
 //! | it waits until *e* is committed | so *e* stays in the stream |
 //! | the applier takes snapshots of all stores, when they show *e* or more: everything up to entry *p* | *p* is committed, and not before *e* |
 //! | it waits until the log has *p* | a snapshot is never newer than the log |
 //! | `Snapshots::save`, with the record's place and *p* | replay from the record skips what is up to *p* |
 //!
-//! The last wait is for a node that is no member: others commit what it applies, and its log's
+//! The last wait is for a node that is not a member: others commit what it applies, and its log's
 //! thread may not have written that yet when the files are there.
 //!
 //! Each wait is a state. Whatever changes the node's part meanwhile ends it: the copy is promoted,
@@ -61,7 +61,7 @@ enum State {
 }
 
 impl CopyCut {
-    /// `intake`: of the copy's applier. None: it is no copy at the moment.
+    /// `intake`: of the copy's applier. None: it is not a copy at the moment.
     pub fn begin(snapshot: u64, group: &Arc<Replication<Completion>>, intake: &Intake) -> Option<CopyCut> {
         if intake.has_ended() {
             return None;
@@ -86,7 +86,7 @@ impl CopyCut {
         matches!(self.state, State::Noted(..))
     }
 
-    /// What it waits for, for whoever shows it.
+    /// What it waits for, for display.
     pub fn waits_for(&self) -> &'static str {
         match self.state {
             State::Noted(..) => "the commit of what its log has",

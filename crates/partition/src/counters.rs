@@ -1,5 +1,5 @@
-//! What a thread that executes counts about its work: plain numbers of its own, reported when
-//! somebody asks.
+//! What a thread that executes counts about its work: plain numbers of its own, reported on
+//! request.
 //!
 //! Invocations, aborts and failures are exact. Times and sizes are samples: the first call of each
 //! procedure and one in [`SAMPLE_EVERY`] after it, because reading the clock twice costs a tenth of
@@ -291,7 +291,7 @@ pub struct ThreadReport {
     pub queue_depth: usize,
     /// Empty for the coordinator, which has no rows.
     pub tables: Vec<TableMemory>,
-    /// Snapshots of this store that somebody reads.
+    /// Snapshots of this store that a thread reads.
     pub snapshots: usize,
     /// Bytes of pages that are kept for them only.
     pub snapshot_bytes: usize,

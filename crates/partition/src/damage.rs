@@ -1,4 +1,5 @@
-//! A log of which acknowledged transactions cannot be read: what is at stake, and how it is told.
+//! A log of which acknowledged transactions cannot be read: what is at stake, and how it is
+//! reported.
 
 use crate::record::{self, Record};
 use ferrite_base::{PartitionId, Sequence};
@@ -7,13 +8,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where the log cannot be read on, though it went on there.
+/// Where the log cannot be read further, though it continued there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogDamage {
     /// Where what can be read ends.
     pub path: PathBuf,
     pub position: u64,
-    /// The segment in which it should go on, where that is not there.
+    /// The segment in which it should continue, where that is missing.
     pub missing: Option<PathBuf>,
     /// It is known that something durable stood there.
     pub certain: bool,
@@ -102,8 +103,7 @@ fn visit(mut records: &[u8], within: bool, meet: &mut dyn FnMut(PartitionId, Seq
     }
 }
 
-/// What is known of transactions that stand at or behind a position in the log and were not
-/// replayed.
+/// What is known of transactions that are at or after a position in the log and were not replayed.
 pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
     let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
     let mut meet = |partition: PartitionId, sequence: Sequence| {

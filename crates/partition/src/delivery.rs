@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Every cause of work for an applier.
 pub enum Delivery {
-    /// Committed entries, behind all that came before; [`Intake::entries`] sends them.
+    /// Committed entries, after all that came earlier; [`Intake::entries`] sends them.
     Entries(Arc<Arrival>),
-    /// Entries that are to be read from the node's log come next; [`Intake::up_to`] says so.
+    /// Entries that are to be read from the node's log come next; [`Intake::up_to`] sends this.
     ///
     /// [`Intake::up_to`]: crate::applier::Intake::up_to
     FromLog,
@@ -62,7 +62,7 @@ impl Drop for Arrival {
     }
 }
 
-/// All stores as they are behind one entry.
+/// All stores as they are after one entry.
 pub struct CopySnapshot {
     pub place: GroupPlace,
     /// By partition; snapshots of the stores.
@@ -83,7 +83,7 @@ pub struct Promoted {
 /// Row changes of committed entries for one partition, in order, by reference to the entries'
 /// bytes.
 pub struct Parcel {
-    /// Entries as they stand in the log, of other partitions too.
+    /// Entries as they are in the log, of other partitions too.
     bytes: Arc<Arrival>,
     items: Vec<Item>,
     /// Bytes of the items.
@@ -152,8 +152,8 @@ impl Parcel {
     }
 }
 
-/// Why a copy cannot go on. What it has is right up to some entry and not to be used any more: it
-/// is made anew.
+/// Why a copy cannot continue. What it has is right up to some entry and not to be used any more:
+/// it is made anew.
 #[derive(Clone, Debug)]
 pub struct CopyFault {
     /// The entry that could not be applied.

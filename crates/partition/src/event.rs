@@ -27,19 +27,19 @@ pub enum Event {
     /// One call of a program that is not in the catalog: an ad hoc statement.
     Program(Box<ProgramCall>),
     /// The coordinator wants the store for a transaction over several partitions. The partition
-    /// sends it to `to` and stands still until it comes back through `back`.
+    /// sends it to `to` and stops until it comes back through `back`.
     Lend { to: Sender<Loan>, back: Receiver<Loan> },
     /// Committed changes of the leader's, for a copy.
     Apply(Parcel),
     /// A copy's store of another node's snapshot, in the place of the one that it has.
     Replace(Box<Loan>),
-    /// A copy becomes the leader: it appends to `log` from here on. `time`: of the stream's
-    /// entries, the highest.
+    /// A copy becomes the leader: it appends to `log` from now on. `time`: of the stream's entries,
+    /// the highest.
     Lead { log: GroupAppender<Completion>, time: i64 },
-    /// A leader steps back to what is committed and becomes a copy, and says where it stands. The
+    /// A leader steps back to what is committed and becomes a copy, and reports where it is. The
     /// coordinator sends it, when it lends nothing any more.
     Follow(Sender<(PartitionId, Sequence)>),
-    /// Somebody wants to know what was counted here.
+    /// Asks for what was counted here.
     Report(Sender<ThreadReport>),
     /// There may be work besides calls.
     Wake,
@@ -75,7 +75,7 @@ pub struct CachedCall {
     pub program: Arc<Program>,
     /// Each call of the program is short, see [`Compiled::is_short`].
     pub is_short: bool,
-    /// Where the call's frame body stands in the batch's bytes, for [`CachedCalls::recompile`].
+    /// Where the call's frame body begins in the batch's bytes, for [`CachedCalls::recompile`].
     pub body_start: u32,
     pub body_end: u32,
 }
@@ -118,7 +118,7 @@ impl Reply {
     }
 }
 
-/// Whose stores a transaction of the coordinator needs.
+/// The partitions whose stores a transaction of the coordinator needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreSet {
     All,
@@ -154,7 +154,7 @@ pub type Retry = Box<dyn FnOnce(Arc<Compiled>) + Send>;
 
 /// Leave to run on a thread for long reads. It passes to the next in line when it is dropped.
 pub struct Turn {
-    /// Whose end passes it on.
+    /// Its end passes the turn on.
     _held: Box<dyn Send>,
 }
 
@@ -187,7 +187,7 @@ pub enum Job {
     },
     /// Answers when all that came before is executed and durable.
     Quiesce(Reply),
-    /// Somebody wants to know what was counted here.
+    /// Asks for what was counted here.
     Report(Sender<ThreadReport>),
     /// A snapshot of this number is to be written to disk.
     Checkpoint {
@@ -201,7 +201,7 @@ pub enum Job {
         compiled: Arc<Compiled>,
         history: SchemaHistory,
     },
-    /// A leader becomes a copy, as do its partitions behind it; says what schema is committed.
+    /// A leader becomes a copy, as do its partitions after it; reports what schema is committed.
     Follow {
         to: Sender<(Arc<Compiled>, SchemaHistory)>,
         partitions: Sender<(PartitionId, Sequence)>,
@@ -223,7 +223,7 @@ pub struct Taken {
     pub history: SchemaHistory,
     /// Microseconds since 1970.
     pub time: i64,
-    /// Where the checkpoint record stands, once that is known to be written.
+    /// Where the checkpoint record is, once that is known to be written.
     pub mark: Arc<OnceLock<LogPosition>>,
     pub logged: Receiver<Result<(), NotCommitted>>,
 }

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy)]
 pub struct Request<'c> {
     pub program: &'c Arc<Program>,
-    /// The parameter set as it stands on the wire.
+    /// The parameter set as it is on the wire.
     pub parameters: &'c [u8],
     /// The partition key was put in front of the declared parameters: leave the first out.
     pub drop_first_parameter: bool,
@@ -38,7 +38,7 @@ pub struct Request<'c> {
     pub transaction_time: i64,
 }
 
-/// Told once when a call turns out not to be short, while it goes on: others need not wait for it.
+/// Called once when a call turns out not to be short, while it runs: others need not wait for it.
 pub type Slow<'s> = &'s mut dyn FnMut();
 
 /// What a thread that executes keeps from call to call.
@@ -47,9 +47,9 @@ pub struct Executor {
     /// The time in `limits` is this call's own.
     time_is_asked: bool,
     cancellations: Arc<Cancellations>,
-    /// Who helps with queries over several stores.
+    /// The threads that help with queries over several stores.
     helpers: Option<Arc<Helpers>>,
-    /// The call that is executed, for whoever cancels it.
+    /// The call that is executed, for the threads that cancel it.
     current: CallId,
     arena: Bump,
     scratch: Scratch,
@@ -136,7 +136,7 @@ impl Executor {
         }
     }
 
-    /// On whose behalf it executes; without this, on that of all partitions.
+    /// The partition on whose behalf it executes; without this, it executes on behalf of all.
     #[must_use]
     pub fn of_partition(mut self, partition: PartitionId) -> Executor {
         self.external.partition = Some(partition);
@@ -200,8 +200,8 @@ impl Executor {
     }
 
     /// Runs the program and appends the answer's frame to `out`. On failure the stores are as
-    /// before and the answer says why; on success the changes stand in the stores' redo and undo,
-    /// for the caller to take and commit.
+    /// before and the answer has the reason; on success the changes are in the stores' redo and
+    /// undo, for the caller to take and commit.
     #[inline]
     pub fn call(&mut self, stores: &mut [Store], request: &Request<'_>, out: &mut Vec<u8>) -> CallOutcome {
         let (result, writer) = self.execute(stores, request, None, out);
@@ -295,7 +295,7 @@ impl Executor {
         (result, sink.writer)
     }
 
-    /// [`Executor::call`] for a program that stands for many ad hoc texts. None when the text must
+    /// [`Executor::call`] for a program that represents many ad hoc texts. None when the text must
     /// be compiled as it is written, to fail in its own words: nothing was changed, and nothing
     /// answered.
     pub fn call_cached(

@@ -71,7 +71,7 @@ fn prepare(
 }
 
 /// Loads the classes of a new database and runs its schema file: one transaction, in the log like
-/// any other. What should be told of it.
+/// any other. Returns what should be reported of it.
 pub fn at_first_start(
     recovered: &mut Recovered,
     jars: &[Vec<u8>],

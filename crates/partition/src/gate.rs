@@ -1,12 +1,12 @@
 //! The answers' gate: holds each until all that it could have seen is committed. A partition and
 //! the coordinator have one each.
 //!
-//! Two threads come to a gate: the owner, who brings answers, and the one that says what is
-//! committed and then lets the answers go at once: the log's, or a connection's to another node.
+//! Two threads come to a gate: the owner, which brings answers, and the one that reports what is
+//! committed and then releases the answers at once: the log's, or a connection's to another node.
 //! Sending word to the owner instead would wake it for every batch, only to pass something on; so
 //! the gate has a lock, taken twice per batch, hardly ever at the same time.
 //!
-//! In a cluster an answer that no entry stands behind waits for a round, too: it shows that this
+//! In a cluster an answer without an entry of its own waits for a round, too: it shows that this
 //! node still led when the answer was made (decision 0049).
 
 use crate::answer::{AnswerBatch, MailboxHandle};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 const HERE: NodeId = NodeId(0);
 
 /// Why the log failed, once it has: one for all parties of a node. A party that was not waiting
-/// must hear of it too, or it would go on executing what can no longer be acknowledged.
+/// must hear of it too, or it would continue to execute what can no longer be acknowledged.
 pub type SharedFailure = Arc<Failure>;
 
 pub struct Failure {
@@ -63,13 +63,13 @@ pub(crate) type Rounds = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 struct Held {
     mailbox: MailboxHandle,
     answers: AnswerBatch,
-    /// An entry stands behind them: what was executed may be committed by another leader.
+    /// They have an entry: what was executed may be committed by another leader.
     appended: bool,
 }
 
 impl Held {
-    /// In place of what was executed, since nobody can say that it is so. Where nothing was changed
-    /// the call may be made again.
+    /// Replaces what was executed, since it is not known to be so. Where nothing was changed the
+    /// call may be made again.
     fn end(mut self, why: &NotCommitted) {
         self.answers.replace_all(&match why {
             NotCommitted::Deposed if !self.appended => why.unavailable(),
@@ -81,7 +81,7 @@ impl Held {
 
 struct State {
     replica: HeldAnswers<Held>,
-    /// None where nobody else could lead.
+    /// None where no other node could lead.
     rounds: Option<Rounds>,
     /// It does not lead any more, and has to step back.
     deposed: bool,
@@ -107,7 +107,7 @@ impl Gate {
         self.failure.get()
     }
 
-    /// Everything up to `sequence` is about to be handed to the log. Said before it is, since the
+    /// Everything up to `sequence` is about to be handed to the log. Called before that, since the
     /// log may be quick.
     pub fn appended(&self, sequence: Sequence) {
         self.lock().replica.appended(sequence);
@@ -123,8 +123,8 @@ impl Gate {
     }
 
     /// The leader becomes a copy: of what is held, and of what comes until it leads again, the
-    /// outcome is unknown. Everything up to the number that it gives is committed, and nothing
-    /// behind that is known to be.
+    /// outcome is unknown. Everything up to the returned number is committed, and nothing after
+    /// that is known to be.
     pub(crate) fn step_down(&self) -> Sequence {
         let mut state = self.lock();
         state.ended += 1;
@@ -138,7 +138,7 @@ impl Gate {
         self.release(state);
     }
 
-    /// Nothing is to be executed any more. It may not have been told yet.
+    /// Nothing is to be executed any more. It may not have heard yet.
     pub(crate) fn is_deposed(&self) -> bool {
         self.lock().deposed
     }
@@ -148,8 +148,8 @@ impl Gate {
         self.lock().replica.commit()
     }
 
-    /// Of a group with other members: they have answered this round. Said in the order in which the
-    /// group has said it.
+    /// Of a group with other members: they have answered this round. Called in the order in which
+    /// the group has reported it.
     pub fn confirmed(&self, round: u64) {
         let mut state = self.lock();
         state.replica.confirmed(round);
@@ -163,8 +163,8 @@ impl Gate {
     }
 
     /// Keeps `answers` of what has changed nothing until everything appended so far is committed
-    /// and, in a cluster, this node is known to have led when they were made; lets go of what
-    /// already may.
+    /// and, in a cluster, this node is known to have led when they were made; releases what is
+    /// already free to go.
     pub fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
         let state = self.lock();
         let held = Held { mailbox, answers: checked(answers), appended: false };
@@ -175,8 +175,8 @@ impl Gate {
         self.keep(state, 0, held);
     }
 
-    /// The same for answers that an entry stands behind, which was appended since they were made:
-    /// its commit shows that this node led.
+    /// The same for answers with an entry, which was appended since they were made: its commit
+    /// shows that this node led.
     pub fn hold_appended(&self, mailbox: MailboxHandle, answers: AnswerBatch) {
         self.keep(self.lock(), 0, Held { mailbox, answers: checked(answers), appended: true });
     }
@@ -200,7 +200,7 @@ impl Gate {
     #[cold]
     fn hold_for_round(&self, state: MutexGuard<'_, State>, leadership: u64, held: Held) {
         let rounds = state.rounds.clone();
-        // Where rounds come from, gates are told.
+        // The source of rounds calls gates.
         drop(state);
         let round = rounds.and_then(|round| round());
         let mut state = self.lock();
@@ -209,7 +209,7 @@ impl Gate {
         }
         let Some(round) = round else {
             // Another may lead, and have acknowledged what this node does not know: even where all
-            // is committed that the answers saw, nobody has said that they are fresh.
+            // is committed that the answers saw, nothing shows that they are fresh.
             self.depose(&mut state);
             return held.end(&self.why_unknown());
         };
@@ -244,7 +244,7 @@ impl Gate {
         self.state.lock().expect("a panic within the gate ends the process")
     }
 
-    /// Why nobody knows what becomes of what is held.
+    /// Why the outcome of what is held is not known.
     fn why_unknown(&self) -> NotCommitted {
         self.failure().cloned().map_or(NotCommitted::Deposed, NotCommitted::Log)
     }

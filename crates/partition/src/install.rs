@@ -4,15 +4,15 @@
 //! | step | what a crash leaves |
 //! |---|---|
 //! | the files are loaded into stores of their own, partition by partition | the old state |
-//! | a record in the log notes the snapshot, and the group goes on behind it; it takes nothing yet | the old state: the record does not count |
-//! | the files become the node's own, the manifest last | the new state, from there on |
-//! | what was here before is removed from the disk | the new state |
+//! | a record in the log notes the snapshot, and the group continues after it; it takes nothing yet | the old state: the record does not count |
+//! | the files become the node's own, the manifest last | the new state, from then on |
+//! | what was previously here is removed from the disk | the new state |
 //! | the partitions get the new stores, the group takes entries | the new state |
 //!
-//! The files stay where they came to until the third step. So a node that starts with the old state
-//! begins again here, and asks nobody. Each wait is a state; a step does no more than load one
-//! partition. Promises that partitions show the old state or the new, and nothing is acknowledged
-//! behind the new one before it is durable.
+//! The files stay where they arrived until the third step. So a node that starts with the old state
+//! begins again here, and asks no other node. Each wait is a state; a step does no more than load
+//! one partition. Promises that partitions show the old state or the new, and nothing is
+//! acknowledged after the new one before it is durable.
 
 use crate::applier::{CopyStart, Intake};
 use crate::commit::{Completion, Parties};
@@ -39,7 +39,7 @@ pub enum InstallStep {
     /// It waits for the log, or for the copy's applier to end: call again later.
     Waiting,
     /// It is done: the partitions have, or will have, what is shown, and a new applier begins
-    /// there. What the group says from here on goes on behind it.
+    /// there. What the group sends from now on continues after it.
     Done(Box<CopyStart>),
 }
 
@@ -48,7 +48,7 @@ pub enum InstallStep {
 pub enum InstallError {
     /// The files cannot be used: they are given up, and asked for again. Nothing has changed.
     Files(SnapshotError),
-    /// The cluster's database has so many partitions, and this node so many. Nothing has changed.
+    /// The numbers of partitions of the cluster's database, and of this node. Nothing has changed.
     Partitions { there: u32, here: u32 },
     /// The schema cannot be had here. Nothing has changed.
     Compile(UserError),
@@ -153,10 +153,10 @@ impl Install {
         self.image.manifest.files.iter().map(|file| file.sequence).collect()
     }
 
-    /// The next piece of work. `snapshots`: the node's own, which it takes from nobody while this
-    /// goes on.
+    /// The next piece of work. `snapshots`: the node's own, which must not be in use elsewhere
+    /// meanwhile.
     pub fn step(&mut self, snapshots: &mut Snapshots) -> Result<InstallStep, InstallError> {
-        // Recovery begins with the highest number. None is given while this goes on.
+        // Recovery begins with the highest number. None is given while this runs.
         if self.noted.is_none() && self.image.manifest.snapshot <= snapshots.highest() {
             return Err(InstallError::Number(snapshots.highest()));
         }
@@ -207,7 +207,7 @@ impl Install {
         })))
     }
 
-    /// From here on the group goes on behind the snapshot.
+    /// Afterwards the group continues after the snapshot.
     fn note(&self) -> Result<Noted, InstallError> {
         let manifest = &self.image.manifest;
         let places: Vec<_> = manifest.files.iter().map(|file| (file.epoch, file.sequence)).collect();

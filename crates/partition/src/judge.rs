@@ -1,6 +1,6 @@
-//! Whether the next record goes on where a database stands: a group's stream, the partitions'
-//! sequence numbers, the schema. Recovery and copies read records through this alone; what feeds
-//! the stores is theirs.
+//! Whether the next record continues a database's state: a group's stream, the partitions' sequence
+//! numbers, the schema. Recovery and copies read records through this alone; what feeds the stores
+//! is theirs.
 
 use crate::content_hashes::ContentHashes;
 use crate::record::{Part, Record, RecordError};
@@ -89,7 +89,7 @@ impl From<EntryError> for ReplayError {
     }
 }
 
-/// What is to be made of a record that goes on here.
+/// What is to be made of a record that continues here.
 pub(crate) enum Change<'a> {
     /// Transactions of one partition.
     Batch {
@@ -110,7 +110,7 @@ pub(crate) enum Change<'a> {
     },
 }
 
-/// Where a database stands.
+/// The position of a database.
 pub(crate) struct Judge {
     here: NodeId,
     /// The group's stream, once it has begun.
@@ -159,8 +159,8 @@ impl Judge {
         Err(ReplayError::malformed("an entry is of a group that there is not"))
     }
 
-    /// A record that changes the database. It counts from here on: whoever cannot make the change
-    /// is at its end.
+    /// A record that changes the database. It counts from now on: a caller that cannot make the
+    /// change must stop.
     pub fn record<'a>(&mut self, record: Record<'a>) -> Result<Change<'a>, ReplayError> {
         match record {
             Record::Batch { partition, first, count, transactions, .. } => {
@@ -232,8 +232,8 @@ impl Judge {
         self.streams_have_come_to(groups)
     }
 
-    /// The log says where the streams stand in it. One that has not begun stands before its first
-    /// entry, whatever the epoch of that place is called.
+    /// The log tells where the streams are in it. One that has not begun is before its first entry,
+    /// whatever the epoch of that place is called.
     fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {
         let end = self.stream.as_ref().map(Replayed::log_end);
         let reached = |(group, mark): &(GroupId, Mark)| {

@@ -7,8 +7,8 @@
 //! the same way.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
-// A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
-// does not.
+// A line to a stream that no process reads would hold up the thread that prints it;
+// `ferrite_io::stdio` does not.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod answer;

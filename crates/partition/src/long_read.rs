@@ -1,12 +1,12 @@
 //! Long reads: queries that run on snapshots of the stores, on threads of their own, while
-//! transactions go on.
+//! transactions continue.
 //!
-//! Whoever has the stores (a partition its own, the coordinator all) decides, takes the snapshots,
-//! and is free again. The answer is right and comes in time because of three things. The snapshots
-//! are taken between transactions, of all stores at once, after the call arrived: so it sees all
-//! that was acknowledged before it was sent, and nothing in part. Everything that they show was
-//! handed to the log before, and the taker's gate was told. And the answer goes through that gate
-//! like any other.
+//! The owner of the stores (a partition of its own, the coordinator of all) decides, takes the
+//! snapshots, and is free again. The answer is right and comes in time because of three things. The
+//! snapshots are taken between transactions, of all stores at once, after the call arrived: so it
+//! sees all that was acknowledged before it was sent, and nothing in part. Everything that they
+//! show was previously handed to the log, and the taker's gate knows of it. And the answer passes
+//! through that gate like any other.
 
 use crate::answer::AnswerBatch;
 use crate::cancel::Cancellations;
@@ -46,7 +46,7 @@ pub enum Home {
 }
 
 impl Home {
-    /// Gives the call back where nobody reads the inbox any more.
+    /// Gives the call back where no thread reads the inbox any more.
     fn send(&self, call: ProgramCall) -> Result<(), Box<ProgramCall>> {
         let call = Box::new(call);
         match self {
@@ -62,8 +62,8 @@ impl Home {
     }
 }
 
-/// Who may begin: as many as there are threads. The others wait without a snapshot, which would
-/// cost memory for as long as it lives.
+/// The reads that may begin: as many as there are threads. The others wait without a snapshot,
+/// which would cost memory for as long as it lives.
 struct Line {
     state: Mutex<LineState>,
     cancellations: Arc<Cancellations>,
@@ -71,7 +71,7 @@ struct Line {
 
 struct LineState {
     threads: usize,
-    /// Threads that nobody has a turn for.
+    /// Threads for which no read has a turn.
     free: usize,
     waiting: VecDeque<(ProgramCall, Home)>,
     /// Turns that were given, since the start.
@@ -203,14 +203,14 @@ impl LongReads {
         LongReadLine(Arc::clone(&self.line))
     }
 
-    /// For one who executes calls that take no more than this.
+    /// For a thread that executes calls that take no more than this.
     pub fn executor(&self, limits: impl Into<CallLimits>) -> Executor {
         let mut executor = Executor::new(limits);
         executor.watch(&self.line.cancellations);
         executor
     }
 
-    /// What all who execute look at: one list for the node.
+    /// The list that all executing threads look at: one for the node.
     pub fn cancellations(&self) -> &Arc<Cancellations> {
         &self.line.cancellations
     }
@@ -243,8 +243,8 @@ impl LongReads {
 }
 
 impl LongRead {
-    /// To be run on `stores` and answered through `gate`, which must have been told, when it
-    /// begins, of all that they show.
+    /// To be run on `stores` and answered through `gate`, which must know, when it begins, of all
+    /// that they show.
     pub(crate) fn new(
         call: ProgramCall,
         turn: Turn,
@@ -260,8 +260,8 @@ impl LongRead {
     }
 }
 
-/// A thread for long reads: one after the other, each within `limits`, with whoever of the helpers
-/// is free.
+/// A thread for long reads: one after the other, each within `limits`, with those of the helpers
+/// that are free.
 pub fn serve(reads: &Receiver<LongRead>, limits: CallLimits, helpers: Arc<Helpers>) {
     let mut executor = Executor::new(limits).with_helpers(helpers);
     while let Ok(read) = reads.recv() {
@@ -347,7 +347,7 @@ mod tests {
         drop(next().expect("the next"));
         let last = next().expect("the one after");
         assert_eq!((last.reply.handle, long_reads.line.lock().free), (6, 0));
-        // Nobody is there any more to take those that wait: the turns come back all the same.
+        // No thread is left to take those that wait: the turns come back all the same.
         assert!((7..9).all(|handle| long_reads.admit(call(handle)).is_none()));
         drop(came);
         drop((last, running));

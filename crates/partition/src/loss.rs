@@ -21,12 +21,12 @@ fn failed(error: ferrite_io::DiskError) -> StartError {
     StartError::Log(LogError::Disk(error))
 }
 
-/// Cuts the log of a database that nobody runs where it cannot be read. What is lost then is said,
+/// Cuts the log of a database that no process runs where it cannot be read. The loss is reported,
 /// and written to a file beside the log before anything is cut: the file's path, and its text. What
 /// is cut is kept in a folder of the same name. None: nothing is lost.
 ///
-/// `of_cluster`: the directory is that of a cluster's node, and it is no complete copy any more
-/// when this has returned. Called before anything is cut, and while nobody runs it.
+/// `of_cluster`: the directory is that of a cluster's node, and it is not a complete copy any more
+/// when this has returned. Called before anything is cut, and while no process runs it.
 pub fn accept_loss(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -77,7 +77,7 @@ pub fn accept_loss(
         Err(error) => {
             let refused = matches!(error, StartError::Rot(_) | StartError::Log(LogError::NoRoomToKeep { .. }));
             if refused {
-                // Nothing was cut, so nothing is to be said about it.
+                // Nothing was cut, so there is nothing to report.
                 disk.remove(&note).and_then(|()| disk.sync_dir(dir)).map_err(failed)?;
             }
             return Err(if let StartError::Rot(damage) = error { StartError::NothingLeft(damage) } else { error });
@@ -89,8 +89,8 @@ pub fn accept_loss(
     Ok(Some((note, text)))
 }
 
-/// Makes the copy of a cluster's node that nobody runs a database without others, as far as its
-/// stream is concerned.
+/// Turns the copy of a cluster's node that no process runs into a single server's database, as far
+/// as its stream is concerned.
 pub fn leave_others(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,

@@ -18,7 +18,7 @@ pub struct OwnLog {
 
 /// What one piece of work came to.
 pub(crate) enum Found {
-    /// Entries as they stand in the log, behind those before.
+    /// Entries as they are in the log, after the earlier ones.
     Entries(Vec<u8>),
     Working,
     /// The log does not have the next one yet.
@@ -36,12 +36,12 @@ impl OwnLog {
         OwnLog::new(Arc::clone(&self.group), Arc::clone(&self.index))
     }
 
-    /// Whether the log has an entry behind this one.
+    /// Whether the log has an entry after this one.
     pub(crate) fn reaches_beyond(&self, position: Position) -> bool {
         self.group.durable() > position
     }
 
-    /// Reads on behind the entry `behind`; what is up to `up_to` is committed. One read of the disk
+    /// Reads on after the entry `behind`; what is up to `up_to` is committed. One read of the disk
     /// at most.
     pub(crate) fn read(&mut self, behind: Mark, up_to: Position) -> Result<Found, CatchUpError> {
         let (history, durable) = self.group.durable_stream();

@@ -1,11 +1,11 @@
 //! What the calls of each procedure will look up, as far as it is known before they run.
 //!
-//! A body in SQL says so itself: its plan was read when it was compiled. A body in another language
-//! does not, and pays a cache miss for every hash look-up, which was a sixth of the time of Voter's
-//! class. So its first calls are watched: a key of a statement that had the value of one and the
-//! same parameter of the procedure in each of them will have it again, and is asked for ahead from
-//! then on. What is learned is a hint: where it is wrong, memory is asked for that nobody needs,
-//! and nothing else happens.
+//! A body in SQL shows it itself: its plan was read when it was compiled. A body in another
+//! language does not, and pays a cache miss for every hash look-up, which was a sixth of the time
+//! of Voter's class. So its first calls are watched: a key of a statement that had the value of one
+//! and the same parameter of the procedure in each of them will have it again, and is asked for
+//! ahead from then on. What is learned is a hint: where it is wrong, memory is asked for that is
+//! not needed, and nothing else happens.
 
 use crate::compiled::Compiled;
 use crate::prefetch::{self, Prefetch};

@@ -18,19 +18,19 @@ use ferrite_table::{HashedKey, Store, TableData, stands_apart};
 use ferrite_value::Value;
 use ferrite_wire::Parameters;
 
-/// Transactions that replay reads together, and whose buckets it asks for at once, before the first
-/// of as many in front of them is made.
+/// Transactions that replay reads together, and whose buckets it asks for at once, ahead of the
+/// first of as many that precede them.
 pub const REPLAYED_TOGETHER: usize = 16;
 /// Transactions between that and asking for the rows.
 pub const REPLAYED_ROWS_AFTER: usize = REPLAYED_TOGETHER / 2;
-/// Calls whose buckets are asked for at once, before the first call of the group in front of them.
+/// Calls whose buckets are asked for at once, ahead of the first call of the preceding group.
 pub const GROUP: usize = 8;
 /// Calls between that and asking for the rows.
 pub const ROWS_AFTER: usize = GROUP / 2;
 /// Calls between asking for the buckets and asking for where the rows' long values begin.
 pub const VALUES_AFTER: usize = GROUP - 2;
-/// Calls between asking for the buckets and the last call before those of the group: what is read
-/// of values is asked for from here on, a call ahead.
+/// Calls between asking for the buckets and the last call ahead of those of the group: what is read
+/// of values is asked for from this call on, a call ahead.
 pub const TURN_AFTER: usize = GROUP - 1;
 
 /// Most keys have one or two columns; longer ones are not worth decoding twice.
@@ -266,7 +266,7 @@ struct Sought {
     key: HashedKey,
     /// Where its bucket leads, once that was at hand.
     row: Option<RowId>,
-    /// Whose it is: its place in the batch.
+    /// The call it belongs to: its place in the batch.
     call: u32,
     values: [LongValue; VALUES_MAX],
 }
@@ -289,7 +289,7 @@ impl Sought {
 pub struct Ahead {
     /// By the calls of the next group.
     sought: Vec<Sought>,
-    /// By the calls of the group before, whose values were not asked for yet: the last first.
+    /// Requests of the previous group's calls, whose values were not asked for yet: the last first.
     unread: Vec<Sought>,
     /// Some of those of the next group lead to long values.
     wants_values: bool,

@@ -1,5 +1,5 @@
-//! Tells the operator how far recovery is: a line a second once it takes longer than two, and
-//! whoever looks at its [`RecoveryProgress`].
+//! Tells the operator how far recovery is: a line a second once it takes longer than two, and its
+//! [`RecoveryProgress`] for any thread that looks.
 
 use ferrite_io::Clock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -100,7 +100,7 @@ impl<'r> ProgressReporter<'r> {
         self.progress.rows.store(0, Relaxed);
     }
 
-    /// So much more is done. Called from any thread.
+    /// This much more is done. Called from any thread.
     pub fn add(&self, bytes: u64, rows: u64) {
         self.progress.bytes.fetch_add(bytes, Relaxed);
         self.progress.rows.fetch_add(rows, Relaxed);

@@ -50,17 +50,17 @@ pub enum Record<'a> {
         time: i64,
         text: &'a str,
     },
-    /// A snapshot has all before this record, and nothing behind it. Without groups: written before
-    /// there were any.
+    /// A snapshot has all before this record, and nothing after it. Without groups: written before
+    /// groups existed.
     Checkpoint {
         snapshot: u64,
         catalog_version: u64,
         places: Vec<(Epoch, Sequence)>,
         groups: Vec<(GroupId, Mark)>,
     },
-    /// A snapshot that came from another node takes the place of all before this record, and says
-    /// where everything stands from here on; or, with number 0 and no places, what stood before the
-    /// last such record goes on, since that snapshot never counted.
+    /// A snapshot that came from another node takes the place of all before this record, which says
+    /// where everything is from then on; or, with number 0 and no places, what was there before the
+    /// last such record continues, since that snapshot never counted.
     Installed {
         snapshot: u64,
         catalog_version: u64,
@@ -68,13 +68,13 @@ pub enum Record<'a> {
         groups: Vec<(GroupId, Mark)>,
     },
     /// A snapshot that a copy began to take here has all before this record, and perhaps some of
-    /// what stands behind it: its manifest says which entry is its last. `groups`: where streams
-    /// stood in the log.
+    /// what follows it: its manifest says which entry is its last. `groups`: where streams were in
+    /// the log.
     CopyCheckpoint {
         snapshot: u64,
         groups: Vec<(GroupId, Mark)>,
     },
-    /// Of a stream: leader and copies hash what their tables hold behind this entry.
+    /// Of a stream: leader and copies hash what their tables hold after this entry.
     ContentMark {
         /// That the leader takes here.
         snapshot: u64,
@@ -164,7 +164,7 @@ impl BatchWriter {
         Sequence(self.first.0 + u64::from(self.count) - 1)
     }
 
-    /// Patches the header; a batch without transactions leaves nothing behind.
+    /// Patches the header; a batch without transactions leaves nothing.
     pub fn finish(self, out: &mut Vec<u8>) {
         if self.count == 0 {
             out.truncate(self.start);
@@ -217,7 +217,7 @@ pub fn write_schema(out: &mut Vec<u8>, version: u64, time: i64, text: &str) {
     });
 }
 
-/// `places`: where each partition's history stands, in their order; `groups`: where streams do.
+/// `places`: where each partition's history is, in their order; `groups`: where streams are.
 pub fn write_checkpoint(
     out: &mut Vec<u8>,
     snapshot: u64,
@@ -228,7 +228,7 @@ pub fn write_checkpoint(
     write_places(out, KIND_CHECKPOINT, snapshot, catalog_version, places, groups);
 }
 
-/// The same, of a snapshot that came from another node; 0: what stood before goes on.
+/// The same, of a snapshot that came from another node; 0: the earlier state continues.
 pub fn write_installed(
     out: &mut Vec<u8>,
     snapshot: u64,
@@ -239,7 +239,7 @@ pub fn write_installed(
     write_places(out, KIND_INSTALLED, snapshot, catalog_version, places, groups);
 }
 
-/// Of a copy: what its snapshot does not show stands behind this record.
+/// Of a copy: what its snapshot does not show comes after this record.
 pub fn write_copy_checkpoint(out: &mut Vec<u8>, snapshot: u64, groups: &[(GroupId, Mark)]) {
     framed(out, KIND_COPY_CHECKPOINT, |out| {
         out.extend_from_slice(&snapshot.to_le_bytes());
@@ -247,7 +247,7 @@ pub fn write_copy_checkpoint(out: &mut Vec<u8>, snapshot: u64, groups: &[(GroupI
     });
 }
 
-/// Stands alone in its entry.
+/// Is alone in its entry.
 pub fn write_content_mark(out: &mut Vec<u8>, snapshot: u64) {
     framed(out, KIND_CONTENT_MARK, |out| out.extend_from_slice(&snapshot.to_le_bytes()));
 }

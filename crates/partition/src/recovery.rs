@@ -89,7 +89,7 @@ pub struct Options<'r> {
     /// Threads that load and replay, for as many partitions at a time; none: the calling one does
     /// it all.
     pub threads: usize,
-    /// Told what the operator should see while it goes on.
+    /// Receives what the operator should see while it runs.
     pub report: &'r ProgressListener,
     /// Where others look at it.
     pub progress: &'r RecoveryProgress,
@@ -97,7 +97,7 @@ pub struct Options<'r> {
     pub runtime: &'r RuntimeHandle,
 }
 
-/// [`open_with`] where nobody watches, on the calling thread if the log has no threads either.
+/// [`open_with`] without a listener, on the calling thread if the log has no threads either.
 pub fn open(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -156,9 +156,9 @@ pub fn open_with(
         opened.make(&group, random, &options)?;
     }
     opened.begin_with_snapshot(&group, begun)?;
-    // Which node this is stands before the first entry that names it.
+    // The node's identity is written before the first entry that names it.
     identity.write(&*opened.disk, dir).map_err(StartError::Identity)?;
-    // Where a part of the log was given up, its positions are another epoch's from here on: an
+    // Where a part of the log was given up, its positions belong to another epoch from now on: an
     // epoch has one entry at each.
     if !begun || accept_loss {
         let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
@@ -182,13 +182,13 @@ pub struct AsMember {
 pub struct RecoveredMember {
     /// What is known to be committed.
     pub recovered: Recovered,
-    /// Behind the last entry that the stores show.
+    /// After the last entry that the stores show.
     pub place: GroupPlace,
     pub replication: Arc<Replication<Completion>>,
 }
 
 /// Opens the database of a node of a cluster, whose directory says which node it is. Entries that
-/// are not known to be committed are left to the group. From here on the incarnation is durable.
+/// are not known to be committed are left to the group. Afterwards the incarnation is durable.
 pub fn open_member(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -268,9 +268,9 @@ pub(crate) fn look(
     Ok(summary)
 }
 
-/// Makes what a node of a cluster has a database without others: every entry counts from here on,
-/// also those of which only the other members know whether they do. Which node this is, and that it
-/// is in no cluster, is left to the caller. Done again, it only begins one more epoch.
+/// Turns what a node of a cluster has into a single server's database: every entry counts from now
+/// on, also those of which only the other members know whether they do. The caller sets the node's
+/// identity, and that it is in no cluster. Done again, it only begins one more epoch.
 pub(crate) fn leave_others(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
@@ -410,8 +410,8 @@ impl Opened {
         })
     }
 
-    /// A snapshot of another node was noted and never counted: what was here before goes on, and
-    /// says so before anything follows in the log.
+    /// A snapshot of another node was noted and never counted: the earlier state continues, and a
+    /// record of that comes before anything follows in the log.
     fn resume(&self, group: &GroupAppender<Completion>) {
         if self.replay.superseded.is_some() {
             let mut payload = Vec::new();
@@ -435,7 +435,7 @@ impl Opened {
     /// Adds to what is here as a node without others does, for which all that is here counts.
     fn appender(&self, stream: Replayed, here: Member) -> GroupAppender<Completion> {
         let FoundStream { applied, history, end, .. } = stream.into_found();
-        // Whoever else was a member: it asks nobody.
+        // Whatever other members there were: it asks none.
         let configuration = GroupConfiguration::alone(applied.configuration.epoch.max(end.epoch), here);
         let place = GroupPlace { end, history, configuration, ..applied };
         GroupAppender::alone(FIRST_GROUP, here, place, self.log.appender(), Arc::clone(&self.clock))
@@ -514,7 +514,7 @@ impl Opened {
         let Judge { sequences, catalog, history, .. } = state.judge;
         let mut catalog = Arc::unwrap_or_clone(catalog);
         if catalog.version.0 == 0 {
-            // Nothing was said yet.
+            // Nothing was specified yet.
             catalog.decimals = Default::default();
             catalog.values = Default::default();
         }

@@ -57,7 +57,7 @@ pub(crate) struct Replay {
     /// The highest number of a checkpoint record.
     pub last_checkpoint: u64,
     /// A snapshot of another node was to take the place of what was read, and is not here. What
-    /// stands behind is not read.
+    /// follows is not read.
     pub superseded: Option<u64>,
 }
 
@@ -75,7 +75,7 @@ impl Visitor<StartError> for Replay {
                 Err(error) => break Err(error.into()),
             }
         };
-        // What a worker met stands before this in the log.
+        // What a worker met comes before this in the log.
         if result.is_err()
             && let Some(state) = &mut self.state
         {
@@ -161,7 +161,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Goes on from there.
+    /// Continues from there.
     pub fn begin(&mut self, genesis: Genesis, stores: Vec<Store>, judge: Judge) {
         let stores = Stores::spread(stores, self.threads);
         self.state = Some(State { genesis, judge, stores });
@@ -240,7 +240,7 @@ struct Item {
     /// None: the bytes are one transaction's changes.
     count: Option<u32>,
     end: usize,
-    /// Where it stands in the log, for an error to say: the segment's path, shared, and the
+    /// Where it is in the log, for an error to report: the segment's path, shared, and the
     /// position.
     path: Arc<PathBuf>,
     position: u64,
@@ -391,7 +391,7 @@ impl Worker {
 
     fn join(&mut self) -> Result<Vec<Store>, StartError> {
         self.parcels = None;
-        // Joined before, it has told its error.
+        // If joined previously, it has reported its error.
         let Some(thread) = self.thread.take() else { return Ok(Vec::new()) };
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }

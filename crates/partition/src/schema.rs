@@ -87,7 +87,7 @@ const CHANGES_BEFORE_BASE: usize = 100;
 /// Nor are they kept when they are longer than this, as those with Java classes are.
 const CHANGES_BYTES_BEFORE_BASE: usize = 4 * 1024 * 1024;
 
-/// The catalog that a base stands for: its text's, with the ids that it lists.
+/// The catalog that a base represents: its text's, with the ids that it lists.
 fn base_catalog(base: &SchemaBase) -> UserResult<Catalog> {
     let made = if base.text.is_empty() {
         Catalog::before_history()
@@ -155,9 +155,9 @@ pub fn plan_within(catalog: &Catalog, text: &str, limits: &SqlLimits) -> UserRes
     plan_from(catalog, next, text, limits, false)
 }
 
-/// Binds what is said in `text` against `next`, which is `catalog` but for what the text says of
-/// itself. What was accepted before must not keep a database shut: a statement that is refused
-/// today may stand by the rules of earlier builds. Then it is a view that is computed when it is
+/// Binds what is in `text` against `next`, which is `catalog` except for what the text says of
+/// itself. What was accepted earlier must not keep a database shut: a statement that is refused
+/// today may be valid by the rules of earlier builds. Then it is a view that is computed when it is
 /// read, and refused there; what has rows was never refused since.
 fn plan_from(
     catalog: &Catalog,
@@ -212,7 +212,7 @@ pub fn logged_text(before: &Catalog, text: &str) -> String {
 
 /// What a text that leads to a catalog of such values begins with.
 fn said_before(values: FunctionValues) -> String {
-    // The others follow from how the text goes on.
+    // The others follow from how the text continues.
     if values == FunctionValues::Current { CURRENT_VALUES.to_owned() } else { String::new() }
 }
 

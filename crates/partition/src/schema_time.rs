@@ -1,9 +1,10 @@
-//! How long a change of the schema may take, and who else may end it: no transaction runs until it
+//! How long a change of the schema may take, and what else may end it: no transaction runs until it
 //! has ended.
 //!
-//! Whoever carries a change out asks this now and then (`ferrite_base::watch`). An error leaves
-//! stores, catalog and log as they were, for nothing is logged before the stores have followed;
-//! from then on nobody asks any more. Changes that come from the log are never asked about.
+//! The thread that carries a change out asks this now and then (`ferrite_base::watch`). An error
+//! leaves stores, catalog and log as they were, for nothing is logged before the stores have
+//! followed; from then on it is not asked any more. Changes that come from the log are never asked
+//! about.
 
 use crate::cancel::{CallId, Cancellations};
 use ferrite_base::{ErrorKind, UserError, UserResult, Watcher};
@@ -34,7 +35,7 @@ impl SchemaTime {
         SchemaTime::resume(clock, time_max, cancellations, call, 0)
     }
 
-    /// Of one that has taken so many nanoseconds.
+    /// The time of one that has taken this many nanoseconds.
     pub(crate) fn resume(
         clock: &Arc<dyn Clock>,
         time_max: Option<Duration>,
@@ -66,7 +67,7 @@ impl SchemaTime {
         self.clock.monotonic_nanos().saturating_sub(self.begun.get())
     }
 
-    /// Whether it may go on.
+    /// Whether it may continue.
     pub(crate) fn ask(&self) -> UserResult<()> {
         let taken = Duration::from_nanos(self.taken());
         if self.cancellations.is_stopping() {

@@ -31,7 +31,7 @@ pub const DIRECTORY: &str = "snapshots";
 #[derive(Debug)]
 pub enum SaveError {
     Snapshot(SnapshotError),
-    /// The checkpoint record did not become durable, or what it stands behind is not committed.
+    /// The checkpoint record did not become durable, or what precedes it is not committed.
     NotCommitted(NotCommitted),
     /// It would take from what the log needs.
     NoRoom {
@@ -107,7 +107,7 @@ impl fmt::Display for Saved {
     }
 }
 
-/// A whole snapshot, and the segment where the log goes on from it.
+/// A whole snapshot, and the segment where the log continues from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     pub snapshot: u64,
@@ -168,20 +168,20 @@ impl Snapshots {
         self.highest
     }
 
-    /// These stay, with the log behind them, while they are on their way to other nodes
+    /// These stay, with the log after them, while they are on their way to other nodes
     /// ([`ferrite_snapshot::transfer::Sending::holds`]).
     pub fn hold(&mut self, snapshots: Vec<u64>) {
         self.held = snapshots;
     }
 
-    /// This one too, until it is said anew which do.
+    /// This one stays too, until the list is set again.
     pub fn hold_too(&mut self, snapshot: u64) {
         self.held.push(snapshot);
     }
 
-    /// Makes the snapshot that came into another directory all that there is: the log goes on at
-    /// `place`, where it was noted. What was here goes once the new one counts. A failure ends the
-    /// node: then the next start has one or the other.
+    /// Makes the snapshot that came into another directory all that there is: the log continues at
+    /// `place`, where it was noted. The old data is removed once the new one counts. A failure ends
+    /// the node: then the next start has one or the other.
     pub fn take_in(&mut self, from: &Files, mut manifest: Manifest, place: &LogPosition) -> Result<(), SaveError> {
         let number = manifest.snapshot;
         let name = own_name(number);
@@ -302,7 +302,8 @@ impl Snapshots {
 
     /// Removes what the newest whole snapshots make dispensable. How many log segments went.
     fn let_go(&mut self, pace: Pace<'_>) -> Result<usize, SaveError> {
-        // Whoever wants an end of the snapshot wants no rests, and has nothing against the space.
+        // A caller that wants an end of the snapshot wants no rests, and has nothing against the
+        // space.
         let rest = || _ = pace(0);
         let enough = self.kept.len() >= limits::SNAPSHOTS_KEPT;
         let first_kept = self.kept.len().saturating_sub(limits::SNAPSHOTS_KEPT);
@@ -326,7 +327,7 @@ impl Snapshots {
     }
 }
 
-/// Bytes of the log that are kept for those who read it, beyond what snapshots need.
+/// Bytes of the log that are kept for its readers, beyond what snapshots need.
 fn held_log_bytes_max(free: u64) -> u64 {
     (free / limits::CATCH_UP_LOG_FREE_PART).min(limits::CATCH_UP_LOG_BYTES_MAX)
 }

@@ -15,7 +15,7 @@ pub enum StartError {
     Log(LogError),
     /// The first record of a new database could not be written.
     LogFailed(LogFailed),
-    /// What could not be replayed, and where it stands.
+    /// What could not be replayed, and where it is.
     Replay {
         path: PathBuf,
         position: u64,
@@ -30,12 +30,12 @@ pub enum StartError {
     Compile(UserError),
     /// Acknowledged transactions cannot be read from the log.
     Rot(Box<LogDamage>),
-    /// A snapshot or the directory of snapshots cannot be used, and nothing older stands in for it.
+    /// A snapshot or the directory of snapshots cannot be used, and nothing older replaces it.
     Snapshot(SnapshotError),
     NoDatabase(PathBuf),
     /// The database's first block is lost, and with it what all others build on.
     NothingLeft(Box<LogDamage>),
-    /// The log does not go on where the snapshot says.
+    /// The log does not continue where the snapshot says.
     Checkpoint {
         snapshot: u64,
     },

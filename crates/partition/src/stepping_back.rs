@@ -7,8 +7,8 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{PartitionId, Sequence};
 use std::sync::Arc;
 
-/// A leader on its way back to a copy: the coordinator and its partitions stop, tell all whose
-/// answers they hold that the outcome is unknown, and take back what is not committed.
+/// A leader on its way back to a copy: the coordinator and its partitions stop, report an unknown
+/// outcome for all answers that they hold, and take back what is not committed.
 pub struct SteppingBack {
     partitions: usize,
     from_partitions: Receiver<(PartitionId, Sequence)>,
@@ -26,8 +26,8 @@ pub struct SteppedBack {
 }
 
 impl SteppingBack {
-    /// To be called when the group has said that this node was deposed, which is behind all that it
-    /// has said of what is committed; once for each [`Promoted::lead`]. `partitions`: how many.
+    /// To be called when the group has reported that this node was deposed, which is after all its
+    /// reports of what is committed; once for each [`Promoted::lead`]. `partitions`: how many.
     pub fn begin(jobs: &Sender<Job>, partitions: usize) -> SteppingBack {
         let (to, from_coordinator) = unbounded();
         let (tell, from_partitions) = unbounded();
@@ -43,7 +43,7 @@ impl SteppingBack {
         if self.sequences.len() < self.partitions {
             return None;
         }
-        // Said before the partitions were told.
+        // Sent before the partitions heard of it.
         let (compiled, history) = self.from_coordinator.try_recv().ok()?;
         self.sequences.sort_unstable();
         let sequences = self.sequences.drain(..).map(|(_, sequence)| sequence).collect();

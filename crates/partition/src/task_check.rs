@@ -1,8 +1,8 @@
 //! Whether the procedures of tasks take the parameters that the tasks give them.
 //!
-//! Asked of schema changes that a client makes, not of replay or a restore: what an older server
-//! has accepted still opens, and comes back from its backups. A task that did not fit before does
-//! not stand in the way of other changes either.
+//! Applied to schema changes that a client makes, not to replay or a restore: what an older server
+//! has accepted still opens, and comes back from its backups. A task that already did not fit does
+//! not prevent other changes either.
 
 use crate::compiled::Compiled;
 use crate::execute::check_parameters;

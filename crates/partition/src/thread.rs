@@ -35,7 +35,7 @@ use ferrite_wire::response;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What records have in their field for an epoch. The epochs of a group's leaders stand in its
+/// What records have in their field for an epoch. The epochs of a group's leaders are in its
 /// entries, which came later.
 pub const RECORD_EPOCH: Epoch = Epoch(1);
 /// Redo buffers kept for reuse; more are in flight only when the log is far behind.
@@ -164,7 +164,7 @@ impl Partition {
             partition.begin_event();
             match partition.handle(event) {
                 Handled::Done => {}
-                // Stands still while the coordinator works on the store.
+                // Stops while the coordinator works on the store.
                 Handled::Lent(back) => {
                     partition.take_back(back.recv().expect("the coordinator gives back what it borrows"));
                 }
@@ -271,7 +271,7 @@ impl Partition {
             Event::Lead { log, time } => self.lead(log, time),
             Event::Follow(to) => self.follow(&to),
             Event::Report(to) => {
-                // Whoever asked may have given up waiting.
+                // The caller may have given up waiting.
                 let _ = to.send(self.report());
             }
             // It is awake now, and looks for work when it is idle again.
@@ -347,7 +347,7 @@ impl Partition {
         self.hold(batch.mailbox, answers, appended);
     }
 
-    /// `appended`: behind what the answers saw, by this node as the leader.
+    /// `appended`: after what the answers saw, by this node as the leader.
     #[inline]
     fn hold(&self, mailbox: MailboxHandle, answers: AnswerBatch, appended: bool) {
         match appended {
@@ -588,7 +588,7 @@ impl Partition {
             self.compiled = loan.compiled;
             self.executor.catalog_changed();
         }
-        // The coordinator has told the gate.
+        // The coordinator has informed the gate.
         self.sequence = loan.sequence;
     }
 }

@@ -1,10 +1,10 @@
 //! Channels whose receiver goes to sleep at once.
 //!
-//! Who waits in a channel of `crossbeam` looks again for a while first, and yields its processor in
-//! between: some microseconds each time, and behind a yield the scheduler lets every other thread
-//! go first that can run. A thread that is given something thousands of times a second, each time
-//! after a disk or a network, never finds it within that while. It waits for a [`Waker`], which
-//! senders wake.
+//! A thread that waits in a channel of `crossbeam` looks again for a while first, and yields its
+//! processor in between: some microseconds each time, and after a yield the scheduler first runs
+//! every other thread that can run. A thread that is given something thousands of times a second,
+//! each time after a disk or a network, never finds it within that while. It waits for a [`Waker`],
+//! which senders wake.
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub struct Waker {
     sleeps: AtomicBool,
-    /// Held by who waits, but while it sleeps; and by who wakes it.
+    /// Held by the waiting thread, except while it sleeps; and by the thread that wakes it.
     lock: Mutex<()>,
     woken: Condvar,
 }
 
 impl Waker {
-    /// To be called behind what there is to do then.
+    /// To be called after the work for it exists.
     #[inline]
     pub fn wake(&self) {
         if self.sleeps.load(Ordering::SeqCst) {
@@ -41,8 +41,8 @@ impl Waker {
     /// Sleeps until it is woken or the time is over, unless there is something to do.
     pub fn wait(&self, time_max: Option<Duration>, has_work: impl Fn() -> bool) {
         let until = time_max.and_then(|time| Instant::now().checked_add(time));
-        // Whoever sends puts, then looks at this; here it is the other way round, so that one of
-        // the two sees the other.
+        // A sender puts, then looks at this; here it is the other way round, so that one of the two
+        // sees the other.
         self.sleeps.store(true, Ordering::SeqCst);
         if has_work() {
             self.sleeps.store(false, Ordering::SeqCst);
@@ -93,7 +93,7 @@ impl<T> WakingSender<T> {
     }
 
     /// # Errors
-    /// Nobody receives any more.
+    /// No thread receives any more.
     pub fn send(&self, item: T) -> Result<(), SendError<T>> {
         self.sender.send(item)?;
         self.waker.wake();

@@ -2,7 +2,7 @@
 //! lower priority than transactions.
 //!
 //! A node has a fixed number of helpers at a time; a query takes those that are free, and the
-//! thread that it runs on does parts too. So nobody waits for helpers, and what a query answers
+//! thread that it runs on does parts too. So nothing waits for helpers, and what a query answers
 //! does not depend on how many it got. A helper lives for as long as the parts do.
 
 use crate::cancel::{CallId, Cancellations};

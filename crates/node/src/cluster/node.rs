@@ -365,7 +365,7 @@ impl NodeThread {
         let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
         if known.configuration.has(self.node.here()) && group.has_committed_start_of(known.configuration.epoch) {
             match self.unsynced.is_whole() {
-                // The others are told at once.
+                // The others hear it at once.
                 Ok(()) => {
                     self.whole.store(true, Ordering::Relaxed);
                     self.next_look = 0;

@@ -229,7 +229,7 @@ impl TransferThread {
             return;
         }
         let Ok(CopyNow { intake, appliers, .. }) = intake.recv() else { return };
-        // A node that leads, or whose partitions are stepping back, is no copy yet.
+        // A node that leads, or whose partitions are stepping back, is not a copy yet.
         if intake.is_none() {
             return;
         }

@@ -35,7 +35,7 @@ pub struct ForwardThread {
     epoch: Epoch,
     /// The epoch in which this node was chosen to lead, if it was.
     since: Epoch,
-    /// How often this node had not led, or not any more, when that was said.
+    /// How often this node had not led, or had stopped leading, when that was set.
     losses: u64,
     /// Calls of clients here that came, in all.
     taken: u64,

@@ -47,8 +47,8 @@ impl Coordinator {
         (self.compiled, self.history) = (compiled, history);
     }
 
-    /// The partitions become copies behind whatever was asked of them, and nothing is asked of them
-    /// any more. A schema change that was under way was taken back before this came.
+    /// The partitions become copies after all that was asked of them, and nothing is asked of them
+    /// any more. A schema change that was in progress was taken back before this came.
     pub(super) fn follow(
         &mut self,
         to: &Sender<(Arc<Compiled>, SchemaHistory)>,
@@ -59,7 +59,7 @@ impl Coordinator {
         self.role = Role::Copy;
         self.steps_back = false;
         self.gate.step_down();
-        // Whoever asked may have given up waiting.
+        // The caller may have given up waiting.
         let _ = to.send((Arc::clone(&self.compiled), self.history.clone()));
         for partition in &self.partitions {
             partition.inbox.send(Event::Follow(partitions.clone())).expect("partitions outlive the coordinator");

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 /// A schema change that waits.
 pub(super) enum Changing {
-    /// In a cluster, until all that was executed before it is committed: what steps back behind it
-    /// would have to step back over it.
+    /// In a cluster, until all that was executed earlier is committed: a later step back
+    /// would have to step back over the change.
     Settling(Box<Settling>),
     /// Until it is committed itself.
     Made(Box<Made>),

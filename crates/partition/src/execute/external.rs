@@ -323,8 +323,8 @@ const _: () = assert!((limits::PARTITIONS_MAX as i64) < ALL_PARTITIONS);
 const MILLISECOND_MAX: i64 = i64::MAX >> (COUNT_BITS + PARTITION_BITS);
 
 impl UniqueIds {
-    /// Those to come are above all that were made up to `micros` since 1970. That is another node's
-    /// word, whose clock may be centuries ahead.
+    /// Future ones are above all that were made up to `micros` since 1970. Another node reports
+    /// that time, whose clock may be centuries ahead.
     fn go_on_above(&mut self, micros: i64) {
         let millisecond = (micros / 1_000 - UNIQUE_EPOCH_MS + 1).min(MILLISECOND_MAX);
         if millisecond > self.millisecond {
@@ -450,7 +450,7 @@ mod tests {
             assert!(seen.insert(ids.next(time, Some(PartitionId(3)))), "{number}");
         }
         assert!(seen.iter().all(|id| *id > 0 && id & ALL_PARTITIONS == 3));
-        // Another node goes on, whose clock is an hour behind.
+        // Another node continues, whose clock is an hour behind.
         let (highest, time) = (seen.iter().max().copied(), begin + 5_000 * 100);
         let mut others = UniqueIds::default();
         others.go_on_above(time);

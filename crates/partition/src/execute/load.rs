@@ -93,7 +93,7 @@ impl Executor {
     }
 }
 
-/// Nobody wants to know what each row's statement answers.
+/// The answer of each row's statement is not needed.
 struct Discard;
 
 impl ResultSink for Discard {

@@ -40,8 +40,8 @@ impl Partition {
         }
     }
 
-    /// Makes the changes of a parcel. Behind one that cannot be made none is, since their numbers
-    /// do not go on here.
+    /// Makes the changes of a parcel. After one that cannot be made none is, since their numbers do
+    /// not continue here.
     pub(super) fn apply(&mut self, parcel: Parcel) {
         let outcome = parcel.pieces().try_for_each(|piece| {
             let entry = piece.entry;
@@ -76,7 +76,7 @@ impl Partition {
         self.publish_counts();
     }
 
-    /// What was applied is committed, and this partition goes on behind it.
+    /// What was applied is committed, and this partition continues after it.
     pub(super) fn lead(&mut self, log: GroupAppender<Completion>, time: i64) {
         assert_eq!(self.role, Role::Copy, "a leader is not made one");
         self.role = Role::Leader;
@@ -117,7 +117,7 @@ impl Partition {
             self.steps_back = false;
         }
         self.become_copy();
-        // Whoever asked may have given up waiting.
+        // The caller may have given up waiting.
         let _ = to.send((self.id, self.sequence));
     }
 }

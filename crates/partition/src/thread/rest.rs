@@ -28,7 +28,7 @@ impl Partition {
         }
         // Of another version a program may have become a long one.
         let is_here = self.inbox.is_empty() && Arc::ptr_eq(&batch.compiled, &self.compiled);
-        // Behind a full log it would wait, which a network thread must not.
+        // With a full log it would wait, which a network thread must not.
         if !is_here || !(self.only_reads(&batch) || self.log.has_room()) {
             return Err(batch);
         }
