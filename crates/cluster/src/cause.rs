@@ -15,18 +15,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub enum Cause {
     /// Of a group, by [`crate::Host`]: a copy applies these.
     Committed(GroupId, CommittedEntries),
-    /// Likewise, where many wait already: up to there, they are in the log or on their way to it.
+    /// The same when many already wait: those up to this position are in the log or on their way to
+    /// it.
     CommittedUpTo(GroupId, Position),
     /// Of a group, by [`crate::Host`].
     Event(GroupId, GroupEvent),
-    /// A copy cannot go on.
+    /// A copy cannot continue.
     Fault(GroupId, CopyFault),
-    /// The metadata, as it was after this many commands. It may be an old word.
+    /// The metadata, as it was after this many commands. It may be stale.
     Metadata { index: u64, state: Arc<State> },
-    /// Of the metadata: what this node knows of the state after so many commands holds until then,
-    /// by its boot-time clock, in nanoseconds. Behind that state.
+    /// From the metadata: what this node knows of the state after this many commands holds until
+    /// then, by its boot-time clock, in nanoseconds. Comes after that state.
     Lease { index: u64, until: u64 },
-    /// What was sent to that node and not answered may be lost.
+    /// Messages to that node that were not answered may be lost.
     Lost(NodeId),
 }
 
@@ -61,39 +62,41 @@ impl Drop for CommittedEntries {
     }
 }
 
-/// What a node cannot do itself. None of it may wait for a party.
+/// What a node cannot do itself. No method may wait for a party.
 pub trait NodeEffects: Send {
     /// Makes durable which node this is and what it has promised.
     fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError>;
     fn ask(&mut self, ask: Ask);
-    /// Runs this from now on, until it ends.
+    /// Runs the applier until it ends.
     fn run(&mut self, group: GroupId, applier: Applier);
-    /// Who is told of each new catalog version that a copy has come to.
+    /// The receiver of each new catalog version that a copy reaches.
     fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send>;
-    /// Who hashes what a copy's tables hold where its leader has marked the stream.
+    /// The function that hashes a copy's tables where its leader has marked the stream.
     fn hasher(&mut self, group: GroupId) -> Box<dyn Fn(ContentCut) + Send>;
     /// Entries are to be read from the log, and sent.
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog);
-    /// The node follows and gets a snapshot of what this leader has. Said again while it is so.
+    /// The node follows and gets a snapshot of what this leader has. Repeated while that holds.
     fn needs_snapshot(&mut self, group: GroupId, node: NodeId);
-    /// The node is not needed any more: what it was sent of a snapshot is of no use.
+    /// The node is no longer needed: what it was sent of a snapshot is useless.
     fn needs_no_snapshot(&mut self, group: GroupId, node: NodeId);
     /// How long it takes to send everything to a node that has nothing.
     fn transfer_nanos(&self, group: GroupId) -> u64;
-    /// The node leads, or does not any more.
+    /// The node leads, or no longer leads.
     fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
-    /// The database is paused from here on, or resumed, as the metadata says. Told before anything
-    /// that follows from the same state of the metadata: a leader knows it when it begins to lead.
+    /// The database is now paused, or resumed, as the metadata says. Called before anything that
+    /// follows from the same state of the metadata, so that a leader knows it when it begins to
+    /// lead.
     fn paused(&mut self, paused: bool);
-    /// The node has given up its lead of that epoch, which the metadata may not know for long.
+    /// The node has given up its lead of that epoch; the metadata may not learn this for a long
+    /// time.
     fn gave_up(&mut self, group: GroupId, epoch: Epoch);
-    /// Calls that come wait from here on, and nothing is begun by itself; or all goes on.
+    /// New calls wait, and nothing starts by itself; or everything resumes.
     fn hold(&mut self, group: GroupId, holds: bool);
-    /// All that was taken before it was to be held is answered. Asked until it is so.
+    /// Everything taken before the hold is answered. Asked until it is.
     fn is_drained(&mut self, group: GroupId) -> bool;
-    /// What became of [`crate::Node::hand_over`]: who leads now, or why this node leads on.
+    /// The outcome of [`crate::Node::hand_over`]: who leads now, or why this node still leads.
     fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>);
-    /// What this node has of the group cannot be used any more: it is made anew.
+    /// This node's copy of the group is unusable: it is rebuilt.
     fn make_anew(&mut self, group: GroupId, reason: &str);
     /// This process must do nothing more: another has the node's place.
     fn end(&mut self, reason: &str);

@@ -6,8 +6,8 @@
 //!      <--(all stepped back)-- Falling <--(deposed)--
 //! ```
 //!
-//! The group is ahead of its partitions: it may have been deposed again before they lead. What it
-//! says is done in its order.
+//! The group is ahead of its partitions: it may have been deposed again before they lead. Its
+//! events are handled in order.
 
 use crate::GroupHandle;
 use crate::cause::{Cause, NodeEffects};
@@ -26,10 +26,10 @@ use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Entries are handed to the copy in pieces of about so many bytes.
+/// Entries are handed to the copy in pieces of about this many bytes.
 const PIECE_BYTES: usize = 256 * 1024;
 
-/// The ways to who runs a group's transactions here. They begin as copies.
+/// The ways to the parties that run a group's transactions here. They begin as copies.
 pub struct Parties {
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
@@ -37,11 +37,11 @@ pub struct Parties {
     pub log: OwnLog,
 }
 
-/// What the group has said and is not done.
+/// What the group has asked for and is not done yet.
 enum Todo {
     /// Committed entries up to this one.
     Apply(Vec<u8>, Position),
-    /// Likewise, of which only that is kept: they are in the log.
+    /// The same, but only the position is kept: the entries are in the log.
     ApplyUpTo(Position),
     Lead,
     Follow(Box<GroupPlace>),
@@ -56,7 +56,7 @@ enum Role {
     Falling(SteppingBack, Box<GroupPlace>),
     /// A snapshot of another node takes the place of what is here.
     Replacing,
-    /// What is here cannot be used any more.
+    /// This copy is unusable.
     Broken,
 }
 
@@ -68,10 +68,11 @@ pub(crate) struct GroupReplica {
     todo: VecDeque<Todo>,
     /// Bytes of entries in it.
     todo_bytes: usize,
-    /// Where the partitions stand, which have another node's snapshot, until the group has said so.
+    /// The place of the partitions, which have another node's snapshot, until the group has
+    /// reported it.
     replaced: Option<CopyStart>,
     causes: WakingSender<Cause>,
-    /// Of the nodes that may become members, whom a leader was told of.
+    /// Which of the nodes that may become members were offered to this leader.
     pub offers: Offers,
     /// While it hands over.
     pub handing: Option<HandingOver>,
@@ -81,7 +82,7 @@ pub(crate) struct GroupReplica {
     pub led_since: Option<(Epoch, u64)>,
     /// The last accepted loss that this process has heard of.
     loss: Option<Epoch>,
-    /// Why this copy is put aside: what it has was lost to the others.
+    /// Why this copy is put aside: the others have lost what it has.
     lost: Option<Lost>,
 }
 
@@ -92,7 +93,7 @@ struct Lost {
 }
 
 impl GroupReplica {
-    /// A copy that stands where `start` says.
+    /// A copy at the place that `start` gives.
     pub fn new(
         group: GroupHandle,
         parties: Parties,
@@ -129,8 +130,8 @@ impl GroupReplica {
     }
 
     /// Whether another node leads by an accepted loss, and this copy ends before that. Acknowledged
-    /// entries may be nowhere else: nothing of it is cut or replaced from here on. To be asked
-    /// before the group hears of the configuration: it follows no leader before that.
+    /// entries may be nowhere else: none of it is cut or replaced after this. Call this before the
+    /// group gets the configuration: until then it follows no leader.
     pub fn was_lost(&mut self, known: &ferrite_meta::Group) -> bool {
         if let (Phase::Active, Some((epoch, leader))) = (known.phase, known.loss)
             && self.loss.replace(epoch) != Some(epoch)
@@ -143,7 +144,7 @@ impl GroupReplica {
                     end.position, end.epoch
                 );
                 self.lost = Some(Lost { reason, is_known: false });
-                // Where it leads an earlier epoch yet, its callers hear that.
+                // If it still leads an earlier epoch, its callers hear that.
                 self.group.resign();
             }
         }
@@ -160,7 +161,7 @@ impl GroupReplica {
         let id = self.group.id();
         let causes = self.causes.clone();
         let fault = move |fault: &ferrite_partition::CopyFault| {
-            // A node that has ended does not mind.
+            // If the node has ended, this does not matter.
             let _ = causes.send(Cause::Fault(id, fault.clone()));
         };
         let publish = effects.publisher(id);
@@ -194,8 +195,7 @@ impl GroupReplica {
         }
     }
 
-    /// Entries behind those before are committed, up to there, which are in the log or on their way
-    /// to it.
+    /// Further entries are committed, up to there; they are in the log or on their way to it.
     pub fn committed_up_to(&mut self, position: Position) {
         match self.todo.back_mut() {
             Some(Todo::ApplyUpTo(last)) => *last = position,
@@ -224,7 +224,7 @@ impl GroupReplica {
         }
     }
 
-    /// The group goes on behind another node's snapshot; what it says from here on is kept until
+    /// The group continues after another node's snapshot; what it then reports is kept until
     /// [`GroupReplica::replaced`].
     ///
     /// # Panics
@@ -242,7 +242,7 @@ impl GroupReplica {
     /// The partitions have the snapshot's stores.
     pub fn replaced(&mut self, start: CopyStart, effects: &mut dyn NodeEffects) {
         if !matches!(self.role, Role::Replacing) {
-            // What the group has said before is not taken yet.
+            // What the group reported earlier is not taken yet.
             self.replaced = Some(start);
             return;
         }
@@ -250,7 +250,7 @@ impl GroupReplica {
         self.begin_to_copy(start, effects);
     }
 
-    /// Of a leader whose tables are not there yet: how many entries they lack.
+    /// For a leader whose tables have not caught up yet: how many entries they lack.
     pub fn lacks_before_it_leads(&self) -> Option<u64> {
         match &self.role {
             Role::Rising(_, intake) => Some(self.group.commit().0.saturating_sub(intake.applied().0)),
@@ -270,8 +270,8 @@ impl GroupReplica {
         matches!(self.role, Role::Copy(_) | Role::Replacing)
     }
 
-    /// Whether a fault that an applier has told of is of what is here: not of what another node's
-    /// snapshot takes the place of, whose log is removed under an applier that has yet to end.
+    /// Whether a fault that an applier reported concerns this copy, not one that another node's
+    /// snapshot replaces, whose log is removed under an applier that has yet to end.
     pub fn has_failed(&self) -> bool {
         match &self.role {
             Role::Copy(intake) => intake.has_ended(),
@@ -280,7 +280,7 @@ impl GroupReplica {
         }
     }
 
-    /// What is here is of no use. False: that is known.
+    /// This copy is unusable. False: that was known.
     pub fn broken(&mut self) -> bool {
         let before = std::mem::replace(&mut self.role, Role::Broken);
         self.forget();
@@ -300,7 +300,7 @@ impl GroupReplica {
         self.handing.is_some() || !self.todo.is_empty() || matches!(self.role, Role::Rising(..) | Role::Falling(..))
     }
 
-    /// Does what can be done now; whether that was anything.
+    /// Does what can be done now; returns whether there was anything.
     pub fn move_on(&mut self, effects: &mut dyn NodeEffects) -> bool {
         let mut moved = false;
         while self.move_one(effects) {
@@ -341,7 +341,7 @@ impl GroupReplica {
             Role::Rising(promoted, _) => {
                 let Ok(promoted) = promoted.try_recv() else { return false };
                 let log = GroupAppender::new(Arc::clone(&self.group));
-                // The copy has come to the start of the leader's epoch; the group may be further.
+                // The copy has reached the start of the leader's epoch; the group may be further.
                 let epoch = promoted.place.end.epoch;
                 promoted.lead(&log, &self.parties.partitions, &self.parties.coordinator);
                 self.role = Role::Leader;

@@ -1,5 +1,5 @@
-//! The groups of a node, for those who bring messages: these go to the group on the thread that
-//! brings them, past the node.
+//! The groups of a node, for the threads that bring messages: a message goes to its group on the
+//! thread that brings it, past the node.
 
 use crate::GroupHandle;
 use ferrite_base::{GroupId, NodeId};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unusable {
     Malformed(&'static str),
-    /// It says that it is of another node's process than the one that sent it.
+    /// It claims to be from another node's process than the one that sent it.
     Sender(Member),
     /// This node keeps no such group.
     Group(GroupId),

@@ -6,13 +6,13 @@
 //! proposing --(deposed: another leads)--> over
 //! ```
 //!
-//! Each step ends with a time, and then this node leads on. Promises that a group is asked to hand
-//! over only when nothing is executed any more, so that no call has an unknown outcome; and that a
-//! node which ends does not go while nobody else could lead, as long as somebody is on the way to
-//! that and there is time: who was just added to the members cannot (decision 0046). Nodes that
-//! end, too, are neither handed over to nor waited for (decision 0101). A member that cannot run
-//! all procedures takes the place of one that can only where that one ends, and no other member
-//! that does not end can (decision 0102).
+//! Each step has a time limit, after which this node leads on. Promises that a group is asked to
+//! hand over only when nothing is executed any more, so that no call has an unknown outcome; and
+//! that an ending node stays while no other node could lead, as long as one is on the way to that
+//! and there is time: a member that was just added cannot lead (decision 0046). Other nodes that
+//! end are neither handed over to nor waited for (decision 0101). A member that cannot run all
+//! procedures replaces one that can only if that one ends and no other member that does not end can
+//! run them (decision 0102).
 
 use crate::cause::NodeEffects;
 use crate::group_replica::GroupReplica;
@@ -22,26 +22,27 @@ use ferrite_base::NodeId;
 use ferrite_group::{Among, CannotHandOver, Successor};
 use ferrite_meta::State;
 
-/// For so long calls that were taken are waited for, while others wait.
+/// How long to wait for calls that were taken, while others wait.
 const DRAIN_NANOS: u64 = 1_000_000_000;
-/// For so long a copy is waited for that has something to apply yet, before calls wait; and while
-/// they do.
+/// How long to wait for a copy that still has something to apply, before calls wait; and while they
+/// do.
 const APPLY_NANOS: u64 = 300_000_000;
 const APPLY_LAST_NANOS: u64 = 80_000_000;
-/// For so long the metadata is waited for.
+/// How long to wait for the metadata.
 const DECIDE_NANOS: u64 = 3_000_000_000;
-/// And by a node that ends. Another is chosen then, when it has said goodbye.
+/// The same for a node that ends. Another leader is then chosen once it has said goodbye.
 const LEAVE_NANOS: u64 = 500_000_000;
-/// So long a node that ends waits once more for somebody who could lead, when its clients are gone.
+/// How long a node that ends waits once more for a node that could lead, when its clients are gone.
 const LEAVE_PATIENCE_NANOS: u64 = 1_500_000_000;
-/// A node that runs, as the metadata knows, follows and has answered by then, or is not waited for.
+/// A node that runs, as far as the metadata knows, follows and has answered by then, or is not
+/// waited for.
 const FOLLOW_NANOS: u64 = 2_000_000_000;
-/// And where nobody runs, for so long: somebody may have started, and the news is on its way.
+/// The same if no other node runs: one may have started, and the news is on its way.
 const NEWS_NANOS: u64 = 300_000_000;
 
 impl GroupReplica {
-    /// Begins to hand over. `patience`: of a node that ends, which waits so long for somebody who
-    /// could lead, in nanoseconds; else who is to lead has a copy.
+    /// Begins to hand over. `patience`: how long a node that ends waits for a node that could lead,
+    /// in nanoseconds; otherwise the node that is to lead has a copy.
     pub fn hand_over(
         &mut self,
         to: Option<NodeId>,
@@ -58,7 +59,7 @@ impl GroupReplica {
         match self.group.may_hand_over(to) {
             Err(CannotHandOver::Alone)
                 if patience.is_some() && membership::has_others(state, self.here, &self.ending) => {}
-            // Nobody waits for what cannot be.
+            // What is impossible is not waited for.
             possible => possible.map_err(NotHandedOver::Cannot)?,
         }
         let ends = patience.is_some();
@@ -68,7 +69,7 @@ impl GroupReplica {
         Ok(())
     }
 
-    /// The same for a node that ends, of which nobody wants anything any more.
+    /// The same for a node that ends and of which no caller wants anything any more.
     pub fn leave(&mut self, state: &State, effects: &mut dyn NodeEffects) {
         if self.handing.take().is_some() {
             self.end_hand_over(Err(NotHandedOver::UnderWay), effects);
@@ -79,7 +80,7 @@ impl GroupReplica {
         }
     }
 
-    /// Whether it waits for somebody who could lead: the news of that are asked for.
+    /// Whether it waits for a node that could lead, and so asks for news of one.
     pub fn awaits_successor(&self) -> bool {
         self.handing.is_some_and(|handing| handing.step == Step::Awaiting)
     }
@@ -88,7 +89,7 @@ impl GroupReplica {
         self.handing.is_some()
     }
 
-    /// Goes on, if it can; whether it did. `state`: the metadata as far as it is known.
+    /// Proceeds, if it can; returns whether it did. `state`: the metadata as far as it is known.
     pub fn hand_on(&mut self, state: &State, effects: &mut dyn NodeEffects) -> bool {
         let Some(handing) = self.handing else { return false };
         if !self.leads() {
@@ -135,7 +136,7 @@ impl GroupReplica {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
         let successor = self.group.successor(handing.to);
-        // Those that could have led end, too, as they have said since calls wait.
+        // The nodes that could have led end, too, as they have said since calls began to wait.
         let is_vain = handing.step != Step::Awaiting
             && handing.to.is_none()
             && !self.group.has_proposed_another()
@@ -199,7 +200,7 @@ impl GroupReplica {
         }
     }
 
-    /// Of a node that ends: one that cannot run everything is better than none.
+    /// For a node that ends: a leader that cannot run everything is better than none.
     fn takes_any(&mut self, effects: &mut dyn NodeEffects) {
         let Some(handing) = &mut self.handing else { return };
         handing.among = Among::All;
@@ -210,7 +211,7 @@ impl GroupReplica {
         }
     }
 
-    /// It leads on, but for a node that ends: that says goodbye.
+    /// It leads on, unless the node ends: then it says goodbye.
     fn gives_up(&mut self, reason: NotHandedOver, effects: &mut dyn NodeEffects) {
         let Some(handing) = self.handing.take() else { return };
         if !handing.leaves {

@@ -1,29 +1,29 @@
-//! How far a hand-over is, and why it came to nothing.
+//! How far a hand-over has come, and why it failed.
 
 use ferrite_base::NodeId;
 use ferrite_group::{Among, CannotHandOver};
 use std::fmt;
 
-/// Why a node leads on that was to hand over.
+/// Why a node that was to hand over still leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotHandedOver {
     Cannot(CannotHandOver),
     /// It is handing over already.
     UnderWay,
-    /// What was taken takes its time.
+    /// Calls that were taken did not finish in time.
     Busy,
-    /// What was taken is executed, and a member does not answer: it cannot be committed.
+    /// Calls that were taken are executed, but cannot be committed: a member does not answer.
     Unanswered,
     /// Nothing was decided.
     Undecided,
-    /// The one that would lead has that many entries to apply yet: calls would wait for them.
+    /// The node that would lead still has this many entries to apply: calls would wait for them.
     Applying {
         node: NodeId,
         behind: u64,
     },
     /// Others run, and none of them had a complete copy in time.
     NoSuccessor,
-    /// It does not lead any more, and nobody is known to do so yet.
+    /// It no longer leads, and no new leader is known yet.
     Replaced,
 }
 
@@ -58,7 +58,7 @@ impl std::error::Error for NotHandedOver {}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
-    /// Nobody could lead in this node's place: somebody is waited for, and all goes on.
+    /// No node could lead in this node's place: it waits for one, and all calls continue.
     Awaiting,
     Holding,
     Proposing,
@@ -71,17 +71,16 @@ pub(crate) struct HandingOver {
     pub step: Step,
     /// Since when; None until the next tick.
     pub since: Option<u64>,
-    /// How long somebody is waited for who could lead, and when last somebody was on the way to
-    /// that.
+    /// How long to wait for a node that could lead, and when one was last on the way to that.
     pub patience: u64,
     pub followed: Option<u64>,
-    /// Since when the one that could lead has something to apply yet; and whether that is waited
-    /// for as long as for anything else: the node ends.
+    /// Since when the node that could lead has had something to apply; and whether to wait for that
+    /// as long as for anything else, because this node ends.
     pub applying: Option<u64>,
     pub ends: bool,
     /// Which members may lead next, by what they can run.
     pub among: Among,
-    /// The node ends: nobody calls any more, nor asks what became of it.
+    /// The node ends: no client calls any more, or asks for the outcome.
     pub leaves: bool,
 }
 

@@ -1,5 +1,5 @@
-//! What stands around a group on a node: what it sends leaves at once, reads that it confirms too;
-//! everything else becomes a cause of work.
+//! A group's surroundings on a node: what it sends leaves at once, and so do reads that it
+//! confirms; everything else becomes a cause of work.
 
 use crate::cause::{Cause, CommittedEntries};
 use crate::lease::Lease;
@@ -37,13 +37,13 @@ impl Host {
 
     /// Reads wait for the other members, whatever the lease says.
     pub fn with_reads_by_barrier(mut self, clock: Arc<dyn Clock>) -> Host {
-        // Nobody extends it.
+        // Nothing extends it.
         self.lease = Lease::new(clock);
         self
     }
 
-    /// Where the answers of each group's partitions and coordinator wait. They are there later than
-    /// the groups, and earlier than anything can wait in them.
+    /// Where the answers of each group's partitions and coordinator wait. They exist later than the
+    /// groups, and earlier than anything can wait in them.
     ///
     /// # Panics
     /// When they are named twice.
@@ -51,8 +51,9 @@ impl Host {
         assert!(self.gates.set(gates).is_ok(), "the gates are named once");
     }
 
-    /// Reads that waited for a round leave at once, as writes do whose commit is told to the gates:
-    /// what an earlier leadership's round has shown is true, and each leadership counts anew.
+    /// Reads that waited for a round leave at once, as writes do when the gates learn of their
+    /// commit: what an earlier leadership's round has shown is true, and each leadership counts
+    /// anew.
     fn confirmed(&self, group: GroupId, round: u64) {
         let gates = self.gates.get().and_then(|gates| gates.get(&group));
         gates.into_iter().flatten().for_each(|gate| gate.confirmed(round));

@@ -1,5 +1,5 @@
 //! Until when reads may leave without asking the other members (docs/replication.md, sections 6 and
-//! 8): written by the node, read by who releases answers.
+//! 8): written by the node, read by the code that releases answers.
 
 use ferrite_io::Clock;
 use ferrite_meta::CUT_OFF_NANOS;
@@ -20,26 +20,26 @@ struct Shared {
 }
 
 impl Lease {
-    /// One that does not hold. `clock`: the one whose boot-time the metadata is told.
+    /// A lease that does not hold. `clock`: the one whose boot time goes to the metadata.
     pub fn new(clock: Arc<dyn Clock>) -> Lease {
         Lease(Arc::new(Shared { clock, until: AtomicU64::new(0), leads_until: AtomicU64::new(0) }))
     }
 
-    /// To be asked after a read ran.
+    /// To be called after a read has run.
     pub fn holds(&self) -> bool {
         // In this order: a thread that stands still in between sees a later clock.
         let until = self.0.until.load(Ordering::Acquire);
         self.0.clock.boottime_nanos() < until
     }
 
-    /// Whether nobody can have accepted the loss of what this node leads: to be asked when what is
-    /// to be committed is durable.
+    /// Whether no operator can have accepted the loss of what this node leads: to be called when
+    /// what is to be committed is durable.
     pub fn may_lead(&self) -> bool {
         let until = self.0.leads_until.load(Ordering::Acquire);
         self.0.clock.boottime_nanos() < until
     }
 
-    /// By the boot-time clock; 0: it has never held, or does so never again.
+    /// By the boot-time clock; 0: it has never held, or never will again.
     pub(crate) fn until(&self) -> u64 {
         self.0.until.load(Ordering::Acquire)
     }
@@ -50,7 +50,7 @@ impl Lease {
         self.0.leads_until.fetch_max(until.saturating_add(CUT_OFF_NANOS), Ordering::AcqRel);
     }
 
-    /// Nothing is read by it from here on. What is led is led on until others have been told.
+    /// No read relies on it any more. The node keeps its lead until the others know.
     pub(crate) fn end(&self) {
         self.0.until.store(0, Ordering::Release);
     }

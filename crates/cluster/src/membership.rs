@@ -1,5 +1,5 @@
-//! What the leader of a group is told of the cluster's nodes: whose process is gone, and who may
-//! become a member.
+//! What the leader of a group learns of the cluster's nodes: which processes are gone, and which
+//! nodes may become members.
 
 use crate::GroupHandle;
 use ferrite_base::{Epoch, GroupId, NodeId};
@@ -7,15 +7,15 @@ use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use std::collections::BTreeSet;
 
-/// A node that has begun to catch up and is no member after so long does not keep others from
-/// trying: its disk may be full, say. Where it only takes its time, a second one is nobody's harm.
+/// A node that has begun to catch up and is not a member after this long does not keep others from
+/// trying: its disk may be full, say. If it is only slow, a second one does no harm.
 const ALONE_NANOS: u64 = 60_000_000_000;
 
-/// A node that is there answers within this. One that runs as far as the metadata knows may be
-/// dead, as the former leader is whose lease has just ended: then it is the next one's turn.
+/// A live node answers within this. One that runs as far as the metadata knows may be dead, like a
+/// former leader whose lease has just ended: then it is the next one's turn.
 const ANSWER_NANOS: u64 = 300_000_000;
-/// Where none of them has, each has twice the time in the next round, up to this: machines that are
-/// starved of processor time answer late, and would lose their turn for ever.
+/// If none of them has answered, each has twice the time in the next round, up to this: machines
+/// that are starved of processor time answer late, and would lose their turn for ever.
 const ANSWER_NANOS_MAX: u64 = 10_000_000_000;
 
 /// Whether the voters can decide without any of the members, or could after one more change of the
@@ -26,7 +26,7 @@ pub(crate) fn is_dispensable(state: &State, configuration: &GroupConfiguration) 
     2 * beyond >= state.voters().len()
 }
 
-/// Who was offered to a group, when, and since when it has lacked a member.
+/// Which nodes were offered to a group, when, and since when it has lacked a member.
 #[derive(Default)]
 pub(crate) struct Offers {
     last: Option<(NodeId, u64)>,
@@ -34,12 +34,13 @@ pub(crate) struct Offers {
     made: usize,
     /// The configuration that lacks one, and when that was first seen.
     lacks: Option<(Epoch, u64)>,
-    /// The members since none was lacking last. One that comes back lacks little of the data.
+    /// The members since the last time that none was lacking. One that comes back lacks little of
+    /// the data.
     had: BTreeSet<NodeId>,
 }
 
 impl Offers {
-    /// To be called for each word of the metadata, whoever leads.
+    /// To be called for each update of the metadata, whichever node leads.
     pub fn seen(&mut self, kept: &Group, state: &State) {
         self.see(kept.configuration.members().iter().map(|member| member.node), wanted(state));
     }
@@ -51,7 +52,7 @@ impl Offers {
         self.had.extend(members);
     }
 
-    /// Whether a member was lacking when that was looked at last: [`offer`] is to be called soon.
+    /// Whether a member was lacking at the last look: [`offer`] is to be called soon.
     pub fn lack(&self) -> bool {
         self.lacks.is_some()
     }
@@ -68,7 +69,7 @@ impl Offers {
         away && now.saturating_sub(since) < transfer_nanos.min(ALONE_NANOS)
     }
 
-    /// How many may catch up beside as many as are lacking.
+    /// How many nodes may catch up besides as many as are lacking.
     fn besides(&mut self, epoch: Epoch, lacking: usize, now: u64) -> usize {
         self.lacks = match self.lacks {
             _ if lacking == 0 => None,
@@ -82,7 +83,7 @@ impl Offers {
         usize::try_from(now.saturating_sub(since) / ALONE_NANOS).unwrap_or(usize::MAX)
     }
 
-    /// Whether the one of so many candidates that was offered last may answer yet.
+    /// Whether the candidate, of this many, that was offered last may still answer.
     fn waits(&self, candidates: usize, now: u64) -> bool {
         let rounds = self.made.saturating_sub(1) / candidates.max(1);
         let answer = ANSWER_NANOS.saturating_mul(1 << rounds.min(16)).min(ANSWER_NANOS_MAX);
@@ -105,15 +106,15 @@ pub(crate) fn leader(state: &State, id: GroupId) -> Option<NodeId> {
     Some(group.configuration.leader.node)
 }
 
-/// Whether another node that keeps data runs, as far as the metadata knows, and is none of those
+/// Whether another node that keeps data runs, as far as the metadata knows, and is not one of those
 /// that end.
 pub(crate) fn others_run(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
     let runs = |node: &Node| node.kind == Kind::Data && node.presence == Presence::Running;
     state.nodes().iter().any(|(id, node)| *id != here && runs(node) && !ending.contains(id))
 }
 
-/// Whether there is another node that keeps data, though it may not run at the moment, and is none
-/// of those that end.
+/// Whether there is another node that keeps data, though it may not run at the moment, and is not
+/// one of those that end.
 pub(crate) fn has_others(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
     let keeps = |node: &Node| node.kind == Kind::Data && node.presence != Presence::Retired;
     let is_another = |id: &NodeId| *id != here && !ending.contains(id);
@@ -132,7 +133,7 @@ fn is_gone(state: &State, member: &Member) -> bool {
     node.is_none_or(|node| node.presence != Presence::Running || node.incarnation != member.incarnation)
 }
 
-/// How many members there should be beside those that are there, and who may become one.
+/// How many more members there should be, and which nodes may become one.
 fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
     let members = kept.configuration.members();
     let there = members.iter().filter(|member| !is_gone(state, member)).count();
@@ -144,21 +145,21 @@ fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
     (wanted(state).saturating_sub(there), state.nodes().iter().filter_map(may_join).collect())
 }
 
-/// Whether a node that was a member is none, or its process is gone, and it may come back.
+/// Whether a former member, or one whose process is gone, may come back.
 fn is_away(kept: &Group, state: &State, node: NodeId) -> bool {
     let members = kept.configuration.members();
     let is_there = members.iter().any(|member| member.node == node && !is_gone(state, member));
     !is_there && state.nodes().get(&node).is_some_and(|node| node.presence != Presence::Retired)
 }
 
-/// To be called for each word of the metadata, before the group is told its configuration: who
-/// follows and is not needed any more must not be proposed once others have become members. Returns
-/// whom the group follows no longer.
+/// To be called for each update of the metadata, before the group gets its configuration: a learner
+/// that is no longer needed must not be proposed once others have become members. Returns the nodes
+/// that the group no longer follows.
 pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: &mut Offers, now: u64) -> Vec<Member> {
     let (lacking, candidates) = openings(kept, state);
     let lacking = lacking.saturating_add(offers.besides(kept.configuration.epoch, lacking, now));
     let follow: Vec<Member> = candidates.into_iter().filter(|member| leader.follows(*member)).collect();
-    // Of each kind as many as are lacking: whoever gets there first.
+    // As many of each kind as are lacking: the first to get there are taken.
     let (returning, others) = offers.split(follow);
     let of = |follow: &[Member]| needless(follow, |member| leader.is_answered_by(member), lacking);
     let needless = [of(&returning), of(&others)].concat();
@@ -166,13 +167,14 @@ pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: 
     needless
 }
 
-/// To be called for each word of the metadata; the group hears what it knows already without harm.
+/// To be called for each update of the metadata; telling the group what it already knows does no
+/// harm.
 pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
 }
 
-/// To be called behind that, and in between. `transfer_nanos`: how long it takes to send everything
+/// To be called after that, and in between. `transfer_nanos`: how long it takes to send everything
 /// to a node that has nothing.
 pub(crate) fn offer(
     leader: &GroupHandle,
@@ -191,7 +193,7 @@ pub(crate) fn offer(
     let counts = |member| leader.is_answered_by(member) || waits && leader.follows(member);
     let last = offers.last.map(|(node, _)| node);
     let (returning, others) = offers.split(candidates);
-    // One that comes back is offered though another, which gets everything, follows already.
+    // A returning node is offered even if another, which gets everything, already follows.
     let mut learners = chosen(&returning, counts, lacking, last);
     let away = offers.had.iter().any(|node| is_away(kept, state, *node));
     if !offers.await_return(away, transfer_nanos, now) {
@@ -205,18 +207,18 @@ pub(crate) fn offer(
     }
 }
 
-/// Of those who follow a group that lacks so many members, who is not needed: those beyond, once
-/// enough have answered. Until then somebody who has not may do so yet; the group stops to follow
-/// who is silent.
+/// Of the learners of a group that lacks this many members, those that are not needed: the ones
+/// beyond that number, once enough have answered. Until then one that has not may still answer; the
+/// group stops following a silent one.
 fn needless(follow: &[Member], answers: impl Fn(Member) -> bool, lacking: usize) -> Vec<Member> {
     let (answer, silent): (Vec<Member>, Vec<Member>) = follow.iter().copied().partition(|member| answers(*member));
     let silent = if answer.len() >= lacking { silent } else { Vec::new() };
     answer.into_iter().skip(lacking).chain(silent).collect()
 }
 
-/// Who is offered to a group that lacks so many members, beside those who follow it and count,
-/// since they have answered or may do so yet. The next in turn is whoever comes behind the one that
-/// was offered last.
+/// The nodes to offer to a group that lacks this many members, besides the learners that count
+/// because they have answered or still may. The next in turn is the one after the node that was
+/// offered last.
 fn chosen(
     candidates: &[Member],
     counts: impl Fn(Member) -> bool,

@@ -1,8 +1,9 @@
-//! The first byte of each message between nodes: whose it is. What follows is that part's own.
+//! The first byte of each message between nodes: which part it is for. What follows is that part's
+//! own.
 
 use std::fmt;
 
-/// Whose a message is.
+/// The part that a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageKind {
     /// Of a replica group: [`crate::Groups::received`].
@@ -11,7 +12,7 @@ pub enum MessageKind {
     Metadata = 2,
     /// A snapshot on its way.
     Transfer = 3,
-    /// Calls of clients that are connected elsewhere, and what became of them.
+    /// Calls of clients that are connected elsewhere, and their outcomes.
     Calls = 4,
     Answers = 5,
     /// Every second from each node to all others: that it runs, and how it is. A byte follows.
@@ -25,7 +26,7 @@ pub enum MessageKind {
     Figures = 9,
 }
 
-/// Why a message is nobody's.
+/// Why a message is for no part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnknownKind {
     Empty,
@@ -66,7 +67,7 @@ impl MessageKind {
         message
     }
 
-    /// Whose the message is, and what follows the first byte.
+    /// The message's kind, and what follows the first byte.
     pub fn decode(bytes: &[u8]) -> Result<(MessageKind, &[u8]), UnknownKind> {
         let (first, rest) = bytes.split_first().ok_or(UnknownKind::Empty)?;
         let known = MessageKind::ALL.into_iter().find(|message_kind| *message_kind as u8 == *first);

@@ -1,6 +1,6 @@
-//! A node's part in the metadata: its vote, if it has one, and its way to those who vote.
+//! A node's part in the metadata: its vote, if it has one, and its way to the voters.
 //!
-//! Owns both. Promises that what it says to this node comes in its order: a lease behind the state
+//! Owns both. Promises that what it reports to this node comes in order: a lease after the state
 //! that it was granted for. Messages and the rest are values; knows no sockets, threads or timers.
 
 use crate::cause::Cause;
@@ -17,7 +17,7 @@ pub enum Errand {
     Send { to: NodeId, message: Vec<u8> },
     /// To the inbox of this node.
     Cause(Cause),
-    /// This node no longer votes. It goes on without. After a fault of the disk its vote may be
+    /// This node no longer votes, and continues without. After a fault of the disk its vote may be
     /// opened again, as at a start, and handed to [`Metadata::begin_to_vote`].
     VoteLost(VoterError),
 }
@@ -58,7 +58,7 @@ pub struct Metadata {
     here: NodeId,
     controller: Option<Controller>,
     link: Link,
-    /// The end of the lease that this node was told last.
+    /// The end of the last lease that this node heard of.
     lease: u64,
     /// From this node to itself.
     own: VecDeque<Message>,
@@ -97,7 +97,7 @@ impl Metadata {
         self.controller = Some(controller);
     }
 
-    /// Asks the voters. What comes of it shows in the state. `now`: of the boot-time clock, in
+    /// Asks the voters. The outcome shows in the state. `now`: of the boot-time clock, in
     /// nanoseconds, and not later than this call: a lease counts from there.
     pub fn ask(&mut self, ask: Ask, now: u64) {
         let (to, question) = self.link.ask(ask, now);
@@ -109,12 +109,12 @@ impl Metadata {
         self.take(from, Message::decode(bytes)?, now)
     }
 
-    /// What was sent to that node and not answered may be lost.
+    /// Messages to that node that were not answered may be lost.
     pub fn lost(&mut self, node: NodeId) {
         self.link.lost(node);
     }
 
-    /// To be called when [`Metadata::next_tick`] says so, and when something came.
+    /// To be called at [`Metadata::next_tick`], and when something came.
     pub fn tick(&mut self, now: u64) {
         if let Some(controller) = &mut self.controller {
             controller.tick(now);
@@ -132,13 +132,13 @@ impl Metadata {
         }
     }
 
-    /// When [`Metadata::tick`] has something to do next, if nothing comes before: now, or at a
+    /// When [`Metadata::tick`] has something to do next, if nothing comes earlier: now, or at a
     /// time. None: not until then.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
         self.controller.as_ref()?.next_tick(now)
     }
 
-    /// Does what follows from all that came.
+    /// Acts on everything that came.
     pub fn work(&mut self, now: u64, errands: &mut Vec<Errand>) {
         loop {
             self.keep(now);
@@ -174,7 +174,7 @@ impl Metadata {
 
     fn take(&mut self, from: NodeId, message: Message, now: u64) -> Result<(), Malformed> {
         match message {
-            // Who counts on a vote that this node has not does without.
+            // A voter that counts on a vote that this node does not have does without.
             Message::Raft(bytes) => {
                 if let Some(controller) = &mut self.controller {
                     controller.received(from, &bytes)?;
@@ -192,7 +192,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// A node without a vote says what it knows, and who leads those who have one.
+    /// A node without a vote says what it knows, and which voter leads.
     fn pass_on(&mut self, from: NodeId, question: &Question) {
         let known = if let Ask::Look { index, .. } = question.ask { index } else { 0 };
         let (index, state) = self.link.state();
@@ -201,8 +201,8 @@ impl Metadata {
         self.post(from, Message::Told(Told { index, state, lease: None, leader }));
     }
 
-    /// The node looks at the state whether or not it is another: what it said because of it may
-    /// have been lost.
+    /// The node looks at the state even if it is the same: what it said because of it may have been
+    /// lost.
     fn told(&mut self, from: NodeId, told: Told) {
         self.link.told(from, told);
         let (index, state) = self.link.state();
@@ -218,7 +218,7 @@ impl Metadata {
     }
 }
 
-/// Nobody asks in the name of another, but for one that has none.
+/// No node asks in the name of another, except for one that has no id.
 fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
     let named = match ask {
         Ask::Join { .. } => return Ok(()),

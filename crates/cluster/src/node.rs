@@ -22,9 +22,9 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news or a leader has no lease, between
 /// two attempts to register, and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader that has had no lease for [`CUT_OFF_NANOS`], and of which a member has said nothing for
-/// longer, is cut off: others could have chosen another leader by now, and so its callers wait for
-/// what does not come.
+/// A leader that has had no lease for [`CUT_OFF_NANOS`], and has not heard from a member for
+/// longer, is cut off: the others could have chosen another leader by now, so its callers wait in
+/// vain.
 const UNANSWERED_NANOS: u64 = 5_000_000_000;
 
 /// What a node begins with.
@@ -33,10 +33,10 @@ pub struct Start {
     pub identity: Identity,
     /// What it says of itself. The incarnation is the identity's.
     pub registration: Registration,
-    /// By group: who runs its transactions, and where the stores stand.
+    /// By group: the parties that run its transactions, and where the stores are.
     pub parties: BTreeMap<GroupId, (Parties, CopyStart)>,
     pub groups: Groups,
-    /// The one that the hosts of the groups ask. Begins without holding.
+    /// The one that the hosts of the groups ask. Does not hold at first.
     pub lease: Lease,
 }
 
@@ -55,9 +55,9 @@ pub struct Node {
     registered_at: u64,
     /// Another process has the node's place.
     ended: bool,
-    /// It does nothing more for its groups, and says so until it was heard.
+    /// It does nothing more for its groups, and repeats that until it is heard.
     leaves: bool,
-    /// It will say so when others lead its groups.
+    /// It will announce that when others lead its groups.
     hands_over: bool,
     /// As of the last step or tick, and of the last tick.
     now: u64,
@@ -71,7 +71,7 @@ pub struct Node {
     stands_still: BTreeSet<GroupId>,
     /// Groups whose lead it has given up, in that epoch, which the metadata may not know.
     resigned: BTreeMap<GroupId, Epoch>,
-    /// What was said last of entries that cannot be sent.
+    /// The last notice of an entry that cannot be sent.
     too_large: Option<(GroupId, NodeId, Position)>,
 }
 
@@ -132,8 +132,8 @@ impl Node {
         self.known.0
     }
 
-    /// Does what is next, if there is anything; whether there was. `now`: of the boot-time clock,
-    /// in nanoseconds.
+    /// Takes the next step, if there is one; returns whether there was. `now`: of the boot-time
+    /// clock, in nanoseconds.
     pub fn step(&mut self, now: u64) -> bool {
         self.now = now;
         let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();
@@ -155,8 +155,8 @@ impl Node {
         self.replicas.values().any(GroupReplica::waits)
     }
 
-    /// When [`Node::tick`] has something to do next, if nothing comes before: now, or at a time, of
-    /// the boot-time clock. Whoever calls it leaves some milliseconds between two ticks.
+    /// When [`Node::tick`] has something to do next, if nothing comes earlier: now, or at a time,
+    /// of the boot-time clock. The caller leaves some milliseconds between two ticks.
     pub fn next_tick(&self, now: u64) -> u64 {
         let under_way = self.replicas.values().any(|replica| replica.waits() || replica.is_handing_over());
         if self.hands_over || under_way {
@@ -183,14 +183,14 @@ impl Node {
     /// Between two of these questions.
     fn pause(&self) -> u64 {
         let awaits = self.replicas.values().any(GroupReplica::awaits_successor);
-        // Until it has one, reads take a round, and clients are told of no leader.
+        // Until it has one, reads take a round, and clients learn of no leader.
         let needs_lease = !self.lease.holds() && self.replicas.values().any(|replica| replica.group.is_leading());
         let soon = self.wants_news || self.leaves || !self.registered || awaits || needs_lease;
         if soon { LOOK_AGAIN_NANOS } else { LOOK_NANOS }
     }
 
-    /// What is done when time has passed: when [`Node::next_tick`] says so, or more often. `now`:
-    /// of the boot-time clock, in nanoseconds.
+    /// Does what is due: to be called at [`Node::next_tick`], or more often. `now`: of the
+    /// boot-time clock, in nanoseconds.
     pub fn tick(&mut self, now: u64) {
         if self.ended {
             return;
@@ -264,20 +264,21 @@ impl Node {
         }
     }
 
-    /// Says, from the next tick on, that this process does nothing more for its groups. Others may
-    /// lead them as soon as that is heard.
+    /// Announces, from the next tick on, that this process does nothing more for its groups. Others
+    /// may lead them as soon as they hear it.
     pub fn goodbye(&mut self) {
         self.leaves = true;
         self.lease.end();
         self.asked = None;
     }
 
-    /// Whether it says so, or has said so; or has nothing to say, since it does not count any more.
+    /// Whether it announces that, or has; or has nothing to announce, since it no longer counts.
     pub fn says_goodbye(&self) -> bool {
         self.leaves || self.ended
     }
 
-    /// Says the same when another node leads what this one leads, if one can; soon in any case.
+    /// Announces the same when another node leads what this one leads, if one can; soon in any
+    /// case.
     pub fn leave(&mut self) {
         self.hands_over = true;
         self.replicas.values_mut().for_each(|replica| replica.leave(&self.known.1, &mut *self.effects));
@@ -306,17 +307,17 @@ impl Node {
         }
     }
 
-    /// Whether another node goes on, or answers its last calls, which this one's end may hold up.
+    /// Whether another node continues, or answers its last calls, which this one's end may hold up.
     pub fn is_needed(&self) -> bool {
         let state = &self.known.1;
         let here = self.identity.node;
         membership::others_run(state, here, &self.ending) || membership::leader_ends(state, here, &self.ending)
     }
 
-    /// The metadata knows that this node has stopped; somebody else leads, if anybody can; and
-    /// whoever leads does without this node: until then it waits for what this one acknowledges.
-    /// Where that one ends, too, it has said goodbye, for which it needs the voters. Another
-    /// process in this one's place has left it at once.
+    /// The metadata knows that this node has stopped; another node leads, if any can; and the
+    /// leader does without this node: until then the leader waits for what this one acknowledges.
+    /// If the leader ends, too, it has said goodbye, for which it needs the voters. Once another
+    /// process has this node's place, it has left at once.
     pub fn has_left(&self) -> bool {
         if self.ended {
             return true;
@@ -425,7 +426,7 @@ impl Node {
         }
     }
 
-    /// One that is followed no longer gets none.
+    /// A node that is no longer followed gets none.
     fn needs_snapshot(&mut self, id: GroupId, node: NodeId) {
         let process = self.known.1.nodes().get(&node).map(|known| membership::process(node, known));
         if process.is_some_and(|process| self.replica(id).group.follows(process)) {
@@ -433,7 +434,7 @@ impl Node {
         }
     }
 
-    /// An entry cannot be sent, which is said once.
+    /// An entry cannot be sent; this is reported once.
     fn too_large(&mut self, id: GroupId, to: NodeId, position: Position) {
         if self.too_large.replace((id, to, position)) != Some((id, to, position)) {
             let line = format!("entry {position} of group {id} is larger than a message: node {to} gets a snapshot");
@@ -468,7 +469,7 @@ impl Node {
     }
 
     fn made_anew(&mut self, id: GroupId, reason: &str) {
-        // The group says so again and again, until the process ends.
+        // The group repeats this until the process ends.
         if !self.replica(id).broken() {
             return;
         }
@@ -476,12 +477,12 @@ impl Node {
         self.effects.make_anew(id, reason);
     }
 
-    /// The metadata, as this node knows it from here on.
+    /// The metadata as this node now knows it.
     fn told(&mut self, index: u64, state: Arc<State>) {
         if index < self.known.0 {
             return;
         }
-        // Before any configuration of this word: a node that leads by it refuses writes by then.
+        // Before any configuration of this update: a node that leads by it refuses writes by then.
         if state.is_paused() != self.known.1.is_paused() {
             self.effects.paused(state.is_paused());
         }
@@ -524,7 +525,7 @@ impl Node {
         }
     }
 
-    /// Whom a group may take in that lacks a member, while one that was offered to it says nothing.
+    /// Nodes that a group lacking a member may take in, while one that was offered to it is silent.
     fn offer(&mut self) {
         let here = self.here();
         let state = Arc::clone(&self.known.1);

@@ -1,4 +1,4 @@
-//! A group's way into the log, for whoever executes transactions.
+//! A group's way into the log, for the threads that execute transactions.
 //!
 //! Under one lock an entry gets its position and its place in the log's queue, so that both are one
 //! order. What a lock costs is paid once for a batch of calls; the checksum over the records is
@@ -23,7 +23,7 @@ impl<C: Party> Clone for GroupAppender<C> {
     }
 }
 
-/// What a checkpoint record stands behind.
+/// What a checkpoint record comes after.
 pub struct Checkpointed {
     pub group: GroupId,
     pub place: GroupPlace,
@@ -34,8 +34,8 @@ impl<C: Party> GroupAppender<C> {
         GroupAppender(replication, None)
     }
 
-    /// The same for one leadership: what is appended through it after the leader that opened with
-    /// this epoch was deposed is refused, also where the node leads again.
+    /// The same for one leadership: once the leader that opened with this epoch is deposed, appends
+    /// through it are refused, even if the node leads again.
     pub fn since(&self, opened: Epoch) -> GroupAppender<C> {
         GroupAppender(Arc::clone(&self.0), Some(opened))
     }
@@ -51,13 +51,13 @@ impl<C: Party> GroupAppender<C> {
     }
 
     /// For a read that has just run: the round that must be confirmed before it is answered,
-    /// besides the commit of what it saw; 0: none, for only this node can lead. None: it does not
-    /// any more.
+    /// besides the commit of what it saw; 0: none, because only this node can lead. None: it no
+    /// longer leads.
     pub fn read(&self) -> Option<u64> {
         self.0.read_since(self.1)
     }
 
-    /// Of a node without others, which goes on behind `place`, all of which is committed.
+    /// For a node without others, which continues after `place`, all of which is committed.
     pub fn alone(
         group: GroupId,
         here: Member,
@@ -68,7 +68,7 @@ impl<C: Party> GroupAppender<C> {
         GroupAppender::new(Replication::alone(group, here, place, log, clock))
     }
 
-    /// Whether an append would not wait: neither for the log nor for other members.
+    /// Whether an append would wait for neither the log nor other members.
     pub fn has_room(&self) -> bool {
         self.0.has_room()
     }
@@ -94,7 +94,7 @@ impl<C: Party> GroupAppender<C> {
         self.0.transaction_time(wall)
     }
 
-    /// Numbers of transactions go on above this: an earlier leader may have given them.
+    /// Numbers of new transactions are above this: an earlier leader may have given those below.
     pub fn numbers_behind(&self) -> i64 {
         self.0.numbers_behind()
     }
@@ -110,8 +110,8 @@ impl<C: Party> GroupAppender<C> {
     }
 
     /// Appends an entry with these records; without any, it is a barrier: completed when all before
-    /// it is, and written nowhere. Waits only if too much is queued already. What the entry is;
-    /// None: it is none, or `party` is told that there is none.
+    /// it is, and written nowhere. Waits only if too much is queued already. Returns the entry;
+    /// None: there is none, or `party` learns that there is none.
     pub fn append(&self, records: EntryBuffer, party: C) -> Option<Mark> {
         self.0.append_since(records, party, self.1)
     }
@@ -127,8 +127,8 @@ impl<C: Party> GroupAppender<C> {
         self.0.append_own(payload, party);
     }
 
-    /// Appends a checkpoint record: `write` is told where the streams have come to. It begins a
-    /// block, whose place is in `mark` when the append completes. Refused like an entry where the
+    /// Appends a checkpoint record: `write` gets the place that the streams have come to. It begins
+    /// a block, whose place is in `mark` when the append completes. Refused like an entry where the
     /// leadership has ended: the tables show what is in no stream.
     pub fn append_checkpoint(
         &self,

@@ -1,9 +1,9 @@
 //! Entries that a member missed, read from this node's log while it is written (decision 0047).
 //!
-//! The log may have entries of the stream that a later leader replaced, and others several times.
-//! The history of the stream's epochs tells which of them count: an epoch has one writer. Promises
-//! that what it gives out are the entries of the stream behind one another, each with the bytes
-//! that its checksums say, or an error.
+//! The log may have entries of the stream that a later leader replaced, and may have others several
+//! times. The history of the stream's epochs tells which of them count: an epoch has one writer.
+//! Promises that it gives out the entries of the stream in sequence, each with the bytes that its
+//! checksums say, or an error.
 
 use crate::entry::{Entry, EntryError, HEADER_BYTES, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_base::limits::{LOG_BLOCK_BYTES_MAX, PEER_MESSAGE_BYTES_MAX};
@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-/// Bytes that stand around entries in a message, at most.
+/// Bytes around the entries in a message, at most.
 const MESSAGE_OVERHEAD: usize = 1_024;
 
 /// Groups and positions of the entries in a payload of the log, for
@@ -35,7 +35,7 @@ pub fn numbers(payload: &[u8], found: &mut dyn FnMut(u32, u64)) {
 /// What a step came to.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Missed<'a> {
-    /// The next entries, behind the one with this mark, whole and one behind another.
+    /// The next entries after the one with this mark, whole and in sequence.
     Entries { previous: Mark, headers: Vec<Header>, entries: &'a [u8] },
     /// Nothing yet; there is more to do.
     Working,
@@ -49,7 +49,7 @@ pub enum CatchUpError {
     /// The next entry is not in the log any more, or a member without any needs what was there
     /// before the stream: it has to have a snapshot.
     Removed,
-    /// What stands in the log is not the stream: it is damaged.
+    /// The log's entries are not the stream: it is damaged.
     Stream {
         position: Position,
         error: EntryError,
@@ -103,17 +103,17 @@ pub struct CatchUp {
     headers: VecDeque<Header>,
     entries: Vec<u8>,
     from: usize,
-    /// Later entries of the stream were read than the one that is next.
+    /// Entries of the stream later than the next one were read.
     beyond: bool,
 }
 
 impl CatchUp {
-    /// The entries behind the one with that mark.
+    /// The entries after the one with that mark.
     pub fn behind(index: &Arc<SegmentIndex>, group: GroupId, mark: Mark) -> CatchUp {
         CatchUp::begin(index, group, mark, mark.position.0 + 1, true)
     }
 
-    /// The entries behind that position. The entry there must be in the log too, since what follows
+    /// The entries after that position. The entry there must be in the log too, since what follows
     /// is compared with it.
     pub fn behind_position(index: &Arc<SegmentIndex>, group: GroupId, position: Position) -> CatchUp {
         let mark = Mark { position, ..Mark::ORIGIN };
@@ -135,7 +135,8 @@ impl CatchUp {
     /// One piece of work: at most one read of the disk. `history` is that of the stream, which up
     /// to [`CatchUp::position`] is what it was at the step before: a leader's is.
     pub fn step(&mut self, history: &History, wanted: Wanted) -> Result<Missed<'_>, CatchUpError> {
-        // What was read may have been replaced since. What took its place is behind it in the log.
+        // What was read may have been replaced since. What took its place comes after it in the
+        // log.
         let replaced = |header: &Header| history.epoch_at(header.mark.position) != header.mark.epoch;
         if let Some(first) = self.headers.iter().position(replaced) {
             self.headers.truncate(first);
@@ -169,7 +170,7 @@ impl CatchUp {
         }
     }
 
-    /// Reads on by one payload, if there is one. Whether this is the end.
+    /// Reads on by one payload, if there is one. Returns whether this is the end.
     fn read_payload(&mut self, history: &History, durable: Position) -> Result<bool, CatchUpError> {
         if self.entries.capacity() > LOG_BLOCK_BYTES_MAX {
             self.entries = Vec::new();
@@ -184,7 +185,7 @@ impl CatchUp {
                 let missing = EntryError("it is missing");
                 return match next > durable {
                     true => Ok(true),
-                    // This node began with a snapshot behind there.
+                    // This node began with a snapshot after that position.
                     false if self.beyond => Err(CatchUpError::Removed),
                     false => Err(CatchUpError::Stream { position: next, error: missing }),
                 };

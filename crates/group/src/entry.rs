@@ -1,4 +1,4 @@
-//! An entry as it stands in the log (docs/replication.md, section 2): a header, then records.
+//! An entry as it is in the log (docs/replication.md, section 2): a header, then records.
 //!
 //! Decoding borrows, returns errors and never panics.
 
@@ -14,7 +14,7 @@ pub const KIND_EPOCH_START: u8 = 7;
 pub const HEADER_BYTES: usize = 1 + 4 + FIELDS_BYTES;
 const FIELDS_BYTES: usize = 4 + 8 + 8 + 8 + 8 + 4 + 4;
 
-/// Why bytes are not an entry, or none that can come here.
+/// Why bytes are not an entry, or not one that can come here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryError(pub &'static str);
 
@@ -81,7 +81,7 @@ impl EntryBuffer {
     /// Writes the header; nothing is added afterwards.
     ///
     /// # Panics
-    /// If there are no records, or the header is not theirs.
+    /// If there are no records, or the header does not match them.
     pub fn seal(mut self, group: GroupId, header: &Header, commit: Position, time: i64) -> Vec<u8> {
         assert!(!self.is_empty(), "an entry has records");
         assert_eq!(self.len(), header.bytes as usize, "the header was made for these records");
@@ -140,7 +140,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// Takes the first of several entries that stand one behind another; None at their end.
+    /// Takes the first of several consecutive entries; None at their end.
     pub fn take_first(bytes: &mut &'a [u8]) -> Result<Option<Entry<'a>>, EntryError> {
         if bytes.is_empty() {
             return Ok(None);
@@ -153,14 +153,14 @@ impl<'a> Entry<'a> {
         Entry::decode(head[0], fields).map(Some)
     }
 
-    /// As it stands in the log.
+    /// As it is in the log.
     pub fn encode(&self) -> Vec<u8> {
         let mut buffer = EntryBuffer { bytes: vec![0; HEADER_BYTES] };
         buffer.bytes.extend_from_slice(self.body);
         buffer.seal(self.group, &self.header, self.commit, self.time)
     }
 
-    /// Whether it is the entry behind `previous`, with the body that was given to it.
+    /// Whether it is the entry after `previous`, with the body that it was given.
     pub fn follows(&self, previous: Mark) -> bool {
         self.header.follows(self.group, previous) && crc32c(self.body) == self.header.body
     }
@@ -198,7 +198,7 @@ mod tests {
         for at in 5..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 4;
-            // The commit position and the time are the log's checksum's business.
+            // The log's checksum covers the commit position and the time.
             let unchained = (25..41).contains(&at);
             let follows = Entry::decode(changed[0], &changed[5..]).unwrap().follows(previous);
             assert_eq!(follows, unchained, "byte {at}");

@@ -1,4 +1,4 @@
-//! What stands around a group: whoever appends, and the rest of the node.
+//! A group's surroundings: the parties that append, and the rest of the node.
 
 use crate::recent::SharedEntry;
 use crate::replayed::GroupPlace;
@@ -11,7 +11,7 @@ use std::fmt;
 #[derive(Clone, Debug)]
 pub enum NotCommitted {
     Log(LogFailed),
-    /// It does not lead any more. Another leader may commit it yet.
+    /// It no longer leads. Another leader may still commit it.
     Deposed,
 }
 
@@ -25,7 +25,7 @@ impl NotCommitted {
     }
 
     /// For a caller whose transaction was not begun, or has changed nothing and is not known to
-    /// have seen what is so.
+    /// have seen the truth.
     pub fn unavailable(&self) -> UserError {
         match self {
             NotCommitted::Log(failure) => failure.unavailable(),
@@ -45,7 +45,7 @@ impl fmt::Display for NotCommitted {
 
 impl std::error::Error for NotCommitted {}
 
-/// Who is told what became of an append.
+/// The party that learns the outcome of an append.
 pub trait Party: Send + 'static {
     /// In the order of the appends, once it and all before it are committed, or with the reason why
     /// that cannot be told. `payload`: memory to be used again. Must neither wait nor append.
@@ -55,7 +55,7 @@ pub trait Party: Send + 'static {
 /// How a message travels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Urgency {
-    /// Never behind bulk: heartbeats, acknowledgements.
+    /// Never waits behind bulk: heartbeats, acknowledgements.
     Control,
     Entries,
 }
@@ -71,13 +71,13 @@ pub struct FromLog {
     pub round: u64,
 }
 
-/// What the rest of the node has to know or to do. Of a group that may have other members.
+/// What the rest of the node has to know or to do, for a group that may have other members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GroupEvent {
-    /// It leads, and takes calls from here on.
+    /// It leads, and now takes calls.
     Opened,
-    /// It led, and does not any more: what was executed beyond this place is undone. What follows
-    /// of these entries is given again as [`GroupHost::committed`].
+    /// It no longer leads: what was executed beyond this place is undone. What follows of these
+    /// entries is given again as [`GroupHost::committed`].
     Deposed(Box<GroupPlace>),
     /// Reads that wait for this round may be answered.
     Confirmed(u64),
@@ -85,25 +85,25 @@ pub enum GroupEvent {
     Promise(Epoch),
     Sealed(Sealed),
     Propose(Proposal),
-    /// It leads, and its own log stands still, or does so no more: meanwhile the node lets its
-    /// lease end. Being deposed ends it, too.
+    /// It leads, and its own log stands still, or has resumed: meanwhile the node lets its lease
+    /// end. Being deposed ends it, too.
     StandsStill(bool),
     AskMetadata(Epoch),
-    /// The node's stream is not what it says: it is made anew.
+    /// The node's stream is not what it claims: its copy is rebuilt.
     Diverged(NodeId),
     /// The node's tables are not what this leader's were at that entry: it leaves the members, and
-    /// is made anew.
+    /// its copy is rebuilt.
     Differs(NodeId, Position),
-    /// The node follows and cannot be made equal by entries: it gets a snapshot. Said again as long
-    /// as it is so.
+    /// The node follows and entries cannot make it equal: it gets a snapshot. Repeated as long as
+    /// that holds.
     NeedsSnapshot(NodeId),
-    /// The node lacks an entry that no message holds, so it can only be made equal by a snapshot; a
-    /// member has to leave before that. Said again as long as it is so.
+    /// The node lacks an entry that fits in no message, so only a snapshot can make it equal; a
+    /// member has to leave first. Repeated as long as that holds.
     TooLarge {
         to: NodeId,
         position: Position,
     },
-    /// [`Replication::install`]: what was given as [`GroupHost::committed`] before is of another
+    /// [`Replication::install`]: what was given earlier as [`GroupHost::committed`] is of another
     /// stream than what follows.
     Replaced,
     /// [`Supplier::request`](crate::Supplier::request).
@@ -111,8 +111,8 @@ pub enum GroupEvent {
     LogFailed(LogFailed),
 }
 
-/// What the rest of a node does for its groups. Must not wait, nor call the group. What is
-/// committed and what happens comes in order, also with what parties are told.
+/// What the rest of a node does for its groups. Must not wait, nor call the group. Commits and
+/// events come in order, also relative to what parties learn.
 ///
 /// What a node does with the events of a group whose partitions it has:
 ///
@@ -138,7 +138,7 @@ pub trait GroupHost: Send + Sync + 'static {
     }
 
     /// Whether the voters cannot have done without this group's members yet (section 8): asked when
-    /// something is durable, where they could.
+    /// something is durable, if they could.
     fn may_lead(&self) -> bool {
         true
     }

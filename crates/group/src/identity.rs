@@ -1,14 +1,14 @@
 //! The file `node`: which node this directory belongs to, and what it has promised.
 //! docs/format/node.md.
 //!
-//! Two slots, written in turn: a write that a crash tears leaves what was said before. Whoever
-//! relies on what it says waits for the write.
+//! Two slots, written in turn: a write that a crash tears leaves the earlier contents. A caller
+//! that relies on the contents waits for the write.
 //!
-//! Promises that one slot is durable at every moment, though an fsync fails: what it should have
-//! written reads as it was written, may be gone all the same, and no later fsync brings it. So the
-//! slot that is not written is one that this process has made durable itself. Where there is none,
-//! since the process has just begun or its disk has failed, the whole file is replaced; on a full
-//! disk, which has no room for that, the slots are written in turn after all.
+//! Promises that one slot is durable at every moment, even if an fsync fails: what it should have
+//! written still reads as written, yet may be lost, and no later fsync saves it. So the slot that
+//! is left alone is one that this process has made durable itself. If there is none, because the
+//! process has just begun or its disk has failed, the whole file is replaced; on a full disk, which
+//! has no room for that, the slots are written in turn after all.
 
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
@@ -90,12 +90,12 @@ impl Identity {
         Identity { cluster: [0; 16], node: crate::FIRST_NODE, incarnation: Incarnation(0), promised: BTreeMap::new() }
     }
 
-    /// What the directory says; None where it says nothing.
+    /// What the directory says; None if it says nothing.
     pub fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<Identity>, IdentityError> {
         Ok(read_slots(disk, dir)?.map(|(_, identity)| identity))
     }
 
-    /// Says it, durably. Whoever says more than once uses an [`IdentityFile`].
+    /// Writes it durably. A caller that writes more than once uses an [`IdentityFile`].
     pub fn write(&self, disk: &dyn Disk, dir: &Path) -> Result<(), IdentityError> {
         IdentityFile::default().write(self, disk, dir)
     }
@@ -128,12 +128,12 @@ pub struct IdentityFile {
 }
 
 impl IdentityFile {
-    /// Says it, durably.
+    /// Writes it durably.
     pub fn write(&mut self, identity: &Identity, disk: &dyn Disk, dir: &Path) -> Result<(), IdentityError> {
         let last = read_slots(disk, dir)?.map(|(generation, _)| generation);
         let durable = self.durable.filter(|_| last.is_some());
         let in_place = match (last, durable) {
-            // Not where the durable one stands, and above what was written in vain since.
+            // Not in the durable one's slot, and above what was written in vain since.
             (Some(last), Some(durable)) => last + 1 + u64::from((last + 1) % 2 == durable % 2),
             _ => {
                 let first = last.map_or(1, |last| last + 1 + last % 2);
@@ -149,7 +149,7 @@ impl IdentityFile {
             }
         };
         let file = disk.open(&dir.join(NAME), OpenMode::Write)?;
-        // Odd generations stand in the first.
+        // Odd generations are in the first.
         file.write_at(&identity.encode(in_place), SLOTS[(in_place as usize + 1) % SLOTS.len()])?;
         file.sync_data()?;
         self.durable = Some(in_place);
@@ -222,8 +222,8 @@ mod tests {
         Identity { cluster: [3; 16], node: NodeId(2), incarnation: Incarnation(incarnation), promised }
     }
 
-    /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was said durably
-    /// is never gone.
+    /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was written
+    /// durably is never lost.
     #[test]
     fn what_was_said_survives_failed_fsyncs_and_the_loss_of_power() {
         let dir = Path::new("/data");

@@ -4,7 +4,7 @@
 //!
 //! Promises that positions, chain checksums and the order in the log agree (decision 0044); that a
 //! replay gives out the entries that are known to be committed, in order and once, and keeps the
-//! others. Does not know what records an entry holds, nor tables, nor peers.
+//! others. Does not know what records an entry holds, nor tables or peers.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -38,5 +38,5 @@ use ferrite_base::{GroupId, NodeId};
 /// The group that has all partitions, until there are several.
 pub const FIRST_GROUP: GroupId = GroupId(0);
 
-/// A node that is in no cluster, or has founded one.
+/// A node that is not in a cluster, or has founded one.
 pub const FIRST_NODE: NodeId = NodeId(1);

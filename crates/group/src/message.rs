@@ -1,6 +1,6 @@
 //! What nodes say to each other about a group, as bytes (docs/format/peer.md, messages).
 //!
-//! Entries stand in a message as they stand in the log, so that a copy writes what it was sent.
+//! Entries have the same bytes in a message as in the log, so that a copy writes what it was sent.
 //! Decoding returns errors, never panics, and allocates no more than what came.
 
 use crate::entry::{Entry, EntryError};
@@ -20,10 +20,10 @@ const KNOWS: u8 = 7;
 /// Of a message without its entries, but for a history.
 pub const HEADER_BYTES_MAX: usize = 25 + 36;
 
-/// Of a message, so that something fits in front of it.
+/// Of a message, leaving room for something in front of it.
 pub const MESSAGE_BYTES_MAX: usize = PEER_MESSAGE_BYTES_MAX - 16;
 
-/// Writes a message; `entries`: those of an append, whole, one behind another.
+/// Writes a message; `entries`: those of an append, whole and in sequence.
 ///
 /// # Panics
 /// If entries are given to another message.
@@ -192,7 +192,7 @@ mod tests {
         Mark { epoch: Epoch(4), position: Position(position), chain: 77 }
     }
 
-    /// Two entries behind `mark(9)`.
+    /// Two entries after `mark(9)`.
     fn entries() -> (Vec<Header>, Vec<u8>) {
         let (mut headers, mut bytes, mut previous) = (Vec::new(), Vec::new(), mark(9));
         for body in [&b"first"[..], b"second"] {
@@ -265,7 +265,7 @@ mod tests {
         for at in start..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 2;
-            // Commit position and time are the frame's checksum's business.
+            // The frame's checksum covers commit position and time.
             let (first, second) = (start + 25..start + 41, start + 79..start + 95);
             assert_eq!(decode(&changed).is_ok(), first.contains(&at) || second.contains(&at), "byte {at}");
         }

@@ -1,12 +1,12 @@
 //! The last entries of a group's stream, in memory, for members that missed a little (decision
 //! 0047).
 //!
-//! An entry is shared by reference count with whoever else holds it: log, outboxes. Promises that
-//! what it gives out is the end of the stream as it was pushed, without a gap, and that it keeps
-//! no more bytes than it may. Does not know members, nor what an entry holds.
+//! An entry is shared by reference count with its other holders: log, outboxes. Promises that what
+//! it gives out is the end of the stream as it was pushed, without a gap, and that it keeps no more
+//! bytes than it may. Does not know members, nor what an entry holds.
 //!
-//! Memory of entries that leave is used for those that come: without that each entry would be
-//! written to memory that the system has to give first, at more than the price of everything else
+//! Memory of entries that leave is reused for those that come: otherwise each entry would be
+//! written to memory that the system has to provide first, which costs more than everything else
 //! that is done with it.
 
 use ferrite_base::Position;
@@ -22,7 +22,7 @@ const SPARE_PART: usize = 64;
 /// A buffer of this size is never too large for what is put into it.
 const SMALL_BYTES: usize = 1024;
 
-/// An entry and its bytes, whole, as they stand in the log.
+/// An entry and its bytes, whole, as they are in the log.
 #[derive(Clone, Debug)]
 pub struct SharedEntry {
     pub header: Header,
@@ -36,9 +36,9 @@ impl SharedEntry {
     }
 }
 
-/// The entries behind a position.
+/// The entries after a position.
 pub enum Behind<'a> {
-    /// All up to the stream's end, behind the entry with this mark.
+    /// All up to the stream's end, after the entry with this mark.
     Here { previous: Mark, entries: vec_deque::Iter<'a, SharedEntry> },
     /// Some are no longer here: they are in the log.
     Gone,
@@ -60,7 +60,7 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Behind an entry with that mark; of the entries before it none is here.
+    /// Begins after an entry with that mark; no entry before it is here.
     pub fn new(end: Mark, bytes_max: usize) -> Recent {
         Recent { entries: VecDeque::new(), before: end, spare: Vec::new(), spare_bytes: 0, bytes: 0, bytes_max }
     }
@@ -75,11 +75,11 @@ impl Recent {
         self.entries.back().map_or(self.before, |last| last.header.mark)
     }
 
-    /// The next entry, behind `previous`: the stream's end, or an entry in its middle, behind which
-    /// another leader goes on. What was behind that is dropped.
+    /// The next entry, after `previous`: the stream's end, or an entry in its middle, after which
+    /// another leader continues. What came after that is dropped.
     ///
     /// # Panics
-    /// If the entry is not the one behind `previous`, or another entry has that place.
+    /// If the entry is not the one after `previous`, or another entry has that place.
     pub fn push(&mut self, previous: Mark, entry: SharedEntry) {
         assert_eq!(entry.header.mark.position.0, previous.position.0 + 1, "entries come in order");
         if previous != self.end() {
@@ -90,7 +90,7 @@ impl Recent {
         self.evict();
     }
 
-    /// Forgets the entries behind `last`.
+    /// Forgets the entries after `last`.
     ///
     /// # Panics
     /// If another entry has that place.
@@ -102,7 +102,7 @@ impl Recent {
                 }
                 assert_eq!(self.end(), last, "a stream goes on behind one of its entries");
             }
-            // Before all that is here, or where the stream has never been: it goes on there.
+            // Before all that is here, or where the stream has never been: it continues there.
             _ => {
                 self.entries.clear();
                 self.bytes = self.spare_bytes;
@@ -111,7 +111,7 @@ impl Recent {
         }
     }
 
-    /// What a member needs that has everything up to `position`.
+    /// What a member that has everything up to `position` needs.
     pub fn behind(&self, position: Position) -> Behind<'_> {
         let Some(index) = position.0.checked_sub(self.before.position.0) else { return Behind::Gone };
         if position > self.end().position {
@@ -137,7 +137,7 @@ impl Recent {
             let first = self.entries.pop_front().expect("there is one");
             self.bytes -= first.cost();
             self.before = first.header.mark;
-            // The log, or a copy, may not be done with it.
+            // The log, or a copy, may still use it.
             if let Ok(bytes) = Arc::try_unwrap(first.bytes) {
                 self.reuse(bytes);
             }
@@ -155,7 +155,7 @@ impl Recent {
         }
     }
 
-    /// An empty buffer; without memory where there is none to spare.
+    /// An empty buffer; without memory if there is none to spare.
     pub fn take_spare(&mut self) -> Vec<u8> {
         let spare = self.spare.pop().unwrap_or_default();
         self.spare_bytes -= spare.capacity();
@@ -174,8 +174,8 @@ impl Recent {
         fitted
     }
 
-    /// A copy of an entry's bytes, in spare memory if there is some of about that size. What is of
-    /// another goes, so that spare memory is of the size of what comes.
+    /// A copy of an entry's bytes, in spare memory if there is some of about that size. Memory of
+    /// another size is freed, so that spare memory fits what comes.
     pub fn copy_of(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut copy = self.take_spare();
         if copy.capacity() < bytes.len() || copy.capacity() > SMALL_BYTES.max(4 * bytes.len()) {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(marks(&recent, 1), Some((first.header.mark, vec![second.header.mark, third.header.mark])));
         assert_eq!(marks(&recent, 3), Some((third.header.mark, vec![])));
         assert!(matches!(recent.behind(Position(4)), Behind::Beyond));
-        // What is evicted here is still held by whoever else has it.
+        // The log and others still hold what is evicted here.
         assert_eq!((Arc::strong_count(&first.bytes), Arc::strong_count(&second.bytes)), (1, 2));
         // An entry that does not fit leaves nothing behind it but itself gone.
         let large = after(third.header.mark, 1, bytes_max);
@@ -254,7 +254,7 @@ mod tests {
         }
         // Most of those that come when there is no room for more.
         assert!(reused > 100, "{reused}");
-        // An entry that somebody else still has is not.
+        // An entry that another holder still has is not.
         let held: Vec<SharedEntry> = recent.entries.iter().cloned().collect();
         recent.keep(0);
         assert!(recent.spare.is_empty() && held.iter().all(|entry| entry.bytes.len() == 2_000));
@@ -279,8 +279,8 @@ mod tests {
     }
 
     proptest! {
-        /// Leaders come and go, memory gets short and is there again: what is given out is the end
-        /// of the stream.
+        /// Leaders come and go, memory gets short and returns: what is given out is the end of the
+        /// stream.
         #[test]
         fn what_is_given_out_is_the_end_of_the_stream(
             steps in prop::collection::vec((0u8..10, 0usize..400), 1..120),

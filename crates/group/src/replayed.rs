@@ -1,8 +1,8 @@
 //! What a replay of the log makes of a group's entries: which are committed, and in what order.
 //!
 //! The log has entries in the order in which they came to this node. A member's log may have a
-//! suffix that a later leader replaced: an entry whose predecessor is in the middle takes the place
-//! of all behind that.
+//! suffix that a later leader replaced: an entry whose predecessor is in the middle replaces all
+//! that followed it.
 
 use crate::entry::{Entry, EntryError, HEADER_BYTES};
 use crate::recent::SharedEntry;
@@ -11,7 +11,7 @@ use ferrite_replica::group::{GroupConfiguration, History, Mark, Member};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Where a group's stream has come to.
+/// The place that a group's stream has come to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupPlace {
     pub end: Mark,
@@ -30,14 +30,14 @@ impl GroupPlace {
     }
 }
 
-/// What a replay has found, for a node that has to ask others how it goes on.
+/// What a replay has found, for a node that has to ask others how the stream continues.
 pub struct Found {
     /// What the tables show.
     pub applied: GroupPlace,
-    /// Of the whole stream, with what is not known to be committed.
+    /// Of the whole stream, including what is not known to be committed.
     pub history: History,
     pub end: Mark,
-    /// The entries behind `applied`, to the end.
+    /// The entries after `applied`, to the end.
     pub uncommitted: Vec<SharedEntry>,
 }
 
@@ -63,8 +63,8 @@ pub struct Replayed {
     base: Mark,
     /// The log was begun before that entry, which is to come.
     awaits_base: bool,
-    /// What the log has of a stream that another took the place of, or that what is loaded shows:
-    /// its last entries, one behind another. Empty while the log is where `end` is.
+    /// What the log has of a stream that another replaced, or that what is loaded shows: its last
+    /// entries, in sequence. Empty while the log is where `end` is.
     aside: Vec<Mark>,
     /// Entries that are not known to be committed.
     pending: VecDeque<SharedEntry>,
@@ -73,7 +73,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Goes on behind what a snapshot shows.
+    /// Continues after what a snapshot shows.
     pub fn behind(here: NodeId, place: GroupPlace) -> Replayed {
         let GroupPlace { end, history, configuration, time } = place;
         let configurations = vec![(end.position, configuration)];
@@ -108,7 +108,7 @@ impl Replayed {
         Ok(begun)
     }
 
-    /// The place behind the last entry; everything up to there is committed. None: it is not.
+    /// The place after the last entry; everything up to there is committed. None: it is not.
     pub fn place(&self) -> Option<GroupPlace> {
         self.pending.is_empty().then(|| GroupPlace {
             end: self.end,
@@ -137,13 +137,13 @@ impl Replayed {
         self.end
     }
 
-    /// The same of the log alone, which may have a stream there that did not stay.
+    /// The same of the log alone, where it may have a stream that did not survive.
     pub fn log_end(&self) -> Mark {
         self.aside.last().copied().unwrap_or(self.end)
     }
 
-    /// The log is read from behind this entry, which is before what is loaded or its last one. All
-    /// entries behind it follow in the log, so what is loaded comes too, and is not given out.
+    /// The log is read from after this entry, which is before what is loaded or its last one. All
+    /// later entries follow in the log, so what is loaded comes too, and is not given out.
     pub fn begins_behind(&mut self, mark: Mark) -> Result<(), EntryError> {
         if mark != self.base {
             if mark.position >= self.base.position {
@@ -154,7 +154,7 @@ impl Replayed {
         Ok(())
     }
 
-    /// The log says that this entry was the last before here. Where that is what is loaded, what
+    /// The log says that this entry was the last before this point. If that is what is loaded, what
     /// led there was given up.
     pub fn comes_to(&mut self, mark: Mark) {
         if self.awaits_base && mark == self.base {
@@ -163,7 +163,7 @@ impl Replayed {
         }
     }
 
-    /// The log has not come to what is loaded.
+    /// The log has not reached what is loaded.
     pub fn awaits_base(&self) -> bool {
         self.awaits_base
     }
@@ -186,16 +186,16 @@ impl Replayed {
         Ok(self.give_out(entry))
     }
 
-    /// The next entry of a stream of which everything is committed; whether it is to be applied. An
-    /// epoch's start never is.
+    /// The next entry of a stream of which everything is committed; returns whether it is to be
+    /// applied. An epoch's start never is.
     pub fn committed(&mut self, entry: &Entry<'_>) -> Result<bool, EntryError> {
         self.take(entry)?;
         self.commit = self.commit.max(entry.header.mark.position);
         Ok(self.give_out(entry).now)
     }
 
-    /// Whether the entry is of what is loaded, or of a stream beside it that did not stay. While
-    /// nothing is known to be committed behind what is loaded, the log may have such.
+    /// Whether the entry is of what is loaded, or of a stream beside it that did not survive. While
+    /// nothing is known to be committed after what is loaded, the log may have such entries.
     fn is_aside(&mut self, entry: &Entry<'_>) -> Result<bool, EntryError> {
         let mark = entry.header.mark;
         if self.applied != self.base {
@@ -225,7 +225,7 @@ impl Replayed {
         Ok(true)
     }
 
-    /// It goes on here, or in the middle.
+    /// It continues here, or in the middle.
     fn take(&mut self, entry: &Entry<'_>) -> Result<(), EntryError> {
         let Mark { position, .. } = entry.header.mark;
         let previous = self.previous(position)?;
@@ -262,7 +262,7 @@ impl Replayed {
         }
     }
 
-    /// Another leader's stream goes on there.
+    /// Another leader's stream continues there.
     fn drop_behind(&mut self, last: Mark) {
         assert!(last.position >= self.applied.position, "what was applied stays");
         self.pending.truncate((last.position.0 - self.applied.position.0) as usize);
@@ -381,7 +381,7 @@ mod tests {
         pass(&mut stream, &next_start);
         assert_eq!((stream.end().epoch, stream.end().position, stream.pending()), (Epoch(3), Position(7), 1));
 
-        // What follows neither is refused, and so is a log that begins behind what is loaded.
+        // What follows neither is refused, and so is a log that begins after what is loaded.
         let mut stream = begin();
         pass(&mut stream, &bytes[4]);
         assert!(stream.judge(&decoded(&bytes[6])).is_err() && stream.judge(&decoded(&other_third)).is_err());
@@ -469,8 +469,8 @@ mod tests {
     }
 
     proptest! {
-        /// Leaders come and go, each goes on from an uncommitted place of the stream; what is given
-        /// out is always the beginning of the stream that stands in the end.
+        /// Leaders come and go, and each continues from an uncommitted place of the stream; what is
+        /// given out is always the beginning of the stream that survives in the end.
         #[test]
         fn what_is_given_out_is_the_stream_up_to_its_commit_position(
             steps in prop::collection::vec((0u8..8, 0u64..6, any::<u8>()), 1..80),

@@ -1,9 +1,9 @@
-//! One group on one node while it runs: the state machine of `replica`, what it is told by the log
-//! and by other nodes, and what it wants done.
+//! One group on one node while it runs: the state machine of `replica`, what the log and other
+//! nodes tell it, and what it wants done.
 //!
 //! Everything happens under one lock, so that the order of positions, of the log and of what is
-//! sent is one order (decision 0044). Parties are told behind the lock, in the order of their
-//! positions. Nothing waits under it: whoever appends has waited for room before.
+//! sent is one order (decision 0044). Parties are notified outside the lock, in the order of their
+//! positions. Nothing waits under it: an append has waited for room earlier.
 
 mod clock;
 mod heard;
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use window::Window;
 
-/// What the log is given with an append: what it was, and whom to tell.
+/// What the log is given with an append: what it was, and the party to tell.
 pub struct Committing<C: Party> {
     group: Arc<Replication<C>>,
     what: Appended<C>,
@@ -43,8 +43,8 @@ impl<C: Party> ferrite_log::Completion for Committing<C> {
         }
     }
 
-    /// What one fsync has made durable is told to each group under its lock once, and said to other
-    /// nodes once.
+    /// Each group notes what one fsync has made durable once under its lock, and reports it to
+    /// other nodes once.
     fn complete_all(all: impl Iterator<Item = (Self, Vec<u8>)>, outcome: &Result<(), LogFailed>) {
         let mut all = all.peekable();
         while let Some((Committing { group, what }, payload)) = all.next() {
@@ -67,22 +67,22 @@ pub struct Begin {
     pub here: Member,
     /// From the node's file.
     pub promised: Epoch,
-    /// Whether the log has everything that was acknowledged: not where the machine stopped and the
+    /// Whether the log has everything that was acknowledged: not if the machine stopped and the
     /// mode is not `sync`.
     pub intact: bool,
     pub timing: Timing,
     /// Whether a node that follows and has nothing of the stream gets a snapshot
-    /// ([`GroupEvent::NeedsSnapshot`]), not the stream's first entries. Not where all nodes surely
-    /// begin with the same.
+    /// ([`GroupEvent::NeedsSnapshot`]), not the stream's first entries. Not where all nodes are
+    /// certain to begin with the same.
     pub snapshots: bool,
-    /// Bytes of a message to another node. An entry for which that is too few is not sent
+    /// Bytes of a message to another node. An entry that needs more is not sent
     /// ([`GroupEvent::TooLarge`]).
     pub message_bytes_max: usize,
-    /// Bytes of entries that are not committed, beyond which whoever appends waits.
+    /// Bytes of entries that are not committed, beyond which appends wait.
     pub window_bytes_max: usize,
 }
 
-/// Shared by whoever appends, the log, and the connections to other nodes.
+/// Shared by the threads that append, the log, and the connections to other nodes.
 pub struct Replication<C: Party> {
     id: GroupId,
     log: Appender<Committing<C>>,
@@ -97,7 +97,7 @@ pub struct Replication<C: Party> {
     /// Everything up to there is committed.
     commit: AtomicU64,
     state: Mutex<State<C>>,
-    /// Taken before the state's lock is given back, so that parties are told in their order.
+    /// Taken before the state's lock is released, so that parties are notified in their order.
     telling: Mutex<Vec<Told<C>>>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct Leads {
 type Locked<'a, C> = MutexGuard<'a, State<C>>;
 
 impl<C: Party> Replication<C> {
-    /// A node without others goes on behind `place`, all of which is committed.
+    /// A node without others continues after `place`, all of which is committed.
     pub fn alone(
         id: GroupId,
         here: Member,
@@ -260,8 +260,8 @@ impl<C: Party> Replication<C> {
         state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
     }
 
-    /// An earlier process of this node is a member, or that is not known yet: no snapshot takes the
-    /// place of what is here until the others do without it.
+    /// An earlier process of this node is a member, or that is not known yet: no snapshot replaces
+    /// what is here until the others do without it.
     pub fn stands_in(&self) -> bool {
         let state = self.lock();
         let is_member = state.machine.configuration().is_some_and(|known| known.has(state.machine.here()));
@@ -296,8 +296,8 @@ impl<C: Party> Replication<C> {
         !self.log.is_full() && !self.window.is_full(&self.lock())
     }
 
-    /// The same of somebody who leads since an epoch: after that he must not append any more, also
-    /// where this node leads again.
+    /// The same for a leader since an epoch: once that ends it must not append any more, even if
+    /// this node leads again.
     pub(crate) fn append_since(self: &Arc<Self>, records: EntryBuffer, party: C, since: Option<Epoch>) -> Option<Mark> {
         if records.is_empty() {
             self.append_barrier(party, since);
@@ -356,7 +356,7 @@ impl<C: Party> Replication<C> {
         }
     }
 
-    /// Begins an epoch of this node alone; `party` is told when that is committed.
+    /// Begins an epoch of this node alone; `party` is notified when that is committed.
     pub fn start_epoch(self: &Arc<Self>, configuration: GroupConfiguration, party: C) {
         assert!(self.solo, "a group with other members is configured by the metadata");
         self.configured(configuration);
@@ -392,7 +392,7 @@ impl<C: Party> Replication<C> {
         self.tell(state);
     }
 
-    /// Nothing more is durable here, and nothing of what waits is known.
+    /// Nothing more becomes durable here, and the outcome of what waits is unknown.
     fn fail(&self, state: &mut State<C>, failure: LogFailed) {
         if state.failed.is_none() {
             state.failed = Some(failure.clone());
@@ -404,10 +404,10 @@ impl<C: Party> Replication<C> {
     // A snapshot in the place of what is here.
 
     /// This node's tables will be those of a snapshot that shows everything up to `place`. Writes
-    /// `record`, which begins a block, whose place is in `mark` when `party` is told that it is
-    /// durable; in the log only entries behind `place` follow it. Until [`Replication::installed`]
-    /// nothing is taken from other nodes and nothing said to them. `party` comes back where others
-    /// rely on what this node has: where it leads or is a member.
+    /// `record`, which begins a block, whose place is in `mark` when `party` learns that it is
+    /// durable; in the log only entries after `place` follow it. Until [`Replication::installed`]
+    /// nothing is taken from other nodes and nothing sent to them. `party` comes back if others
+    /// rely on what this node has: if it leads or is a member.
     pub fn install(
         self: &Arc<Self>,
         place: GroupPlace,
@@ -467,8 +467,8 @@ impl<C: Party> Replication<C> {
         round
     }
 
-    /// Nobody waits for the window from here on: what is executed on the way to the end of the
-    /// process is appended at once.
+    /// Appends no longer wait for the window: what is executed on the way to the end of the process
+    /// is appended at once.
     pub fn ends(self: &Arc<Self>) {
         let mut state = self.lock();
         state.ends = true;
@@ -583,7 +583,7 @@ impl<C: Party> Replication<C> {
         state.release(position);
     }
 
-    /// Gives the state's lock back, and tells whoever is to be told.
+    /// Releases the state's lock, and notifies the parties.
     fn tell(&self, mut state: Locked<'_, C>) {
         self.window.look(&state);
         if state.told.is_empty() {

@@ -1,11 +1,11 @@
 //! Sends nodes the entries that are not in memory any more (decision 0047): takes
 //! [`FromLog`](crate::FromLog) requests, reads the log a piece at a time, makes messages of it.
 //!
-//! Promises that what it sends are entries of the leader's stream behind one another, in messages
-//! of [`REPLICATION_MESSAGE_BYTES`] at most or of one larger entry; that nodes get their turns one
+//! Promises that it sends entries of the leader's stream in sequence, in messages of
+//! [`REPLICATION_MESSAGE_BYTES`] at most or of one larger entry; that nodes get their turns one
 //! after the other, and none holds up the others; and that it holds no more than one piece of the
 //! log for each. Has no thread: [`Supplier::step`] is called, after each of which others may run.
-//! Does not know who is a member, nor sockets.
+//! Does not know who is a member, and knows no sockets.
 
 use crate::catch_up::{CatchUp, CatchUpError, Missed, Wanted};
 use crate::host::{FromLog, Party, Urgency};
@@ -18,8 +18,8 @@ use ferrite_replica::group::{Envelope, Message};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So long the place in the log is kept where a node has come to, when it asks for nothing more:
-/// what follows is mostly wanted when that has come. While it is kept, the log is not removed.
+/// How long to keep the place in the log that a node has come to, when it asks for nothing more: it
+/// mostly wants what follows once that has arrived. While it is kept, the log is not removed.
 const IDLE_NANOS: u64 = 5_000_000_000;
 
 /// What a step came to.
@@ -33,10 +33,10 @@ pub enum Supplied {
     Held,
     /// The log does not reach back to what this node needs: it gets a snapshot.
     Gone(NodeId),
-    /// The entry at that place is one that no message holds: likewise.
+    /// The entry at that place fits in no message: the same.
     TooLarge(NodeId, Position),
-    /// The log cannot be read, or is damaged there: the node gets a snapshot, too. Asked for again,
-    /// it is tried again.
+    /// The log cannot be read, or is damaged there: the node gets a snapshot, too. When asked
+    /// again, it tries again.
     Failed(NodeId, CatchUpError),
 }
 
@@ -50,7 +50,7 @@ struct Job {
     used: u64,
 }
 
-/// Of one group on the node that leads it. One for each group.
+/// For one group on the node that leads it. One for each group.
 pub struct Supplier<C: Party> {
     group: Arc<Replication<C>>,
     index: Arc<SegmentIndex>,
@@ -64,8 +64,8 @@ impl<C: Party> Supplier<C> {
         Supplier { group, index, jobs: VecDeque::new() }
     }
 
-    /// As [`GroupEvent::FromLog`](crate::GroupEvent::FromLog) asks. Takes the place of an earlier
-    /// request for the same node, or goes on behind it. `now`: monotonic nanoseconds.
+    /// As [`GroupEvent::FromLog`](crate::GroupEvent::FromLog) asks. Replaces an earlier request for
+    /// the same node, or continues after it. `now`: monotonic nanoseconds.
     pub fn request(&mut self, wanted: FromLog, now: u64) {
         let Some(job) = self.jobs.iter_mut().find(|job| job.wanted.to == wanted.to) else {
             return self.jobs.push_back(self.job(wanted, now));
@@ -112,7 +112,7 @@ impl<C: Party> Supplier<C> {
             return Supplied::Idle;
         }
         let Some(stream) = self.group.leads() else {
-            // Whoever leads now is asked.
+            // The current leader is asked.
             self.jobs.clear();
             return Supplied::Idle;
         };

@@ -1,10 +1,10 @@
 //! What time a group's transactions may show (docs/replication.md, section 8, "NOW").
 //!
 //! Owns what this node has shown, what others know of it, and what it has heard of the leader's
-//! clock. Promises that a leader shows no time of which a member is unaware that could lead next,
+//! clock. Promises that a leader shows no time that a member which could lead next is unaware of,
 //! without a message, a lock or a wait of any transaction. Does not know how messages travel.
 //!
-//! A time that was said goes on by itself, a little slower than clocks run: by 2 % where it was
+//! A time that was sent advances by itself, a little slower than clocks run: by 2 % where it was
 //! heard, by 4 % where it was said. Clocks differ in speed by 1 % at most, so what the leader may
 //! show is never ahead of what the member counts.
 
@@ -14,23 +14,23 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// Of a thousand: how fast a time goes on where it was heard, and where it was said.
+/// Per mille: how fast a time advances where it was heard, and where it was said.
 const HEARD_PER_MILLE: u64 = 980;
 const SAID_PER_MILLE: u64 = 960;
 /// Microseconds that are said beyond the clock: what an answer takes must not hold time up.
 const AHEAD_MICROS: i64 = 20_000;
-/// The same for numbers of transactions: more than are given between two words.
+/// The same for numbers of transactions: more than are given between two messages.
 const NUMBERS_AHEAD_MICROS: i64 = 1_000_000;
-/// Time does not go back by this much, a minute and what is said ahead; by more it follows the
-/// clock.
+/// Time does not go back by up to this much, a minute and what is said ahead; beyond that it
+/// follows the clock.
 const HELD_MILLIS: i64 = 61_000;
-/// What no clock comes to: there is no limit.
+/// A time that no clock reaches: there is no limit.
 const UNLIMITED: i64 = i64::MAX;
 
 /// What nodes may tell each other, in microseconds since 1970: TIMESTAMP from 1583 to 9999.
 pub const TIMES: RangeInclusive<i64> = -12_212_553_600_000_000..=253_402_300_799_999_999;
 
-/// A time that goes on from when it was said or heard, by the boot-time clock in nanoseconds.
+/// A time that advances from when it was said or heard, by the boot-time clock in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     time: i64,
@@ -51,7 +51,7 @@ impl Line {
     }
 }
 
-/// Read by whoever executes, without a lock.
+/// Read without a lock by the threads that execute.
 pub(crate) struct Shown {
     /// The last time that was shown, in milliseconds.
     millis: AtomicI64,
@@ -112,13 +112,13 @@ impl Shown {
     }
 }
 
-/// Behind the group's lock.
+/// Under the group's lock.
 #[derive(Default)]
 pub(crate) struct Times {
     /// The leader's clock, as this node has heard.
     heard: Option<Line>,
     heard_numbers: i64,
-    /// Of members, what they have answered.
+    /// What members have answered.
     answered: BTreeMap<NodeId, (Member, Option<Line>)>,
     said: Said,
     said_at: Option<u64>,
@@ -126,7 +126,7 @@ pub(crate) struct Times {
     began_behind: Said,
 }
 
-/// Whether a time is one that is held to: not that of a clock which is ahead of this one by more.
+/// Whether a time is held to: not that of a clock which is ahead of this one by more.
 fn is_near(time: i64, wall: i64) -> bool {
     time.div_euclid(1_000) - wall.div_euclid(1_000) <= HELD_MILLIS
 }
@@ -138,8 +138,8 @@ impl Times {
         self.heard_numbers = self.heard_numbers.max(said.numbers);
     }
 
-    /// This node is to lead, behind a stream that has come to `time`: to what the time of its first
-    /// entry is raised, by which all members know what is shown from then on.
+    /// This node is to lead, after a stream that has come to `time`: returns the time to which that
+    /// of its first entry is raised, by which all members know what is shown from then on.
     pub fn begin(&mut self, time: i64, wall: i64, at: u64) -> i64 {
         let heard = self.heard.map_or(i64::MIN, |heard| heard.reaches(at, HEARD_PER_MILLE));
         let near = [time, heard].into_iter().filter(|known| is_near(*known, wall));
@@ -148,12 +148,12 @@ impl Times {
         now.max(time)
     }
 
-    /// It leads from here on.
+    /// It leads now.
     pub fn open(&self, shown: &Shown) {
         shown.millis.fetch_max(self.began_behind.now.div_euclid(1_000), Ordering::Relaxed);
     }
 
-    /// Numbers of transactions go on above this.
+    /// Numbers of new transactions are above this.
     pub fn numbers_behind(&self) -> i64 {
         self.began_behind.numbers
     }
@@ -176,7 +176,7 @@ impl Times {
     /// A member knows what was said.
     pub fn answered(&mut self, from: Member, said: Said, at: u64) {
         if said.now > self.said.now {
-            // Nobody has said so.
+            // No time was announced.
             return;
         }
         if let Some((member, line)) = self.answered.get_mut(&from.node)
@@ -245,7 +245,7 @@ mod tests {
         times.answered(two, said, SECOND);
         times.limit(&shown, Some(&configuration), one, SECOND);
         assert_eq!(shown.show(BEGIN + 5_000_000, || SECOND), BEGIN + 5_000_000);
-        // Its clock jumps: nobody knows of that.
+        // Its clock jumps: no member knows of that.
         assert_eq!(shown.show(BEGIN + 50_000_000, || 2 * SECOND), BEGIN + 5_980_000);
         times.limit(&shown, Some(&GroupConfiguration::alone(Epoch(4), one)), one, 2 * SECOND);
         assert_eq!(shown.show(BEGIN + 50_000_000, || panic!("it is alone")), BEGIN + 50_000_000);

@@ -272,8 +272,8 @@ impl Controller {
         }
     }
 
-    /// To be called when [`Controller::next_tick`] says so, and when something came. `now`: of the
-    /// boot-time clock, in nanoseconds.
+    /// To be called at [`Controller::next_tick`], and when something came. `now`: of the boot-time
+    /// clock, in nanoseconds.
     pub fn tick(&mut self, now: u64) {
         self.voter.tick(now);
         let state = self.voter.state().1;
@@ -291,10 +291,9 @@ impl Controller {
         }
     }
 
-    /// When [`Controller::tick`] has something to do next, if nothing comes before: now, or at a
-    /// time.
-    /// What else has its time, a voter that is to lead in this one's place, is looked at when the
-    /// voter ticks, ten times a second and more. None: never.
+    /// When [`Controller::tick`] has something to do next, if nothing comes earlier: now, or at a
+    /// time. What else has its time, a voter that is to lead in this one's place, is looked at when
+    /// the voter ticks, ten times a second and more. None: never.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
         let voter = self.voter.next_tick()?;
         let state = self.voter.state().1;
@@ -302,7 +301,7 @@ impl Controller {
         Some(voter.min(duties.unwrap_or(u64::MAX)).max(now))
     }
 
-    /// Does what follows from all that came.
+    /// Acts on everything that came.
     ///
     /// # Errors
     /// This voter must be given up; the node goes on without it.

@@ -8,8 +8,8 @@ use ferrite_replica::group::{Envelope, Member, Message, Said};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
-/// Between two words of a leader about its clock; and while it hands over, when what members have
-/// applied counts.
+/// Between two messages of a leader about its clock; and the same while it hands over, when what
+/// members have applied counts.
 const SAY_EVERY_NANOS: u64 = 50_000_000;
 const SAY_SOON_NANOS: u64 = 2_000_000;
 
@@ -21,12 +21,12 @@ impl<C: Party> Replication<C> {
         self.shown.show(wall, || self.clock.boottime_nanos())
     }
 
-    /// Numbers of transactions go on above this: an earlier leader may have given them.
+    /// Numbers of new transactions are above this: an earlier leader may have given those below.
     pub(crate) fn numbers_behind(&self) -> i64 {
         self.lock().times.numbers_behind()
     }
 
-    /// A copy applies what is committed, and says there how far it is.
+    /// A copy applies what is committed, and reports its progress there.
     pub fn is_applied_by(&self, applied: Arc<AtomicU64>) {
         self.lock().applied = Some(applied);
     }
@@ -51,7 +51,7 @@ impl<C: Party> Replication<C> {
         times.limit(&self.shown, leads, machine.here(), self.clock.boottime_nanos());
     }
 
-    /// Says to the members what time it is, if it is time for that.
+    /// Tells the members what time it is, if that is due.
     pub(super) fn say_time(&self, state: &mut State<C>, at_once: bool) {
         let at = self.clock.boottime_nanos();
         let every = if state.machine.is_handing_over() { SAY_SOON_NANOS } else { SAY_EVERY_NANOS };
@@ -67,15 +67,14 @@ impl<C: Party> Replication<C> {
         }
     }
 
-    /// The members' next words say what they have applied.
+    /// The members' next messages say what they have applied.
     pub(super) fn ask_what_is_applied(&self, state: &mut State<C>) {
         if state.times.is_due(self.clock.boottime_nanos(), SAY_SOON_NANOS) {
             self.say_time(state, true);
         }
     }
 
-    /// A message that is about that. What is said of an epoch that has ended here counts for
-    /// nothing.
+    /// A message about that. One of an epoch that has ended here counts for nothing.
     pub(super) fn hear_time(&self, state: &mut State<C>, envelope: &Envelope) {
         let epoch = state.machine.configuration().map(|configuration| configuration.epoch);
         match envelope.message {

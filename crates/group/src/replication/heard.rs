@@ -1,4 +1,4 @@
-//! What other nodes, the metadata and the time say to a group.
+//! What a group hears from other nodes, the metadata and the clock.
 
 use super::Replication;
 use super::state::State;
@@ -21,7 +21,7 @@ impl<C: Party> Replication<C> {
         self.hear_time(&mut state, &envelope);
         state.machine.received(envelope, now);
         if state.machine.has_to_send() {
-            // What it says shows that it lacks something, or makes room for more on the way to it.
+            // Its message shows that it lacks something, or makes room for more on the way to it.
             state.machine.tick(now);
         }
         self.carry_out(&mut state, entries);
@@ -37,7 +37,7 @@ impl<C: Party> Replication<C> {
         self.tell(state);
     }
 
-    /// Of a group that nobody can lead without its members.
+    /// For a group that no node can lead without its members.
     pub fn configured(self: &Arc<Self>, configuration: GroupConfiguration) {
         self.configured_among(configuration, false);
     }
@@ -91,8 +91,8 @@ impl<C: Party> Replication<C> {
         state.machine.may_hand_over(to)
     }
 
-    /// Who could lead in this leader's place, that node or any. Where that follows from what copies
-    /// have applied or can run, they are asked again.
+    /// The node that could lead in this leader's place, that one or any. If that depends on what
+    /// copies have applied or can run, they are asked again.
     pub fn successor(&self, to: Option<NodeId>) -> Successor {
         let now = self.now();
         let mut state = self.lock();
@@ -129,7 +129,7 @@ impl<C: Party> Replication<C> {
         }
     }
 
-    /// This node's tables are not what the leader has said of that entry.
+    /// This node's tables do not match what the leader said of that entry.
     pub fn differs(self: &Arc<Self>, entry: Position) {
         self.told(|machine, _| machine.differs(entry));
     }
@@ -154,8 +154,8 @@ impl<C: Party> Replication<C> {
         self.lock().machine.is_answered_by(member, now)
     }
 
-    /// Whether this node leads, and a member has said nothing for so long, without which nothing is
-    /// committed.
+    /// Whether this node leads, and a member without which nothing is committed has been silent for
+    /// this long.
     pub fn is_unanswered(&self, nanos: u64) -> bool {
         let now = self.now();
         self.lock().machine.is_unanswered(nanos, now)
@@ -168,19 +168,19 @@ impl<C: Party> Replication<C> {
     }
 
     /// What is durable, or was read, is as it is now; whether others may have replaced this leader
-    /// is looked at behind that.
+    /// is checked after that.
     pub(super) fn look_at_lead(&self, state: &mut State<C>) {
         if state.machine.is_dispensable() {
             state.machine.may_lead(self.host.may_lead());
         }
     }
 
-    /// Of a leader: the nodes that follow, and how many entries are not durable yet on each.
+    /// For a leader: the nodes that follow, and how many entries are not durable yet on each.
     pub fn behind(&self) -> Vec<(NodeId, u64)> {
         self.lock().machine.behind()
     }
 
-    /// This node gives up its lead, of which epoch if it has any.
+    /// This node gives up its lead; returns that epoch, if it leads.
     pub fn resign(self: &Arc<Self>) -> Option<Epoch> {
         let mut epoch = None;
         self.told(|machine, _| epoch = machine.resign());
@@ -203,7 +203,7 @@ impl<C: Party> Replication<C> {
         self.told(|machine, now| machine.needs_more_than_entries(node, now));
     }
 
-    /// To be called when [`Replication::tick_within`] says so, or more often.
+    /// To be called when [`Replication::tick_within`] has passed, or more often.
     pub fn tick(self: &Arc<Self>) {
         self.say_time(&mut self.lock(), false);
         self.told(|machine, now| machine.tick(now));

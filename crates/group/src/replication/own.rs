@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 impl<C: Party> Replication<C> {
     /// Completed when all before it is committed. A leadership that has ended has none any more:
-    /// what stands before it then may be committed by nobody, and whoever waits for it holds the
+    /// what is before it then may never be committed, and the party that waits for it holds the
     /// stores that this node needs to become a copy.
     pub(super) fn append_barrier(self: &Arc<Self>, party: C, since: Option<Epoch>) {
         self.log.wait_for_room();
@@ -59,10 +59,10 @@ impl<C: Party> Replication<C> {
         place
     }
 
-    /// Appends a record of this node's own, which begins a block and is told where the stream ends.
-    /// `party` is told when everything up to there is committed, or that this cannot be known.
-    /// None: another node's snapshot takes the place of what is here, or the stream is empty: then
-    /// there is nothing to begin behind, and the log of a node without a stream names none.
+    /// Appends a record of this node's own, which begins a block and gets the stream's end. `party`
+    /// learns when everything up to there is committed, or that this cannot be known. None: another
+    /// node's snapshot replaces what is here, or the stream is empty: then there is nothing to
+    /// begin after, and the log of a node without a stream names none.
     pub fn note(
         self: &Arc<Self>,
         write: impl FnOnce(Mark) -> Vec<u8>,
@@ -91,7 +91,7 @@ impl<C: Party> Replication<C> {
         state.machine.has(entry).then(|| state.machine.durable() >= entry.position)
     }
 
-    /// The log is closed: a party that came back is told so.
+    /// The log is closed: a party that came back learns that.
     pub(super) fn refused(&self, state: &mut State<C>, taken: Result<(), (Committing<C>, LogFailed)>) {
         let Err((committing, failure)) = taken else { return };
         self.fail(state, failure.clone());

@@ -1,5 +1,5 @@
-//! What is behind the lock of a group's replication: the state machine, what waits for its commit,
-//! and what is yet to be told.
+//! The state under the lock of a group's replication: the state machine, what waits for its commit,
+//! and the notices not delivered yet.
 
 use crate::entry::HEADER_BYTES;
 use crate::host::{GroupEvent, NotCommitted};
@@ -27,7 +27,7 @@ pub(super) struct State<C> {
     pub(super) uncommitted_bytes: usize,
     /// Appends that wait until that is less.
     pub(super) window_waiters: u32,
-    /// The process ends: nobody waits.
+    /// The process ends: nothing waits.
     pub(super) ends: bool,
     /// The last entry before them, and the configuration of its epoch.
     pub(super) committed: (Mark, GroupConfiguration),
@@ -35,12 +35,12 @@ pub(super) struct State<C> {
     /// The epoch in which this node has opened, while it leads.
     pub(super) opened: Option<Epoch>,
     pub(super) failed: Option<LogFailed>,
-    /// A snapshot takes the place of what is here, and is not durable yet.
+    /// A snapshot is replacing what is here, and is not durable yet.
     pub(super) installing: bool,
     pub(super) times: Times,
-    /// The copy that applies what is committed says there how far it is.
+    /// The copy that applies what is committed reports its progress there.
     pub(super) applied: Option<Arc<AtomicU64>>,
-    /// Whether procedures cannot run on this node. None: no party says so.
+    /// Whether procedures cannot run on this node. None: no party reports it.
     pub(super) unable: Option<Arc<AtomicBool>>,
     pub(super) effects: Vec<Effect>,
 }
@@ -54,7 +54,7 @@ pub(super) enum Appended<C> {
     Own {
         after: Mark,
         party: C,
-        /// Of somebody who led since then: nobody waits for it when that has ended.
+        /// Of a leader since then: nothing waits for it once that lead has ended.
         since: Option<Epoch>,
     },
 }
@@ -66,7 +66,7 @@ pub(super) struct Waiting<C> {
     pub(super) party: C,
 }
 
-/// What is said behind the lock, in the order in which it came about.
+/// Notices delivered outside the lock, in the order in which they arose.
 pub(super) enum Told<C> {
     Party { party: C, payload: Vec<u8>, outcome: Result<(), NotCommitted> },
     Committed(Vec<SharedEntry>),
@@ -89,7 +89,7 @@ impl<C> State<C> {
         self.machine.runs_all(!self.unable.as_ref().is_some_and(|unable| unable.load(Ordering::Acquire)));
     }
 
-    /// Where the stream has come to.
+    /// The place that the stream has come to.
     pub(super) fn place(&self) -> GroupPlace {
         GroupPlace {
             end: self.machine.end(),
@@ -99,7 +99,7 @@ impl<C> State<C> {
         }
     }
 
-    /// Where the stream has come to, as far as it is committed.
+    /// The place that the stream has come to, as far as it is committed.
     pub(super) fn committed_place(&self) -> GroupPlace {
         let (end, configuration) = self.committed.clone();
         let mut history = self.machine.history().clone();
@@ -122,12 +122,13 @@ impl<C> State<C> {
         self.uncommitted.push_back(Uncommitted { entry, executed });
     }
 
-    /// Whether somebody who leads since this epoch still does; None: who asks for no epoch.
+    /// Whether the leader since this epoch still leads; None: a caller that asks for no epoch.
     pub(super) fn leads_since(&self, since: Option<Epoch>) -> bool {
         since.is_none() || since == self.opened
     }
 
-    /// An append is durable: what follows for others is said when all of its fsync were noted.
+    /// An append is durable: what follows for others is sent when all appends of its fsync are
+    /// noted.
     pub(super) fn note_written(&mut self, what: Appended<C>, payload: Vec<u8>) {
         match what {
             Appended::Entry(mark) => {
@@ -139,8 +140,8 @@ impl<C> State<C> {
                 }
                 self.machine.note_written(mark);
             }
-            // Another leader's entries have taken the place of what stood before it, or may: those
-            // who waited when this node was deposed have been told.
+            // Another leader's entries have replaced what was before it, or may: the parties that
+            // waited when this node was deposed have been notified.
             Appended::Own { after, party, since }
                 if !self.machine.has(after) || after.position > self.machine.commit() && !self.leads_since(since) =>
             {
@@ -153,8 +154,8 @@ impl<C> State<C> {
         }
     }
 
-    /// Parties up to there are told that it is committed. What each has given is kept for other
-    /// nodes; it gets memory of an earlier entry in its place.
+    /// Parties up to there learn that it is committed. What each has given is kept for other nodes;
+    /// it gets memory of an earlier entry in return.
     pub(super) fn release(&mut self, commit: Position) {
         while self.waiting.front().is_some_and(|waiting| waiting.position <= commit) {
             let Waiting { mut payload, party, .. } = self.waiting.pop_front().expect("seen just now");
@@ -165,7 +166,7 @@ impl<C> State<C> {
         }
     }
 
-    /// Nobody here will know what becomes of what waits.
+    /// This node will not learn the outcome of what waits.
     pub(super) fn give_up(&mut self, reason: &NotCommitted) {
         self.give_up_from(0, reason);
     }

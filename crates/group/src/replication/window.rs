@@ -1,10 +1,10 @@
 //! How far a leader executes ahead of its members (docs/replication.md, section 4, "Window").
 //!
-//! Whoever appends waits while too much is not committed. It waits for the group's state, whose
-//! lock it gives back meanwhile: ticks, messages and the log go on, and what ends the wait comes
-//! from them. It ends when enough is committed, and also when this node does not lead any more, its
-//! log has failed, or the process ends: then the append is refused, or goes on as if there were no
-//! window. An epoch's first entry and what a copy takes do not wait.
+//! An append waits while too much is not committed. It waits for the group's state, whose lock it
+//! releases meanwhile: ticks, messages and the log continue, and what ends the wait comes from
+//! them. It ends when enough is committed, and also when this node no longer leads, its log has
+//! failed, or the process ends: then the append is refused, or proceeds as if there were no window.
+//! An epoch's first entry and what a copy takes do not wait.
 
 use super::State;
 use ferrite_base::Epoch;
@@ -29,7 +29,8 @@ impl Window {
         self.is_full(state) && state.opened.is_some() && state.failed.is_none() && !state.ends
     }
 
-    /// `since`: in whose name it is appended. Another leadership has nothing to wait for.
+    /// `since`: the leadership in whose name it is appended. Another leadership has nothing to wait
+    /// for.
     #[cold]
     pub(super) fn wait<'s, C>(
         &self,
@@ -44,7 +45,7 @@ impl Window {
         state
     }
 
-    /// Wakes those who wait, where there is no reason any more.
+    /// Wakes waiting appends that no longer have a reason to wait.
     #[inline]
     pub(super) fn look<C>(&self, state: &State<C>) {
         if state.window_waiters > 0 && !self.holds_up(state) {

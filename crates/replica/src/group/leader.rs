@@ -592,7 +592,7 @@ impl Group {
         leading.others.values().any(|progress| progress.matched && progress.next <= end)
     }
 
-    /// When [`Group::tick`] has something to do next, if nothing comes before: now, or at a time.
+    /// When [`Group::tick`] has something to do next, if nothing comes earlier: now, or at a time.
     /// None: not before something comes.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
         let Role::Leading(leading) = &self.role else { return None };
