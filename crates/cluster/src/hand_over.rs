@@ -2,7 +2,7 @@
 //! those that were taken are answered, and then another member leads.
 //!
 //! ```text
-//! awaiting --(somebody could lead)--> holding --(drained)--> proposing
+//! awaiting --(a node could lead)--> holding --(drained)--> proposing
 //! proposing --(deposed: another leads)--> over
 //! ```
 //!

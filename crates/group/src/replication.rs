@@ -444,7 +444,7 @@ impl<C: Party> Replication<C> {
     }
 
     /// The round that has to be confirmed before a read that has just run is answered; 0: none.
-    /// None where this node does not lead.
+    /// None if this node does not lead.
     pub fn read(self: &Arc<Self>) -> Option<u64> {
         self.read_since(None)
     }

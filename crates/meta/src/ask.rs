@@ -1,4 +1,4 @@
-//! What nodes ask of the metadata's voters, and what these tell them, as values and as bytes.
+//! What nodes ask the metadata's voters, and what the voters tell them, as values and as bytes.
 
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
 use crate::parts::{Node, put_member, put_node, take_member, take_node};
@@ -11,23 +11,24 @@ const FORMAT: u8 = 1;
 /// Epochs in the history of a stream that a message may have.
 const EPOCHS_MAX: usize = 1 << 20;
 
-/// What a node asks. It may be lost on its way, as may the answer, which is the state: whoever asks
-/// looks there and asks again.
+/// What a node asks. It may be lost on its way, as may the answer, which is the state: the asking
+/// node looks there and asks again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// This process has started.
     Register { id: NodeId, node: Node },
-    /// Asked by any node for one that has no id: it shows in the state which it is given.
+    /// Asked by any node for one that has no id: the state shows which id it gets.
     Join { key: [u8; 16], node: Node },
     /// It does nothing more for its groups.
     Goodbye(Member),
-    /// It lives, and knows the state after so many commands.
+    /// It lives, and knows the state after this many commands.
     Look { member: Member, index: u64 },
-    /// A leader wants another configuration, which goes on behind `parent`.
+    /// A leader wants another configuration, which continues after `parent`.
     Propose { group: GroupId, from: Member, proposal: Proposal, parent: Mark },
-    /// This process, which leads the group in that epoch, does so no more, and never will in it.
+    /// This process, which leads the group in that epoch, no longer does, and never will in it
+    /// again.
     Resign { group: GroupId, from: Member, epoch: Epoch },
-    /// An operator says that this process suffices to lead a group that nobody leads.
+    /// An operator says that this process suffices to lead a group without a leader.
     AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
     /// An operator says that this node, and what its last process was, is lost for good.
     Remove { from: Member, lost: Member },
@@ -45,17 +46,17 @@ pub struct Question {
     pub ask: Ask,
 }
 
-/// What a voter says. Also without being asked.
+/// What a voter says, even without being asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Told {
     /// Commands that are in the state.
     pub index: u64,
-    /// None where whoever asked has it.
+    /// None if the asking node has it.
     pub state: Option<Arc<State>>,
     /// The number of the question that is granted a lease, which counts once the state of `index`
     /// is known.
     pub lease: Option<u64>,
-    /// Who leads the voters, as far as this one knows.
+    /// The leader of the voters, as far as this one knows.
     pub leader: Option<NodeId>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Why bytes do not say what they should.
+/// Why bytes cannot be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Malformed(pub &'static str);
 

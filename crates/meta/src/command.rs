@@ -1,7 +1,7 @@
 //! What changes the metadata, as values and as bytes.
 //!
-//! Bytes: format, the kind's name, its fields. The name stands in full, so that a release that does
-//! not know a kind can say which one it is.
+//! Bytes: format, the kind's name, its fields. The name is written in full, so that a release that
+//! does not know a kind can name it.
 
 use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
 use crate::parts::{
@@ -16,8 +16,8 @@ use std::fmt;
 /// Of commands and of snapshots of the state.
 pub const FORMAT: u8 = 1;
 
-/// Each is a comparison and a change: it names what it was made from, and is refused where that is
-/// no longer so.
+/// Each is a comparison and a change: it names what it was made from, and is refused if that no
+/// longer holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// The first one; refused by a state that has a cluster.
@@ -26,7 +26,7 @@ pub enum Command {
     /// id is the next one.
     Register { id: NodeId, expected: Incarnation, node: Node },
     /// A node that the cluster was not founded with, before its first process registers. `key`: its
-    /// declaration's, by which it is known again when it asks twice.
+    /// declaration's, by which it is recognized when it asks twice.
     Join { id: NodeId, key: [u8; 16], node: Node },
     /// A node's process ends, and acts no more.
     Goodbye { node: NodeId, incarnation: Incarnation },
@@ -45,11 +45,11 @@ pub enum Command {
     Settings { revision: u64, kfactor: u32 },
     /// An operator pauses the database, or resumes it. `revision`: the settings' last.
     Pause { revision: u64, paused: bool },
-    /// `expected`: who votes now. One node more or less, whose vote has this number.
+    /// `expected`: the current voters. One node more or less, whose vote has this number.
     Voters { expected: Vec<NodeId>, voters: Vec<NodeId>, number: u32 },
 }
 
-/// Why bytes are no command.
+/// Why bytes are not a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandError {
     /// Of a later release.

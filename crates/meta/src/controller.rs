@@ -1,11 +1,11 @@
-//! A voter with its duties: it answers nodes, and where it leads the voters it grants leases, finds
-//! out whose process is gone, and seals groups without a leader (docs/replication.md, sections 7 to
-//! 10).
+//! A voter with its duties: it answers nodes, and while it leads the voters it grants leases, finds
+//! out which processes are gone, and seals groups without a leader (docs/replication.md, sections 7
+//! to 10).
 //!
-//! Promises that a lease is granted only by a leader that was one after the question came, and that
-//! no group is sealed, and no node registered anew, while a lease that anybody granted to the
-//! earlier process may hold. What it remembers beside the state is for one term: a successor begins
-//! again.
+//! Promises that a lease is granted only by a leader that still led after the question came, and
+//! that no group is sealed, and no node registered anew, while a lease granted to the earlier
+//! process by any leader may hold. What it remembers besides the state is for one term: a successor
+//! begins again.
 
 mod nodes;
 
@@ -24,27 +24,26 @@ use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed,
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Once one candidate suffices, others that live are waited for.
+/// How long to wait for other live candidates once one suffices.
 const GRACE_NANOS: u64 = 200_000_000;
-/// The same where all members were started again: after a loss of power they come one by one. One
-/// that is late had only entries that no client was told of
-/// (docs/decisions/0082-service-after-power.md).
+/// The same if all members were restarted: after a loss of power they come one by one. A late one
+/// had only entries that no client has heard of (docs/decisions/0082-service-after-power.md).
 const GRACE_AFTER_POWER_NANOS: u64 = 1_000_000_000;
-/// The same before a node leads of which an operator has accepted that it lacks something.
+/// The same before a node leads that an operator has accepted to lack something.
 const GRACE_BEFORE_LOSS_NANOS: u64 = 10_000_000_000;
 /// From the voters' choice of a leader to a group's. What comes before is an election, and what
 /// comes between are messages.
 const _: () = assert!(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS < 3_500_000_000);
-/// Questions that wait for the voters; whoever asks asks again.
+/// Questions that wait for the voters; the asking nodes ask again.
 const WAITING_MAX: usize = 4_096;
-/// A command that was not heard of again is proposed again.
+/// A command that was not heard of is proposed again after this.
 const AGAIN_NANOS: u64 = 1_000_000_000;
 
-/// A leader of the voters whose node leads a group looks for another voter so long after it was
-/// elected, when all nodes have asked, and again when that has come to nothing.
+/// A leader of the voters whose node leads a group looks for another voter this long after its
+/// election, when all nodes have asked, and again when that has failed.
 const MOVE_NANOS: u64 = 1_000_000_000;
 const MOVE_AGAIN_NANOS: u64 = 10_000_000_000;
-/// A node that asked so lately is there: they ask three times in the time of a lease.
+/// A node that asked this recently is there: nodes ask three times in the time of a lease.
 const LATELY_NANOS: u64 = LEASE_NANOS / 2;
 
 /// What it wants done.
@@ -60,9 +59,9 @@ pub struct Controller {
     here: NodeId,
     voter: Voter,
     duties: Option<Duties>,
-    /// The state as it was told last, for many to share.
+    /// The state as last told, for many to share.
     told: (u64, Arc<State>),
-    /// Who asked something that this voter does not lead to.
+    /// Nodes that asked something that this voter does not lead to.
     asked: Vec<(NodeId, u64)>,
 }
 
@@ -79,7 +78,7 @@ struct Duties {
     proposed: BTreeMap<Subject, Proposed>,
     /// What a group's leader wanted last, and when that was proposed.
     configured: BTreeMap<GroupId, (GroupConfiguration, u64)>,
-    /// When it looks whether another voter is to lead.
+    /// When it next checks whether another voter is to lead.
     next_move: u64,
 }
 
@@ -114,8 +113,8 @@ struct Seal {
 }
 
 impl Seal {
-    /// Of processes that run yet. Where the group's stream has begun, a member has some of it, or
-    /// somebody has taken its log away: then it says nothing of what it had.
+    /// The answers of processes that still run. If the group's stream has begun, a member has some
+    /// of it, or its log was taken away: then it says nothing of what it had.
     fn current(&self, state: &State, group: &Group) -> Vec<Sealed> {
         let has_begun = group.parent.position > Position(0);
         let counts =
@@ -155,7 +154,7 @@ impl Controller {
         self.voter.state()
     }
 
-    /// Of groups that have no leader: the members that could help, and have not said so.
+    /// Of groups that have no leader: the members that could help, and have not answered.
     pub fn waits_for(&self) -> Vec<(GroupId, Vec<NodeId>)> {
         let Some(duties) = &self.duties else { return Vec::new() };
         let missing = |(id, seal): (&GroupId, &Seal)| {
@@ -208,7 +207,8 @@ impl Controller {
                 self.voter.propose(&Command::Goodbye { node, incarnation });
             }
             Ask::Look { member, index } => {
-                // One that cannot be granted a lease at the moment is not gone for that.
+                // A process that cannot be granted a lease at the moment is not gone for that
+                // reason.
                 if is_current(state, member) {
                     duties.heard.insert(member.node, now);
                 }
@@ -219,7 +219,7 @@ impl Controller {
                 }
             }
             Ask::Propose { group, from, proposal, parent } => {
-                // A leader asks again and again, until it hears.
+                // A leader asks repeatedly until it hears.
                 if let Some(command) = configure(state, group, from, proposal, parent)
                     && let Command::Configure { configuration, .. } = &command
                     && duties.is_new(group, configuration, now)
@@ -229,7 +229,7 @@ impl Controller {
                 }
             }
             Ask::Resign { group, from: member, epoch } => {
-                // Reads by a lease that it has yet have ended with its lead.
+                // Reads by a lease that it still has ended with its lead.
                 let known = state.groups().get(&group).filter(|known| known.phase == Phase::Active);
                 if let Some(known) = known
                     && (known.configuration.leader, known.configuration.epoch) == (member, epoch)
@@ -253,7 +253,8 @@ impl Controller {
                 self.asked.push((from, 0));
             }
             Ask::Pause { revision, paused, .. } => {
-                // One that was under way for long names settings that are no longer the last.
+                // A question that was under way for long names settings that are no longer the
+                // last.
                 if state.settings().is_some_and(|known| known.revision == revision) {
                     self.voter.propose(&Command::Pause { revision, paused });
                 }
@@ -292,7 +293,7 @@ impl Controller {
     }
 
     /// When [`Controller::tick`] has something to do next, if nothing comes earlier: now, or at a
-    /// time. What else has its time, a voter that is to lead in this one's place, is looked at when
+    /// time. The other timed matter, a voter that is to lead in this one's place, is checked when
     /// the voter ticks, ten times a second and more. None: never.
     pub fn next_tick(&self, now: u64) -> Option<u64> {
         let voter = self.voter.next_tick()?;
@@ -304,7 +305,7 @@ impl Controller {
     /// Acts on everything that came.
     ///
     /// # Errors
-    /// This voter must be given up; the node goes on without it.
+    /// This voter must be given up; the node continues without it.
     pub fn work(&mut self, now: u64, out: &mut Vec<Out>) -> Result<(), VoterError> {
         let mut did = Vec::new();
         let outcome = self.voter.work(&mut did);
@@ -323,7 +324,7 @@ impl Controller {
                     }
                 }
                 Did::Installed { .. } => {}
-                // What it confirms is applied by then, since both come of one step.
+                // What it confirms is applied by then, since both come from one step.
                 Did::Confirmed { read, index } => confirmed.push((read, index)),
             }
         }
@@ -361,7 +362,7 @@ impl Controller {
     fn grant(&mut self, read: ReadId, now: u64, out: &mut Vec<Out>) {
         let Some(duties) = &mut self.duties else { return };
         let Some(Waiting { from, number, member, index }) = duties.waiting.remove(&read) else { return };
-        // What was proposed since is decided by what was so before it: no lease in between.
+        // What was proposed since is decided by what held before it: no lease in between.
         let granted = is_current(&self.told.1, member) && !duties.is_given_up(&self.told.1, member.node);
         if granted {
             duties.heard.insert(member.node, now);
@@ -392,8 +393,8 @@ fn is_candidate(group: &Group, node: NodeId) -> bool {
     group.configuration.has_node(node) || group.accepted.is_some_and(|accepted| accepted.node == node)
 }
 
-/// The configuration that follows from the answers to a seal. Where nobody has everything, the node
-/// leads of which an operator has accepted that: with what it has, which is something, and alone.
+/// The configuration that follows from the answers to a seal. If no node has everything, the node
+/// for which an operator has accepted that leads: alone, with what it has, which is something.
 fn next(group: &Group, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
     decide(&group.configuration, epoch, answers).or_else(|| {
         let accepted = group.accepted?;
@@ -433,9 +434,9 @@ impl Duties {
         }
     }
 
-    /// Who is to lead the voters in place of one whose node leads a group: when that node is lost,
-    /// the group would wait for the election of another leader of the voters first, and then for
-    /// as long as leases may hold that it knows nothing of.
+    /// The voter that is to lead in place of one whose node leads a group: if that node were lost,
+    /// the group would first wait for the election of another leader of the voters, and then for as
+    /// long as leases may hold that this leader knows nothing of.
     fn moves_to(&mut self, here: NodeId, state: &State, now: u64) -> Option<NodeId> {
         if now < self.next_move || !self.proposed.is_empty() || !self.seals.is_empty() {
             return None;
@@ -455,8 +456,8 @@ impl Duties {
         to
     }
 
-    /// The node's process does not ask, and no lease that was granted to it holds, by this leader
-    /// or by one before it.
+    /// The node's process does not ask, and no lease granted to it holds, by this leader or an
+    /// earlier one.
     fn is_silent(&self, node: NodeId, now: u64) -> bool {
         let heard = self.heard.get(&node).copied().unwrap_or_default();
         now.saturating_sub(heard.max(self.since)) > LEASE_ENDED_NANOS
@@ -475,7 +476,7 @@ impl Duties {
             let heard = self.heard.get(id).copied().unwrap_or_default().max(self.since);
             heard.saturating_add(LEASE_ENDED_NANOS + 1)
         });
-        // Who has been silent for longer was looked at.
+        // Nodes that have been silent for longer were looked at.
         silent.filter(|at| *at > now).min()
     }
 
@@ -490,7 +491,7 @@ impl Duties {
         })
     }
 
-    /// Whether what a leader wants is not under way already.
+    /// Whether what a leader wants is not already under way.
     fn is_new(&self, group: GroupId, configuration: &GroupConfiguration, now: u64) -> bool {
         let known = self.configured.get(&group);
         known.is_none_or(|(last, at)| last != configuration || now.saturating_sub(*at) >= AGAIN_NANOS)
@@ -508,7 +509,7 @@ impl Duties {
         Some(command)
     }
 
-    /// The command is applied, or was not taken. Others for its subject are on their way yet.
+    /// The command is applied, or was not taken. Others for its subject are still on their way.
     fn ended(&mut self, command: &Command) {
         let Some(subject) = subject(command) else { return };
         let Some(known) = self.proposed.get_mut(&subject) else { return };
@@ -520,20 +521,20 @@ impl Duties {
         }
     }
 
-    /// Whether somebody has answered who can lead without a loss.
+    /// Whether a node has answered that can lead without a loss.
     fn suffices(&self, state: &State, id: GroupId, group: &Group) -> bool {
         let Some(seal) = self.seals.get(&id) else { return false };
         decide(&group.configuration, seal.epoch, &seal.current(state, group)).is_some()
     }
 
-    /// Whether the leader from before the seal commits nothing any more, also where it has not
-    /// heard of the seal: a loss that is accepted earlier could make two leaders.
+    /// Whether the leader from before the seal commits nothing any more, even if it has not heard
+    /// of the seal: a loss accepted earlier could make two leaders.
     fn has_surely_stopped(&self, id: GroupId, now: u64) -> bool {
         self.seals.get(&id).is_some_and(|seal| now.saturating_sub(seal.since) > LEAD_ENDED_NANOS)
     }
 
-    /// A process that has just come, or that leads from here on, has time to ask for a lease:
-    /// whoever was silent while it was nothing is not replaced for that at once.
+    /// A process that has just come, or that has just begun to lead, has time to ask for a lease:
+    /// it is not replaced at once for silence from before it had a role.
     fn give_time(&mut self, command: &Command, now: u64) {
         match command {
             Command::Register { id, .. } => self.heard.insert(*id, now),
@@ -562,7 +563,8 @@ impl Duties {
         }
     }
 
-    /// A process that started takes its node's place when the earlier one surely does nothing more.
+    /// A process that started takes its node's place once the earlier one is certain to do nothing
+    /// more.
     fn register(&mut self, state: &State, id: NodeId, node: Node, now: u64) -> Option<Command> {
         let expected = match state.nodes().get(&id) {
             None => return None,
@@ -597,7 +599,8 @@ impl Duties {
 
     fn decide(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
         let last = &group.configuration;
-        // One that was not heard of in this term may be on its way back, as after a loss of power.
+        // A member that was not heard of in this term may be on its way back, as after a loss of
+        // power.
         let lives = |member: &Member| {
             let heard = self.heard.contains_key(&member.node) && !self.is_silent(member.node, now);
             heard && is_current(state, *member)

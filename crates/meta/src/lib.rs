@@ -1,4 +1,4 @@
-//! The cluster's metadata: which nodes there are, who keeps each group, who votes
+//! The cluster's metadata: the nodes, which of them keep each group, and which vote
 //! (docs/replication.md, sections 7 to 10; docs/decisions/0048-metadata.md).
 //!
 //! Owns the state that all voters agree on, and the commands that change it. Promises that the

@@ -1,4 +1,4 @@
-//! A node's way to the metadata: whom it asks, what it knows, and how long its lease holds.
+//! A node's way to the metadata: which voter it asks, what it knows, and how long its lease holds.
 
 use crate::ask::{Ask, Question, Told};
 use crate::lease::LEASE_NANOS;
@@ -7,7 +7,7 @@ use ferrite_base::NodeId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A leader that has answered nothing for so long may be none any more, or have no way here.
+/// A leader that has answered nothing for this long may no longer lead, or cannot reach this node.
 const SILENT_NANOS: u64 = 1_000_000_000;
 /// Questions whose answers would still be of use.
 const QUESTIONS_KEPT: usize = 256;
@@ -17,7 +17,7 @@ const QUESTIONS_KEPT: usize = 256;
 pub struct Link {
     voters: Vec<NodeId>,
     leader: Option<NodeId>,
-    /// When the first question was asked that came behind the last answer.
+    /// When the first question after the last answer was asked.
     waits_since: Option<u64>,
     next: u64,
     /// When each question was asked, by this node's clock.
@@ -45,7 +45,7 @@ impl Link {
         }
     }
 
-    /// The question, and whom it goes to. `now`: of the boot-time clock, in nanoseconds.
+    /// The question, and the voter that it goes to. `now`: of the boot-time clock, in nanoseconds.
     pub fn ask(&mut self, ask: Ask, now: u64) -> (NodeId, Question) {
         let number = self.next;
         self.next += 1;
@@ -56,8 +56,8 @@ impl Link {
         if now.saturating_sub(*self.waits_since.get_or_insert(now)) > SILENT_NANOS {
             (self.leader, self.waits_since) = (None, Some(now));
         }
-        // In no order: whoever asks two things at a time must not ask the same voter for one of
-        // them again and again.
+        // In no order: a node that asks two things at a time must not keep asking the same voter
+        // for one of them.
         let any = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let to = self.leader.unwrap_or(self.voters[(any % self.voters.len() as u64) as usize]);
         (to, Question { number, ask })
@@ -70,7 +70,7 @@ impl Link {
         }
     }
 
-    /// What a voter says. The state, where this is a later one.
+    /// What a voter says. Returns the state, if this is a later one.
     pub fn told(&mut self, from: NodeId, told: Told) -> Option<(u64, Arc<State>)> {
         let Told { index, state, lease, leader } = told;
         self.waits_since = None;
@@ -91,7 +91,7 @@ impl Link {
         news.map(|state| (index, state))
     }
 
-    /// Whom to ask again soon: an answer of a voter that does not lead has named another.
+    /// The voter to ask again soon: an answer of a voter that does not lead has named another.
     pub fn leader(&self) -> Option<NodeId> {
         self.leader
     }

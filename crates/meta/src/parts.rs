@@ -67,7 +67,7 @@ pub enum Phase {
 pub struct Group {
     /// The last one, also while it is sealed.
     pub configuration: GroupConfiguration,
-    /// The end of the stream that the configuration goes on with.
+    /// The end of the stream that the configuration continues.
     pub parent: Mark,
     /// The highest epoch that was ever named for this group. The next one is free.
     pub burnt: Epoch,
@@ -78,7 +78,7 @@ pub struct Group {
     pub loss: Option<(Epoch, NodeId)>,
 }
 
-/// All but whether the database is paused: it is not when it is founded.
+/// All but whether the database is paused: it is not when the cluster is founded.
 pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
     out.extend_from_slice(&settings.cluster);
     put_u64(out, settings.revision);

@@ -26,9 +26,9 @@ pub enum CannotRemove {
         node: NodeId,
         group: GroupId,
     },
-    /// It votes, and nobody could do so in its place.
+    /// It votes, and no node could do so in its place.
     Vote(NodeId),
-    /// The other nodes make no cluster.
+    /// The other nodes cannot be a cluster.
     Layout {
         node: NodeId,
         impossible: Impossible,
@@ -69,7 +69,7 @@ impl fmt::Display for CannotRemove {
 
 impl std::error::Error for CannotRemove {}
 
-/// What the operator of a node is told that is no longer part of its cluster; None: it is.
+/// The message to the operator of a node that is no longer part of its cluster; None: it is.
 pub fn why_retired(state: &State, id: NodeId) -> Option<String> {
     let node = state.nodes().get(&id).filter(|node| node.presence == Presence::Retired)?;
     let later = state.latest().find(|(other, known)| **other > id && known.host() == node.host());
@@ -120,7 +120,7 @@ mod tests {
     use crate::testing::founded;
     use ferrite_base::{Epoch, Incarnation};
 
-    /// So many nodes with data, all of which run, and offer their votes.
+    /// This many nodes with data, all of which run, and offer their votes.
     fn state(nodes: u32, kfactor: u32) -> State {
         let mut state = founded(nodes, kfactor);
         for id in (1..=nodes).map(NodeId) {
@@ -137,7 +137,7 @@ mod tests {
         state.apply(&Command::Register { id, expected, node }).unwrap();
     }
 
-    /// The group's leader leaves everybody out.
+    /// The group's leader leaves all others out.
     fn led_alone(state: &mut State) {
         let (id, group) = state.groups().first_key_value().unwrap();
         let (group_id, epoch) = (*id, group.configuration.epoch);

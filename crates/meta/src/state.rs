@@ -23,7 +23,7 @@ const FORMAT_PAUSED: u8 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     Done,
-    /// It was done already, by the same command.
+    /// The same command has already done it.
     Repeated,
 }
 
@@ -119,7 +119,7 @@ pub struct State {
     groups: BTreeMap<GroupId, Group>,
     voters: BTreeSet<NodeId>,
     /// The number of the last vote that each node was given. A voter's is its vote; an earlier one
-    /// counts never again.
+    /// never counts again.
     votes: BTreeMap<NodeId, u32>,
     /// The key with which each node joined that the cluster was not founded with.
     joined: BTreeMap<NodeId, [u8; 16]>,
@@ -149,7 +149,7 @@ impl State {
         &self.voters
     }
 
-    /// The number of the last vote that the node was given, whether or not it has it still.
+    /// The number of the last vote that the node was given, whether or not it still has it.
     pub fn vote(&self, node: NodeId) -> Option<u32> {
         self.votes.get(&node).copied()
     }
@@ -159,7 +159,7 @@ impl State {
         self.joined.iter().find(|(_, known)| **known == key).map(|(node, _)| *node)
     }
 
-    /// Nodes that are not retired, and no later one of which is at the same address.
+    /// Nodes that are not retired, and that have no later node at their address.
     pub fn latest(&self) -> impl Iterator<Item = (&NodeId, &Node)> {
         let there = || self.nodes.iter().filter(|(_, node)| node.presence != Presence::Retired);
         let last: BTreeMap<Option<&str>, NodeId> = there().map(|(id, node)| (node.host(), *id)).collect();
@@ -171,8 +171,8 @@ impl State {
         NodeId(self.nodes.last_key_value().map_or(0, |(last, _)| last.0) + 1)
     }
 
-    /// Whom a seal of the group asks: the members of its last configuration, with the incarnation
-    /// that they have now.
+    /// The processes that a seal of the group asks: the members of its last configuration, with
+    /// their current incarnations.
     pub fn candidates(&self, group: GroupId) -> Vec<Member> {
         let Some(group) = self.groups.get(&group) else { return Vec::new() };
         let members = group.configuration.members();
@@ -436,8 +436,8 @@ impl State {
         let configuration = next.clone();
         let burnt = next.epoch;
         let known = self.groups.get(&id);
-        // Who was in the last configuration may lead for what it has kept: that is no less of a
-        // loss.
+        // A member of the last configuration may lead because of what it has kept: that is no less
+        // of a loss.
         let by_loss = known.is_some_and(|known| known.accepted == Some(next.leader));
         let loss = if by_loss { Some((next.epoch, next.leader.node)) } else { known.and_then(|known| known.loss) };
         let group = Group { configuration, parent, burnt, phase: Phase::Active, accepted: None, loss };
@@ -460,7 +460,7 @@ impl State {
         if settings.revision != revision {
             return Err(Refusal::Revision(settings.revision));
         }
-        // Also where it is so already: an earlier question that is still under way comes too late.
+        // Even if nothing changes: an earlier question that is still under way then comes too late.
         settings.revision = next_revision(revision)?;
         settings.paused = paused;
         Ok(Change::Done)
@@ -490,7 +490,7 @@ impl State {
             if node.presence != Presence::Running {
                 return Err(Refusal::Invalid("a node that becomes a voter runs"));
             }
-            // A vote that was taken away, or lost, may have promised what nobody knows.
+            // A vote that was taken away, or lost, may have promised what no node knows.
             if node.vote != Some(number) || last.is_some_and(|last| number <= last) {
                 return Err(Refusal::Vote(changed));
             }

@@ -5,7 +5,7 @@ use crate::parts::Kind;
 use crate::state::State;
 use ferrite_base::Incarnation;
 
-/// So many nodes with data.
+/// This many nodes with data.
 pub fn founded(nodes: u32, kfactor: u32) -> State {
     let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor };
     let declaration = |place: u32| Declaration {

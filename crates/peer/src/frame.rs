@@ -1,9 +1,9 @@
 //! Frames: what a connection carries after the handshake. A message is one frame or several, the
 //! last of which is marked.
 //!
-//! The checksum of a frame is over everything that its sender has said on the connection, so that
-//! frames of another connection, or in another order, are noticed, and over what the connection
-//! began with. What was said is a number: the checksum of the frame before.
+//! The checksum of a frame covers everything that its sender has sent on the connection, so that
+//! frames of another connection, or in another order, are noticed, and what the connection began
+//! with. What was sent is one number: the checksum of the previous frame.
 
 use ferrite_base::checksum::crc32c_behind;
 use std::fmt;
@@ -18,7 +18,8 @@ const LAST: u8 = 1;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Lane {
-    /// Heartbeats, acknowledgements, seals, consensus: small, and never behind anything else.
+    /// Heartbeats, acknowledgements, seals, consensus: small, and never waiting behind anything
+    /// else.
     Control = 0,
     Entries = 1,
     Calls = 2,
@@ -54,7 +55,7 @@ impl fmt::Display for FrameError {
 
 impl std::error::Error for FrameError {}
 
-/// Appends a message as frames, behind what was said on the connection.
+/// Appends a message as frames, after what was sent on the connection.
 pub fn write_message(out: &mut Vec<u8>, said: &mut u32, lane: Lane, message: &[u8]) {
     let mut sent = 0;
     loop {
@@ -66,8 +67,8 @@ pub fn write_message(out: &mut Vec<u8>, said: &mut u32, lane: Lane, message: &[u
     }
 }
 
-/// Appends the first frame of what is left of a message: how many bytes of `rest` are in it. In
-/// front of them stands `head`, which is short.
+/// Appends the first frame of what is left of a message; returns how many bytes of `rest` are in
+/// it. In front of them is `head`, which is short.
 pub(crate) fn write_frame(out: &mut Vec<u8>, said: &mut u32, lane: Lane, head: &[u8], rest: &[u8]) -> usize {
     let piece = &rest[..rest.len().min(FRAME_BODY_BYTES_MAX - head.len())];
     let mut header = [0; FRAME_HEADER_BYTES];
@@ -90,7 +91,7 @@ pub struct Frames {
     lane: Lane,
     message_bytes_max: usize,
     said: u32,
-    /// Not looked at yet, or a frame that is not whole.
+    /// Not looked at yet, or an incomplete frame.
     bytes: Vec<u8>,
     /// The message so far.
     message: Vec<u8>,
@@ -141,10 +142,10 @@ struct Frame<'a> {
     said: u32,
 }
 
-/// The first frame and what stands behind it; None where it is not whole.
+/// The first frame and what comes after it; None if it is incomplete.
 fn next(bytes: &[u8], lane: Lane, said: u32) -> Result<Option<(Frame<'_>, &[u8])>, FrameError> {
     let Some((header, behind)) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>() else {
-        // What can be judged is judged: garbage is not waited for.
+        // The bytes that are here are checked, so that garbage does not wait for more.
         let known = bytes.len().min(MAGIC.len());
         return if bytes[..known] == MAGIC[..known] { Ok(None) } else { Err(FrameError::Malformed("not a frame")) };
     };
@@ -222,7 +223,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 16;
-            // A length that became larger waits for more, and is then wrong.
+            // A length that became larger waits for more bytes, and is then wrong.
             changed.extend([0; 64]);
             let outcome = taken(&mut Frames::new(Lane::Calls, 1 << 20, 0), &changed);
             assert!(!matches!(&outcome, Ok(messages) if !messages.is_empty()), "byte {at}: {outcome:?}");

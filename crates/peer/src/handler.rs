@@ -1,20 +1,20 @@
-//! Who uses the connections, and what one node may take of others.
+//! The user of the connections, and what one node may take of others.
 
 use crate::frame::Lane;
 use ferrite_base::{Incarnation, NodeId, limits};
 use std::time::Duration;
 
-/// What whoever uses the connections hears, on the connections' threads. Must be quick: a lane's
+/// What the user of the connections hears, on the connections' threads. Must be quick: a lane's
 /// thread waits.
 pub trait Handler: Send + Sync + 'static {
     fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane);
     fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
-    /// What was sent and not answered may be lost.
+    /// Messages that were not answered may be lost.
     fn lost(&self, node: NodeId, lane: Lane);
-    /// The answer to somebody who may be of no cluster; None: the connection is closed.
+    /// The answer to a process that may belong to no cluster; None: the connection is closed.
     fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>>;
-    /// A line for the operator. Peers can cause the same one again and again: it is for the handler
-    /// to say it now and then.
+    /// A line for the operator. Peers can cause the same one repeatedly: the handler limits how
+    /// often it is shown.
     fn notice(&self, line: &str);
 }
 
@@ -33,12 +33,12 @@ pub struct Limits {
     pub message_bytes_max: [usize; 4],
     /// Bytes that wait to be sent on one lane to one node.
     pub outbox_bytes_max: [usize; 4],
-    /// A handshake takes no longer.
+    /// The longest time of a handshake.
     pub handshake_time_max: Duration,
-    /// A node from which nothing came for so long is dialed anew: what was sent to it is lost.
+    /// A node that has been silent for this long is dialed anew: what was sent to it is lost.
     pub silence_time_max: Duration,
-    /// Connections that have not said who they are, or are of no node. For a new one the oldest
-    /// goes, of those that are not from a node's address if there are any.
+    /// Connections that have not said who they are, or are of no node. A new one replaces the
+    /// oldest, of those that are not from a node's address if there are any.
     pub strangers_max: usize,
     /// Between two attempts to reach a node: at first, and at most.
     pub redial: (Duration, Duration),

@@ -1,10 +1,10 @@
-//! The first bytes of a connection: who calls, for which lane, and whether that is taken.
+//! The first bytes of a connection: the caller, the lane, and whether the connection is accepted.
 //!
-//! All messages have a fixed size, so nothing is allocated for whoever is not known yet.
+//! All messages have a fixed size, so nothing is allocated for a caller that is not known yet.
 //!
 //! Each side draws a nonce for each connection, and hears it from the other before it believes
-//! anything. So bytes that were recorded on one connection fit no other, whichever side is fed with
-//! them. This proves no identity: whoever is there at the moment can answer to a nonce.
+//! anything. So bytes recorded on one connection fit no other, whichever side gets them. This does
+//! not prove an identity: any process that is there at the moment can answer a nonce.
 
 use crate::frame::Lane;
 use ferrite_base::checksum::{crc32c, crc32c_of};
@@ -17,7 +17,7 @@ pub const VERSION: u16 = 4;
 pub const HELLO_BYTES: usize = 56;
 pub const ANSWER_BYTES: usize = 56;
 pub const NONCE_BYTES: usize = 16;
-/// Of a node that is in no cluster yet.
+/// Of a node that is not in a cluster yet.
 pub const NO_CLUSTER: [u8; 16] = [0; 16];
 const MAGIC: [u8; 8] = *b"FERRPEER";
 
@@ -42,13 +42,13 @@ pub enum Refusal {
     Cluster,
     /// A later start of that node is known.
     Incarnation,
-    /// Another process says that it is the same start of the same node, or this one.
+    /// Another process claims to be the same start of the same node, or to be this one.
     Copied,
     /// Not among the nodes that this one expects.
     Unknown,
-    /// It is in no cluster yet.
+    /// It is not in a cluster yet.
     NoCluster,
-    /// An earlier start of that node is connected, and speaks.
+    /// An earlier start of that node is connected, and active.
     Runs,
     /// A later node is where the caller looks for another.
     Replaced,
@@ -113,9 +113,9 @@ impl Refusal {
 /// The answer to a hello.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// The version that is spoken from here on, or why not.
+    /// The version to speak, or why there is none.
     pub outcome: Result<u16, Refusal>,
-    /// Who answers.
+    /// The answering process.
     pub from: Hello,
 }
 
@@ -175,7 +175,7 @@ impl Hello {
         out
     }
 
-    /// None: whoever speaks is not a node.
+    /// None: the caller is not a node.
     pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Option<Hello> {
         let (hello, byte) = decode(bytes)?;
         (byte == hello.lane as u8 && hello.versions.0 <= hello.versions.1).then_some(hello)

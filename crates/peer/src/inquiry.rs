@@ -1,4 +1,5 @@
-//! One question and one answer on a connection of their own, for whoever is of no cluster yet.
+//! One question and one answer on a connection of their own, for a process that is not in a cluster
+//! yet.
 
 use crate::frame::{Frames, Lane, write_message};
 use crate::handshake::HELLO_BYTES;
@@ -23,16 +24,16 @@ pub(crate) fn greeting() -> [u8; HELLO_BYTES] {
     out
 }
 
-/// Collects the question behind a greeting.
+/// Collects the question after a greeting.
 pub(crate) fn frames() -> Frames {
     Frames::new(Lane::Control, INQUIRY_BYTES_MAX, 0)
 }
 
-/// Asks who listens there; waits for the answer, at most `time_max`.
+/// Asks the process that listens there; waits at most `time_max` for the answer.
 ///
 /// # Errors
-/// Where nobody answers in time. `UnexpectedEof`: what is there has no answer, as a node that has
-/// only begun to start, or ends. `InvalidData`: what answers is no node.
+/// If no process answers in time. `UnexpectedEof`: the process there has no answer, like a node
+/// that has only begun to start, or ends. `InvalidData`: what answers is not a node.
 pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Result<Vec<u8>> {
     assert!(question.len() <= INQUIRY_BYTES_MAX, "a question is bounded");
     let deadline = Instant::now() + time_max;
@@ -41,8 +42,9 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
         if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
     };
     let mut stream = TcpStream::connect_timeout(&to, left()?)?;
-    // Where nobody listens on a port that the kernel gives to connections, it may be given to this
-    // one, which then talks to itself, and keeps the port from whoever comes to listen there.
+    // A port of the kernel's range for connections on which no process listens may be given to this
+    // connection, which then talks to itself, and keeps the port from a process that comes to
+    // listen there.
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(ErrorKind::ConnectionRefused.into());
     }

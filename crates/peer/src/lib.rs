@@ -3,8 +3,8 @@
 //! Owns the sockets of the cluster port. Promises that a message arrives whole or not at all, in
 //! the order of its lane and once; that bulk never delays the control lane, which has a connection
 //! and a thread of its own; that memory follows the bytes that came, never what a peer announces;
-//! and that whoever is not of this cluster hears why, and so does the operator. A message may be
-//! lost with its connection: whoever sends says it again. Does not know what messages say.
+//! and that a process that is not of this cluster hears why, and so does the operator. A message
+//! may be lost with its connection: the sender repeats it. Does not know what messages say.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::cast_possible_truncation))]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]

@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FIRST: usize = 2;
-/// Between two looks at deadlines and at nodes to dial, where something is to be looked at.
+/// Between two looks at deadlines and at nodes to dial, if there is something to look at.
 const TICK: Duration = Duration::from_millis(50);
-/// And where nothing is.
+/// And if there is nothing.
 const TICK_MAX: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 256 * 1024;
 /// Read from one connection, or written to it, before others have their turn.
@@ -50,7 +50,7 @@ struct Shared {
     handler: Arc<dyn Handler>,
     /// The control lane's, and the others'.
     threads: [ThreadShared; 2],
-    /// How often it was said who the nodes are.
+    /// How often the set of nodes was given.
     changes: AtomicU64,
     stop: AtomicBool,
     joins: Mutex<Vec<JoinHandle<()>>>,
@@ -136,7 +136,7 @@ pub fn start(
 }
 
 impl Peers {
-    /// The nodes of the cluster and where they listen: of several addresses the next is tried where
+    /// The nodes of the cluster and where they listen: of several addresses the next is tried if
     /// one does not answer. Connections to others are closed.
     pub fn expect(&self, nodes: &[(NodeId, Vec<SocketAddr>)]) {
         locked(&self.0.roster).expect(nodes.iter().map(|(node, _)| *node));
@@ -144,7 +144,7 @@ impl Peers {
         self.look_soon();
     }
 
-    /// This node is of a cluster now, or another start of it.
+    /// This node is now in a cluster, or is another start of it.
     pub fn introduce(&self, here: Hello) {
         locked(&self.0.roster).introduce(here);
         self.look_soon();
@@ -184,7 +184,7 @@ impl Peers {
         locked(&self.0.threads[thread_of(lane)].outboxes).get(&(to, lane)).map(Outbox::waiting)
     }
 
-    /// There is room again for what comes on a lane.
+    /// There is room again for messages of a lane.
     pub fn resume(&self, from: NodeId, lane: Lane) {
         let thread = &self.0.threads[thread_of(lane)];
         let _ = thread.commands.send(Command::Resume(from, lane));
@@ -214,12 +214,12 @@ enum State {
     },
     /// They dialed, and have not said who they are.
     Stranger,
-    /// They have said who they are, and not yet what was drawn for this connection.
+    /// They have said who they are, but have not yet repeated what was drawn for this connection.
     Welcomed {
         hello: Hello,
         nonces: Nonces,
     },
-    /// They ask something, and are of no cluster perhaps.
+    /// They ask something, and may not be in a cluster.
     Inquiring(Frames),
     /// Refused or answered: closed when that is out.
     Ending,
@@ -238,7 +238,7 @@ struct Connection {
     state: State,
     /// Of the handshake: what came, and what is to be sent.
     greeting: Vec<u8>,
-    /// So many bytes of it are read before they are looked at.
+    /// This many bytes of it are read before they are looked at.
     wanted: usize,
     to_send: Vec<u8>,
     since: Instant,
@@ -318,7 +318,7 @@ impl Connections {
         numbers.into_iter().for_each(|number| self.close(number));
     }
 
-    /// Takes connections, and no more of them than leave time for those that are there.
+    /// Accepts connections, but only as many as leave time for those that are there.
     fn accept(&mut self) {
         let nodes: BTreeSet<IpAddr> =
             locked(&self.shared.addresses).values().flatten().map(|address| address.ip()).collect();
@@ -353,7 +353,7 @@ impl Connections {
         self.next += 1;
         let both = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, Token(number), both).ok()?;
-        // A message is sent when it is there. Where that cannot be set it is only slower.
+        // A message is sent as soon as it is there. If that cannot be set, it is only slower.
         let _ = stream.set_nodelay(true);
         let _ = silence::notice(&stream);
         let greeting = Vec::new();
@@ -406,7 +406,8 @@ impl Connections {
                 return;
             }
             let mut buffer = std::mem::take(&mut self.buffer);
-            // A greeting is read alone: what comes behind it is for whoever takes the connection.
+            // A greeting is read alone: what comes after it is for the thread that takes the
+            // connection.
             let most = match connection.state {
                 State::Stranger | State::Dialing { .. } | State::Welcomed { .. } => {
                     connection.wanted - connection.greeting.len()
@@ -505,7 +506,7 @@ impl Connections {
         }
     }
 
-    /// `begins`: with what the checksums of frames begin, of those that come and of those that go.
+    /// `begins`: what the checksums of frames begin with, of those that come and of those that go.
     fn opened(&mut self, number: usize, (node, incarnation, lane): (NodeId, Incarnation, Lane), begins: (u32, u32)) {
         if let Some(older) = self.number_of(node, lane) {
             self.close(older);
@@ -519,7 +520,7 @@ impl Connections {
         let connection = self.open.get_mut(&number).expect("it is open");
         connection.state = State::Open { node, incarnation, lane, frames, sending: Sending::new(lane, begins.1) };
         locked(&self.shared.roster).opened(node, incarnation, Instant::now());
-        // Its first word is heard of at once.
+        // Its first message is noted at once.
         connection.since = connection.since.checked_sub(HEARD_EVERY).unwrap_or(connection.since);
         let outbox = Outbox::new(limits.outbox_bytes_max[lane as usize]);
         locked(&self.shared.threads[self.number].outboxes).insert((node, lane), outbox);
@@ -527,7 +528,7 @@ impl Connections {
             dial.pause = limits.redial.0;
         }
         self.shared.handler.connected(node, incarnation, lane);
-        // What came behind the greeting.
+        // What came after the greeting.
         self.again.push_back(number);
     }
 
@@ -555,8 +556,8 @@ impl Connections {
                 let mut left = BYTES_PER_TURN;
                 loop {
                     if sending.is_done() {
-                        // What is made of messages, and written, is so without the lock: whoever
-                        // sends may hold others up.
+                        // Frames are made and written without the lock: otherwise a sender could
+                        // hold others up.
                         let mut outboxes = locked(outboxes);
                         let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");
                         sending.take(outbox);

@@ -1,5 +1,5 @@
-//! What waits to be sent to one node on one lane: an outbox, which those who send fill under a
-//! lock, and what the connection's thread has taken from it, of which it makes frames.
+//! What waits to be sent to one node on one lane: an outbox, which senders fill under a lock, and
+//! what the connection's thread has taken from it to make frames.
 
 use crate::frame::{Lane, write_frame};
 use std::collections::VecDeque;
@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotSent {
     NotConnected,
-    /// As much waits already as may.
+    /// The outbox is full.
     Full,
 }
 
@@ -24,10 +24,10 @@ impl fmt::Display for NotSent {
 
 impl std::error::Error for NotSent {}
 
-/// A message on its way. What is large is not copied before it becomes frames.
+/// A message on its way. A large one is not copied before it becomes frames.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Stands in front of the rest.
+    /// Comes before the rest.
     first: Option<u8>,
     rest: Vec<u8>,
 }
@@ -67,7 +67,7 @@ impl Outbox {
         Outbox { bytes_max, messages: VecDeque::new(), bytes: 0 }
     }
 
-    /// One message fits in whatever its size, so that a large one is not kept for ever.
+    /// One message fits in whatever its size, so that a large one does not wait for ever.
     pub fn put(&mut self, message: Outgoing) -> Result<(), NotSent> {
         if self.waiting() > 0 && self.waiting() + message.len() > self.bytes_max {
             return Err(NotSent::Full);
@@ -113,8 +113,8 @@ impl Sending {
         self.sent == self.frames.len() && self.taken.is_empty()
     }
 
-    /// Takes messages for about one buffer of frames, when all that was taken before has left. Is
-    /// called under the lock, and copies nothing.
+    /// Takes messages for about one buffer of frames, once everything taken earlier has left.
+    /// Called under the lock; copies nothing.
     pub fn take(&mut self, outbox: &mut Outbox) {
         assert!(self.is_done(), "what was taken is sent before more is");
         outbox.bytes -= std::mem::take(&mut self.bytes);
@@ -163,7 +163,7 @@ mod tests {
         vec![length as u8; length].into()
     }
 
-    /// Sends at most so many bytes; how many there were.
+    /// Sends at most this many bytes; returns how many there were.
     fn send(outbox: &mut Outbox, sending: &mut Sending, most: usize, to: &mut impl FnMut(&[u8])) -> usize {
         if sending.is_done() {
             sending.take(outbox);

@@ -1,14 +1,14 @@
-//! Which nodes are known, and which start of each: who may connect.
+//! The known nodes and the start of each: which processes may connect.
 
 use crate::handshake::{Hello, NO_CLUSTER, Refusal};
 use ferrite_base::{Incarnation, NodeId};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// So long after the last word of a node's start a later one takes its place. Whoever leads hears
-/// from all nodes more often; and where a process has ended, its connections say so at once.
+/// This long after the last message of a node's start a later one takes its place. The leader hears
+/// from all nodes more often; and if a process has ended, its connections show it at once.
 const SILENT: Duration = Duration::from_secs(2);
-/// So often it is said that something came, at most.
+/// The shortest time between two reports that something came.
 pub const HEARD_EVERY: Duration = Duration::from_millis(250);
 
 /// What is known of the cluster's nodes.
@@ -39,7 +39,7 @@ impl Roster {
         &self.here
     }
 
-    /// This node is another from here on.
+    /// This node now has another identity.
     pub fn introduce(&mut self, here: Hello) {
         self.here = here;
         self.nodes.remove(&here.node);
@@ -80,7 +80,7 @@ impl Roster {
         self.nodes.get(&node).copied().flatten()?.heard_last
     }
 
-    /// Its connections are closed, as where the process has ended.
+    /// Its connections are closed, as when the process has ended.
     pub fn closed(&mut self, node: NodeId, incarnation: Incarnation) {
         if let Some(Some(known)) = self.nodes.get_mut(&node)
             && known.incarnation == incarnation
@@ -89,7 +89,7 @@ impl Roster {
         }
     }
 
-    /// Whether whoever says this may be a node of the cluster; if so, the version that is spoken.
+    /// Whether the sender of this may be a node of the cluster; if so, the version to speak.
     pub fn judge(&self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
         let version = self.here.common_version(hello).ok_or(Refusal::Version)?;
         if self.here.cluster == NO_CLUSTER {
@@ -109,7 +109,7 @@ impl Roster {
             if hello.incarnation == known.incarnation {
                 return if hello.start == known.start { Ok(version) } else { Err(Refusal::Copied) };
             }
-            // Where the earlier one lives, this is no restart of it.
+            // If the earlier one lives, this is not a restart of it.
             if known.heard.is_some_and(|heard| now.saturating_duration_since(heard) < SILENT) {
                 return Err(Refusal::Runs);
             }
@@ -117,7 +117,7 @@ impl Roster {
         Ok(version)
     }
 
-    /// The same for whoever is there at the moment, by its answer: a later start is known now.
+    /// The same for a process whose answer shows that it is there now: a later start becomes known.
     pub fn admit(&mut self, hello: &Hello, now: Instant) -> Result<u16, Refusal> {
         let version = self.judge(hello, now)?;
         let place = self.nodes.get_mut(&hello.node).expect("it was judged");

@@ -1,4 +1,4 @@
-//! Connections whose other end is gone without a word.
+//! Connections whose other end is gone without notice.
 //!
 //! A machine that lost its power, or is cut off, closes nothing. A connection on which nothing is
 //! sent would stay open for ever, and what is sent on one would be tried again for minutes.
@@ -17,7 +17,7 @@ pub(crate) fn notice(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(limits::PEER_KEEPALIVE_INTERVAL_SECONDS))?;
     sockopt::set_tcp_keepcnt(stream, limits::PEER_KEEPALIVE_PROBES_MAX)?;
     // After a short cut what was on its way goes again soon. Systems that do not know the limit
-    // double the pauses between attempts, but for the first ones where little is on its way.
+    // double the pauses between attempts, except for the first ones if little is on its way.
     limit_retransmission_pause(stream, limits::PEER_RETRANSMISSION_MILLISECONDS_MAX)?;
     sockopt::set_tcp_thin_linear_timeouts(stream, true)?;
     sockopt::set_tcp_user_timeout(stream, limits::PEER_UNACKNOWLEDGED_MILLISECONDS_MAX)?;

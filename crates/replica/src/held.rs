@@ -9,7 +9,7 @@ use ferrite_base::Sequence;
 pub enum Release {
     /// All that the answer saw or did is committed: it may leave as it is.
     Committed,
-    /// Executed here, but nobody knows whether it will be there after a restart: the answer must
+    /// Executed here, but it is unknown whether it will be there after a restart: the answer must
     /// say that instead.
     OutcomeUnknown,
 }

@@ -1,10 +1,10 @@
-//! Nodes that join, that are gone for good, and whose vote is: what the voters' leader does about
-//! them (docs/replication.md, section 9).
+//! Nodes that join, nodes that are gone for good, and votes that are: what the voters' leader does
+//! about them (docs/replication.md, section 9).
 //!
 //! Promises that a node is retired only when no lease of its process can hold and no group counts
 //! on its copy, and that voters change one at a time, each time to a set of which a majority is
-//! there. Each step follows from the state and from who is heard, so a leader that dies in between
-//! leaves nothing half done.
+//! there. Each step follows from the state and from the nodes that are heard, so a leader that dies
+//! in between leaves nothing half done.
 
 use super::{Duties, is_current};
 use crate::command::Command;
@@ -17,8 +17,8 @@ use ferrite_replica::group::Member;
 use std::collections::BTreeSet;
 
 impl Duties {
-    /// A node without an id gets the next one, when the process that had its address before surely
-    /// does nothing more.
+    /// A node without an id gets the next one, once the process that previously had its address is
+    /// certain to do nothing more.
     pub(super) fn join(&mut self, state: &State, key: [u8; 16], node: Node, now: u64) -> Option<Command> {
         if state.joined_with(key).is_some() {
             return None;
@@ -56,8 +56,8 @@ impl Duties {
         self.retire(state, here, lost.node, known, now)
     }
 
-    /// A node whose process has ended goes for good: first its vote, then itself. Where a group
-    /// counts on it, nothing is done: the group's leader leaves it out, or it comes back.
+    /// A node whose process has ended goes for good: first its vote, then itself. If a group counts
+    /// on it, nothing is done: the group's leader leaves it out, or it comes back.
     pub(super) fn retire(&mut self, state: &State, here: NodeId, id: NodeId, node: &Node, now: u64) -> Option<Command> {
         if node.presence == Presence::Retired || !self.has_ended(id, node, now) {
             return None;
@@ -121,8 +121,8 @@ impl Duties {
         // Witnesses have nothing else to do.
         able.sort_by_key(|(id, node)| (node.kind == Kind::Data, *id));
         let (chosen, node) = *able.first()?;
-        // An even number stands no more losses than the odd one before: only on the way to the
-        // next.
+        // An even number survives no more losses than the odd one below it: it is only a step to
+        // the next.
         if before.len() % 2 == 1 && able.len() < 2 {
             return None;
         }
@@ -135,8 +135,8 @@ impl Duties {
         self.change_voters(state, voters, number, now)
     }
 
-    /// Of an even number of voters more than the cluster's nodes call for, which stands no more
-    /// losses than one less.
+    /// Of an even number of voters, one more than the cluster's nodes call for, which survives no
+    /// more losses than one less.
     fn without_surplus(&mut self, state: &State, here: NodeId, now: u64) -> Option<Command> {
         let voters = state.voters();
         if voters.len() <= voters_wanted(state) || voters.len() % 2 == 1 {
@@ -159,7 +159,7 @@ pub fn has_lost_its_vote(state: &State, voter: NodeId) -> bool {
     node.is_none_or(|node| node.presence == Presence::Retired || node.vote != state.vote(voter))
 }
 
-/// A node that has a vote to give, and none that counts.
+/// A node that has a vote to give, but none that counts.
 pub(crate) fn offers_vote(state: &State, id: NodeId, node: &Node) -> bool {
     let is_new = node.vote.is_some_and(|number| state.vote(id).is_none_or(|last| number > last));
     is_new && node.presence == Presence::Running && !state.voters().contains(&id)

@@ -85,7 +85,7 @@ fn answer(duties: &mut Duties, member: Member, seal: &Command) {
 }
 
 /// Of three members node 1 leads, and is silent; those that were heard of are asked, and some
-/// answer. How long it takes until one of them leads.
+/// answer. Returns how long it takes until one of them leads.
 fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
     let mut state = state();
     let group = &state.groups()[&GROUP];
@@ -206,7 +206,7 @@ fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
     assert!(matches!(decided(some), Some(Command::Activate { .. })));
 }
 
-/// All members are gone but for what they have lost; node 3 was none of the last two.
+/// All members are gone but for what they have lost; node 3 was not one of the last two.
 fn sealed_without_anybody(duties: &mut Duties) -> State {
     let mut state = state();
     let Group { configuration, parent, .. } = state.groups()[&GROUP].clone();

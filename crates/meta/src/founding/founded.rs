@@ -7,7 +7,7 @@ use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::fmt;
 
-/// Why declarations make no cluster. All nodes come to the same.
+/// Why declarations do not make a cluster. All nodes come to the same result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unfounded {
     Layout(Impossible),
@@ -18,7 +18,7 @@ pub enum Unfounded {
         nodes: [String; 2],
         counts: [u32; 2],
     },
-    /// What nobody can have said.
+    /// A declaration that no node can have made.
     Refused(Refusal),
 }
 
@@ -69,8 +69,8 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
         partitions: partitions(declarations)?,
         paused: false,
     };
-    // A stream goes on where the database alone has left it; one that has nothing begins where that
-    // of an earlier release's database would.
+    // A stream continues where the database alone has left it; an empty one begins where that of an
+    // earlier release's database would.
     let nothing = Mark { epoch: Epoch(1), position: Position(0), chain: 0 };
     let parent = leader.database.map_or(nothing, |database| database.end);
     let epoch = Epoch(parent.epoch.0 + 1);

@@ -1,6 +1,6 @@
 //! How a node joins a cluster that others have founded: it asks any of them, with the key of its
-//! declaration, until the metadata's state that it is shown has an id for that key. So it gets one
-//! id, however often it asks and whoever ends in between.
+//! declaration, until the metadata's state in the answer has an id for that key. So it gets one id,
+//! however often it asks and whichever node ends in between.
 
 use super::Declaration;
 use super::message::all;
@@ -46,7 +46,7 @@ impl Joins {
     }
 }
 
-/// The question of a node that starts, whether it is one yet. The answer is the same.
+/// The question of a starting node whether it still belongs to the cluster. The answer is the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Looks {
     pub cluster: [u8; 16],
@@ -69,7 +69,7 @@ impl Looks {
 pub struct Shown {
     /// From which it was founded.
     pub founded: Vec<Declaration>,
-    /// The metadata after so many commands.
+    /// The metadata after this many commands.
     pub index: u64,
     pub state: State,
 }
@@ -121,7 +121,7 @@ mod tests {
         let state = found(&founded).unwrap();
         let shown = Shown { founded, index: 1, state };
         assert_eq!(Shown::decode(&shown.encode()), Ok(shown.clone()));
-        // Whoever joins asks it for its settings.
+        // A joining node asks it for its settings.
         let none = Shown { state: State::default(), ..shown };
         assert!(Shown::decode(&none.encode()).is_err());
     }

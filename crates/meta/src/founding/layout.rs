@@ -4,7 +4,7 @@ use crate::Kind;
 use ferrite_base::limits::CLUSTER_FOUNDERS_MAX;
 use std::fmt;
 
-/// K at most: a group has one member more while one is exchanged for another.
+/// The largest K: a group has one member more while one is exchanged for another.
 pub const KFACTOR_MAX: u32 = crate::MEMBERS_MAX as u32 - 2;
 
 /// What the nodes of a cluster are.

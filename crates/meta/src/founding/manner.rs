@@ -1,5 +1,5 @@
-//! What each node is started with anew and should be the same on all: compared before a cluster is
-//! founded (docs/decisions/0083-settings-of-founders.md), and not kept.
+//! The options that each node gets at every start and that should be the same on all: compared
+//! before a cluster is founded (docs/decisions/0083-settings-of-founders.md), and not kept.
 
 use super::declaration::Declaration;
 use super::founded::name;

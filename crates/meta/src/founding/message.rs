@@ -16,7 +16,7 @@ const FOUNDED: u8 = 2;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// This node has declared, durably; and with what it was started besides.
+    /// This node has declared, durably; and the other options that it was started with.
     Declares(Declaration, Option<Manner>),
     /// It has founded a cluster, from these.
     Founded(Vec<Declaration>),
@@ -75,9 +75,9 @@ pub(super) fn all(declarations: Vec<Declaration>) -> Result<Vec<Declaration>, Ma
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrittenDown {
     pub own: Declaration,
-    /// It founds nothing: the nodes that it names are of a cluster already.
+    /// It founds nothing: the nodes that it names already belong to a cluster.
     pub joins: bool,
-    /// All of them once there is a cluster. The node's own is not among them where it joined later.
+    /// All of them once there is a cluster. The node's own is not among them if it joined later.
     pub founded: Option<Vec<Declaration>>,
     /// Always there for a node that joined later.
     pub known: Option<Acquainted>,
@@ -88,7 +88,7 @@ pub struct WrittenDown {
 pub struct Acquainted {
     /// Who it is.
     pub node: NodeId,
-    /// The metadata after so many commands.
+    /// The metadata after this many commands.
     pub index: u64,
     pub state: State,
 }

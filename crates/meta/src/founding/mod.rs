@@ -1,9 +1,9 @@
 //! How nodes become a cluster (docs/decisions/0056-founding.md): each declares itself, durably, and
 //! computes the cluster from the declarations of all.
 //!
-//! Promises that whoever founds from the same declarations founds the same cluster, and that a node
-//! says nothing of itself that is not durable. Knows no sockets and no disks: messages and what is
-//! to be written down are values.
+//! Promises that nodes that found from the same declarations found the same cluster, and that a
+//! node says nothing of itself that is not durable. Knows no sockets and no disks: messages and
+//! what is to be written down are values.
 
 mod declaration;
 mod founded;
@@ -74,9 +74,9 @@ pub struct Founding {
     declared: BTreeMap<u32, Declaration>,
     /// With what each was started, as far as they say.
     manners: BTreeMap<u32, Manner>,
-    /// By place, the key of who answers there, if it says that it is at another.
+    /// By place, the key of the node that answers there, if it says that it is at another.
     misplaced: BTreeMap<u32, [u8; 16]>,
-    /// What was said last of whom it waits for.
+    /// The places that it last reported waiting for.
     said: Option<BTreeSet<u32>>,
     /// Nodes whose plan differs, by host, and what was said of them.
     complained: BTreeMap<String, (Declaration, String)>,
@@ -123,7 +123,8 @@ impl Founding {
         founding
     }
 
-    /// With what this node was started besides. To be called before anything is carried out.
+    /// The other options that this node was started with. To be called before anything is carried
+    /// out.
     #[must_use]
     pub fn started_with(mut self, manner: Option<Manner>) -> Founding {
         let place = self.written.own.place;
@@ -170,7 +171,7 @@ impl Founding {
         self.written.joins
     }
 
-    /// It has no cluster, and asks one that there is.
+    /// It has no cluster, and asks an existing one.
     pub fn joins(&self) -> bool {
         matches!(self.phase, Phase::Without)
     }
@@ -192,7 +193,7 @@ impl Founding {
         }
     }
 
-    /// Says again what others may have missed: to be called for a place to which a connection was
+    /// Repeats what others may have missed: to be called for a place to which a connection was
     /// made.
     pub fn say(&mut self, to: u32) {
         let Some(message) = self.message() else { return };
@@ -254,21 +255,22 @@ impl Founding {
         }
     }
 
-    /// What this node says to whoever has just said something; None: nothing of it is durable yet.
+    /// This node's answer to a node that has just sent something; None: nothing of it is durable
+    /// yet.
     pub fn answer(&self) -> Option<Vec<u8>> {
         self.message().map(|message| message.encode())
     }
 
-    /// What the node at that place says, or says in return; None: it is not known who asks.
+    /// What the node at that place says or answers; None: the asking node is unknown.
     pub fn received(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
         match Message::decode(bytes)? {
-            // Of another list, its places are others.
+            // In another list, the places are different.
             Message::Declares(declaration, manner) => match from {
                 Some(from) if from != declaration.place && declaration.plan == self.written.own.plan => {
                     self.answers_as_another(from, &declaration);
                 }
                 None if self.misplaced.values().any(|key| *key == declaration.key) => {}
-                // The answer says all, and effects are not carried out any more.
+                // The answer says everything, and effects are no longer carried out.
                 None if matches!(self.phase, Phase::Done) => {}
                 _ => {
                     from.map(|from| self.misplaced.remove(&from));
@@ -280,8 +282,8 @@ impl Founding {
         Ok(())
     }
 
-    /// Whoever is at that place takes itself for another. What it says of itself is given up, or a
-    /// cluster would be founded with a node that is never there.
+    /// The node at that place takes itself for another. Its declaration is given up, or a cluster
+    /// would be founded with a node that is never there.
     fn answers_as_another(&mut self, from: u32, declaration: &Declaration) {
         self.misplaced.insert(from, declaration.key);
         let place = declaration.place;
@@ -308,7 +310,8 @@ impl Founding {
             // It has not heard yet that there is a cluster.
             Phase::Done => self.say(place),
             Phase::Declaring | Phase::Waiting => {
-                // The last word counts: an earlier one is of a directory that was emptied since.
+                // The last declaration counts: an earlier one is of a directory that was emptied
+                // since.
                 let before = self.declared.insert(place, declaration.clone());
                 let manner_before = match &manner {
                     Some(manner) => self.manners.insert(place, manner.clone()),
@@ -360,7 +363,7 @@ impl Founding {
             settings.extend(manner::differences(manner, own_manner, begins_empty));
         }
         let (their_settings, own_settings): (Vec<String>, Vec<String>) = settings.into_iter().unzip();
-        // By its own list it may be another number than by this one.
+        // In its own list it may have another number than in this one.
         let host = &theirs.hosts[other.place as usize - 1];
         let line = format!(
             "the node at {host} was started with {}, and this one with {}: start one of them again with what the other has",
@@ -375,7 +378,7 @@ impl Founding {
         self.effects.push(Effect::Say(line));
     }
 
-    /// Founds, or says whom it waits for.
+    /// Founds, or reports the nodes that it waits for.
     fn look(&mut self) {
         if !matches!(self.phase, Phase::Waiting) {
             return;

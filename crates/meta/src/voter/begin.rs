@@ -2,8 +2,8 @@
 //!
 //! A vote that is gone, damaged or was taken away is never guessed at: what it has promised is
 //! lost, so it counts for nothing from then on, and the node gets another with a higher number. The
-//! voters' leader takes the old one away and gives the new one (`controller/nodes.rs`). What data a
-//! node has does not depend on it.
+//! voters' leader takes the old one away and gives the new one (`controller/nodes.rs`). The node's
+//! data does not depend on it.
 
 use super::kept::NAMES;
 use super::{Voter, VoterError};
@@ -19,14 +19,14 @@ pub struct Known<'a> {
     pub state: &'a State,
     /// This directory has done nothing for the cluster yet.
     pub is_new: bool,
-    /// For a new vote: higher than that of any which this node was given.
+    /// For a new vote: higher than that of any that this node was given.
     pub number: u32,
 }
 
 /// What was found where the vote was.
 #[derive(Debug)]
 pub enum Before {
-    /// It goes on, or is the first.
+    /// It continues, or is the first.
     Sound,
     /// There was one, and its files are gone.
     Gone,
@@ -74,7 +74,7 @@ fn is_taken(voter: &Voter, here: NodeId, known: &State) -> bool {
     says(known) || says(voter.state().1)
 }
 
-/// What is left of a vote that counts no more.
+/// What is left of a vote that no longer counts.
 ///
 /// # Errors
 /// The disk fails.

@@ -1,6 +1,6 @@
-//! All that a voter keeps: Raft's term, vote and log, and the state as it was applied, with the
-//! voters of then. A few kilobytes, written whole, into two files one after the other: nothing is
-//! said before both are fsynced, so each alone has everything that was acted on
+//! All that a voter keeps: Raft's term, vote and log, and the state as applied, with the voters at
+//! that point. A few kilobytes, written whole, into two files one after the other: nothing is sent
+//! before both are fsynced, so each alone has everything that was acted on
 //! (docs/format/metadata.md).
 
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
@@ -19,15 +19,14 @@ pub(super) const NAMES: [&str; 2] = ["one", "two"];
 const MAGIC: &[u8; 8] = b"FERRMETA";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
-/// Entries behind what was applied last are kept for voters that are a little behind; others get
-/// the state.
+/// This many applied entries are kept for voters that are a little behind; others get the state.
 const ENTRIES_KEPT: usize = 64;
 /// Entries that a file can have.
 const ENTRIES_MAX: usize = 1 << 20;
-/// A file is never longer: what is behind is not looked at.
+/// A file is never longer: what comes after is ignored.
 const FILE_BYTES_MAX: usize = 1 << 30;
 
-/// Why a voter cannot go on, or begin.
+/// Why a voter cannot continue, or begin.
 #[derive(Debug)]
 pub enum VoterError {
     Disk(DiskError),
@@ -38,9 +37,9 @@ pub enum VoterError {
         path: PathBuf,
         version: u32,
     },
-    /// What this voter had acknowledged is not there any more.
+    /// What this voter had acknowledged is lost.
     Lost,
-    /// What the voters have decided, and this release cannot carry out.
+    /// A command that the voters have decided and this release cannot carry out.
     Command {
         index: u64,
         error: CommandError,
@@ -84,7 +83,7 @@ pub(super) struct Kept {
     /// Which of this node's votes it is: 0 for one that the cluster was founded with.
     pub number: u32,
     pub hard: HardState,
-    /// Who votes, as of `applied`.
+    /// The voters as of `applied`.
     pub voters: Vec<u64>,
     /// The state after this entry.
     pub applied: (u64, u64),
@@ -112,7 +111,7 @@ impl Kept {
         self.entries.last().map_or(self.base, |entry| (entry.index, entry.term))
     }
 
-    /// Entries behind the first of these are dead.
+    /// Entries after the first of these are dead.
     pub fn append(&mut self, entries: Vec<Entry>) {
         let Some(first) = entries.first() else { return };
         assert!(first.index > self.applied.0, "what was applied is not replaced");
@@ -133,7 +132,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Forgets entries that are in the state, but for some.
+    /// Forgets entries that are in the state, except for some.
     pub fn compact(&mut self) {
         let behind = self.entries.iter().take_while(|entry| entry.index <= self.applied.0).count();
         if behind < 2 * ENTRIES_KEPT {
@@ -221,7 +220,7 @@ impl Files {
         put_u64(&mut bytes, self.generation);
         put_u32(&mut bytes, u32::try_from(body.len()).expect("the state has kilobytes"));
         bytes.extend_from_slice(&body);
-        // Over the header, too.
+        // It covers the header, too.
         let checksum = crc32c(&bytes);
         bytes.splice(28..28, checksum.to_le_bytes());
         for name in NAMES {

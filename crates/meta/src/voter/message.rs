@@ -1,5 +1,5 @@
-//! Raft's messages as bytes, field by field: nothing that a peer sends is parsed by anything but
-//! this. Decoding returns errors, never panics, and allocates no more than what came.
+//! Raft's messages as bytes, field by field: only this code parses what a peer sends. Decoding
+//! returns errors, never panics, and allocates no more than what came.
 
 use crate::VOTERS_MAX;
 use crate::bytes::{Malformed, Reader, put_list, put_u32, put_u64};
@@ -62,7 +62,7 @@ pub(super) fn take_entry(rest: &mut Reader<'_>) -> Result<Entry, Malformed> {
     Ok(entry)
 }
 
-/// None: it is none that voters say to each other.
+/// None: it is not one that voters send each other.
 pub(super) fn encode(message: &Message) -> Option<Vec<u8>> {
     let kind = KINDS.iter().position(|kind| *kind == message.get_msg_type())?;
     let mut out = vec![FORMAT, kind as u8 + 1, u8::from(message.reject)];

@@ -1,9 +1,9 @@
 //! One voter of the metadata: Raft, by a library, driven step by step with our time, our random
 //! numbers and our disk (docs/decisions/0048-metadata.md).
 //!
-//! Promises that nothing is said that is not durable, that commands are applied in one order on all
-//! voters, and that a read that was confirmed is later than all that was committed before it was
-//! asked for.
+//! Promises that it sends nothing that is not durable, that commands are applied in one order on
+//! all voters, and that a confirmed read is later than all that was committed before it was asked
+//! for.
 
 mod begin;
 mod kept;
@@ -26,10 +26,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Between two ticks, at least; at most twice that. Each voter has its own pace, and draws a new
-/// one with each term, so that two that stand for election do not do so at the same time again and
-/// again.
+/// one with each term, so that two candidates do not keep standing for election at the same time.
 const TICK_NANOS: u64 = 50_000_000;
-/// Ticks without a word of the leader after which a voter stands for election.
+/// Ticks without a message from the leader after which a voter stands for election.
 const ELECTION_TICKS: usize = 10;
 const HEARTBEAT_TICKS: usize = 2;
 
@@ -38,7 +37,7 @@ const HEARTBEAT_TICKS: usize = 2;
 pub struct ReadId(pub u64);
 
 /// A voter's name in the library: each vote of a node has one of its own, so that what an earlier
-/// one has said says nothing of a later one.
+/// one has said does not count for a later one.
 fn raft_id(node: NodeId, number: u32) -> u64 {
     (u64::from(number) << 32) | u64::from(node.0)
 }
@@ -54,7 +53,7 @@ pub enum Did {
         to: NodeId,
         message: Vec<u8>,
     },
-    /// All voters come to the same.
+    /// All voters come to the same result.
     Applied {
         index: u64,
         command: Command,
@@ -64,12 +63,12 @@ pub enum Did {
     Installed {
         index: u64,
     },
-    /// Whether it leads from here on, and in which term.
+    /// Whether it leads now, and in which term.
     Leads {
         leads: bool,
         term: u64,
     },
-    /// What is asked from the state after this entry is as of now.
+    /// Answers from the state after this entry are current.
     Confirmed {
         read: ReadId,
         index: u64,
@@ -95,7 +94,7 @@ pub struct Voter {
 }
 
 impl Voter {
-    /// Goes on with what is in the directory. None: there is nothing.
+    /// Continues with what is in the directory. None: there is nothing.
     pub fn open(
         here: NodeId,
         disk: Arc<dyn Disk>,
@@ -120,8 +119,8 @@ impl Voter {
         Voter::begin(here, disk, dir, random, Kept::founded(founded))
     }
 
-    /// One that becomes a voter later: it knows nothing, and is given everything. `number`: higher
-    /// than that of any vote that this node ever had.
+    /// A node that becomes a voter later: it knows nothing, and is given everything. `number`:
+    /// higher than that of any vote that this node ever had.
     pub fn join(
         here: NodeId,
         disk: Arc<dyn Disk>,
@@ -215,7 +214,7 @@ impl Voter {
         self.raw.raft.term
     }
 
-    /// Whom it takes for the leader.
+    /// The node that it takes for the leader.
     pub fn leader(&self) -> Option<NodeId> {
         Some(self.raw.raft.leader_id).filter(|leader| *leader != raft::INVALID_ID).map(node_of)
     }
@@ -257,8 +256,8 @@ impl Voter {
             self.lost = true;
             return Ok(());
         }
-        // What the library does not take, such as an answer of a voter that is none any more, is as
-        // good as lost on its way.
+        // What the library does not take, such as an answer of a former voter, is as good as lost
+        // on its way.
         let _ = self.raw.step(message);
         Ok(())
     }
@@ -269,7 +268,7 @@ impl Voter {
         of_leader && message.commit > self.raw.raft.raft_log.last_index()
     }
 
-    /// A leader's: whether it was taken. It may be lost yet.
+    /// For a leader: returns whether it was taken. It may still be lost.
     pub fn propose(&mut self, command: &Command) -> bool {
         let bytes = command.encode();
         if !self.leads || self.lost || bytes.len() > METADATA_COMMAND_BYTES_MAX {
@@ -278,8 +277,8 @@ impl Voter {
         match command {
             Command::Voters { expected, voters, number } => {
                 let Some(change) = one_change(expected, voters, *number) else { return false };
-                // A leader hands over first. And the library takes one change at a time: of a
-                // second one it would make an entry that says nothing.
+                // A leader hands over first. And the library takes one change at a time: it would
+                // turn a second one into an empty entry.
                 if change.node_id == self.raw.raft.id || self.raw.raft.has_pending_conf() {
                     return false;
                 }
@@ -289,7 +288,7 @@ impl Voter {
         }
     }
 
-    /// A leader's: another voter is to lead, which stands for election at once. Until that is over,
+    /// For a leader: another voter is to lead, and stands for election at once. Until that is over,
     /// or has taken too long, nothing that is proposed is taken.
     pub fn hand_over(&mut self, to: NodeId) {
         let vote = self.raw.store().voters.iter().copied().find(|vote| node_of(*vote) == to);
@@ -298,8 +297,8 @@ impl Voter {
         }
     }
 
-    /// A leader's: [`Did::Confirmed`] follows, unless it is the leader no more; or nothing, early
-    /// in a term: ask again.
+    /// For a leader: [`Did::Confirmed`] follows, unless it no longer leads; or nothing, early in a
+    /// term: ask again.
     pub fn read(&mut self) -> Option<ReadId> {
         if !self.leads || self.lost {
             return None;
@@ -312,7 +311,7 @@ impl Voter {
         Some(read)
     }
 
-    /// Does what follows from all that was told: writes, then says.
+    /// Acts on everything that it was given: writes, then sends.
     ///
     /// # Errors
     /// The disk fails, or something that was acknowledged is lost: this voter must be given up.
@@ -363,7 +362,7 @@ impl Voter {
         self.raw.advance_apply();
         self.raw.mut_store().compact();
         if self.raw.raft.state == StateRole::Leader && !self.raw.store().voters.contains(&self.raw.raft.id) {
-            // It was removed by a leader before it, and the library would go on with it.
+            // An earlier leader removed it, and the library would carry on with it.
             let term = self.term();
             self.raw.raft.become_follower(term, raft::INVALID_ID);
         }
@@ -416,7 +415,7 @@ impl Voter {
     }
 
     /// A command that this release does not know ends this vote, not the node: others know it, and
-    /// what comes behind it would be applied to another state than theirs.
+    /// what comes after it would be applied to another state than theirs.
     fn carry_out(&mut self, bytes: &[u8], entry: &Entry) -> Result<(Command, Result<Change, Refusal>), VoterError> {
         let unknown = |error| VoterError::Command { index: entry.index, error };
         let command = Command::decode(bytes).map_err(unknown)?;
@@ -493,8 +492,8 @@ mod tests {
         (voter, disk)
     }
 
-    /// As of voters of whom a majority was set back to an earlier disk: the library does not look
-    /// at entries below what is committed, so that nothing ends the process.
+    /// As from voters a majority of which was set back to an earlier disk: the library does not
+    /// look at entries below what is committed, so that nothing ends the process.
     #[test]
     fn another_history_below_what_is_committed_is_answered_and_not_taken() {
         let (mut voter, _) = alone();
@@ -534,7 +533,7 @@ mod tests {
         assert!(is_unknown(&ended));
         assert!(matches!(voter.work(&mut Vec::new()), Err(VoterError::Lost)), "it votes no more");
         assert_eq!(voter.state().0, before, "nothing behind it is applied");
-        // Started again, it comes to the same.
+        // After a restart it comes to the same result.
         let mut voter =
             Voter::open(NodeId(1), disk, Path::new(DIR), random()).expect("a healthy disk").expect("it is there");
         assert!(is_unknown(&works_until(&mut voter, |_| false).expect_err("it is there still")));

@@ -32,7 +32,7 @@ impl Connections {
         };
         let gone = |connection: &Connection| match &connection.state {
             State::Open { node, .. } if !is_expected(*node) => true,
-            // One that has just been opened was heard of, if only there.
+            // A connection that has just been opened was heard of, if only there.
             State::Open { node, .. } => silent.contains(node) && Some(connection.since) <= silent_from,
             _ => now.duration_since(connection.since) >= time_max,
         };
@@ -69,7 +69,7 @@ impl Connections {
             return;
         }
         dial.next = now + dial.pause;
-        // All of them are tried before it is waited longer.
+        // All of them are tried before the pause grows.
         if (dial.failed + 1).is_multiple_of(addresses.len()) {
             dial.pause = (dial.pause * 2).min(most);
         }

@@ -1,8 +1,8 @@
 //! The handshake (docs/format/peer.md): from the first bytes of a connection to an open lane.
 //!
-//! Whoever dials says who it is and what it has drawn. Whoever takes the connection draws something
-//! itself, and repeats what it heard; whoever dials repeats that. Only then is either side
-//! believed: nothing that is only heard again changes what is known of nodes, or closes anything.
+//! The dialer says who it is and what it has drawn. The acceptor draws something itself, and
+//! repeats what it heard; the dialer repeats that. Only then is either side believed: nothing that
+//! is only a replay changes what is known of nodes, or closes anything.
 
 use super::{Command, Connections, State, locked, thread_of};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NONCE_BYTES, Nonce, Nonces, Refusal};
@@ -11,14 +11,14 @@ use ferrite_base::NodeId;
 use std::time::Instant;
 
 impl Connections {
-    /// What nobody can have recorded.
+    /// Bytes that no process can have recorded.
     pub(super) fn draw(&self) -> Nonce {
         let mut nonce = Nonce::default();
         locked(&self.shared.random).fill(&mut nonce);
         nonce
     }
 
-    /// As many bytes have come as were waited for.
+    /// The bytes that were waited for have come.
     pub(super) fn greeted(&mut self, number: usize) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         match connection.state {
@@ -46,7 +46,7 @@ impl Connections {
                 }
                 refused("what answers there was recorded on another connection")
             }
-            // It will be in one, or says itself what it waits for: it is tried again.
+            // It will be in a cluster, or reports itself what it waits for: it is tried again.
             (Some(Answer { outcome: Err(Refusal::NoCluster | Refusal::Replaced), .. }), _) => None,
             (Some(Answer { outcome: Err(Refusal::Version), from }), _) => {
                 let here = *locked(&self.shared.roster).here();
@@ -59,7 +59,7 @@ impl Connections {
         self.close(number);
     }
 
-    /// It answers for itself, but is it who we wanted?
+    /// It answers for itself, but is it the node that we wanted?
     fn welcomed(&mut self, number: usize, from: &Hello, version: u16, nonces: &Nonces) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         let State::Dialing { node, lane, .. } = connection.state else { return };
@@ -84,7 +84,7 @@ impl Connections {
         }
     }
 
-    /// Whoever dialed has said who it is, or asks something.
+    /// The dialer has said who it is, or asks something.
     fn said_hello(&mut self, number: usize) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         let ip = connection.address.ip();
@@ -105,15 +105,15 @@ impl Connections {
                 .and_then(|version| if hello.node > roster.here().node { Ok(version) } else { Err(Refusal::Replaced) })
         };
         match (judged, rest.try_into()) {
-            // One of an earlier version, with which there is none in common, says no more.
+            // A dialer of an earlier version, with no version in common, sends no more.
             (Ok(_), Err(_)) => connection.wanted = HELLO_BYTES + NONCE_BYTES,
             (Err(refusal), Err(_)) if refusal != Refusal::Version => connection.wanted = HELLO_BYTES + NONCE_BYTES,
             (Ok(version), Ok(nonce)) => self.admitted(number, &hello, version, nonce),
             (Err(refusal), _) => {
-                // Who connects tries again; this node says itself what it waits for. Where it has
-                // taken another's place, those who look for that one learn of it from the voters.
+                // The dialer tries again; this node reports itself what it waits for. If it has
+                // taken another's place, nodes that look for that one learn of it from the voters.
                 if !matches!(refusal, Refusal::NoCluster | Refusal::Replaced) {
-                    // Not known to be true: whoever has heard it can say it.
+                    // Not known to be true: any process that has heard it can say it.
                     let says = format!("a connection from {ip} that says it is node {} was refused", hello.node);
                     let here = *locked(&self.shared.roster).here();
                     self.shared.handler.notice(&format!("{says}: {}", refusal.of(&hello, &here)));
@@ -157,7 +157,7 @@ impl Connections {
         self.flush(number);
     }
 
-    /// Whoever dialed has repeated what it heard, if it heard it.
+    /// The dialer has repeated what it heard, if it heard it.
     fn repeated(&mut self, number: usize, hello: &Hello, nonces: &Nonces) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         let node = hello.node;

@@ -18,7 +18,7 @@ pub struct GroupConfiguration {
     pub leader: Member,
     /// Ascending by node.
     members: Vec<Member>,
-    /// Those who were not members before, and may lack what was committed below the epoch.
+    /// Those that were not members previously, and may lack what was committed below the epoch.
     added: Vec<NodeId>,
 }
 
@@ -29,7 +29,7 @@ impl GroupConfiguration {
         GroupConfiguration::try_new(epoch, leader, members, added).unwrap_or_else(|reason| panic!("{reason}"))
     }
 
-    /// Of a leader without copies.
+    /// For a leader without copies.
     pub fn alone(epoch: Epoch, leader: Member) -> GroupConfiguration {
         GroupConfiguration::new(epoch, leader, vec![leader], Vec::new())
     }
@@ -81,7 +81,8 @@ impl GroupConfiguration {
         out
     }
 
-    /// What [`GroupConfiguration::encode`] has written, and the parent; None: it has not.
+    /// What [`GroupConfiguration::encode`] has written, and the parent; None: the bytes are
+    /// something else.
     pub fn decode(epoch: Epoch, body: &[u8]) -> Option<(GroupConfiguration, Mark)> {
         fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
             let (head, tail) = rest.split_first_chunk::<N>()?;
@@ -136,7 +137,7 @@ pub struct Sealed {
     pub epoch: Epoch,
     pub end: Mark,
     pub history: History,
-    /// False where it may have lost what it acknowledged: the machine stopped, and its log was not
+    /// False if it may have lost what it acknowledged: the machine stopped, and its log was not
     /// fsynced for each.
     pub intact: bool,
     /// Its tables show everything up to there: the rest is to be applied before it can lead.
@@ -153,10 +154,10 @@ pub fn suffices(last: &GroupConfiguration, answer: &Sealed) -> bool {
     answer.intact && last.has_node(node) && proven
 }
 
-/// The configuration that follows from the answers to the seal of `epoch`. Of those who have
-/// everything one leads that can run all procedures, if there is one; of several the one with the
+/// The configuration that follows from the answers to the seal of `epoch`. Of the nodes that have
+/// everything, one that can run all procedures leads, if there is one; of several the one with the
 /// longest stream, and then the one that has applied most, since callers wait for the rest. None
-/// while none has everything.
+/// while no node has everything.
 pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
     assert!(epoch > last.epoch, "a sealed epoch follows the last one");
     let sufficient = || answers.iter().filter(|answer| answer.epoch == epoch && suffices(last, answer));

@@ -1,4 +1,4 @@
-//! What the state machines know of an entry: where it stands, and checksums in place of its bytes.
+//! What the state machines know of an entry: its place, and checksums instead of its bytes.
 
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Position};
@@ -38,7 +38,7 @@ impl Header {
         Header { mark: Mark { epoch, position, chain }, starts_epoch, body, bytes }
     }
 
-    /// Whether this is the entry behind `previous`: numbers, epochs and checksum agree.
+    /// Whether this is the entry after `previous`: numbers, epochs and checksum agree.
     pub fn follows(&self, group: GroupId, previous: Mark) -> bool {
         let Mark { epoch, position, .. } = self.mark;
         let in_order = position.0.checked_sub(1) == Some(previous.position.0)

@@ -1,4 +1,4 @@
-//! A member or learner: takes the leader's entries, says what is durable.
+//! A member or learner: takes the leader's entries, reports what is durable.
 
 use super::entry::{Header, Mark};
 use super::message::{Effect, Message};
@@ -18,7 +18,7 @@ impl Group {
         let sealed = self.sealing.map_or(Epoch(0), |sealing| sealing.epoch);
         let promised = self.promised.max(sealed);
         if epoch < promised {
-            // Another's word of a lower epoch, or one that this node was asked to give up.
+            // A message of a lower epoch, or of one that this node was asked to give up.
             self.effects.push(Effect::Send {
                 to: from.node,
                 envelope: super::Envelope { from: self.here, epoch, message: Message::Refused { promised } },
@@ -52,8 +52,8 @@ impl Group {
         }
     }
 
-    /// Takes what is new of the entries behind `previous`, which is here. How far this stream is
-    /// the leader's then; None where they cannot be the leader's.
+    /// Takes what is new of the entries after `previous`, which is here. Returns how far this
+    /// stream is then the leader's; None if they cannot be the leader's.
     fn take(&mut self, previous: Mark, entries: &[Header]) -> Option<Position> {
         let mut last = Mark { chain: self.stream.chain_at(previous.position).unwrap_or(previous.chain), ..previous };
         let mut new = Vec::new();
@@ -72,7 +72,7 @@ impl Group {
             }
             if last.position <= self.stream.end().position {
                 // Streams part where an epoch begins in one of them: the leader's, or one that this
-                // node began while its former leader went on. And never below what is committed.
+                // node began while its former leader continued. And never below what is committed.
                 let parts = header.starts_epoch || self.stream.history.begins_at(last.position);
                 if !parts || last.position <= self.commit {
                     self.effects.push(Effect::Diverged(self.here.node));

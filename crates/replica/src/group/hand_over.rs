@@ -1,6 +1,6 @@
 //! A leader that hands over to another member (docs/replication.md, section 7).
 //!
-//! Promises that a leader which has proposed another one confirms its reads by rounds until the
+//! Promises that a leader that has proposed another one confirms its reads by rounds until the
 //! epoch has ended: its lease knows nothing of the other.
 
 use super::{Group, GroupConfiguration, Leading, Member, Role};
@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Among {
     /// Those that can run all procedures of the database. Where no member can, any.
     Able,
-    /// Others too, where none of those is there: this node ends.
+    /// Others too, if none of those is there: this node ends.
     All,
 }
 
@@ -32,19 +32,18 @@ impl Handing {
         self.wish.is_some() || self.proposed
     }
 
-    /// What was proposed in the last epoch is refused from here on.
+    /// What was proposed in the last epoch is now refused.
     pub(super) fn in_new_epoch(&mut self) {
         self.proposed = false;
     }
 }
 
-/// Whether another node could lead, if this one did not any more.
+/// Whether another node could lead, if this one no longer did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Successor {
-    /// A member that has, or will have in a moment, everything, and whose word the voters take for
-    /// that.
+    /// A member that has everything, or will in a moment, and that the voters believe to have it.
     Ready,
-    /// That one is a member like those, but its tables lack so many entries, which it has yet to
+    /// That node is such a member, but its tables lack this many entries, which it has yet to
     /// apply: calls would wait for that.
     Applying {
         node: NodeId,
@@ -56,8 +55,8 @@ pub enum Successor {
         node: NodeId,
         comes: bool,
     },
-    /// Somebody follows and is no member yet, or is one only since now: without this node nobody
-    /// could lead.
+    /// A node follows and is not a member yet, or has only just become one: without this node no
+    /// node could lead.
     Coming,
     Nobody,
 }
@@ -127,13 +126,13 @@ impl Group {
         }
     }
 
-    /// The nodes whose processes end, as they have said: one of them is to lead only where it is
+    /// The nodes whose processes end, as they have said: one of them is to lead only if it is
     /// named.
     pub fn are_ending(&mut self, nodes: BTreeSet<NodeId>) {
         self.ending = nodes;
     }
 
-    /// Whether that node is meant by who is to lead, that one or any.
+    /// Whether `to`, one node or any, allows that node.
     fn is_meant(&self, node: NodeId, to: Option<NodeId>) -> bool {
         node != self.here.node && to.map_or_else(|| !self.ending.contains(&node), |to| node == to)
     }
@@ -151,8 +150,8 @@ impl Group {
         !is_able && (self.able || leading.has_able(configuration, &self.ending, None))
     }
 
-    /// By what the members can run: a member that ends is none that could lead in another's place.
-    /// `now`: nor is one that is silent then.
+    /// By what the members can run: a member that ends could not lead in another's place. `now`:
+    /// nor could one that is silent then.
     fn eligible(
         &self,
         leading: &Leading,
@@ -164,13 +163,13 @@ impl Group {
         Eligible { here: self.able, others: leading.has_able(configuration, &self.ending, heard), among }
     }
 
-    /// Who could lead in this leader's place, that node or any.
+    /// The node that could lead in this leader's place, that one or any.
     pub fn successor(&self, to: Option<NodeId>, now: u64) -> Successor {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else {
             return Successor::Nobody;
         };
         let failure = self.timing.failure;
-        // An added one suffices with the epoch's start only (decision 0046).
+        // An added member suffices only with the epoch's start (decision 0046).
         let proven = |node| self.is_proven() || !configuration.added().contains(&node);
         let fits = |member: &&Member| {
             let lives = leading.followed(**member).is_some_and(|progress| !progress.is_silent(now, failure));
@@ -199,8 +198,8 @@ impl Group {
     }
 
     /// From now on another member is to lead, this one or any: it is proposed as soon as everything
-    /// here is committed and it has all of that. Until [`Group::keep_lead`], or until somebody else
-    /// leads.
+    /// here is committed and it has all of that. Lasts until [`Group::keep_lead`], or until another
+    /// node leads.
     pub fn hand_over(&mut self, to: Option<NodeId>, among: Among, now: u64) -> Result<(), CannotHandOver> {
         self.may_hand_over(to)?;
         if let Role::Leading(leading) = &mut self.role {
@@ -210,8 +209,8 @@ impl Group {
         Ok(())
     }
 
-    /// This node is to lead on. Another one that it has proposed may lead yet; so it proposes
-    /// itself, and knows in the next epoch.
+    /// This node is to lead on. Another node that it has proposed may still come to lead; so it
+    /// proposes itself, and knows in the next epoch.
     pub fn keep_lead(&mut self, now: u64) {
         if let Role::Leading(leading) = &mut self.role {
             leading.handing.wish = None;
@@ -243,7 +242,7 @@ impl Group {
         matches!(&self.role, Role::Leading(leading) if leading.handing.proposed)
     }
 
-    /// A lease counts for reads: nobody else may lead while it holds.
+    /// A lease counts for reads: no other node may lead while it holds.
     pub fn may_use_lease(&self) -> bool {
         matches!(&self.role, Role::Leading(leading) if leading.is_open() && !leading.handing.proposed)
     }
@@ -259,7 +258,7 @@ impl Group {
         }
     }
 
-    /// The epoch's start is committed: whoever was added is as good as the others.
+    /// The epoch's start is committed: an added member is as good as the others.
     fn is_proven(&self) -> bool {
         matches!(&self.role, Role::Leading(leading) if leading.is_open() && self.commit >= leading.start)
     }
@@ -280,7 +279,7 @@ impl Group {
             return;
         };
         let members = configuration.members().to_vec();
-        // Said before it is proposed.
+        // Set before it is proposed.
         let Role::Leading(leading) = &mut self.role else { return };
         let before = std::mem::replace(&mut leading.handing.proposed, true);
         if !self.propose_led_by(next, members, Vec::new(), now)
@@ -441,7 +440,7 @@ mod tests {
         group.learner(member(3), 1);
         (0..2).for_each(|_| acknowledge(&mut group, &[2, 3]));
         assert_eq!(successor(&group, None, 1), Successor::Ready);
-        // Where one of several is not proven, the others are.
+        // If one of several is not proven, the others are.
         group.configured(added(4, &[3]), 1);
         assert_eq!((successor(&group, None, 1), successor(&group, Some(3), 1)), (Successor::Ready, Successor::Coming));
     }
@@ -515,7 +514,7 @@ mod tests {
         assert!(proposals(&mut group).is_empty() && group.least_behind(None).is_none());
         group.hand_over(None, Among::All, 1).unwrap();
         assert_eq!(proposals(&mut group)[0].leader, member(2));
-        // One that has not applied what is here, and can run all, is waited for.
+        // A member that can run all but has not applied what is here is waited for.
         let mut group = unable();
         can_run(&mut group, 3, Position(0), true);
         if let Role::Leading(leading) = &mut group.role {

@@ -3,15 +3,15 @@
 use ferrite_base::limits::HISTORY_EPOCHS_MAX;
 use ferrite_base::{Epoch, Position};
 
-/// The epochs of a stream, each with the position of its first entry, both ascending. The last of
-/// them, where there were many: of what is before the first, nothing is known.
+/// The epochs of a stream, each with the position of its first entry, both ascending. Only the last
+/// of them, if there were many: nothing is known of what is before the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct History {
     starts: Vec<(Epoch, Position)>,
 }
 
 impl History {
-    /// None where the starts are not in order, as from a peer.
+    /// None if the starts are not in order, as they may come from a peer.
     pub fn new(starts: Vec<(Epoch, Position)>) -> Option<History> {
         let ascending = starts.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
         let begins = starts.first().is_none_or(|(_, position)| *position > Position(0));
@@ -44,7 +44,7 @@ impl History {
     }
 
     /// Forgets the oldest epochs beyond [`HISTORY_EPOCHS_MAX`], except where that would concern
-    /// what is not committed. A stream that has none of those that are left in common with this one
+    /// what is not committed. A stream that shares none of the remaining epochs with this one
     /// parted from it so long ago that its node gets a snapshot.
     pub fn forget_oldest(&mut self, commit: Position) {
         let beyond = self.starts.len().saturating_sub(HISTORY_EPOCHS_MAX);
@@ -61,7 +61,7 @@ impl History {
 
     /// The last position up to which this stream, which ends at `end`, and the other are the same:
     /// the lesser of their ends within the highest epoch that both have. An epoch has one writer,
-    /// so whoever has its first entry has all before it.
+    /// so a stream with its first entry has all before it.
     pub fn common_end(&self, end: Position, other: &History, other_end: Position) -> Position {
         let shared = self.starts.iter().rev().find(|start| other.starts.binary_search(start).is_ok());
         let Some((epoch, _)) = shared else { return Position(0) };

@@ -1,4 +1,4 @@
-//! The leader: sends entries, counts who has them, lets commit what all members have.
+//! The leader: sends entries, counts which members have them, commits what all members have.
 
 use super::entry::{Header, Mark};
 use super::hand_over::Handing;
@@ -43,7 +43,7 @@ pub(super) struct Pace {
 
 /// Between two heartbeats of a leader that hands over, at most.
 const SOON_NANOS: u64 = 2_000_000;
-/// Between two of these looks. What a copy says may be as old.
+/// Between two of these looks. What a copy reports may be as old.
 const PACE_NANOS: u64 = 100_000_000;
 
 impl Pace {
@@ -59,8 +59,8 @@ impl Pace {
     }
 }
 
-/// Where the stream has ended at some time: by then plus [`super::Timing::stall`] that is to be
-/// durable. So what is slow is judged like what has stopped.
+/// Where the stream ended at some time: by then plus [`super::Timing::stall`] that must be durable.
+/// So a slow log is judged like one that has stopped.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     end: Position,
@@ -94,14 +94,14 @@ pub(super) struct Progress {
     pub(super) able: bool,
     round: u64,
     /// When what it lacks was last sent from the beginning: answers to earlier rounds tell nothing
-    /// new. Of many messages behind a lost one each has such an answer.
+    /// new. Each of many messages after a lost one has such an answer.
     rewound: u64,
     /// False until it has answered in this epoch: then it is asked, not sent to.
     matched: bool,
     /// Answers to earlier rounds do not tell where it stands: it was doubted since.
     asked_since: u64,
     heard: u64,
-    /// It has said something in answer to this leader.
+    /// It has answered this leader.
     answered: bool,
     progressed: u64,
     /// Its log.
@@ -147,7 +147,7 @@ impl Progress {
         self.matched && self.durable >= end && self.applied >= end
     }
 
-    /// What was sent up to this round may not have come.
+    /// What was sent up to this round may not have arrived.
     fn doubt(&mut self, round: u64) {
         self.matched = false;
         self.asked_since = round + 1;
@@ -197,8 +197,8 @@ impl Leading {
         commit < self.start && configuration.members().iter().any(is_asked)
     }
 
-    /// Whether another member can run all procedures, none of those without which a leader is
-    /// looked for. `heard`: and is not silent at that time, after that many nanoseconds.
+    /// Whether another member can run all procedures, not counting those in `without`. `heard`: and
+    /// is not silent at that time, after that many nanoseconds.
     pub(super) fn has_able(
         &self,
         configuration: &GroupConfiguration,
@@ -216,7 +216,7 @@ impl Leading {
         self.others.iter().any(|(node, progress)| among(*node) && progress.answers(now, failure))
     }
 
-    /// None where another process of the node has come meanwhile.
+    /// None if another process of the node has come meanwhile.
     pub(super) fn followed(&self, member: Member) -> Option<&Progress> {
         self.others.get(&member.node).filter(|progress| progress.member == member)
     }
@@ -260,13 +260,13 @@ impl Group {
         leading.start = next;
         leading.proposed = None;
         leading.handing.in_new_epoch();
-        // Whoever has left comes back as a learner, if it can.
+        // A node that has left comes back as a learner, if it can.
         leading.others.retain(|_, progress| configuration.has(progress.member) || !before.has(progress.member));
         for member in configuration.members().iter().filter(|member| **member != self.here) {
             match leading.others.get_mut(&member.node).filter(|progress| progress.member == *member) {
                 Some(progress) => {
                     progress.doubt(leading.round);
-                    // What it was given as a learner was more than a member is.
+                    // As a learner it was given more than a member is.
                     if !before.has(*member) {
                         progress.watch = Watch { end: Position(next.0 - 1), since: now };
                     }
@@ -286,7 +286,7 @@ impl Group {
         self.effects.push(Effect::Start { header, body });
     }
 
-    /// The leader gives its next entry its place. None where this node does not lead, or not yet.
+    /// The leader gives its next entry its place. None if this node does not lead, or not yet.
     pub fn append(&mut self, body: u32, bytes: u32) -> Option<Header> {
         if !self.is_open() {
             return None;
@@ -297,7 +297,7 @@ impl Group {
     }
 
     /// The round that has to be confirmed before a read that has just run may be answered, besides
-    /// the commit of what it saw; 0: none. None where this node does not lead.
+    /// the commit of what it saw; 0: none. None if this node does not lead.
     pub fn read(&mut self) -> Option<u64> {
         let Role::Leading(leading) = &mut self.role else { return None };
         if !leading.open {
@@ -329,14 +329,14 @@ impl Group {
         matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some())
     }
 
-    /// The same of one that has been heard of since it was first asked.
+    /// The same for one that has been heard of since it was first asked.
     pub fn is_answered_by(&self, member: Member, now: u64) -> bool {
         let answers = |progress: &Progress| progress.answers(now, self.timing.failure);
         matches!(&self.role, Role::Leading(leading) if leading.followed(member).is_some_and(answers))
     }
 
-    /// Whether a member has said nothing for so long, without which nothing is committed and no
-    /// read confirmed; or its process is known to be gone.
+    /// Whether a member without which nothing is committed and no read confirmed has been silent
+    /// for this long, or its process is known to be gone.
     pub fn is_unanswered(&self, nanos: u64, now: u64) -> bool {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return false };
         let is_silent = |progress: &Progress| progress.is_silent(now, nanos);
@@ -344,8 +344,8 @@ impl Group {
         others.any(|member| leading.followed(*member).is_none_or(is_silent))
     }
 
-    /// Of a leader: the nodes that follow and have answered in this epoch, and how many entries are
-    /// not durable yet on each.
+    /// For a leader: the nodes that follow and have answered in this epoch, and how many entries
+    /// are not durable yet on each.
     pub fn behind(&self) -> Vec<(NodeId, u64)> {
         let Role::Leading(leading) = &self.role else { return Vec::new() };
         let end = self.end().position.0;
@@ -353,7 +353,7 @@ impl Group {
         answered.map(|(node, progress)| (*node, end.saturating_sub(progress.durable.0))).collect()
     }
 
-    /// The process is to become no member: nothing more is sent to it, unless it is one.
+    /// The process is not to become a member: nothing more is sent to it, unless it is one.
     pub fn forget(&mut self, member: Member) {
         let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
         if let Role::Leading(leading) = &mut self.role
@@ -374,7 +374,7 @@ impl Group {
     }
 
     /// No entries make the node equal: a member leaves, and gets a snapshot as a learner. It is
-    /// asked where it stands, again and again: with a snapshot it is further at once.
+    /// asked repeatedly where its stream ends: with a snapshot it is further at once.
     pub fn needs_more_than_entries(&mut self, node: NodeId, now: u64) {
         self.disconnected(node);
         let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has_node(node));
@@ -403,7 +403,7 @@ impl Group {
             progress.progressed = now;
         }
         if !progress.matched && round >= progress.asked_since {
-            // It has answered what it was asked: this is where it stands.
+            // It has answered what it was asked: this is its position.
             progress.matched = true;
             progress.next = Position(durable.position.max(progress.present).0 + 1);
         }
@@ -426,7 +426,7 @@ impl Group {
         progress.round = progress.round.max(round);
         if common < progress.durable {
             if is_old {
-                // An answer to an old question: it has said more since.
+                // An answer to an old question: it has reported more since.
                 return;
             }
             // It went back when it took a snapshot, while it was made a member.
@@ -459,14 +459,14 @@ impl Group {
         if let Role::Leading(leading) = &mut self.role
             && let Some(progress) = leading.others.get_mut(&from.node).filter(|progress| progress.member == from)
         {
-            // One that takes another's snapshot goes back: then it is no member.
+            // A node that takes another's snapshot goes back: then it is not a member.
             progress.applied = progress.applied.max(applied);
             progress.able = able;
         }
     }
 
-    /// The node says that its tables are not what this leader's were: nothing that it has counts,
-    /// whatever its log is.
+    /// The node reports that its tables are not what this leader's were: nothing that it has
+    /// counts, whatever is in its log.
     pub(super) fn differed(&mut self, from: Member, entry: Position, now: u64) {
         let Role::Leading(leading) = &self.role else { return };
         if leading.followed(from).is_some() && entry <= self.stream.end().position {
@@ -498,7 +498,7 @@ impl Group {
         }
         let Role::Leading(leading) = &mut self.role else { return };
         let round = round.or_else(|| {
-            // Nobody else may lead yet: what waits was true.
+            // No other node may lead yet: what waits was true.
             let waits = std::mem::take(&mut leading.wanted) || leading.round > leading.confirmed;
             waits.then(|| {
                 leading.round += 1;
@@ -511,7 +511,7 @@ impl Group {
         }
     }
 
-    /// Sends what is to be sent, and looks who is missing. To be called after appends and reads,
+    /// Sends what is due, and checks which nodes are missing. To be called after appends and reads,
     /// and every few milliseconds.
     pub fn tick(&mut self, now: u64) {
         let epoch = self.epoch();
@@ -520,14 +520,14 @@ impl Group {
         let timing = self.timing;
         let Role::Leading(leading) = &mut self.role else { return };
         if now.saturating_sub(std::mem::replace(&mut leading.ticked_last, now)) >= timing.failure / 2 {
-            // This node stood still: nobody else is to blame for the silence.
+            // This node stood still: no other node is to blame for the silence.
             leading.others.values_mut().for_each(|progress| (progress.heard, progress.watch.since) = (now, now));
             leading.own.since = now;
         }
         leading.others.values_mut().for_each(|progress| progress.watch.look(progress.durable, end, now));
         leading.own.look(self.stream.durable(), end, now);
         leading.pace.look(commit, now);
-        // Where there is another member, it may lead.
+        // If there is another member, it may lead.
         let is_alone = self.configuration.as_ref().is_none_or(|configuration| configuration.members().len() == 1);
         let stands_still = !is_alone && leading.own.is_late(now, timing.stall);
         if std::mem::replace(&mut leading.stands_still, stands_still) != stands_still {
@@ -563,8 +563,8 @@ impl Group {
                 last
             };
             if up_to > last || due {
-                // Without an entry: a heartbeat, or the question where it stands. A heartbeat does
-                // not ask for what is still on its way in another lane.
+                // Without an entry: a heartbeat, or the question where its stream ends. A heartbeat
+                // does not ask for what is still on its way in another lane.
                 let heartbeat = progress.matched && up_to == last;
                 let (after, up_to) = if heartbeat {
                     (progress.present, progress.present)
@@ -584,7 +584,7 @@ impl Group {
         self.review(now);
     }
 
-    /// Whether somebody who has said where it stands lacks entries that were not sent to it: where
+    /// Whether a node that has reported its position lacks entries that were not sent to it: if
     /// that follows from what came, [`Group::tick`] is to be called at once.
     pub fn has_to_send(&self) -> bool {
         let Role::Leading(leading) = &self.role else { return false };
@@ -609,11 +609,12 @@ impl Group {
         Some(if at_once { now } else { heartbeat.min(proposes).max(now) })
     }
 
-    /// Proposes to leave out who is silent or stands still, and to take in who has caught up.
+    /// Proposes to remove members that are silent or stand still, and to add learners that have
+    /// caught up.
     fn review(&mut self, now: u64) {
         let Role::Leading(leading) = &mut self.role else { return };
         if leading.stands_still {
-            // Who is to be left out is for another to say.
+            // Another node decides which member to leave out.
             return;
         }
         let Some(configuration) = &self.configuration else { return };
@@ -629,7 +630,7 @@ impl Group {
         }
         let ready = leading.others.values().find(|progress| {
             let near = self.stream.bytes_behind(progress.durable) <= self.timing.join_bytes;
-            // One whose log stands still answers, too.
+            // A node whose log stands still answers, too.
             let keeps_up = progress.durable >= self.stream.end().position || progress.moves && !stalls(progress);
             leading.open && progress.matched && near && keeps_up && !configuration.has(progress.member)
         });
@@ -664,8 +665,8 @@ impl Group {
         self.propose_led_by(self.here, members, added, now);
     }
 
-    /// Those who were added in the current epoch stay so until its start is committed. False: too
-    /// soon behind the last proposal.
+    /// Members added in the current epoch count as added until its start is committed. False: too
+    /// soon after the last proposal.
     pub(super) fn propose_led_by(
         &mut self,
         leader: Member,

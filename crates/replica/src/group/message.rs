@@ -5,7 +5,7 @@ use super::entry::{Header, Mark};
 use super::history::History;
 use ferrite_base::{Epoch, Incarnation, NodeId, Position};
 
-/// A message and who sent it. The group and the cluster are the connection's business.
+/// A message and its sender. The connection knows the group and the cluster.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
     pub from: Member,
@@ -15,7 +15,7 @@ pub struct Envelope {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Append these behind `previous`. Without entries: a heartbeat, or the question whether
+    /// Append these after `previous`. Without entries: a heartbeat, or the question whether
     /// `previous` is there.
     Append { previous: Mark, entries: Vec<Header>, commit: Position, round: u64 },
     /// `durable`: the last entry that is durable, and known to be in the leader's stream.
@@ -29,15 +29,15 @@ pub enum Message {
     Differs { entry: Position },
     /// The leader's clock.
     Clock(Said),
-    /// This node knows that of the leader's clock; its tables show everything up to `applied`, and
-    /// it can run all procedures, or cannot.
+    /// This node knows that time of the leader's clock; its tables show everything up to `applied`,
+    /// and it can run all procedures, or cannot.
     Knows { said: Said, applied: Position, able: bool },
 }
 
 /// What a leader says of its clock, in microseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Said {
-    /// No transaction has shown a later time, nor does before a member knows this.
+    /// No transaction has shown a later time, or will before a member knows this one.
     pub now: i64,
     /// No transaction's number is of a later time.
     pub numbers: i64,
@@ -48,7 +48,7 @@ pub struct Said {
 pub struct Proposal {
     /// The epoch that it follows: otherwise it is refused.
     pub expected: Epoch,
-    /// Whoever proposes, or to whom it hands over.
+    /// The proposing leader, or the member that it hands over to.
     pub leader: Member,
     pub members: Vec<Member>,
     pub added: Vec<NodeId>,
@@ -61,7 +61,7 @@ pub enum Effect {
         to: NodeId,
         envelope: Envelope,
     },
-    /// Send the entries behind `after` up to `up_to`, which the caller has in memory or in the log,
+    /// Send the entries after `after` up to `up_to`, which the caller has in memory or in the log,
     /// in one or several messages with this commit position and round.
     SendEntries {
         to: NodeId,
@@ -82,9 +82,9 @@ pub enum Effect {
     Drop {
         from: Position,
     },
-    /// Everything up to here is committed: a follower applies it, a leader lets answers go.
+    /// Everything up to here is committed: a follower applies it, a leader releases answers.
     Commit(Position),
-    /// The leader takes calls from here on.
+    /// The leader now takes calls.
     Opened,
     /// Reads that wait for this round or a lower one may be answered.
     Confirmed(u64),
@@ -94,7 +94,7 @@ pub enum Effect {
     },
     /// The promise has to be durable before [`super::Group::promised`] is called with it.
     Promise(Epoch),
-    /// The leader's own log stands still, for as long as a member may, or does so no more. Another
+    /// The leader's own log has stood still for as long as a member's may, or has resumed. Another
     /// member should lead meanwhile.
     StandsStill(bool),
     /// Tell the metadata.
@@ -102,30 +102,30 @@ pub enum Effect {
     Propose(Proposal),
     /// A message shows that there is a configuration, or a seal, of this epoch or a higher one.
     AskMetadata(Epoch),
-    /// The node's stream is not what it says: its copy is to be made anew.
+    /// The node's stream is not what it claims: its copy is to be rebuilt.
     Diverged(NodeId),
-    /// The node's tables are not what this leader's were at that entry: its copy is made anew.
+    /// The node's tables are not what this leader's were at that entry: its copy is rebuilt.
     Differs(NodeId, Position),
-    /// The node's stream has nothing of this one's, or is empty: it gets a snapshot. Said again as
-    /// long as it is so.
+    /// The node's stream has nothing of this one's, or is empty: it gets a snapshot. Repeated as
+    /// long as that holds.
     NeedsSnapshot(NodeId),
 }
 
-/// When a leader does what it does by itself. In nanoseconds, of the monotonic clock.
+/// When a leader acts by itself. In nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     pub heartbeat: u64,
-    /// Without a word for this long a member is proposed for removal.
+    /// A member that is silent for this long is proposed for removal.
     pub failure: u64,
     /// Within this a member has to make durable what there is; one that does not is proposed for
-    /// removal, also when it answers. A leader that does not gives up its lead.
+    /// removal, even if it answers. A leader that does not gives up its lead.
     pub stall: u64,
-    /// Without progress for this long entries are sent again.
+    /// After this long without progress entries are sent again.
     pub resend: u64,
-    /// What was proposed and is not decided after this long is proposed again: the metadata take
-    /// nothing while their leader changes.
+    /// What was proposed and is not decided after this long is proposed again: the metadata takes
+    /// nothing while its leader changes.
     pub propose: u64,
-    /// A learner that lacks no more bytes than these becomes a member.
+    /// A learner that lacks at most this many bytes becomes a member.
     pub join_bytes: u64,
     /// Bytes on their way to one node.
     pub window_bytes: u64,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Owns what this node knows of the group's stream, its role, and the commit position. Promises the
-//! invariants of docs/replication.md, section 7, in whatever order messages come, also twice or
+//! invariants of docs/replication.md, section 7, in whatever order messages come, even twice or
 //! never. Does not know what entries say, nor sockets, disks or clocks: the caller tells it the
 //! time and carries out the effects, in order.
 
@@ -49,16 +49,16 @@ pub struct Group {
     /// entries.
     snapshots: bool,
     lead: Lead,
-    /// This node's tables show everything up to there, as it was told last.
+    /// This node's tables show everything up to there, as last reported.
     applied: Position,
     /// Nodes whose processes end: none of them is to lead next.
     ending: BTreeSet<NodeId>,
-    /// This node can run all procedures of the database, as it was told last.
+    /// This node can run all procedures of the database, as last reported.
     able: bool,
     effects: Vec<Effect>,
 }
 
-/// Whether this node may lead on when it hears nothing (docs/replication.md, section 8).
+/// Whether this node may lead on while it hears nothing (docs/replication.md, section 8).
 #[derive(Clone, Copy, Debug)]
 struct Lead {
     /// The voters can decide without any of the members: that the loss of what they have is
@@ -94,12 +94,12 @@ struct Sealing {
 }
 
 impl Group {
-    /// Begins with what the log and the node's file remember, in no role.
+    /// Begins with what the log and the node's file hold, in no role.
     pub fn new(id: GroupId, here: Member, timing: Timing, remembered: Remembered) -> Group {
         let Remembered { promised, mut history, end, commit, intact } = remembered;
         history.forget_oldest(commit);
         assert!(commit <= end.position, "what is committed is in the log");
-        // Who has an epoch's first entry has acknowledged in it, perhaps.
+        // A node that has an epoch's first entry may have acknowledged in it.
         let promised = promised.max(end.epoch);
         Group {
             id,
@@ -128,7 +128,7 @@ impl Group {
         self
     }
 
-    /// A node without others goes on where its log ends: it leads, and all that is there is
+    /// A node without others continues where its log ends: it leads, and all that is there is
     /// committed.
     ///
     /// # Panics
@@ -143,7 +143,7 @@ impl Group {
         assert!(matches!(configuration.members(), [one] if one.node == here.node), "there are other members");
         let end = remembered.end.position;
         let mut group = Group::new(id, here, timing, Remembered { commit: end, ..remembered });
-        // The process is another than the one that began the epoch.
+        // This is not the process that began the epoch.
         group.configuration = Some(GroupConfiguration::alone(configuration.epoch, here));
         group.promised = group.promised.max(configuration.epoch);
         group.role = Role::Leading(Leading::alone(end));
@@ -190,7 +190,7 @@ impl Group {
         self.lead = Lead { dispensable, holds: may_lead };
     }
 
-    /// As of now, behind what is durable and what was read. What waited for it is committed.
+    /// As of now, after what is durable and what was read. What waited for it is committed.
     pub fn may_lead(&mut self, holds: bool) {
         if !std::mem::replace(&mut self.lead.holds, holds) && holds {
             self.advance();
@@ -202,7 +202,7 @@ impl Group {
         self.applied = applied;
     }
 
-    /// As it was told last.
+    /// As last reported.
     pub fn applied(&self) -> Position {
         self.applied
     }
@@ -212,7 +212,7 @@ impl Group {
         self.able = able;
     }
 
-    /// As it was told last.
+    /// As last reported.
     pub fn is_able(&self) -> bool {
         self.able
     }
@@ -222,7 +222,7 @@ impl Group {
         std::mem::take(&mut self.effects)
     }
 
-    /// The same, behind what is in `into`, whose memory is used again.
+    /// The same, appended to `into`, whose memory is reused.
     pub fn move_effects(&mut self, into: &mut Vec<Effect>) {
         into.append(&mut self.effects);
     }
@@ -261,10 +261,10 @@ impl Group {
         self.configuration.as_ref().is_none_or(|configuration| configuration.has_node(self.here.node))
     }
 
-    /// A node that is no member goes on behind what a snapshot shows, whatever its stream was. The
-    /// snapshot is durable before anything more is told to this machine. False, and nothing is
-    /// done: others may rely on what this node has, or the leader has confirmed that its stream
-    /// goes as far.
+    /// A node that is not a member continues after what a snapshot shows, whatever its stream was.
+    /// The snapshot is durable before this machine hears anything more. False, and nothing is done:
+    /// others may rely on what this node has, or the leader has confirmed that its stream goes as
+    /// far.
     pub fn install(&mut self, history: History, end: Mark) -> bool {
         let reaches = match self.role {
             Role::Following { verified, .. } => verified.is_some_and(|verified| verified >= end.position),
@@ -287,7 +287,7 @@ impl Group {
             return;
         }
         let leads = configuration.leader == self.here;
-        // A seal that came after this was decided forbids to acknowledge in its epoch.
+        // A seal that came after this was decided forbids acknowledging in its epoch.
         let may_lead = leads
             && self.promised <= configuration.epoch
             && self.sealing.is_none_or(|s| s.epoch <= configuration.epoch);
@@ -317,7 +317,7 @@ impl Group {
         let end = self.stream.end().position;
         let again = self.sealing.filter(|sealing| sealing.epoch == epoch);
         match again {
-            // It could not be written, perhaps: written twice it says the same.
+            // Perhaps it could not be written: writing it twice does no harm.
             Some(sealing) if !sealing.promised => self.effects.push(Effect::Promise(epoch)),
             _ if epoch == self.promised && self.epoch() < epoch => {
                 // Promised before, and nothing was acknowledged since.
@@ -359,16 +359,15 @@ impl Group {
         }));
     }
 
-    /// This node does not lead any more, in this epoch never again. It says which that was: its
-    /// callers are told, and so is the metadata.
+    /// This node no longer leads, and never will again in this epoch. Returns that epoch: its
+    /// callers and the metadata hear of it.
     pub fn resign(&mut self) -> Option<Epoch> {
         let epoch = self.is_leading().then(|| self.epoch());
         self.step_down();
         epoch
     }
 
-    /// A leader that must not lead any more: what it has not committed is not its own to answer
-    /// for.
+    /// A leader that must no longer lead: it cannot answer for what it has not committed.
     fn step_down(&mut self) {
         if self.is_leading() {
             self.role = Role::Following { verified: None, round: 0 };
@@ -383,8 +382,8 @@ impl Group {
         self.tell_written();
     }
 
-    /// The same for one of several entries that one fsync has made durable: what follows from all
-    /// of them is said once, by [`Group::tell_written`].
+    /// The same for one of several entries that one fsync has made durable: [`Group::tell_written`]
+    /// reports once what follows from all of them.
     pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             self.stream.written(entry.position);
@@ -404,9 +403,9 @@ impl Group {
     pub fn received(&mut self, envelope: Envelope, now: u64) {
         let Envelope { from, epoch, message } = envelope;
         if let Message::Refused { promised } = message {
-            // A change of the members reaches one of them before the leader, which goes on with it.
-            // Where another is to lead, nothing is committed or confirmed here any more, since that
-            // takes the answers of all members; the metadata says what it is.
+            // A change of the members reaches one of them before the leader, which continues with
+            // it. If another is to lead, nothing is committed or confirmed here any more, since
+            // that takes the answers of all members; the metadata says what it is.
             if promised > self.epoch() {
                 self.effects.push(Effect::AskMetadata(promised));
             }
@@ -433,7 +432,7 @@ impl Group {
         }
     }
 
-    /// This node's tables are not what the leader has said of an entry: it leaves the members.
+    /// This node's tables do not match what the leader said of an entry: it leaves the members.
     pub fn differs(&mut self, entry: Position) {
         let leader = self.configuration.as_ref().map(|configuration| configuration.leader);
         if let Some(leader) = leader.filter(|leader| *leader != self.here) {
@@ -451,8 +450,8 @@ impl Group {
         }
     }
 
-    /// A log that may lack what was acknowledged has all again when this process is a member, and
-    /// what the members had when it became one is committed and durable here.
+    /// A log that may lack what was acknowledged is complete again when this process is a member,
+    /// and what the members had when it became one is committed and durable here.
     fn prove(&mut self) {
         if self.intact {
             return;

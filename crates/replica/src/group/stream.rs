@@ -65,7 +65,7 @@ impl Stream {
         self.durable = self.durable.max(position);
     }
 
-    /// Forgets the entries behind `last`, which is the leader's word for an entry that is here.
+    /// Forgets the entries after `last`, which is the leader's mark of an entry that is here.
     pub fn drop_behind(&mut self, last: Mark) {
         assert!(last.position < self.end.position && self.has(last), "only what is there can be dropped");
         let gone = (self.end.position.0 - last.position.0) as usize;
@@ -107,7 +107,7 @@ impl Stream {
         self.has(mark) && self.chain_at(mark.position).is_some_and(|chain| chain != mark.chain)
     }
 
-    /// Bytes behind `position`; those of entries long gone are not counted.
+    /// Bytes after `position`; those of entries long gone are not counted.
     pub fn bytes_behind(&self, position: Position) -> u64 {
         match self.recent(position) {
             Some(recent) => self.bytes - recent.bytes,
@@ -117,9 +117,9 @@ impl Stream {
         }
     }
 
-    /// Up to which entry to send behind `after`, where everything up to `durable` has arrived and
-    /// no more than `window` bytes are to be on their way; one entry at least, if none is. Of
-    /// entries whose sizes are forgotten a fixed number.
+    /// The last entry to send after `after`, if everything up to `durable` has arrived and at most
+    /// `window` bytes are to be on their way; at least one entry, if none is. A fixed number of
+    /// entries whose sizes are forgotten.
     pub fn reach(&self, durable: Position, after: Position, window: u64) -> Position {
         let Some(from) = self.recent(durable) else {
             let last = Position(durable.0 + FORGOTTEN_ON_THEIR_WAY);
