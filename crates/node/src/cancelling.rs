@@ -1,4 +1,4 @@
-//! Calls that are not wanted any more: those that execute, and those that wait for a long read.
+//! Calls that are no longer wanted: those that execute, and those that wait for a long read.
 
 use ferrite_partition::cancel::{Cancel, Cancellations};
 use ferrite_partition::long_read::LongReadLine;
@@ -15,14 +15,14 @@ pub struct Cancelling {
 }
 
 impl Cancelling {
-    /// Calls of a connection are not wanted any more.
+    /// Calls of a connection are no longer wanted.
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.list.add(connection, cancel);
         self.long_reads.drop_cancelled();
         self.tell_elsewhere(connection, cancel);
     }
 
-    /// A connection is gone of which no call is outstanding.
+    /// A connection without outstanding calls is gone.
     pub fn gone(&self, connection: u64) {
         self.tell_elsewhere(connection, Cancel::Gone);
     }

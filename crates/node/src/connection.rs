@@ -118,7 +118,7 @@ impl Later {
 /// What a call that waits takes beside its bytes, about.
 const CALL_BYTES: usize = 64;
 
-/// What calls take that wait to be executed: their bytes, and what is copied of them.
+/// What calls that wait to be executed take: their bytes, and what is copied of them.
 #[inline]
 pub fn queued_bytes(work: Outstanding) -> usize {
     2 * work.bytes + CALL_BYTES * work.calls
@@ -442,8 +442,8 @@ impl Connection {
         self.out.extend_from_slice(rest);
     }
 
-    /// What was written goes from the buffer, before that grows: one that is never read to its end
-    /// would grow for ever.
+    /// What was written is removed from the buffer before it grows: one that is never read to its
+    /// end would grow for ever.
     fn forget_written(&mut self) {
         self.out.drain(..self.out_start);
         self.out_start = 0;
@@ -475,8 +475,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives back what a buffer has that was written for the most part. Not at each write: a peer
-    /// that reads has it back soon.
+    /// Gives back the memory of a buffer that was written for the most part. Not at each write: a
+    /// peer that reads has it back soon.
     pub fn trim(&mut self) {
         if self.out_start > self.out.len() / 2 {
             self.forget_written();

@@ -133,7 +133,7 @@ impl Dispatcher {
         &self.compiled
     }
 
-    /// Takes up a new catalog version. Batches never mix versions.
+    /// Adopts a new catalog version. Batches never mix versions.
     pub fn look_at_catalog(&mut self) {
         if !std::ptr::eq(&**self.in_force.load(), &*self.compiled) {
             self.send_batches();
@@ -141,8 +141,8 @@ impl Dispatcher {
         }
     }
 
-    /// Where the calls of this turn go. False: nothing may be read before those are on their way
-    /// that were handed to the thread that forwards.
+    /// Where the calls of this turn go. False: nothing may be read until those that were handed to
+    /// the thread that forwards are on their way.
     #[inline]
     pub fn look_at_leadership(&mut self) -> bool {
         let way = self.passage.as_ref().map_or(Way::Here, Passage::way);
@@ -151,7 +151,8 @@ impl Dispatcher {
     }
 
     /// Handles the complete frames of `bytes`, as many as the connection and the node may have
-    /// outstanding, and says how many bytes they took. After the login each goes to [`Self::call`].
+    /// outstanding, and returns how many bytes they took. After the login each goes to
+    /// [`Self::call`].
     pub fn frames(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
         let mut consumed = 0;
         connection.has_frames = false;
@@ -436,7 +437,7 @@ impl Dispatcher {
     fn timed(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
         connection.taken(body.len());
         let reply = self.reply(connection, invocation.handle);
-        // What was sent before it goes before it.
+        // What was sent earlier goes first.
         self.send_batches();
         if let Err(error) = self.node.submit.procedure(invocation, &self.compiled, body, &reply) {
             self.node.submit.refuse(&reply, &error);
@@ -449,7 +450,7 @@ impl Dispatcher {
         invocation.parameters.copy_to(&mut parameters);
         connection.taken(body.len());
         let reply = self.reply(connection, invocation.handle);
-        // What was sent before it goes before it.
+        // What was sent earlier goes first.
         self.send_batches();
         self.node.submit.compounds.begin(self.compiled.program(id), parameters, reply);
     }
@@ -596,7 +597,7 @@ impl Dispatcher {
         }
     }
 
-    /// The calls that were taken of a connection up to now are not wanted any more; with a handle,
+    /// The calls that were taken from a connection up to now are no longer wanted; with a handle,
     /// those of it.
     pub fn cancel(&mut self, connection: &mut Connection, handle: Option<i64>) {
         // They are on their way, so that later ones have a later time.
@@ -678,7 +679,7 @@ impl Dispatcher {
     }
 }
 
-/// Bytes that a call will have whose frame is not whole yet.
+/// Bytes that a call whose frame is not complete yet will have.
 fn incomplete_call(connection: &Connection) -> Option<usize> {
     let size = frame::size(&connection.partial).ok()??;
     (connection.partial.len() < size).then_some(size - frame::LENGTH_BYTES)

@@ -139,7 +139,7 @@ impl Promoted {
     }
 }
 
-/// What an applier tells of.
+/// What an applier reports.
 pub struct CopyEvents {
     /// A new catalog version.
     pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,

@@ -104,7 +104,7 @@ impl Cancellations {
         self.count_again(&connections);
     }
 
-    /// What a call is answered that is not executed, or stopped, because of what is listed here.
+    /// The answer to a call that is not executed, or is stopped, because of what is listed here.
     #[cold]
     pub fn error(&self) -> UserError {
         match () {
@@ -154,21 +154,21 @@ impl Cancellations {
     }
 }
 
-/// What a call is answered that the server does not execute since it stops.
+/// The answer to a call that the server does not execute because it stops.
 #[cold]
 fn not_executed() -> UserError {
     let text = format!("{NOT_STARTED}: the server is stopping, and the call was not executed");
     UserError::new(ErrorKind::Unavailable, "57P01", text).with_hint("send it again when the server is back")
 }
 
-/// What a call is answered that has stopped since the node leads no more.
+/// The answer to a call that has stopped because the node no longer leads.
 #[cold]
 fn deposed() -> UserError {
     UserError::not_started("this node no longer leads, and nothing of the call was carried out")
         .with_hint("call again: another node leads, or will soon")
 }
 
-/// What a cancelled call is answered.
+/// The answer to a cancelled call.
 #[cold]
 pub fn cancelled() -> UserError {
     UserError::data("57014", "Transaction Interrupted: it was cancelled").with_detail("nothing of it was carried out")

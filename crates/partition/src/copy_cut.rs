@@ -32,7 +32,7 @@ use ferrite_io::Clock;
 use ferrite_log::LogPosition;
 use std::sync::{Arc, OnceLock};
 
-/// What a step came to.
+/// The outcome of a step.
 pub enum CutStep {
     /// Call again later.
     Waiting,

@@ -279,7 +279,7 @@ fn named<'c>(
     called.map(|(id, counters)| (compiled.program(ProcedureId(id as u32)).name.as_str(), counters))
 }
 
-/// What a partition, or the coordinator, tells of itself.
+/// What a partition, or the coordinator, reports about itself.
 #[derive(Clone, Debug, Default)]
 pub struct ThreadReport {
     /// None: the coordinator.

@@ -16,7 +16,7 @@ pub struct LogDamage {
     pub position: u64,
     /// The segment in which it should continue, where that is missing.
     pub missing: Option<PathBuf>,
-    /// It is known that something durable stood there.
+    /// It is known that something durable was there.
     pub certain: bool,
     pub detail: String,
     pub stake: Vec<Stake>,
@@ -49,8 +49,8 @@ impl LogDamage {
         }
     }
 
-    /// Where the log ends that can be read, partition by partition; nothing where no database is
-    /// known.
+    /// Where the readable part of the log ends, partition by partition; nothing where no database
+    /// is known.
     pub(crate) fn reached(&self) -> String {
         let each = self.reached.iter().zip(0..);
         let each: Vec<String> = each.map(|(last, partition)| format!("{last} of partition {partition}")).collect();
@@ -89,7 +89,7 @@ impl fmt::Display for LogDamage {
     }
 }
 
-/// Tells of the last transaction of each record; of those in entries too, which are not nested.
+/// Reports the last transaction of each record; of those in entries too, which are not nested.
 fn visit(mut records: &[u8], within: bool, meet: &mut dyn FnMut(PartitionId, Sequence)) {
     while let Ok(Some(record)) = record::next_record(&mut records) {
         match record {

@@ -72,7 +72,7 @@ pub struct CopySnapshot {
     pub history: SchemaHistory,
 }
 
-/// What a copy has come to when it becomes the leader.
+/// The state of a copy when it becomes the leader.
 pub struct Promoted {
     pub place: GroupPlace,
     pub sequences: Vec<Sequence>,

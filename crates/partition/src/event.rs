@@ -108,7 +108,7 @@ impl Reply {
         CallId { connection: self.connection, handle: self.handle, sent_micros: self.sent_micros }
     }
 
-    /// Answers a call that was not executed. Such an answer tells of no data, so it waits for
+    /// Answers a call that was not executed. Such an answer reveals no data, so it waits for
     /// nothing.
     pub fn refuse(&self, error: &UserError) {
         let mut answers = AnswerBatch::default();

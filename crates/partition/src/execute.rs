@@ -181,7 +181,7 @@ impl Executor {
         self.external.take_unique_ids_ahead()
     }
 
-    /// Forgets what belongs to the programs of the catalog version before.
+    /// Forgets what belongs to the programs of the previous catalog version.
     pub fn catalog_changed(&mut self) {
         self.headers.clear();
         self.forget_cached();
@@ -387,7 +387,7 @@ impl Executor {
     }
 }
 
-/// What a call is answered that has failed. `asked`: the time that it was given by its caller.
+/// The answer to a call that has failed. `asked`: the time that its caller gave it.
 #[cold]
 fn ended(error: UserError, cancelled: Option<&Arc<Cancellations>>, asked: Option<Duration>) -> UserError {
     if let Some(cancelled) = cancelled {

@@ -32,7 +32,7 @@ use ferrite_table::Store;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What a step came to.
+/// The outcome of a step.
 pub enum InstallStep {
     /// There is more to do: call again.
     Working,
@@ -153,8 +153,8 @@ impl Install {
         self.image.manifest.files.iter().map(|file| file.sequence).collect()
     }
 
-    /// The next piece of work. `snapshots`: the node's own, which must not be in use elsewhere
-    /// meanwhile.
+    /// The next piece of work. `snapshots`: the node's own; none is taken for any caller while
+    /// this runs.
     pub fn step(&mut self, snapshots: &mut Snapshots) -> Result<InstallStep, InstallError> {
         // Recovery begins with the highest number. None is given while this runs.
         if self.noted.is_none() && self.image.manifest.snapshot <= snapshots.highest() {

@@ -16,7 +16,7 @@ pub struct OwnLog {
     reader: Option<CatchUp>,
 }
 
-/// What one piece of work came to.
+/// The outcome of one piece of work.
 pub(crate) enum Found {
     /// Entries as they are in the log, after the earlier ones.
     Entries(Vec<u8>),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 pub struct CopySide {
     pub group: GroupHandle,
-    /// The number of the last applier that has begun.
+    /// That of the last applier that has begun.
     intake: Mutex<Option<Intake>>,
     /// Another node's snapshot is on its way here.
     comes: AtomicBool,

@@ -35,7 +35,7 @@ pub struct Handle {
 /// A node's condition, as this one knows it.
 #[derive(Clone, Copy, Default)]
 struct Found {
-    /// Since its first message. None: nothing has come from it.
+    /// Since something last came from it. None: nothing has.
     silent: Option<Duration>,
     /// It is connected, and is not silent for longer than a leader waits.
     reached: bool,

@@ -178,7 +178,7 @@ impl TransferThread {
                 self.notices.say(&format!("a snapshot that comes from another node: {error}"));
                 return IDLE;
             }
-            // Its name has the sender.
+            // The sender is part of its name.
             if let Ok((id, _)) = decode(&out) {
                 self.answer(id.node, out);
             }

@@ -26,8 +26,8 @@ use std::time::Duration;
 
 /// A schema change that waits.
 pub(super) enum Changing {
-    /// In a cluster, until all that was executed earlier is committed: a later step back
-    /// would have to step back over the change.
+    /// In a cluster, until all that was executed earlier is committed: a later step back would have
+    /// to step back over the change.
     Settling(Box<Settling>),
     /// Until it is committed itself.
     Made(Box<Made>),
@@ -179,7 +179,7 @@ impl Coordinator {
 
     /// The stores follow, then the log, and then the world. The stores stay here until the change
     /// is committed: answers that a partition gives under the new schema wait for the partition's
-    /// own records only, and must not tell of a schema that a crash takes back.
+    /// own records only, and must not reveal a schema that a crash takes back.
     fn change_schema(&mut self, prepared: Prepared, schema_time: &Rc<SchemaTime>, reply: Reply) {
         let Prepared { mut borrowed, planned, classes, compiled, text } = prepared;
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
