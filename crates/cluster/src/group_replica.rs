@@ -228,7 +228,7 @@ impl GroupReplica {
     /// [`GroupReplica::replaced`].
     ///
     /// # Panics
-    /// Where this is no copy: its partitions would be given stores while they have their own.
+    /// If this is not a copy: its partitions would get stores while they have their own.
     pub fn replacing(&mut self, effects: &mut dyn NodeEffects) {
         let is_copy = matches!(self.role, Role::Copy(_) | Role::Replacing | Role::Broken);
         assert!(is_copy, "only a copy takes another node's snapshot");

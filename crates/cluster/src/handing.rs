@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotHandedOver {
     Cannot(CannotHandOver),
-    /// It is handing over already.
+    /// It is already handing over.
     UnderWay,
     /// Calls that were taken did not finish in time.
     Busy,
@@ -64,7 +64,7 @@ pub(crate) enum Step {
     Proposing,
 }
 
-/// A hand-over that is under way.
+/// A hand-over in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HandingOver {
     pub to: Option<NodeId>,

@@ -34,8 +34,8 @@ pub(crate) struct Offers {
     made: usize,
     /// The configuration that lacks one, and when that was first seen.
     lacks: Option<(Epoch, u64)>,
-    /// The members since the last time that none was lacking. One that comes back lacks little of
-    /// the data.
+    /// The members since the last time that none was lacking. A returning one lacks little of the
+    /// data.
     had: BTreeSet<NodeId>,
 }
 
@@ -63,7 +63,7 @@ impl Offers {
     }
 
     /// Whether others wait for one that may come back: for as long as it would take to send them
-    /// everything, so that no more time is lost by waiting than by not having waited.
+    /// everything, so that waiting loses no more time than not waiting.
     fn await_return(&self, away: bool, transfer_nanos: u64, now: u64) -> bool {
         let since = self.lacks.map_or(now, |(_, since)| since);
         away && now.saturating_sub(since) < transfer_nanos.min(ALONE_NANOS)

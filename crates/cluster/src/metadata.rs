@@ -73,7 +73,7 @@ impl Metadata {
         Metadata { here, controller, link, lease: 0, own: VecDeque::new(), errands: Vec::new() }
     }
 
-    /// The state as this node knows it, after so many commands.
+    /// The state as this node knows it, after this many commands.
     pub fn state(&self) -> (u64, &Arc<State>) {
         self.link.state()
     }

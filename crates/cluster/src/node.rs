@@ -48,7 +48,7 @@ pub struct Node {
     inbox: Receiver<Cause>,
     effects: Box<dyn NodeEffects>,
     lease: Lease,
-    /// The metadata as far as it is known here, after so many commands.
+    /// The metadata as far as it is known here, after this many commands.
     known: (u64, Arc<State>),
     registered: bool,
     /// Since when it is.
@@ -175,7 +175,7 @@ impl Node {
         group.min(asks).min(offers).max(now)
     }
 
-    /// Whether it asks the metadata again and again.
+    /// Whether it asks the metadata repeatedly.
     fn asks(&self) -> bool {
         if self.leaves { self.is_running() } else { self.stands_still.is_empty() }
     }
@@ -228,7 +228,7 @@ impl Node {
         }
     }
 
-    /// What was lost to the others is kept beside what they have.
+    /// What the others have lost is kept beside what they have.
     fn put_aside_what_was_lost(&mut self) {
         let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
@@ -409,7 +409,7 @@ impl Node {
             GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
             GroupEvent::FromLog(wanted) => self.effects.send_from_log(id, wanted),
             GroupEvent::LogFailed(_) => {
-                // The log has told the operator why, and what helps.
+                // The log has told the operator the reason and the remedy.
                 self.effects.notice(&format!("this node takes no part in group {id} until it is started again"));
                 self.goodbye();
             }
@@ -455,7 +455,7 @@ impl Node {
     }
 
     /// Whether this node has a copy, or gets another node's snapshot in its place: not while it
-    /// leads, nor before its partitions have stepped back.
+    /// leads, or before its partitions have stepped back.
     pub fn is_copy(&self, id: GroupId) -> bool {
         self.replicas.get(&id).is_some_and(GroupReplica::is_copy)
     }

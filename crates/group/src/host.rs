@@ -47,8 +47,8 @@ impl std::error::Error for NotCommitted {}
 
 /// The party that learns the outcome of an append.
 pub trait Party: Send + 'static {
-    /// In the order of the appends, once it and all before it are committed, or with the reason why
-    /// that cannot be told. `payload`: memory to be used again. Must neither wait nor append.
+    /// Called in the order of the appends, once it and all before it are committed, or with the
+    /// reason why that is unknown. `payload`: memory to reuse. Must neither wait nor append.
     fn complete(self, payload: Vec<u8>, outcome: Result<(), NotCommitted>);
 }
 
@@ -111,8 +111,8 @@ pub enum GroupEvent {
     LogFailed(LogFailed),
 }
 
-/// What the rest of a node does for its groups. Must not wait, nor call the group. Commits and
-/// events come in order, also relative to what parties learn.
+/// What the rest of a node does for its groups. Must not wait or call the group. Commits and events
+/// come in order, also relative to what parties learn.
 ///
 /// What a node does with the events of a group whose partitions it has:
 ///
@@ -144,7 +144,7 @@ pub trait GroupHost: Send + Sync + 'static {
     }
 }
 
-/// Of a node without others: none of it ever comes.
+/// For a node without others: nothing ever reaches it.
 pub struct NoHost;
 
 impl GroupHost for NoHost {

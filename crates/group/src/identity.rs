@@ -42,7 +42,7 @@ pub struct Identity {
     pub promised: BTreeMap<GroupId, Epoch>,
 }
 
-/// Why it is not known which node this is.
+/// Why it is unknown which node this is.
 #[derive(Debug)]
 pub enum IdentityError {
     Disk(DiskError),
@@ -85,7 +85,7 @@ impl From<DiskError> for IdentityError {
 }
 
 impl Identity {
-    /// A node that is in no cluster, before its first start.
+    /// A node that is not in a cluster, before its first start.
     pub fn alone() -> Identity {
         Identity { cluster: [0; 16], node: crate::FIRST_NODE, incarnation: Incarnation(0), promised: BTreeMap::new() }
     }

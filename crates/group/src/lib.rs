@@ -4,7 +4,7 @@
 //!
 //! Promises that positions, chain checksums and the order in the log agree (decision 0044); that a
 //! replay gives out the entries that are known to be committed, in order and once, and keeps the
-//! others. Does not know what records an entry holds, nor tables or peers.
+//! others. Does not know what records an entry holds, or tables or peers.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 

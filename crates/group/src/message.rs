@@ -1,4 +1,4 @@
-//! What nodes say to each other about a group, as bytes (docs/format/peer.md, messages).
+//! The messages between nodes about a group, as bytes (docs/format/peer.md, messages).
 //!
 //! Entries have the same bytes in a message as in the log, so that a copy writes what it was sent.
 //! Decoding returns errors, never panics, and allocates no more than what came.

@@ -3,7 +3,7 @@
 //!
 //! An entry is shared by reference count with its other holders: log, outboxes. Promises that what
 //! it gives out is the end of the stream as it was pushed, without a gap, and that it keeps no more
-//! bytes than it may. Does not know members, nor what an entry holds.
+//! bytes than it may. Does not know members, or what an entry holds.
 //!
 //! Memory of entries that leave is reused for those that come: otherwise each entry would be
 //! written to memory that the system has to provide first, which costs more than everything else
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::collections::vec_deque;
 use std::sync::Arc;
 
-/// What an entry takes beside its bytes: its place in the queue, the count, the allocation.
+/// What an entry takes besides its bytes: its place in the queue, the count, the allocation.
 const ENTRY_OVERHEAD: usize = 128;
 /// Of what it may keep, one part in this many may be buffers without an entry.
 const SPARE_PART: usize = 64;
@@ -225,7 +225,7 @@ mod tests {
         assert!(matches!(recent.behind(Position(4)), Behind::Beyond));
         // The log and others still hold what is evicted here.
         assert_eq!((Arc::strong_count(&first.bytes), Arc::strong_count(&second.bytes)), (1, 2));
-        // An entry that does not fit leaves nothing behind it but itself gone.
+        // An entry that does not fit is itself gone, and nothing is left.
         let large = after(third.header.mark, 1, bytes_max);
         recent.push(third.header.mark, large.clone());
         assert_eq!((recent.bytes(), recent.end(), marks(&recent, 3)), (0, large.header.mark, None));
@@ -252,7 +252,7 @@ mod tests {
             recent.push(recent.end(), SharedEntry { bytes: Arc::new(bytes), ..entry });
             assert!(recent.bytes() <= 64 * 4_096 && recent.spare_bytes <= 4_096);
         }
-        // Most of those that come when there is no room for more.
+        // Most of the entries that come when there is no room for more.
         assert!(reused > 100, "{reused}");
         // An entry that another holder still has is not.
         let held: Vec<SharedEntry> = recent.entries.iter().cloned().collect();

@@ -3,9 +3,9 @@
 //!
 //! Promises that it sends entries of the leader's stream in sequence, in messages of
 //! [`REPLICATION_MESSAGE_BYTES`] at most or of one larger entry; that nodes get their turns one
-//! after the other, and none holds up the others; and that it holds no more than one piece of the
-//! log for each. Has no thread: [`Supplier::step`] is called, after each of which others may run.
-//! Does not know who is a member, and knows no sockets.
+//! after the other, and none delays the others; and that it holds no more than one piece of the log
+//! for each. Has no thread: [`Supplier::step`] is called, after each of which others may run. Does
+//! not know who is a member, and knows no sockets.
 
 use crate::catch_up::{CatchUp, CatchUpError, Missed, Wanted};
 use crate::host::{FromLog, Party, Urgency};
@@ -138,7 +138,7 @@ impl<C: Party> Supplier<C> {
             Ok(Missed::Working) => {}
             Ok(Missed::End) => job.done = true,
             Err(CatchUpError::Removed) => {
-                // It is asked where it stands, again and again: with a snapshot it is further at
+                // It is asked repeatedly where its stream ends: with a snapshot it is further at
                 // once.
                 self.group.disconnected(to);
                 return Supplied::Gone(to);

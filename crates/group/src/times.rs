@@ -201,7 +201,7 @@ impl Times {
                 *known = (*member, None);
             }
         }
-        // One that has answered nothing yet may lead next: time stands still until it has.
+        // A member that has not answered yet may lead next: time stands still until it has.
         let line = |(_, line): &(Member, Option<Line>)| line.map_or(i64::MIN, |line| line.reaches(at, SAID_PER_MILLE));
         shown.limit(self.answered.values().map(line).min().map(|time| Line { time, at }));
     }

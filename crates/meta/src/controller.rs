@@ -134,7 +134,7 @@ impl Controller {
         self.duties.is_some()
     }
 
-    /// Whether it counts when the voters decide. One that is new does not yet.
+    /// Whether it counts when the voters decide. A new one does not yet.
     pub fn votes(&self) -> bool {
         self.voter.votes()
     }

@@ -11,7 +11,7 @@ pub struct Settings {
     pub cluster: [u8; 16],
     /// Counted up by each change.
     pub revision: u64,
-    /// Copies of a partition beside the first.
+    /// Copies of a partition besides the first.
     pub kfactor: u32,
     pub partitions: u32,
     /// An operator has paused the database: clients may read, and only administrators write.
@@ -31,7 +31,7 @@ pub enum Presence {
     Running,
     /// It said that it stops.
     Stopped,
-    /// Never to be asked again.
+    /// Never asked again.
     Retired,
 }
 

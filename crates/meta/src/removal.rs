@@ -15,7 +15,8 @@ use std::fmt;
 pub enum CannotRemove {
     Unknown(NodeId),
     Removed(NodeId),
-    /// A group's last configuration has it. `led`: its leader leaves it out when it is gone.
+    /// A group's last configuration has it. `led`: its leader removes it from the members when it
+    /// is gone.
     Member {
         node: NodeId,
         group: GroupId,
@@ -98,7 +99,7 @@ pub fn may_remove(state: &State, id: NodeId) -> Result<(), CannotRemove> {
         });
     }
     let left: Vec<(NodeId, Kind)> = state.latest().map(|(other, node)| (*other, node.kind)).collect();
-    // Where another node has its place, nothing changes.
+    // If another node has its place, nothing changes.
     if left.iter().any(|(other, _)| *other == id) {
         let kinds: Vec<Kind> = left.iter().filter(|(other, _)| *other != id).map(|(_, kind)| *kind).collect();
         let kfactor = state.settings().map_or(0, |settings| settings.kfactor);
@@ -137,7 +138,7 @@ mod tests {
         state.apply(&Command::Register { id, expected, node }).unwrap();
     }
 
-    /// The group's leader leaves all others out.
+    /// The group's leader removes all others from the members.
     fn led_alone(state: &mut State) {
         let (id, group) = state.groups().first_key_value().unwrap();
         let (group_id, epoch) = (*id, group.configuration.epoch);

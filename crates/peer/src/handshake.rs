@@ -21,7 +21,7 @@ pub const NONCE_BYTES: usize = 16;
 pub const NO_CLUSTER: [u8; 16] = [0; 16];
 const MAGIC: [u8; 8] = *b"FERRPEER";
 
-/// Who speaks.
+/// The caller or the answering process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The oldest and the newest version that it speaks.

@@ -127,7 +127,7 @@ impl Sending {
         }
     }
 
-    /// The next bytes to send; none where more is to be taken first.
+    /// The next bytes to send; none if more is to be taken first.
     pub fn next(&mut self) -> &[u8] {
         if self.sent == self.frames.len() {
             self.frames.clear();

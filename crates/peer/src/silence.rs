@@ -16,7 +16,7 @@ pub(crate) fn notice(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(limits::PEER_KEEPALIVE_IDLE_SECONDS))?;
     sockopt::set_tcp_keepintvl(stream, Duration::from_secs(limits::PEER_KEEPALIVE_INTERVAL_SECONDS))?;
     sockopt::set_tcp_keepcnt(stream, limits::PEER_KEEPALIVE_PROBES_MAX)?;
-    // After a short cut what was on its way goes again soon. Systems that do not know the limit
+    // After a short cut, data on its way is soon sent again. Systems that do not know the limit
     // double the pauses between attempts, except for the first ones if little is on its way.
     limit_retransmission_pause(stream, limits::PEER_RETRANSMISSION_MILLISECONDS_MAX)?;
     sockopt::set_tcp_thin_linear_timeouts(stream, true)?;

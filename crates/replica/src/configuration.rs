@@ -1,4 +1,4 @@
-//! Who keeps a partition.
+//! Which nodes keep a partition.
 
 use ferrite_base::{Epoch, NodeId};
 

@@ -12,7 +12,7 @@ impl<C: Party> Replication<C> {
     /// A message of the group from another node, decoded with its entries.
     pub fn received(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
         let mut state = self.lock();
-        // What there is no room for comes again, and so does everything once the log has failed.
+        // What there is no room for is sent again, and so is everything once the log has failed.
         if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
             return;
         }
@@ -52,11 +52,11 @@ impl<C: Party> Replication<C> {
             self.begin_to_show(&mut state);
         }
         state.machine.configured(configuration, now);
-        // Time stands still until new members know it: before the start of an epoch is written,
-        // whose time they have.
+        // Time stands still until new members know it: set before the start of an epoch is written,
+        // whose time they know.
         self.limit_time(&mut state);
-        // A new leader asks its members at once where they stand. One that leads on waits for a
-        // tick: what comes to a member before the news would be lost.
+        // A new leader asks its members at once where their streams end. One that leads on waits
+        // for a tick: what reaches a member before the news would be lost.
         if !led && state.machine.is_leading() {
             state.machine.tick(now);
         }

@@ -1,4 +1,4 @@
-//! What this node appends beside its group's entries: barriers, and records of its own, of no
+//! What this node appends besides its group's entries: barriers, and records of its own, of no
 //! stream.
 
 use super::state::{Appended, State, Told};

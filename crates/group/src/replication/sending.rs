@@ -61,7 +61,7 @@ impl<C: Party> Replication<C> {
         }
     }
 
-    /// Whether no message holds so many bytes of entries.
+    /// Whether no message holds this many bytes of entries.
     pub(crate) fn is_too_large(&self, bytes: usize) -> bool {
         message::HEADER_BYTES_MAX + bytes > self.message_bytes_max
     }

@@ -57,7 +57,7 @@ impl Duties {
     }
 
     /// A node whose process has ended goes for good: first its vote, then itself. If a group counts
-    /// on it, nothing is done: the group's leader leaves it out, or it comes back.
+    /// on it, nothing is done: the group's leader removes it from the members, or it comes back.
     pub(super) fn retire(&mut self, state: &State, here: NodeId, id: NodeId, node: &Node, now: u64) -> Option<Command> {
         if node.presence == Presence::Retired || !self.has_ended(id, node, now) {
             return None;
@@ -83,7 +83,7 @@ impl Duties {
         current && self.heard.contains_key(&id) && !self.is_silent(id, now)
     }
 
-    /// Another node runs at its address, where there is room for one.
+    /// Another node runs at its address, which has room for one.
     fn is_replaced(&self, state: &State, id: NodeId, node: &Node, now: u64) -> bool {
         let later = |(other, one): (&NodeId, &Node)| {
             *other > id && one.host() == node.host() && self.is_there(state, *other, now)
@@ -109,7 +109,7 @@ impl Duties {
         self.change_voters(state, voters, state.vote(voter)?, now)
     }
 
-    /// One voter more, where there are fewer than the cluster's nodes allow.
+    /// One voter more, if there are fewer than the cluster's nodes allow.
     fn with_vote(&mut self, state: &State, here: NodeId, now: u64) -> Option<Command> {
         let before = state.voters();
         if before.len() >= voters_wanted(state) {

@@ -1,4 +1,4 @@
-//! Which layouts of a cluster there can be.
+//! The possible layouts of a cluster.
 
 use crate::Kind;
 use ferrite_base::limits::CLUSTER_FOUNDERS_MAX;
@@ -13,11 +13,11 @@ pub struct Layout {
     /// Nodes that keep data.
     pub data: u32,
     pub witnesses: u32,
-    /// Copies of a partition beside the first.
+    /// Copies of a partition besides the first.
     pub kfactor: u32,
 }
 
-/// Why a layout cannot be, and the nearest ones that can.
+/// Why a layout is impossible, and the nearest possible ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Impossible {
     layout: Layout,

@@ -1,5 +1,5 @@
-//! What nodes say to each other before there is a cluster, as bytes; and the file in which a node
-//! keeps it.
+//! The messages between nodes before there is a cluster, as bytes; and the file in which a node
+//! keeps them.
 
 use super::declaration::Declaration;
 use super::manner::Manner;

@@ -61,7 +61,7 @@ enum Phase {
     Waiting,
     /// What it has founded is being written.
     Writing(Box<State>),
-    /// Others have founded without it. One that has founded with it may yet say so.
+    /// Others have founded without it. One that has founded with it may still report that.
     Without,
     Done,
 }

@@ -181,7 +181,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// What the directory says; None: it has none of it.
+    /// What the directory says; None: it has no such files.
     pub fn open(disk: &dyn Disk, dir: &Path) -> Result<Option<(Files, Kept)>, VoterError> {
         disk.create_dir(dir)?;
         let mut found: Option<(u64, Kept)> = None;

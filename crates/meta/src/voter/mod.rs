@@ -170,7 +170,7 @@ impl Voter {
             id: raft_id(here, kept.number),
             election_tick: ELECTION_TICKS,
             heartbeat_tick: HEARTBEAT_TICKS,
-            // One possible value: the library draws no random number that counts.
+            // One possible value: no random number that the library draws has any effect.
             min_election_tick: ELECTION_TICKS,
             max_election_tick: ELECTION_TICKS + 1,
             applied: kept.applied.0,

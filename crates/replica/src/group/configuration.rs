@@ -1,4 +1,4 @@
-//! Who keeps a group, as the metadata has decided it, and who may lead it next.
+//! The nodes that keep a group, as the metadata has decided, and those that may lead it next.
 
 use super::entry::Mark;
 use super::history::History;

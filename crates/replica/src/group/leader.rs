@@ -98,7 +98,7 @@ pub(super) struct Progress {
     rewound: u64,
     /// False until it has answered in this epoch: then it is asked, not sent to.
     matched: bool,
-    /// Answers to earlier rounds do not tell where it stands: it was doubted since.
+    /// Answers to earlier rounds do not show its position: it was doubted since.
     asked_since: u64,
     heard: u64,
     /// It has answered this leader.
@@ -190,8 +190,9 @@ impl Leading {
         self.open
     }
 
-    /// Whether a member has not said in this epoch where it stands, and nothing of the epoch is
-    /// committed. Members hear of an epoch when they do: until then they are asked again and again.
+    /// Whether a member has not reported its position in this epoch, and nothing of the epoch is
+    /// committed. Members hear of an epoch at times of their own: until then they are asked
+    /// repeatedly.
     fn asks(&self, configuration: &GroupConfiguration, commit: Position) -> bool {
         let is_asked = |member: &Member| self.followed(*member).is_some_and(|progress| !progress.matched);
         commit < self.start && configuration.members().iter().any(is_asked)
@@ -248,7 +249,7 @@ impl Group {
 
     /// The same leader in a higher epoch. Learners, and members that stay, keep what is known of
     /// them. But a node that has not heard of the epoch yet does not take what is sent in it: until
-    /// it has answered, members are asked where they stand.
+    /// it has answered, members are asked where their streams end.
     pub(super) fn continue_to_lead(
         &mut self,
         mut leading: Leading,

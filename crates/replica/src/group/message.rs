@@ -1,4 +1,4 @@
-//! What nodes say to each other about a group, and what a state machine wants done.
+//! The messages between nodes about a group, and what a state machine wants done.
 
 use super::configuration::{Member, Sealed};
 use super::entry::{Header, Mark};

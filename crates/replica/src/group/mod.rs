@@ -376,7 +376,7 @@ impl Group {
     }
 
     /// The log has made this entry durable, and so all that was written before it. It may have been
-    /// dropped since: then what stands in its place was written later.
+    /// dropped since: then what is in its place was written later.
     pub fn written(&mut self, entry: Mark) {
         self.note_written(entry);
         self.tell_written();
