@@ -1,4 +1,4 @@
-//! What makes a node work, and what it wants done: closed lists.
+//! The causes of a node's work, and the effects that it wants: closed lists.
 
 use crate::handing::NotHandedOver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, limits};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Every cause of work for a node.
 pub enum Cause {
-    /// Of a group, by [`crate::Host`]: a copy applies these.
+    /// From a group, by [`crate::Host`]: a copy applies these.
     Committed(GroupId, CommittedEntries),
     /// The same when many already wait: those up to this position are in the log or on their way to
     /// it.
     CommittedUpTo(GroupId, Position),
-    /// Of a group, by [`crate::Host`].
+    /// From a group, by [`crate::Host`].
     Event(GroupId, GroupEvent),
     /// A copy cannot continue.
     Fault(GroupId, CopyFault),

@@ -320,7 +320,7 @@ impl GroupReplica {
                 None => false,
                 Some(Todo::Apply(bytes, last)) => {
                     self.todo_bytes -= bytes.len();
-                    // Where others are to be applied first, these are not kept until then.
+                    // If others are to be applied first, these are not kept until then.
                     if intake.entries(bytes).is_err() {
                         intake.up_to(last);
                     }

@@ -25,7 +25,7 @@ pub struct Host {
     lead: Lease,
     /// Bytes of committed entries among the causes.
     held: Arc<AtomicUsize>,
-    /// Of each group's partitions and coordinator.
+    /// The gates of each group's partitions and coordinator.
     gates: OnceLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
 }
 

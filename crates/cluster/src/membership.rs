@@ -100,7 +100,7 @@ pub(crate) fn process(id: NodeId, node: &Node) -> Member {
     Member { node: id, incarnation: node.incarnation }
 }
 
-/// Who leads, if that is known.
+/// The leader, if it is known.
 pub(crate) fn leader(state: &State, id: GroupId) -> Option<NodeId> {
     let group = state.groups().get(&id).filter(|group| group.phase == Phase::Active)?;
     Some(group.configuration.leader.node)

@@ -6,7 +6,7 @@ use std::fmt;
 /// The part that a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageKind {
-    /// Of a replica group: [`crate::Groups::received`].
+    /// For a replica group: [`crate::Groups::received`].
     Group = 1,
     /// [`crate::Metadata::received`].
     Metadata = 2,

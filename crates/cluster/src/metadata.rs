@@ -23,7 +23,7 @@ pub enum Errand {
 }
 
 enum Message {
-    /// Of one voter to another.
+    /// From one voter to another.
     Raft(Vec<u8>),
     Question(Question),
     Told(Told),
@@ -78,7 +78,7 @@ impl Metadata {
         self.link.state()
     }
 
-    /// Who leads the voters, as far as this node knows.
+    /// The leader of the voters, as far as this node knows.
     pub fn leader(&self) -> Option<NodeId> {
         self.link.leader()
     }

@@ -31,7 +31,7 @@ const UNANSWERED_NANOS: u64 = 5_000_000_000;
 pub struct Start {
     /// As it is on disk, with the incarnation of this process.
     pub identity: Identity,
-    /// What it says of itself. The incarnation is the identity's.
+    /// What it reports of itself. The incarnation is the identity's.
     pub registration: Registration,
     /// By group: the parties that run its transactions, and where the stores are.
     pub parties: BTreeMap<GroupId, (Parties, CopyStart)>,
@@ -448,7 +448,7 @@ impl Node {
         self.replicas.get(&id)?.intake()
     }
 
-    /// Of a group that this node is to lead, whose calls wait until its tables have what is
+    /// For a group that this node is to lead, whose calls wait until its tables have what is
     /// committed: how many entries they lack.
     pub fn lacks_before_it_leads(&self, id: GroupId) -> Option<u64> {
         self.replicas.get(&id)?.lacks_before_it_leads()

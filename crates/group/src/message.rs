@@ -17,7 +17,7 @@ const DIFFERS: u8 = 5;
 const CLOCK: u8 = 6;
 const KNOWS: u8 = 7;
 
-/// Of a message without its entries, but for a history.
+/// Of a message without its entries, except for a history.
 pub const HEADER_BYTES_MAX: usize = 25 + 36;
 
 /// Of a message, leaving room for something in front of it.

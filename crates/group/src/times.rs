@@ -61,7 +61,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Of a stream that has come to `time`.
+    /// For a stream that has come to `time`.
     pub fn behind(time: i64) -> Shown {
         Shown { millis: AtomicI64::new(time / 1_000), until: AtomicI64::new(UNLIMITED), until_at: AtomicU64::new(0) }
     }

@@ -154,7 +154,7 @@ impl Controller {
         self.voter.state()
     }
 
-    /// Of groups that have no leader: the members that could help, and have not answered.
+    /// For each group without a leader: the members that could help and have not answered.
     pub fn waits_for(&self) -> Vec<(GroupId, Vec<NodeId>)> {
         let Some(duties) = &self.duties else { return Vec::new() };
         let missing = |(id, seal): (&GroupId, &Seal)| {
@@ -371,7 +371,7 @@ impl Controller {
     }
 }
 
-/// What a lease must not be granted beside.
+/// What a lease must not be granted alongside.
 fn subject(command: &Command) -> Option<Subject> {
     match command {
         Command::Seal { group, .. } | Command::Activate { group, .. } => Some(Subject::Group(*group)),

@@ -14,9 +14,9 @@ use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Of a snapshot of a state that says no more than the first release's.
+/// The format of a snapshot of a state that says no more than the first release's.
 const FORMAT: u8 = 1;
-/// Of a paused database: a release that knows nothing of that refuses to take part.
+/// The format for a paused database: a release that does not know it refuses to take part.
 const FORMAT_PAUSED: u8 = 2;
 
 /// What a command did.

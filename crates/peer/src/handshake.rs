@@ -11,13 +11,13 @@ use ferrite_base::checksum::{crc32c, crc32c_of};
 use ferrite_base::{Incarnation, NodeId};
 use std::fmt;
 
-/// Of the cluster's protocol.
+/// The version of the cluster's protocol.
 pub const VERSION: u16 = 4;
-/// Of all versions, so that each can refuse the other by name; the nonces follow.
+/// The same in all versions, so that each can refuse the other by name; the nonces follow.
 pub const HELLO_BYTES: usize = 56;
 pub const ANSWER_BYTES: usize = 56;
 pub const NONCE_BYTES: usize = 16;
-/// Of a node that is not in a cluster yet.
+/// For a node that is not in a cluster yet.
 pub const NO_CLUSTER: [u8; 16] = [0; 16];
 const MAGIC: [u8; 8] = *b"FERRPEER";
 
@@ -143,12 +143,12 @@ impl Nonces {
         Nonces { dialer: dialer.try_into().expect("there are two"), acceptor: *acceptor }
     }
 
-    /// With what the checksums of the dialer's frames begin.
+    /// What the checksums of the dialer's frames begin with.
     pub fn dialer_begins(&self) -> u32 {
         crc32c_of(&[&[1], &self.dialer, &self.acceptor])
     }
 
-    /// And those of the acceptor's.
+    /// What the checksums of the acceptor's frames begin with.
     pub fn acceptor_begins(&self) -> u32 {
         crc32c_of(&[&[2], &self.dialer, &self.acceptor])
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of a question, and of an answer.
 pub const INQUIRY_BYTES_MAX: usize = 1 << 20;
-/// Of what is asked and answered, whatever nodes of a cluster speak.
+/// The version of questions and answers, whichever one the nodes of a cluster speak.
 const VERSION: u16 = 1;
 const MAGIC: [u8; 8] = *b"FERRASKS";
 

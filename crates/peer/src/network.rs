@@ -57,7 +57,7 @@ struct Shared {
 }
 
 struct ThreadShared {
-    /// Of the connections that are open.
+    /// The outboxes of the open connections.
     outboxes: Mutex<BTreeMap<(NodeId, Lane), Outbox>>,
     waker: Waker,
     commands: Sender<Command>,

@@ -15,7 +15,7 @@ pub const HEARD_EVERY: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub struct Roster {
     here: Hello,
-    /// Of each node that may connect: the latest start that was heard of.
+    /// For each node that may connect: the latest start that was heard of.
     nodes: BTreeMap<NodeId, Option<Started>>,
 }
 

@@ -41,7 +41,7 @@ impl<C: Party> Replication<C> {
         state.time = state.times.begin(state.time, self.clock.wall_micros(), self.clock.boottime_nanos());
     }
 
-    /// What may be shown follows from who leads, who the members are, and what they know.
+    /// What may be shown follows from the leader, the members, and what they know.
     pub(super) fn limit_time(&self, state: &mut State<C>) {
         if self.solo {
             return;

@@ -135,8 +135,8 @@ impl Duties {
         self.change_voters(state, voters, number, now)
     }
 
-    /// Of an even number of voters, one more than the cluster's nodes call for, which survives no
-    /// more losses than one less.
+    /// One voter less, if their number is even and more than the cluster's nodes call for: an even
+    /// number survives no more losses than one less.
     fn without_surplus(&mut self, state: &State, here: NodeId, now: u64) -> Option<Command> {
         let voters = state.voters();
         if voters.len() <= voters_wanted(state) || voters.len() % 2 == 1 {

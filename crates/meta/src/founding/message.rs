@@ -9,7 +9,7 @@ use ferrite_base::NodeId;
 use ferrite_base::checksum::crc32c;
 
 const FORMAT: u8 = 1;
-/// Of a declaration that is followed by the node's manner.
+/// For a declaration that is followed by the node's manner.
 const WITH_MANNER: u8 = 2;
 const DECLARES: u8 = 1;
 const FOUNDED: u8 = 2;
@@ -86,7 +86,7 @@ pub struct WrittenDown {
 /// What a node knew of its cluster: where to find the others at the next start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Acquainted {
-    /// Who it is.
+    /// Its id.
     pub node: NodeId,
     /// The metadata after this many commands.
     pub index: u64,

@@ -47,7 +47,7 @@ pub struct Place {
     pub declaration: Option<Declaration>,
 }
 
-/// What a node that founds waits for.
+/// What a founding node waits for.
 pub struct Awaits {
     pub places: Vec<Place>,
     /// In words.

@@ -201,7 +201,7 @@ impl Files {
         }
     }
 
-    /// Of a voter that begins.
+    /// For a voter that begins.
     pub fn create(disk: &dyn Disk, dir: &Path, kept: &Kept) -> Result<Files, VoterError> {
         disk.create_dir(dir)?;
         let mut files = Files { dir: dir.to_path_buf(), generation: 0 };

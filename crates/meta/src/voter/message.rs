@@ -9,8 +9,8 @@ const FORMAT: u8 = 1;
 /// Of one message.
 const ENTRIES_MAX: usize = 4_096;
 
-/// What voters say to each other, in the order of their numbers, from 1. A read is asked for by a
-/// leader, of itself: one of another voter, without an entry, would end the library's process.
+/// The messages between voters, in the order of their numbers, from 1. A leader asks only itself
+/// for a read: a read of another voter, without an entry, would end the library's process.
 const KINDS: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,

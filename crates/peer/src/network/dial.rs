@@ -1,5 +1,5 @@
-//! What is done when time has passed: handshakes that take too long end, connections to nodes that
-//! are not heard of are closed, and nodes are dialed.
+//! What happens as time passes: handshakes that take too long end, connections to nodes that are
+//! not heard of are closed, and nodes are dialed.
 
 use super::{Connection, Connections, Dial, State, TICK, TICK_MAX, locked};
 use crate::frame::Lane;

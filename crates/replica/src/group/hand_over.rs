@@ -17,7 +17,7 @@ pub enum Among {
     All,
 }
 
-/// What a leader has to do with handing over.
+/// A leader's state of handing over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handing {
     /// It wants another member to lead, this one or any.
@@ -95,7 +95,7 @@ impl fmt::Display for CannotHandOver {
 
 impl std::error::Error for CannotHandOver {}
 
-/// Who may lead next, by what the members can run.
+/// Which members may lead next, by what they can run.
 #[derive(Clone, Copy)]
 struct Eligible {
     here: bool,

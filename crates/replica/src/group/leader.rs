@@ -167,7 +167,7 @@ impl Progress {
 }
 
 impl Leading {
-    /// Of a node without others, from `end` on.
+    /// For a node without others, from `end` on.
     pub fn alone(end: Position) -> Leading {
         Leading {
             start: end,

@@ -143,7 +143,7 @@ impl Timing {
     };
 }
 
-/// What a node remembers of a group when its process starts.
+/// What a node knows of a group when its process starts.
 #[derive(Clone, Debug, Default)]
 pub struct Remembered {
     pub promised: Epoch,
