@@ -207,8 +207,7 @@ impl Controller {
                 self.voter.propose(&Command::Goodbye { node, incarnation });
             }
             Ask::Look { member, index } => {
-                // A process that cannot be granted a lease at the moment is not gone for that
-                // reason.
+                // A process that cannot be granted a lease at the moment is not gone.
                 if is_current(state, member) {
                     duties.heard.insert(member.node, now);
                 }
@@ -253,8 +252,7 @@ impl Controller {
                 self.asked.push((from, 0));
             }
             Ask::Pause { revision, paused, .. } => {
-                // A question that was under way for long names settings that are no longer the
-                // last.
+                // A delayed question names settings that are no longer the last.
                 if state.settings().is_some_and(|known| known.revision == revision) {
                     self.voter.propose(&Command::Pause { revision, paused });
                 }
