@@ -19,11 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub fn run(options: Options) -> ExitCode {
-    let _last_lines = match process::begin() {
-        Ok(last_lines) => last_lines,
-        Err(problem) => return fail(&problem),
-    };
-    start_and_wait(options).unwrap_or_else(|problem| fail(&problem))
+    // Until the last line is on its way.
+    let (_last_lines, begun) = process::begin();
+    begun.and_then(|()| start_and_wait(options)).unwrap_or_else(|problem| fail(&problem))
 }
 
 /// # Errors

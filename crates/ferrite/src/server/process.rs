@@ -57,18 +57,18 @@ fn report_panic(words: fmt::Arguments<'_>) {
 }
 
 /// What every server's process needs before anything else: its lines get out, panics are reported.
-///
-/// # Errors
-/// There is no thread to be had, or too little room for addresses.
-pub(super) fn begin() -> Result<LastLines, String> {
+/// With the error, which is a line too: there is no thread to be had, or too little room for
+/// addresses.
+pub(super) fn begin() -> (LastLines, Result<(), String>) {
     let started = stdio::start();
     let last_lines = LastLines;
     ferrite_base::fault::report_panics(report_panic);
-    started.map_err(|error| format!("cannot start a thread: {error}"))?;
-    match ferrite_io::address_space_bytes().and_then(too_few_addresses) {
+    let started = started.map_err(|error| format!("cannot start a thread: {error}"));
+    let checked = started.and_then(|()| match ferrite_io::address_space_bytes().and_then(too_few_addresses) {
         Some(problem) => Err(problem),
-        None => Ok(last_lines),
-    }
+        None => Ok(()),
+    });
+    (last_lines, checked)
 }
 
 /// Signals are blocked from here on in every thread, and taken by one of their own, which sets
