@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_read_back_and_others_are_refused_by_name() {
+    fn kinds_read_back_and_unknown_ones_are_refused_by_number() {
         for (message_kind, byte) in MessageKind::ALL.into_iter().zip(1..) {
             let message = message_kind.encode(vec![7, 8]);
             assert_eq!(message, [byte, 7, 8]);

@@ -157,7 +157,5 @@ fn too_much_memory(most: usize) -> UserError {
             "the limit is {most} bytes for sorting, grouping, joins, derived tables and the texts that a call computes \
              (--limit temporary-bytes)"
         ))
-        .with_hint(
-            "narrow the query with WHERE or LIMIT, split it into several statements, or make several calls of it",
-        )
+        .with_hint("narrow the query with WHERE or LIMIT, or spread the work over several calls")
 }

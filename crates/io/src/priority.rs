@@ -24,11 +24,11 @@ impl ThreadNumber {
     /// Takes [`Yielding::Most`] back, so that the thread can end while others take all processors:
     /// the process outlives its exit until it has. Only a privileged process may do that; where the
     /// system refuses, the thread stays as it is.
-    pub fn hurries(self) {
+    pub fn restore_priority(self) {
         let parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the call reads one structure, which lives until it returns. A number that is no
-        // thread's any more is refused; threads of other processes are never meant, since the
-        // number is kept no longer than the thread is.
+        // SAFETY: the call reads one structure, which lives until it returns. The number of a
+        // thread that has ended is refused; a thread that has just been given that number would get
+        // the usual policy.
         unsafe { libc::sched_setscheduler(self.0, libc::SCHED_OTHER, &parameters) };
     }
 }

@@ -90,8 +90,8 @@ pub fn note(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     match small_file::replace(disk, dir, FILE, &format!("{FILE}.new"), &here.encode()) {
         Err(error) if error.source.kind() == std::io::ErrorKind::IsADirectory => {
             ferrite_io::errln!(
-                "ferrite: cannot note this release in the directory, so an earlier one would not refuse it: {error}; \
-                 move what is there away"
+                "ferrite: this release cannot be recorded in the directory, so an earlier release would open it: {error}; \
+                 move that folder away"
             );
             Ok(())
         }

@@ -123,7 +123,7 @@ impl PagePreallocator {
         self.stop.store(true, Ordering::Release);
         memory::wake_preallocator();
         if matches!(self.ended.try_recv(), Err(TryRecvError::Empty)) {
-            self.thread.hurries();
+            self.thread.restore_priority();
         }
     }
 }

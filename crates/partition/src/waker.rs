@@ -122,6 +122,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_time_is_one_look() {
+        let (sender, inbox) = unbounded();
+        assert_eq!(receive(&inbox, Duration::ZERO), Err(RecvTimeoutError::Timeout));
+        sender.send(1).expect("it is received");
+        sender.send(2).expect("it is received");
+        assert_eq!(receive(&inbox, Duration::ZERO), Ok(1));
+        assert_eq!(receive(&inbox, Duration::from_secs(60)), Ok(2));
+        drop(sender);
+        assert_eq!(receive::<i32>(&inbox, Duration::ZERO), Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
     fn nothing_that_is_sent_is_slept_through() {
         const EACH: u64 = if cfg!(miri) { 50 } else { 100_000 };
         let (first, from_first) = waking_channel::<u64>();
