@@ -65,7 +65,7 @@ impl Cluster {
             client.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM t",)).expect("reads go on");
             let client = Client::connect(ClientOptions::new([self.admin_port(place)])).expect("it takes connections");
             client.call_blocking("@AdHoc", ("UPSERT INTO t VALUES (0, 0)",)).expect("administrators write");
-            assert_eq!(overview(&Db(client), "CLUSTERSTATE"), "PAUSED");
+            await_cluster_state(&Db(client), "PAUSED");
         }
     }
 
@@ -73,8 +73,21 @@ impl Cluster {
         for (place, _) in self.running() {
             self.write_through(place).expect("resumed");
             let client = Client::connect(ClientOptions::new([self.address(place)])).expect("it takes connections");
-            assert_eq!(overview(&Db(client), "CLUSTERSTATE"), "RUNNING");
+            await_cluster_state(&Db(client), "RUNNING");
         }
+    }
+}
+
+/// A node that does not lead shows the change when the metadata has reached it, which may be later
+/// than the leader's answer.
+fn await_cluster_state(db: &Db, expected: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let state = overview(db, "CLUSTERSTATE");
+        if state == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{state}, and not {expected}");
     }
 }
 
