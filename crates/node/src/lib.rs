@@ -12,6 +12,7 @@
 
 mod adhoc;
 mod administration;
+mod admission;
 mod backup;
 mod batch;
 mod behind;

@@ -1,11 +1,12 @@
 //! Calls that do not come in a network thread's batch: looked up, admitted, routed and handed over
 //! one by one.
 
+use crate::admission::{self, Request};
 use crate::compound::Compounds;
 use crate::connection::{is_admin, is_of_compound};
 use crate::message::SystemJob;
 use crate::mode::Mode;
-use crate::route::{self, Route};
+use crate::route::Route;
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
@@ -14,10 +15,10 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::{AnswerBatch, Compiled, Event, MailboxHandle, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;
-use ferrite_wire::Extensions;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response;
+use ferrite_wire::{Extensions, Parameters};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -85,6 +86,19 @@ impl Submit {
         self.time_asked(&invocation.extensions, is_admin(reply.connection))
     }
 
+    /// Where a call of that program runs: [`admission::admit`].
+    pub fn admit(
+        &self,
+        program: &Program,
+        extensions: &Extensions,
+        parameters: &Parameters<'_>,
+        reply: &Reply,
+    ) -> UserResult<Route> {
+        let admin = is_admin(reply.connection);
+        let request = Request { extensions, parameters, admin, spread: reply.handle as u32 };
+        admission::admit(&self.mode, &self.routes.ring, program, &request)
+    }
+
     /// A procedure's call, `body` being its frame without the length.
     pub fn procedure(
         &self,
@@ -93,15 +107,11 @@ impl Submit {
         body: &[u8],
         reply: &Reply,
     ) -> UserResult<()> {
-        let id = compiled
-            .find(invocation.procedure)
-            .ok_or_else(|| ferrite_wire::failure::unknown_procedure(invocation.procedure))?;
-        let called = compiled.program(id);
+        let called = compiled.program(admission::find(compiled, invocation.procedure)?);
         // Until it is handed over.
         let _hands_on = self.mode.hands_on();
-        self.mode.admit(called.read_only, is_admin(reply.connection))?;
         let parameters = &invocation.parameters;
-        let route = route::route(called, &invocation.extensions, parameters, &self.routes.ring, reply.handle as u32)?;
+        let route = self.admit(called, &invocation.extensions, parameters, reply)?;
         let mut bytes = Vec::new();
         match route {
             // The partition's key, which a directed procedure does not take.

@@ -245,11 +245,9 @@ impl System {
                 if let Some(parameterizer) = parameterizer {
                     self.plan_cache.met(compiled, &*self.row_counts, parameterizer, text, &program);
                 }
-                let route =
-                    route::route(&program, &Default::default(), &rest, &self.submit.routes.ring, reply.handle as u32)?;
+                let route = self.submit.admit(&program, &Default::default(), &rest, reply)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
-                self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
                 self.submit.program(program, bytes, compiled, route, body, reply, false)?;
             }
         }
@@ -303,8 +301,7 @@ impl System {
         // The query's answer has no place for them.
         self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
-        let route =
-            route::route(&program, &Default::default(), &nothing, &self.submit.routes.ring, reply.handle as u32)?;
+        let route = self.submit.admit(&program, &Default::default(), &nothing, reply)?;
         self.submit.program(program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
@@ -557,15 +554,12 @@ impl System {
         reply: &Reply,
     ) -> Option<()> {
         let plan = self.plan_cache.find(compiled, parameterizer, text, given.count())?;
-        // One that is refused gets its error when it is compiled.
-        self.submit.mode.admit(plan.program.read_only, is_admin(reply.connection)).ok()?;
         let arena = Bump::new();
         let mut bytes = Vec::new();
         plan.write_parameters(parameterizer, text, given, &arena, &mut bytes)?;
         let parameters = Parameters::parse(&bytes).ok()?;
-        let spread = reply.handle as u32;
-        let route =
-            route::route(&plan.program, &Default::default(), &parameters, &self.submit.routes.ring, spread).ok()?;
+        // One that is refused gets its error when it is compiled.
+        let route = self.submit.admit(&plan.program, &Default::default(), &parameters, reply).ok()?;
         self.submit.program(Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
     }
 }

@@ -12,7 +12,6 @@ const CARRIED: &[(&str, usize)] = &[
     ("Block", 4),
     ("Body", 4),
     ("Call", 5),
-    ("Calls", 4),
     ("Change", 10),
     ("Column", 4),
     ("Command", 7),

@@ -1,21 +1,22 @@
 //! Calls of other nodes' clients on the way to the partitions: in batches, as a network thread
 //! sends those of its own.
 
+use crate::admission::{self, Request};
+use crate::batch::Batch;
 use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{self, is_admin, queued_bytes};
 use crate::connections::Connections;
-use crate::forward::link::Batch;
+use crate::forward::link;
 use crate::forward::received::Execute;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::SystemJob;
-use crate::route::{self, Route};
+use crate::route::Route;
 use crate::submit::Submit;
 use crate::work::{Outstanding, Work};
-use ferrite_base::{PartitionId, UserError, UserResult, limits};
+use ferrite_base::{PartitionId, UserError, UserResult};
 use ferrite_partition::cancel::Cancel;
-use ferrite_partition::{CallBatch, CallHeader, Compiled, Event, MailboxHandle, Reply};
-use ferrite_wire::failure;
+use ferrite_partition::{CallBatch, Compiled, Event, MailboxHandle, Reply};
 use ferrite_wire::invocation::Invocation;
 use std::sync::Arc;
 
@@ -29,17 +30,12 @@ pub struct Uses {
     pub mailboxes: Arc<[Arc<NetworkMailbox>]>,
 }
 
-#[derive(Default)]
-struct Calls {
-    headers: Vec<CallHeader>,
-    bytes: Vec<u8>,
-}
-
 pub struct Executor {
     node: Uses,
     mailbox: MailboxHandle,
     compiled: Arc<Compiled>,
-    batches: Vec<Calls>,
+    /// None of them has ad hoc statements.
+    batches: Vec<Batch>,
     spread: u32,
     time: CallTime,
 }
@@ -48,7 +44,7 @@ impl Executor {
     /// `mailbox`: where the answers go.
     pub fn new(node: Uses, mailbox: MailboxHandle) -> Executor {
         let compiled = node.submit.compiled.load_full();
-        let batches = node.submit.routes.partitions().map(|_| Calls::default()).collect();
+        let batches = node.submit.routes.partitions().map(|_| Batch::default()).collect();
         Executor { node, mailbox, compiled, batches, spread: 0, time: CallTime::default() }
     }
 
@@ -71,7 +67,7 @@ impl Executor {
 
     /// Calls of this node's own clients that waited to be sent elsewhere, and are for this node
     /// now.
-    pub fn own(&mut self, batch: &Batch) {
+    pub fn own(&mut self, batch: &link::Batch) {
         self.send_batches();
         for call in &batch.calls {
             let mailbox = batch.mailbox.clone();
@@ -88,12 +84,12 @@ impl Executor {
     /// Hands every partition its calls.
     pub fn send_batches(&mut self) {
         let mut sent_micros = None;
-        for (partition, calls) in self.batches.iter_mut().enumerate().filter(|(_, calls)| !calls.headers.is_empty()) {
-            let Calls { headers, bytes } = std::mem::take(calls);
+        for (partition, batch) in self.batches.iter_mut().enumerate().filter(|(_, batch)| !batch.calls.is_empty()) {
+            let Batch { calls, bytes, .. } = std::mem::take(batch);
             let event = Event::Calls(CallBatch {
                 compiled: Arc::clone(&self.compiled),
                 mailbox: Arc::clone(&self.mailbox),
-                calls: headers,
+                calls,
                 bytes,
                 answers: Vec::new(),
                 cached: None,
@@ -125,30 +121,17 @@ impl Executor {
         let alone = invocation.procedure.starts_with('@')
             || self.node.submit.time_asked(&invocation.extensions, admin).is_some();
         if !alone {
-            let unknown = || failure::unknown_procedure(invocation.procedure);
-            let procedure = self.compiled.find(invocation.procedure).ok_or_else(unknown)?;
-            let program = self.compiled.program(procedure);
-            self.node.submit.mode.admit(program.read_only, admin)?;
+            let procedure = admission::find(&self.compiled, invocation.procedure)?;
             self.spread = self.spread.wrapping_add(1);
             let parameters = &invocation.parameters;
-            let ring = &self.node.submit.routes.ring;
-            let route = route::route(program, &invocation.extensions, parameters, ring, self.spread)?;
+            let request = Request { extensions: &invocation.extensions, parameters, admin, spread: self.spread };
+            let submit = &self.node.submit;
+            let program = self.compiled.program(procedure);
+            let route = admission::admit(&submit.mode, &submit.routes.ring, program, &request)?;
             if let Route::Partition { partition, drop_first_parameter } = route {
-                let calls = &mut self.batches[partition.index()];
-                let parameters_start = calls.bytes.len() as u32;
-                parameters.copy_to(&mut calls.bytes);
-                let parameters_end = calls.bytes.len() as u32;
-                let header = CallHeader {
-                    connection,
-                    handle,
-                    procedure,
-                    parameters_start,
-                    parameters_end,
-                    drop_first_parameter,
-                };
-                calls.headers.push(header);
-                if calls.bytes.len() > limits::FRAME_BYTES_MAX {
-                    // Offsets are 32 bits.
+                let batch = &mut self.batches[partition.index()];
+                batch.push(connection, handle, procedure, parameters, drop_first_parameter);
+                if batch.is_full() {
                     self.send_batches();
                 }
                 return Ok(());
