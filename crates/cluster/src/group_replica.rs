@@ -11,6 +11,7 @@
 
 use crate::GroupHandle;
 use crate::cause::{Cause, NodeEffects};
+use crate::failover_phase::FailoverPhase;
 use crate::handing::HandingOver;
 use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -256,6 +257,17 @@ impl GroupReplica {
             Role::Rising(_, intake) => Some(self.group.commit().0.saturating_sub(intake.applied().0)),
             _ => None,
         }
+    }
+
+    /// Of a group that this node was chosen to lead: the epoch, and how far it has come.
+    pub fn phase(&self) -> Option<(Epoch, FailoverPhase)> {
+        let (epoch, _) = self.led_since.filter(|_| self.group.is_leading())?;
+        let phase = match self.role {
+            Role::Leader => FailoverPhase::Serve,
+            _ if self.group.is_open() => FailoverPhase::Apply,
+            _ => FailoverPhase::Open,
+        };
+        Some((epoch, phase))
     }
 
     /// The way to the copy's applier, if this is a copy.

@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod cause;
+mod failover_phase;
 mod group_replica;
 mod groups;
 mod hand_over;
@@ -23,6 +24,7 @@ mod metadata;
 mod node;
 
 pub use cause::{Cause, CommittedEntries, NodeEffects};
+pub use failover_phase::FailoverPhase;
 pub use group_replica::Parties;
 pub use groups::{Groups, Unusable};
 pub use handing::NotHandedOver;

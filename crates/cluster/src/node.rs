@@ -1,6 +1,7 @@
 //! A node: takes one cause of work after the other.
 
 use crate::cause::{Cause, NodeEffects};
+use crate::failover_phase::FailoverPhase;
 use crate::group_replica::{GroupReplica, Parties};
 use crate::groups::Groups;
 use crate::handing::NotHandedOver;
@@ -452,6 +453,11 @@ impl Node {
     /// committed: how many entries they lack.
     pub fn lacks_before_it_leads(&self, id: GroupId) -> Option<u64> {
         self.replicas.get(&id)?.lacks_before_it_leads()
+    }
+
+    /// Of a group that this node was chosen to lead: the epoch, and how far it has come.
+    pub fn phase(&self, id: GroupId) -> Option<(Epoch, FailoverPhase)> {
+        self.replicas.get(&id)?.phase()
     }
 
     /// Whether this node has a copy, or gets another node's snapshot in its place: not while it

@@ -28,7 +28,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/node/src/backup.rs", "scan", 86),
     ("crates/node/src/cluster/join.rs", "declaration", 81),
     ("crates/node/src/cluster/join.rs", "join", 94),
-    ("crates/node/src/cluster/node.rs", "run", 85),
     ("crates/node/src/cluster/offline.rs", "leave_cluster", 74),
     ("crates/node/src/cluster/running.rs", "start", 80),
     ("crates/node/src/cluster/running.rs", "start_with", 136),

@@ -128,6 +128,8 @@ impl Status {
                 amiss(State::NoService, format!("no node is known to lead group {group}"));
             } else if let Some(leader) = self.silent_leader(row) {
                 amiss(State::NoService, format!("node {leader}, which leads group {group}, is not reached"));
+            } else if let Some(phase) = self.phase_before_service(row) {
+                amiss(State::NoService, format!("the failover of group {group} is in its phase {phase}"));
             } else if members <= kfactor {
                 amiss(State::Degraded, format!("group {group} has {members} of {} copies", kfactor + 1));
             } else {
@@ -246,6 +248,11 @@ impl Status {
         lines
     }
 
+    /// Of a group that executes no calls yet: the phase of its failover.
+    fn phase_before_service(&self, row: usize) -> Option<String> {
+        Some(self.groups.text(row, "PHASE")).filter(|phase| !phase.is_empty() && phase != "serve")
+    }
+
     fn group_line(&self, row: usize) -> String {
         let text = |name: &str| self.groups.text(row, name);
         let group = text("GROUP_ID");
@@ -254,11 +261,13 @@ impl Status {
         if !waits_for.is_empty() {
             return format!("group {group}: no node leads; it waits for {waits_for}");
         }
+        let phase = self.phase_before_service(row).map_or_else(String::new, |phase| format!("; failover: {phase}"));
         if text("LEADER") == "0" {
-            return format!("group {group}: no node is known to lead (epoch {epoch})");
+            return format!("group {group}: no node is known to lead (epoch {epoch}{phase})");
         }
         let all = self.groups.number(row, "KFACTOR").map_or(1, |kfactor| kfactor + 1);
         let copies = format!("node {} leads {} of {all} copies (epoch {epoch})", text("LEADER"), text("MEMBERS"));
+        let copies = format!("{copies}{phase}");
         let data = text("LOSSES_WITH_DATA_KEPT");
         let service = text("LOSSES_WITH_SERVICE");
         if data.is_empty() {
@@ -413,7 +422,8 @@ mod tests {
     }
 
     const NODES: &str = "NODE KIND PRESENCE REACHED ROLE VOTES LACKS";
-    const GROUP: &str = "GROUP_ID EPOCH LEADER MEMBERS KFACTOR LOSSES_WITH_DATA_KEPT LOSSES_WITH_SERVICE WAITS_FOR";
+    const GROUP: &str =
+        "GROUP_ID EPOCH LEADER MEMBERS KFACTOR LOSSES_WITH_DATA_KEPT LOSSES_WITH_SERVICE WAITS_FOR PHASE";
     const VOTERS: &str = "VOTERS VOTERS_THERE MAJORITY LOSSES_WITH_DECISIONS MISSING";
     const FIGURES: &str = "NODE UPTIME_SECONDS MEMORY_BYTES BEHIND_ENTRIES SNAPSHOT_AGE_SECONDS";
     const CLUSTER: &str = "CLUSTER STATE PARTITIONS KFACTOR";
@@ -434,7 +444,7 @@ mod tests {
     }
 
     fn whole() -> Status {
-        status(&ALL, "0 4 1 2 1 1 1 ''", "3 3 2 1 ''", "RUNNING")
+        status(&ALL, "0 4 1 2 1 1 1 '' serve", "3 3 2 1 ''", "RUNNING")
     }
 
     #[test]
@@ -445,26 +455,27 @@ mod tests {
         };
         assert_eq!(judged(whole()), ("whole", String::new()));
         let silent = [ALL[0], ALL[1], "3 data silent no '' missing ''", "9 data retired no '' no ''"];
-        let one_away = status(&silent, "0 4 1 2 1 1 0 ''", "3 2 2 0 node-3-is-not-reached", "RUNNING");
+        let one_away = status(&silent, "0 4 1 2 1 1 0 '' serve", "3 2 2 0 node-3-is-not-reached", "RUNNING");
         assert_eq!(judged(one_away), ("degraded", "node-3-is-not-reached; node 3 is silent".to_owned()));
         for (group, expected) in [
-            ("0 4 1 1 1 0 0 ''", ("degraded", "group 0 has 1 of 2 copies")),
-            ("0 4 1 2 1 0 0 ''", ("degraded", "a copy of group 0 is incomplete or not reached")),
-            ("0 4 1 2 1 null null ''", ("degraded", "this node does not know yet what the cluster survives")),
-            ("0 4 0 2 1 0 0 ''", ("no service", "no node is known to lead group 0")),
-            ("0 4 0 2 1 0 0 node-1", ("no service", "group 0 waits for node-1")),
+            ("0 4 1 1 1 0 0 '' serve", ("degraded", "group 0 has 1 of 2 copies")),
+            ("0 4 1 2 1 0 0 '' serve", ("degraded", "a copy of group 0 is incomplete or not reached")),
+            ("0 4 1 2 1 null null '' serve", ("degraded", "this node does not know yet what the cluster survives")),
+            ("0 4 0 2 1 0 0 '' serve", ("no service", "no node is known to lead group 0")),
+            ("0 4 1 2 1 1 1 '' open", ("no service", "the failover of group 0 is in its phase open")),
+            ("0 4 0 2 1 0 0 node-1 serve", ("no service", "group 0 waits for node-1")),
         ] {
             let (state, reasons) = judged(status(&ALL, group, "3 3 2 1 ''", "RUNNING"));
             assert_eq!((state, &*reasons), expected);
         }
         let dead = ["1 data silent no leader missing ''", ALL[1], ALL[2]];
-        let (state, reasons) = judged(status(&dead, "0 4 1 2 1 0 0 ''", "3 3 2 1 ''", "RUNNING"));
+        let (state, reasons) = judged(status(&dead, "0 4 1 2 1 0 0 '' serve", "3 3 2 1 ''", "RUNNING"));
         assert_eq!((state, &*reasons), ("no service", "node 1, which leads group 0, is not reached; node 1 is silent"));
-        let alone = status(&ALL, "0 4 1 2 1 1 1 ''", "3 1 2 0 nodes", "RUNNING");
+        let alone = status(&ALL, "0 4 1 2 1 1 1 '' serve", "3 1 2 0 nodes", "RUNNING");
         assert_eq!(judged(alone), ("no service", "no majority of the voters is heard here".to_owned()));
         let full = [ALL[0], "2 data running yes member yes memory", ALL[2]];
         assert_eq!(
-            judged(status(&full, "0 4 1 2 1 1 1 ''", "3 3 2 1 ''", "PAUSED")).1,
+            judged(status(&full, "0 4 1 2 1 1 1 '' serve", "3 3 2 1 ''", "PAUSED")).1,
             "node 2 lacks memory; the database is paused"
         );
         let nothing = Status::of(String::new(), &[]);
@@ -494,27 +505,27 @@ mod tests {
         );
         let group = json!({
             "group_id": 0, "epoch": 4, "leader": 1, "members": 2, "kfactor": 1, "losses_with_data_kept": 1,
-            "losses_with_service": 1, "waits_for": null,
+            "losses_with_service": 1, "waits_for": null, "phase": "serve",
         });
         assert_eq!(json["groups"], json!([group]));
         assert_eq!(json["voters"]["voters_there"], json!(3));
-        status.groups = Table::of(&table(GROUP, &["0 4 0 2 1 null null ''"]));
+        status.groups = Table::of(&table(GROUP, &["0 4 0 2 1 null null '' serve"]));
         assert_eq!(status.json()["groups"][0]["leader"], Value::Null);
     }
 
     #[test]
     fn a_node_that_does_not_know_the_number_of_losses_says_so() {
         let said = |group: &str, voters: &str| status(&ALL, group, voters, "RUNNING").text();
-        let heard = said("0 4 1 2 1 1 0 ''", "3 2 2 0 ''");
+        let heard = said("0 4 1 2 1 1 0 '' serve", "3 2 2 0 ''");
         assert!(heard.contains("(epoch 4); the data survive 1 more loss, the service 0\n"), "{heard}");
         assert!(heard.contains("voters: 2 of 3 are there; decisions survive 0 more losses\n"), "{heard}");
-        let began = said("0 4 1 2 1 null null ''", "3 1 2 null ''");
+        let began = said("0 4 1 2 1 null null '' serve", "3 1 2 null ''");
         assert!(
             began.contains("node 1 leads 2 of 2 copies (epoch 4), as far as this node knows; it does not know"),
             "{began}"
         );
         assert!(began.contains("voters: 1 of 3 have said that they are there\n"), "{began}");
-        let alone = said("0 4 1 2 1 null null ''", "3 1 2 0 ''");
+        let alone = said("0 4 1 2 1 null null '' serve", "3 1 2 0 ''");
         assert!(alone.contains("no majority of the voters is heard here"), "{alone}");
         assert!(alone.contains("voters: 1 of 3 are there; 2 are needed to decide anything\n"), "{alone}");
     }
@@ -522,7 +533,7 @@ mod tests {
     #[test]
     fn nodes_have_a_line_of_figures_each_and_those_that_are_gone_for_good_one_for_all() {
         let nodes = [ALL[0], ALL[1], "3 data retired no '' no ''", "4 data retired no '' no ''"];
-        let said = status(&nodes, "0 4 1 2 1 1 1 ''", "3 3 2 1 ''", "RUNNING").text();
+        let said = status(&nodes, "0 4 1 2 1 1 1 '' serve", "3 3 2 1 ''", "RUNNING").text();
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines[0], "node  kind  presence  reached  role    votes  lacks");
         assert_eq!(lines[1], "1     data  running   yes      leader  yes");

@@ -7,6 +7,7 @@
 
 use crate::cluster::giving_way::Room;
 use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_cluster::FailoverPhase;
 use ferrite_log::Durability;
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,6 +47,8 @@ pub struct Health {
     /// It is a member of the group's configuration of this epoch, and knows that all members have
     /// what is committed.
     pub in_step: Option<Epoch>,
+    /// It was chosen to lead the group in this epoch, and has come this far.
+    pub leads: Option<(Epoch, FailoverPhase)>,
 }
 
 const LACKS_MEMORY: u8 = 1;
@@ -81,7 +84,9 @@ impl Health {
         };
         let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());
         let more_flags = flag(self.lacks_java, LACKS_JAVA);
-        [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags]].concat()
+        let (epoch, phase) = self.leads.map_or((0, 0), |(epoch, phase)| (epoch.0, phase.code()));
+        let leads = [&epoch.to_le_bytes()[..], &[phase]].concat();
+        [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags], &leads].concat()
     }
 
     /// Ignores what a later release adds. None: it says nothing.
@@ -97,6 +102,10 @@ impl Health {
         };
         let in_step = (epoch > 0).then_some(Epoch(epoch));
         let more_flags = rest.get(12).copied().unwrap_or(0);
+        let leads = rest.get(13..).and_then(<[u8]>::split_first_chunk).and_then(|(epoch, rest)| {
+            let phase = FailoverPhase::of_code(*rest.first()?)?;
+            Some((Epoch(u64::from_le_bytes(*epoch)), phase))
+        });
         let has = |flag| flags & flag != 0;
         let room = match (has(LITTLE_DISK), has(NO_DISK)) {
             (_, true) => Room::None,
@@ -114,6 +123,7 @@ impl Health {
             ends: has(ENDS),
             durability,
             in_step,
+            leads,
         })
     }
 }
@@ -289,6 +299,7 @@ mod tests {
                 let (lacks_memory, votes, incomplete) = (flags & 1 != 0, flags & 2 != 0, flags == 3);
                 let (starting, log_failed, lacks_java) = (flags == 2, room == Room::None, flags & 2 != 0);
                 let ends = flags == 1;
+                let leads = (flags > 1).then_some((Epoch(flags), FailoverPhase::ALL[flags as usize]));
                 let durability = [
                     None,
                     Some(Durability::Sync),
@@ -306,12 +317,13 @@ mod tests {
                     ends,
                     durability,
                     in_step,
+                    leads,
                 };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }
         }
         let votes = Health { votes: true, ..Health::default() };
-        let later = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFE, 7];
+        let later = [&[2][..], &[0; 12], &[0xFE], &[7; 8], &[0xFE, 7]].concat();
         assert_eq!(Health::decode(&later), Some(votes), "a later release");
         assert_eq!(Health::decode(&[2, 0, 0, 0, 0, 0, 0, 0, 0]), Some(votes), "one without durability");
         assert_eq!(Health::decode(&later[..13]), Some(votes), "one without a second byte of flags");

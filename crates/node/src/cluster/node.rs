@@ -132,19 +132,7 @@ impl NodeThread {
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
-            self.node_status.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
-            if seen.as_ref().is_none_or(|seen| !Arc::ptr_eq(seen, &state)) || self.node_status.seen().in_step != in_step
-            {
-                let registered = self.node.is_registered();
-                let index = self.node.known_index();
-                self.node_status.change(|seen| {
-                    (seen.index, seen.state, seen.registered) = (index, Arc::clone(&state), registered);
-                    seen.in_step = in_step;
-                });
-                // Others cannot tell.
-                self.next_look = 0;
-                seen = Some(state);
-            }
+            self.publish(&state, in_step, &mut seen);
             let is_over = |since| {
                 let most = if self.node.is_needed() { GOODBYE_TIME_MAX } else { LAST_GOODBYE_TIME_MAX };
                 now >= since + nanos(most) || self.node.has_left()
@@ -154,6 +142,10 @@ impl NodeThread {
             }
             next_tick = self.next_tick(ticked, now, ends || !in_step);
         }
+        self.end();
+    }
+
+    fn end(self) {
         for group in self.groups.iter() {
             // The partitions end after this thread, whatever waits for the members.
             group.ends();
@@ -161,6 +153,27 @@ impl NodeThread {
         memory::refuse_rows_for(None);
         drop(self.node);
         self.appliers.end();
+    }
+
+    /// Shows other threads what this node knows now. `shown`: the metadata that they have.
+    fn publish(&mut self, state: &Arc<State>, in_step: bool, shown: &mut Option<Arc<State>>) {
+        let phase = self.node.phase(FIRST_GROUP);
+        self.node_status.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
+        let known = self.node_status.seen();
+        let is_shown = shown.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, state));
+        if is_shown && (known.in_step, known.phase) == (in_step, phase) {
+            return;
+        }
+        let registered = self.node.is_registered();
+        let index = self.node.known_index();
+        self.node_status.change(|seen| {
+            (seen.index, seen.state, seen.registered) = (index, Arc::clone(state), registered);
+            seen.in_step = in_step;
+            seen.phase = phase;
+        });
+        // Others cannot tell.
+        self.next_look = 0;
+        *shown = Some(Arc::clone(state));
     }
 
     /// When the time is to be checked, after a tick at `ticked`. `soon`: for what this thread
@@ -200,6 +213,7 @@ impl NodeThread {
             ends: self.ends,
             durability,
             in_step,
+            leads: self.node.phase(FIRST_GROUP),
         };
         self.warn_of_durability(durability);
         self.healths.said(self.node.here(), health, Instant::now());

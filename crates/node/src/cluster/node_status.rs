@@ -6,7 +6,7 @@ use crate::mode::Mode;
 use crate::options::ServerError;
 use arc_swap::ArcSwap;
 use ferrite_base::{Epoch, GroupId, NodeId};
-use ferrite_cluster::Lease;
+use ferrite_cluster::{FailoverPhase, Lease};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_replica::group::Member;
@@ -34,6 +34,8 @@ pub struct StatusSnapshot {
     /// All members of the group's configuration have what is committed, as far as this node can
     /// tell.
     pub in_step: bool,
+    /// It was chosen to lead the group in this epoch, and has come this far.
+    pub phase: Option<(Epoch, FailoverPhase)>,
     /// Why this process must end.
     pub ended: Option<String>,
     /// Its copy is put aside at the next start, which gets everything from the leader.

@@ -9,6 +9,7 @@ use crate::cluster::node_status::{NodeStatus, StatusSnapshot};
 use crate::cluster::orders::Order;
 use crate::cluster::status_tables;
 use ferrite_base::NodeId;
+use ferrite_cluster::FailoverPhase;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State, has_lost_its_vote};
 use ferrite_partition::waker::WakingSender;
@@ -279,6 +280,7 @@ fn group_table() -> SystemTable {
         ("LOSSES_WITH_DATA_KEPT", SqlType::Integer),
         ("LOSSES_WITH_SERVICE", SqlType::Integer),
         ("WAITS_FOR", SqlType::Varchar),
+        ("PHASE", SqlType::Varchar),
     ])
 }
 
@@ -311,10 +313,31 @@ fn group(
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            waits_for(group, reachability).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default()
+            waits_for(group, reachability).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default(),
+            phase(group, seen, reachability).map(FailoverPhase::name)
         ]);
     }
     table
+}
+
+/// How far the group's failover has come, as far as this node knows. None: its leader, another
+/// node, has not reported it yet.
+fn phase(group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> Option<FailoverPhase> {
+    if !seen.registered {
+        return None;
+    }
+    if group.phase == Phase::Sealing {
+        return Some(FailoverPhase::Promise);
+    }
+    let leader = group.configuration.leader.node;
+    let of_epoch = |(epoch, phase)| (epoch == group.configuration.epoch).then_some(phase);
+    let is_here = seen.lead.as_ref().is_some_and(|(here, _)| *here == leader);
+    let found = reachability.0.get(&leader).copied().unwrap_or_default();
+    match () {
+        () if is_here => seen.phase.and_then(of_epoch),
+        () if found.reached => found.health?.leads.and_then(of_epoch),
+        () => Some(FailoverPhase::Detect),
+    }
 }
 
 /// The nodes that a group without a leader waits for.
@@ -416,7 +439,8 @@ pub fn before_there_is_a_cluster(known: &[Asked], kfactor: u32, waits_for: &str)
     }
     let none = 0_i64;
     let unknown = None::<i64>;
-    group.row(cells![0_i64, none, none, none, i64::from(kfactor), unknown, unknown, waits_for.to_owned()]);
+    let no_phase = None::<&str>;
+    group.row(cells![0_i64, none, none, none, i64::from(kfactor), unknown, unknown, waits_for.to_owned(), no_phase]);
     vec![nodes, group, voters_table()]
 }
 
@@ -461,6 +485,7 @@ mod tests {
             ends: false,
             durability: None,
             in_step: None,
+            leads: None,
         }),
         failed: false,
     };
@@ -627,5 +652,30 @@ mod tests {
         let alone = Reachability((1..=4).map(|id| (NodeId(id), if id == 1 { WELL } else { silent })).collect());
         let why = alone.no_majority(&state).expect("one of three");
         assert!(why.starts_with("node 2 is not reached (nothing came from it for 14 s), node 4"), "{why}");
+    }
+
+    #[test]
+    fn a_group_has_the_phase_of_its_failover() {
+        let mut seen = StatusSnapshot { state: Arc::new(state()), registered: true, ..StatusSnapshot::default() };
+        let group = seen.state.groups()[&FIRST_GROUP].clone();
+        let (leader, epoch) = (group.configuration.leader.node, group.configuration.epoch);
+        let of = |found: Found| Reachability(BTreeMap::from([(leader, found)]));
+        let leading = |leads| Found { health: Some(Health { leads, ..Health::default() }), ..WELL };
+        for (found, expected) in [
+            (Found { reached: false, ..WELL }, Some(FailoverPhase::Detect)),
+            (leading(Some((epoch, FailoverPhase::Open))), Some(FailoverPhase::Open)),
+            (leading(Some((Epoch(epoch.0 + 1), FailoverPhase::Serve))), None),
+            (leading(None), None),
+        ] {
+            assert_eq!(phase(&group, &seen, &of(found)), expected);
+        }
+        let sealed = Group { phase: Phase::Sealing, ..group.clone() };
+        assert_eq!(phase(&sealed, &seen, &of(WELL)), Some(FailoverPhase::Promise));
+        let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::default());
+        seen.lead = Some((leader, Lease::new(clock)));
+        seen.phase = Some((epoch, FailoverPhase::Apply));
+        assert_eq!(phase(&group, &seen, &of(WELL)), Some(FailoverPhase::Apply), "this node's own");
+        seen.registered = false;
+        assert_eq!(phase(&group, &seen, &of(WELL)), None, "what it knew last");
     }
 }
