@@ -82,7 +82,7 @@ pub trait NodeEffects: Send {
     /// How long it takes to send everything to a node that has nothing.
     fn transfer_nanos(&self, group: GroupId) -> u64;
     /// The node leads, or no longer leads.
-    fn leads(&mut self, group: GroupId, epoch: Option<Epoch>);
+    fn serves(&mut self, group: GroupId, epoch: Option<Epoch>);
     /// The database is now paused, or resumed, as the metadata says. Called before anything that
     /// follows from the same state of the metadata, so that a leader knows it when it begins to
     /// lead.

@@ -303,7 +303,7 @@ impl GroupReplica {
     }
 
     /// Its partitions take calls, and nothing has come that ends that.
-    pub fn leads(&self) -> bool {
+    pub fn serves(&self) -> bool {
         matches!(self.role, Role::Leader) && self.todo.is_empty()
     }
 
@@ -357,13 +357,13 @@ impl GroupReplica {
                 let epoch = promoted.place.end.epoch;
                 promoted.lead(&log, &self.parties.partitions, &self.parties.coordinator);
                 self.role = Role::Leader;
-                effects.leads(self.group.id(), Some(epoch));
+                effects.serves(self.group.id(), Some(epoch));
                 true
             }
             Role::Leader => match self.todo.pop_front() {
                 None => false,
                 Some(Todo::Follow(place)) => {
-                    effects.leads(self.group.id(), None);
+                    effects.serves(self.group.id(), None);
                     let stepping = SteppingBack::begin(&self.parties.coordinator, self.parties.partitions.len());
                     self.role = Role::Falling(stepping, place);
                     true

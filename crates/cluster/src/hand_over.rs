@@ -53,7 +53,7 @@ impl GroupReplica {
         if self.handing.is_some() {
             return Err(NotHandedOver::UnderWay);
         }
-        if !self.leads() {
+        if !self.serves() {
             return Err(NotHandedOver::Cannot(CannotHandOver::NotLeading));
         }
         match self.group.may_hand_over(to) {
@@ -92,7 +92,7 @@ impl GroupReplica {
     /// Proceeds, if it can; returns whether it did. `state`: the metadata as far as it is known.
     pub fn hand_on(&mut self, state: &State, effects: &mut dyn NodeEffects) -> bool {
         let Some(handing) = self.handing else { return false };
-        if !self.leads() {
+        if !self.serves() {
             // The partitions of a leader that was just chosen are not there yet.
             if handing.leaves && handing.step == Step::Awaiting && self.group.is_leading() {
                 return false;

@@ -130,7 +130,7 @@ impl Controller {
         Controller { here, voter, duties: None, told, asked: Vec::new() }
     }
 
-    pub fn leads(&self) -> bool {
+    pub fn is_leader(&self) -> bool {
         self.duties.is_some()
     }
 

@@ -94,7 +94,7 @@ impl Mode {
     }
 
     /// This node leads the partitions, as a node without others always does.
-    pub fn lead(&self) {
+    pub fn serve(&self) {
         self.state.fetch_and(!FOLLOWS, Relaxed);
     }
 
@@ -112,7 +112,7 @@ impl Mode {
         self.is_copy.load(Relaxed)
     }
 
-    pub fn leads(&self) -> bool {
+    pub fn serves(&self) -> bool {
         self.state.load(Relaxed) & FOLLOWS == 0
     }
 
@@ -198,27 +198,27 @@ mod tests {
     #[test]
     fn a_node_that_follows_refuses_all_and_says_who_leads() {
         let mode = Mode::default();
-        assert!(mode.leads() && mode.is_running(), "a node without others");
+        assert!(mode.serves() && mode.is_running(), "a node without others");
         mode.follow("call node 2".to_owned(), true);
         mode.pause(true);
         for admin in [true, false] {
             let error = mode.admit(true, admin).expect_err("refused").to_string();
             assert!(error.contains("does not lead") && error.contains("call node 2"), "{error}");
         }
-        assert!(!mode.leads() && !mode.is_running());
-        mode.lead();
+        assert!(!mode.serves() && !mode.is_running());
+        mode.serve();
         let refused = mode.admit(false, false).expect_err("paused before it led").to_string();
         assert!(refused.contains("paused") && mode.admit(false, true).is_ok() && !mode.is_running(), "{refused}");
         mode.pause(false);
         assert!(mode.is_running() && mode.admit(false, false).is_ok());
         mode.hand_over(true);
-        assert!(!mode.is_running() && mode.leads() && mode.admit(false, false).is_ok());
+        assert!(!mode.is_running() && mode.serves() && mode.admit(false, false).is_ok());
         mode.hand_over(false);
         assert!(mode.is_running());
         mode.prepare_stop();
         assert!(!mode.is_open() && mode.admit(true, true).is_err());
         mode.follow(String::new(), false);
-        mode.lead();
+        mode.serve();
         assert!(mode.is_running(), "what was prepared ends with the lead");
         mode.follow(String::new(), false);
         mode.stop();

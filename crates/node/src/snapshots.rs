@@ -155,7 +155,7 @@ impl SnapshotThread {
                     if !self.is_due(&last) {
                         continue;
                     }
-                    if !self.mode.leads() {
+                    if !self.mode.serves() {
                         cut = self.begin_cut();
                         continue;
                     }
@@ -208,7 +208,7 @@ impl SnapshotThread {
     /// Whether one is due, and this node is there to take it.
     fn is_due(&self, last: &Last) -> bool {
         let grown = last.before + self.log.written_bytes.load(Relaxed) - last.written;
-        let may = self.mode.leads() || self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+        let may = self.mode.serves() || self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
         let newer = || last.entry != Some((self.last_entry)());
         may && Instant::now() >= last.quiet_until && self.settings.wants_one(grown, last.at.elapsed(), newer)
     }
@@ -343,7 +343,7 @@ impl Pacer {
     fn is_busy(&self) -> bool {
         let written = self.log.written_bytes.load(Relaxed);
         // A copy's log has the fsyncs that the leader's callers wait for.
-        let copies = !self.mode.leads() && self.seen.swap(written, Relaxed) != written;
+        let copies = !self.mode.serves() && self.seen.swap(written, Relaxed) != written;
         copies || self.work.outstanding().calls > self.waiting
     }
 

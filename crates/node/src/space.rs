@@ -79,12 +79,12 @@ impl SpaceWatch {
             return;
         }
         let reserve = self.reserve;
-        if self.mode.is_disk_low() && !self.mode.leads() && !self.mode.is_copy() {
+        if self.mode.is_disk_low() && !self.mode.serves() && !self.mode.is_copy() {
             ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node leads \
                  nothing and has no copy at the moment; to take one over it needs room. Free disk space"
             );
-        } else if self.mode.is_disk_low() && !self.mode.leads() {
+        } else if self.mode.is_disk_low() && !self.mode.serves() {
             ferrite_io::errln!(
                 "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node writes \
                  on as a copy, and leaves its group when its log cannot be written. Free disk space"
@@ -95,7 +95,7 @@ impl SpaceWatch {
                  refused until there is more"
             );
         } else {
-            let taken = if self.mode.leads() { ": writes are taken" } else { "" };
+            let taken = if self.mode.serves() { ": writes are taken" } else { "" };
             ferrite_io::errln!("ferrite: the disk has {free} bytes free again{taken}");
         }
     }

@@ -85,10 +85,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
     let began = Instant::now();
     let Insistence(again, insisted) = insistence;
-    if cluster.node_status().seen().leads.is_none() {
+    if cluster.node_status().seen().serves.is_none() {
         return;
     }
-    let leads = || cluster.node_status().seen().leads.is_some();
+    let leads = || cluster.node_status().seen().serves.is_some();
     let done = ask_to_hand_over(cluster.orders(), leads, time_max, insisted);
     let mut waits = done.is_some();
     let done = done == Some(true);

@@ -111,7 +111,7 @@ impl World {
     }
 
     fn leader(&self) -> NodeId {
-        let leads = |(_, metadata): &(&NodeId, &Metadata)| metadata.controller().is_some_and(Controller::leads);
+        let leads = |(_, metadata): &(&NodeId, &Metadata)| metadata.controller().is_some_and(Controller::is_leader);
         *self.all.iter().find(leads).expect("one of the voters leads").0
     }
 

@@ -118,7 +118,7 @@ impl NodeEffects for Outside {
         panic!("nobody missed {wanted:?}");
     }
 
-    fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
+    fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.push(Wish::Leads(epoch));
     }
 

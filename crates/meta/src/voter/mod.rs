@@ -206,7 +206,7 @@ impl Voter {
         (kept.applied.0, &kept.state)
     }
 
-    pub fn leads(&self) -> bool {
+    pub fn is_leader(&self) -> bool {
         self.leads
     }
 
@@ -488,7 +488,7 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, Default::default()));
         let voter = Voter::found(NodeId(1), Arc::clone(&disk), Path::new(DIR), random(), &founded);
         let mut voter = voter.expect("a healthy disk");
-        works_until(&mut voter, Voter::leads).expect("nothing is wrong yet");
+        works_until(&mut voter, Voter::is_leader).expect("nothing is wrong yet");
         (voter, disk)
     }
 

@@ -624,7 +624,7 @@ impl World {
                 node.gone,
                 node.vote,
                 seen,
-                controller.map(|controller| (controller.state().0, controller.leads())),
+                controller.map(|controller| (controller.state().0, controller.is_leader())),
             )
         };
         panic!(

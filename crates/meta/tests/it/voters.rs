@@ -393,7 +393,7 @@ impl World {
                 // Of two that were left when a vote was lost, one was taken away.
                 return self.counts;
             }
-            let leads = all.iter().any(|voter| voter.leads());
+            let leads = all.iter().any(|voter| voter.is_leader());
             let same = all.windows(2).all(|pair| pair[0].state() == pair[1].state());
             if self.applied > before + 3 && leads && same && all.len() * 2 > last.voters().len() {
                 return self.counts;
@@ -403,7 +403,7 @@ impl World {
             "no rest: {:?}",
             self.nodes
                 .iter()
-                .map(|node| node.voter.as_ref().map(|voter| (voter.state().0, voter.term(), voter.leads())))
+                .map(|node| node.voter.as_ref().map(|voter| (voter.state().0, voter.term(), voter.is_leader())))
                 .collect::<Vec<_>>()
         );
     }
@@ -423,7 +423,7 @@ impl Quiet {
         let mut world = World::of(nodes, 1, SimulatedRandom::new(1));
         world.faults = false;
         let mut quiet = Quiet(world);
-        quiet.until(|world| world.nodes.iter().any(|node| node.voter.as_ref().is_some_and(Voter::leads)));
+        quiet.until(|world| world.nodes.iter().any(|node| node.voter.as_ref().is_some_and(Voter::is_leader)));
         quiet
     }
 
@@ -438,7 +438,7 @@ impl Quiet {
     }
 
     fn leader(&self) -> usize {
-        let leads = |node: &Node| node.voter.as_ref().is_some_and(Voter::leads);
+        let leads = |node: &Node| node.voter.as_ref().is_some_and(Voter::is_leader);
         self.0.nodes.iter().position(leads).expect("one leads")
     }
 
@@ -486,7 +486,7 @@ fn a_node_whose_vote_is_a_later_one_may_be_given_the_lead() {
     quiet.until(|world| world.nodes.iter().all(|node| node.voter.as_ref().is_some_and(Voter::votes)));
     let leader = quiet.leader();
     quiet.voter(leader).hand_over(id);
-    quiet.until(|world| world.nodes[node].voter.as_ref().is_some_and(Voter::leads));
+    quiet.until(|world| world.nodes[node].voter.as_ref().is_some_and(Voter::is_leader));
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl NodeEffects for ServerEffects {
         nanos.try_into().unwrap_or(u64::MAX)
     }
 
-    fn leads(&mut self, group: GroupId, epoch: Option<Epoch>) {
+    fn serves(&mut self, group: GroupId, epoch: Option<Epoch>) {
         match epoch {
             Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
             None => {
@@ -146,7 +146,7 @@ impl NodeEffects for ServerEffects {
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }
-        self.node_status.change(|seen| seen.leads = epoch);
+        self.node_status.change(|seen| seen.serves = epoch);
     }
 
     fn paused(&mut self, paused: bool) {
@@ -221,7 +221,7 @@ impl NodeEffects for ServerEffects {
     fn end(&mut self, reason: &str) {
         let mut is_news = false;
         self.node_status.change(|seen| {
-            seen.leads = None;
+            seen.serves = None;
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });

@@ -82,9 +82,9 @@ impl FirstSchema {
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
         let here = place.node_status.here();
         let leads_elsewhere =
-            |seen: &StatusSnapshot| seen.leads.is_none() && seen.leader().is_some_and(|leader| leader != here);
+            |seen: &StatusSnapshot| seen.serves.is_none() && seen.leader().is_some_and(|leader| leader != here);
         loop {
-            let is_known = |seen: &StatusSnapshot| seen.leads.is_some() || leads_elsewhere(seen);
+            let is_known = |seen: &StatusSnapshot| seen.serves.is_some() || leads_elsewhere(seen);
             if place.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
                 let seen = place.node_status.seen();
                 if let Some(error) = seen.why_it_ends() {
@@ -109,7 +109,7 @@ impl FirstSchema {
     /// one uses it. Runs until the database is no longer new, or `stop` is disconnected.
     pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
         while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            if place.node_status.seen().leads.is_none() {
+            if place.node_status.seen().serves.is_none() {
                 continue;
             }
             let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);

@@ -190,7 +190,7 @@ impl NodeThread {
     fn look_at_health(&mut self, now: u64) {
         let state = Arc::clone(self.node.state());
         let here = self.node.here().node;
-        let leads = self.node_status.seen().leads.is_some();
+        let leads = self.node_status.seen().serves.is_some();
         let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
         let room = if self.node.is_data() { self.node_status.room() } else { Room::Enough };
         let group = state.groups().get(&FIRST_GROUP);
@@ -327,7 +327,7 @@ impl NodeThread {
             }
             Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {
-                let leads = self.node_status.seen().leads.is_some();
+                let leads = self.node_status.seen().serves.is_some();
                 self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
             }
             Order::SayHealth => self.next_look = 0,

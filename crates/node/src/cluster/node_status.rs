@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Default)]
 pub struct StatusSnapshot {
     /// The epoch in which this node's partitions take calls.
-    pub leads: Option<Epoch>,
+    pub serves: Option<Epoch>,
     /// Of each group whose lead it has given up, the epoch.
     pub given_up: BTreeMap<GroupId, Epoch>,
     /// The database is paused.
@@ -169,8 +169,8 @@ impl NodeStatus {
         self.mode.hand_over(seen.holds);
         // Before it may lead.
         self.mode.pause(seen.paused);
-        match seen.leads {
-            Some(_) => self.mode.lead(),
+        match seen.serves {
+            Some(_) => self.mode.serve(),
             None => self.mode.follow(seen.hint(self.here), seen.is_member(self.here)),
         }
         (self.told)(&seen);
@@ -226,7 +226,7 @@ mod tests {
         let leader = |node_status: &NodeStatus| node_status.seen().leader().map(|node| node.0);
         assert_eq!((leader(&first), leader(&second)), (None, Some(1)), "what it leads by was not granted yet");
         lease.extend(clock.boottime_nanos() + 1_000);
-        first.change(|seen| seen.leads = Some(Epoch(1)));
+        first.change(|seen| seen.serves = Some(Epoch(1)));
         assert_eq!(leader(&first), Some(1));
         // The process stands still here, and knows nothing more when it runs again.
         clock.advance(Duration::from_nanos(1_000));

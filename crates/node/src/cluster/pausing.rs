@@ -46,7 +46,7 @@ fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-fn leads(state: &State, here: Member) -> bool {
+fn is_chosen(state: &State, here: Member) -> bool {
     let group = state.groups().get(&FIRST_GROUP).filter(|group| group.phase == Phase::Active);
     group.is_some_and(|group| group.configuration.leader == here)
 }
@@ -81,7 +81,7 @@ impl Pauses {
             let has_happened = |settings: &Settings| {
                 settings.paused == one.asks.paused && one.asked.is_some_and(|asked| settings.revision > asked.revision)
             };
-            let outcome = match state.settings().filter(|_| leads(state, here)) {
+            let outcome = match state.settings().filter(|_| is_chosen(state, here)) {
                 None => Err(not_known(asked, "this node lost its leadership")),
                 Some(settings) if has_happened(settings) => Ok(()),
                 Some(_) if now >= one.until => {

@@ -547,7 +547,7 @@ mod tests {
         lease.extend(clock.boottime_nanos() + 1);
         let lead = Some((NodeId(1), lease.clone()));
         let seen =
-            StatusSnapshot { state: Arc::new(state()), leads: Some(Epoch(1)), lead, ..StatusSnapshot::default() };
+            StatusSnapshot { state: Arc::new(state()), serves: Some(Epoch(1)), lead, ..StatusSnapshot::default() };
         let shown = |seen: &StatusSnapshot| {
             let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, None));
             [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]

@@ -46,8 +46,8 @@ impl Calls for Forward {
 pub fn leadership(seen: &StatusSnapshot, here: NodeId) -> (Leadership, Epoch) {
     let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
     let leadership = match seen.chosen() {
-        _ if seen.leads.is_some() && seen.holds => Leadership::HandingOver,
-        _ if seen.leads.is_some() => Leadership::Here,
+        _ if seen.serves.is_some() && seen.holds => Leadership::HandingOver,
+        _ if seen.serves.is_some() => Leadership::Here,
         Some(leader) if leader.node != here => {
             Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation })
         }
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(leads(&seen, 1), Leadership::Coming);
         let destination = Destination { node: NodeId(1), incarnation: Incarnation(1) };
         assert_eq!(leads(&seen, 2), Leadership::At(destination));
-        seen.leads = Some(Epoch(1));
+        seen.serves = Some(Epoch(1));
         assert_eq!(leads(&seen, 1), Leadership::Here);
         seen.holds = true;
         assert_eq!(leads(&seen, 1), Leadership::HandingOver);

@@ -21,7 +21,7 @@ impl Process {
         let log = GroupAppender::new(Arc::clone(&self.replication));
         let time = log.transaction_time(self.doors.clock.wall_micros());
         // Asked behind that, as for any read.
-        let leads = self.leads.is_some() && self.replication.is_open() && self.lease.holds();
+        let leads = self.serves.is_some() && self.replication.is_open() && self.lease.holds();
         (leads && self.replication.read() == Some(0)).then_some(time)
     }
 

@@ -33,7 +33,7 @@ impl World {
             && self.machines.get(&leader.node).is_some_and(|machine| {
                 let process = machine.process.as_ref().filter(|process| process.member == leader);
                 let has_all = process.is_some_and(|process| {
-                    process.leads.is_some() && process.lease.holds() && process.whole && !process.log_has_failed()
+                    process.serves.is_some() && process.lease.holds() && process.whole && !process.log_has_failed()
                 });
                 machine.still_until <= self.now && has_all
             })

@@ -176,8 +176,8 @@ impl Seat {
     }
 
     /// Whether it leads the voters.
-    pub fn leads(&self) -> bool {
-        self.metadata.controller().is_some_and(Controller::leads)
+    pub fn is_leader(&self) -> bool {
+        self.metadata.controller().is_some_and(Controller::is_leader)
     }
 
     pub fn vote(&self) -> u32 {
@@ -228,8 +228,8 @@ impl Seat {
     fn note(&mut self) {
         let Some(controller) = self.metadata.controller() else { return };
         let (index, state) = controller.state();
-        let begins = controller.leads() && !self.led;
-        self.led = controller.leads();
+        let begins = controller.is_leader() && !self.led;
+        self.led = controller.is_leader();
         self.ledger.with(|book| {
             book.terms += u64::from(begins);
             voters::note(book, self.here, index, state);

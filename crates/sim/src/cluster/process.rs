@@ -117,7 +117,7 @@ impl NodeEffects for Outside {
         self.wishes.push(Wish::FromLog(wanted));
     }
 
-    fn leads(&mut self, _: GroupId, epoch: Option<Epoch>) {
+    fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
         self.wishes.push(Wish::Leads(epoch));
     }
 
@@ -225,7 +225,7 @@ pub struct Process {
     /// Some procedures cannot run here, as without a JDK.
     pub unable: Arc<AtomicBool>,
     /// The epoch in which its partitions take calls.
-    pub leads: Option<Epoch>,
+    pub serves: Option<Epoch>,
     /// Its log has failed, and that was so when its answers were last read.
     pub failed: bool,
 }
@@ -423,7 +423,7 @@ impl Process {
             held,
             pauses: Pauses::default(),
             unable,
-            leads: None,
+            serves: None,
             failed: false,
         })
     }
@@ -574,7 +574,7 @@ impl Process {
         self.pauses.look(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
-        if self.leads.is_some() {
+        if self.serves.is_some() {
             let now = self.doors.clock.monotonic_nanos();
             self.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
         } else {

@@ -313,7 +313,7 @@ impl World {
             let process = self.machines.get(id).and_then(|machine| machine.process.as_ref());
             let witness = self.witnesses.get(id).and_then(|witness| witness.running.as_ref());
             let seat = process.map(|process| &process.seat).or(witness.map(|running| &running.seat));
-            seat.is_some_and(|seat| seat.leads())
+            seat.is_some_and(|seat| seat.is_leader())
         };
         let mut leading = self.everybody().into_iter().filter(leads);
         let one = leading.next();

@@ -42,14 +42,14 @@ impl World {
         self.counts.stops += 1;
         self.trace.line(&format!("{id} is told to end"));
         self.step_machine(id, |process| {
-            if process.leads.is_some() {
+            if process.serves.is_some() {
                 process.node.hand_over(FIRST_GROUP, None, Some(patience));
             }
             None
         })?;
         let machine = self.machines.get_mut(&id).expect("machines are known");
         if let (Some(stopping), Some(process)) = (&mut machine.stopping, &machine.process)
-            && process.leads.is_none()
+            && process.serves.is_none()
         {
             *stopping = Stopping::HandedOver;
         }

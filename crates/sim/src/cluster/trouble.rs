@@ -191,7 +191,7 @@ impl World {
         let leads = self.machines.get(&leader.node).is_some_and(|machine| {
             let process = machine.process.as_ref().filter(|process| process.member == leader);
             machine.still_until <= self.now
-                && process.is_some_and(|process| process.leads.is_some() && process.lease.holds())
+                && process.is_some_and(|process| process.serves.is_some() && process.lease.holds())
         });
         // The only vote takes the metadata with it.
         let voters = self.voters();

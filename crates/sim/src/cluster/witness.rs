@@ -73,7 +73,7 @@ impl NodeEffects for Outside {
         unreachable!("a witness has no group");
     }
 
-    fn leads(&mut self, _: GroupId, _: Option<Epoch>) {
+    fn serves(&mut self, _: GroupId, _: Option<Epoch>) {
         unreachable!("a witness has no group");
     }
 

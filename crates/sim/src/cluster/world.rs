@@ -261,7 +261,7 @@ impl World {
     pub fn leader(&self) -> Option<NodeId> {
         let leader = self.configuration().leader;
         let process = self.machines.get(&leader.node)?.process.as_ref()?;
-        (process.member == leader && process.leads.is_some()).then_some(leader.node)
+        (process.member == leader && process.serves.is_some()).then_some(leader.node)
     }
 
     /// All rules, when all is at rest.
@@ -344,7 +344,7 @@ impl World {
     fn submit(&mut self) {
         self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
-        let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.leads.is_some());
+        let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.serves.is_some());
         let all: Vec<NodeId> =
             self.machines.keys().copied().filter(runs).filter(|id| self.avoided != Some(*id)).collect();
         if all.is_empty() {
@@ -371,7 +371,7 @@ impl World {
         }
         self.trace.line(&format!("calls {chosen}"));
         let number = self.callers.clients.history.operations.len();
-        let epoch = process.leads;
+        let epoch = process.serves;
         self.callers.submit(process, looks);
         process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
         self.was_refused(number, epoch);
@@ -536,7 +536,7 @@ impl World {
                 }
                 Wish::Leads(epoch) => {
                     self.trace.line(&format!("{id} leads {epoch:?}"));
-                    process.leads = epoch;
+                    process.serves = epoch;
                     match epoch {
                         Some(epoch) => {
                             self.counts.promotions += 1;

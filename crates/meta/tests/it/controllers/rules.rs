@@ -90,7 +90,7 @@ impl World {
     pub(super) fn voters_have_another_leader(&self) -> bool {
         (0..self.nodes.len()).all(|node| {
             let controller = self.nodes[node].process.as_ref().and_then(|process| process.controller.as_ref());
-            self.leads(node).is_none() || controller.is_none_or(|controller| !controller.leads())
+            self.leads(node).is_none() || controller.is_none_or(|controller| !controller.is_leader())
         })
     }
 }
