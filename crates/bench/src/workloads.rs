@@ -44,7 +44,12 @@ pub struct Pass {
 
 impl Subject {
     pub fn new(kind: WorkloadKind, seed: u64) -> Subject {
-        Subject { kind, seed, values: Arc::new(kv::Shape::new(&kv_options(kind, seed))) }
+        Subject::with(kind, seed, &kv_options(kind, seed))
+    }
+
+    /// `values`: what the key-value workloads read and write.
+    pub fn with(kind: WorkloadKind, seed: u64, values: &KvOptions) -> Subject {
+        Subject { kind, seed, values: Arc::new(kv::Shape::new(values)) }
     }
 
     /// Keys of the key-value workloads.

@@ -29,13 +29,13 @@ pub mod table;
 use ferrite_bench::error::{BenchError, BenchResult};
 use ferrite_bench::generator::Shape;
 use ferrite_bench::load::LoadPlan;
-use ferrite_bench::options::{CompareOptions, SystemName, TargetOptions, WorkloadKind};
+use ferrite_bench::options::{CompareOptions, KvOptions, SystemName, TargetOptions, WorkloadKind};
 use ferrite_bench::progress::with_progress;
 use ferrite_bench::random::seed_or_random;
 use ferrite_bench::report::ratio;
 use ferrite_bench::results::{check_writable, keep};
 use ferrite_bench::session::{Environment, Session};
-use ferrite_bench::workloads::{Pass, Subject};
+use ferrite_bench::workloads::{Pass, Subject, kv_options};
 use load::Job;
 use peer::Peer;
 use pipeline::{Moment, Plan};
@@ -141,6 +141,8 @@ pub struct CompareReport {
 #[derive(Debug, Serialize)]
 pub struct CompareSettings {
     pub outstanding: u32,
+    /// Of the workloads kv, read and write.
+    pub value_bytes: u32,
     pub warmup_seconds: u64,
     pub measured_seconds: f64,
     pub seed: u64,
@@ -231,6 +233,7 @@ impl Run<'_> {
         let postgres: Vec<String> = postgres::SETTINGS.iter().map(|(name, value)| format!("{name} {value}")).collect();
         CompareSettings {
             outstanding: self.options.outstanding,
+            value_bytes: self.options.value_size,
             warmup_seconds: self.options.warmup,
             measured_seconds: self.options.duration.as_secs_f64(),
             seed: self.seed,
@@ -241,13 +244,18 @@ impl Run<'_> {
     fn heading(&self, contenders: usize) -> String {
         let workloads: Vec<String> = self.options.workloads.iter().map(WorkloadKind::to_string).collect();
         format!(
-            "compare: {} on {contenders} settings of servers; {} calls outstanding; {} s each after {} s; \
-             connections: whichever of {CONNECTIONS:?} suits a server best",
+            "compare: {} on {contenders} settings of servers; values of {} bytes; {} calls outstanding; {} s each \
+             after {} s; connections: whichever of {CONNECTIONS:?} suits a server best",
             workloads.join(", "),
+            self.options.value_size,
             self.options.outstanding,
             self.options.duration.as_secs_f64(),
             self.options.warmup
         )
+    }
+
+    fn values(&self, workload: WorkloadKind) -> KvOptions {
+        KvOptions { value_size: self.options.value_size, ..kv_options(workload, self.seed) }
     }
 
     fn plan(&self, connections: usize, measured: bool) -> Plan {
@@ -315,7 +323,7 @@ impl Run<'_> {
             ..TargetOptions::default()
         };
         let session = Session::open(self.environment, &target)?;
-        let subject = Subject::new(workload, self.seed);
+        let subject = Subject::with(workload, self.seed, &self.values(workload));
         let (connections, pass) = self.best(|plan| {
             subject.prepare(&session)?;
             let load = LoadPlan {
@@ -340,7 +348,7 @@ impl Run<'_> {
 
     /// Fresh data, load, check.
     fn peer(&self, workload: WorkloadKind, peer: &mut impl Peer, plan: Plan) -> BenchResult<Pass> {
-        let mut job = Job::new(workload, self.seed);
+        let mut job = Job::new(workload, self.seed, &self.values(workload));
         with_progress("preparing the data", || peer.prepare(&mut job))?;
         let mut cpu = (None, None);
         let driven = peer.drive(&mut job, plan, &self.environment.stop, |moment, used| match moment {

@@ -4,11 +4,11 @@
 use ferrite_bench::area_codes::area_codes;
 use ferrite_bench::generator::LoadOutcome;
 use ferrite_bench::kv;
-use ferrite_bench::options::{VoteProcedure, WorkloadKind};
+use ferrite_bench::options::{KvOptions, VoteProcedure, WorkloadKind};
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::voter::CONTESTANT_NAMES;
 use ferrite_bench::voter_load::VoterLoad;
-use ferrite_bench::workloads::{CONTESTANTS, VOTES_MAX, kv_options};
+use ferrite_bench::workloads::{CONTESTANTS, VOTES_MAX};
 
 /// What a call was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +40,11 @@ pub struct JobTally {
 }
 
 impl Job {
-    pub fn new(kind: WorkloadKind, seed: u64) -> Job {
+    pub fn new(kind: WorkloadKind, seed: u64, values: &KvOptions) -> Job {
         Job {
             kind,
             votes: VoterLoad::new(VoteProcedure::Psm, CONTESTANTS, VOTES_MAX, seed),
-            values: kv::Shape::new(&kv_options(kind, seed)),
+            values: kv::Shape::new(values),
             random: FastRandom::new(seed),
             key: Vec::new(),
             tally: JobTally::default(),
@@ -144,32 +144,37 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ferrite_bench::workloads::kv_options;
+
+    fn job_of(kind: WorkloadKind) -> Job {
+        Job::new(kind, 7, &kv_options(kind, 7))
+    }
 
     #[test]
     fn calls_are_those_of_the_workload() {
-        let mut job = Job::new(WorkloadKind::Kv, 7);
+        let mut job = job_of(WorkloadKind::Kv);
         let reads = (0..10_000).filter(|_| job.next_key().0 == JobNote::Read).count();
         assert!((8_800..9_200).contains(&reads), "{reads}");
-        assert!(Job::new(WorkloadKind::Read, 7).next_key().0 == JobNote::Read);
-        assert!(Job::new(WorkloadKind::Write, 7).next_key().0 == JobNote::Write);
+        assert!(job_of(WorkloadKind::Read).next_key().0 == JobNote::Read);
+        assert!(job_of(WorkloadKind::Write).next_key().0 == JobNote::Write);
         job.with_pair(12, |key, value| {
             assert_eq!((key.len(), value.len()), (32, 1024));
             assert!(key.starts_with(b"K  ") && key.ends_with(b" 12"));
         });
-        let mut job = Job::new(WorkloadKind::Voter, 7);
+        let mut job = job_of(WorkloadKind::Voter);
         assert!((0..1_000).map(|_| job.next_vote()).all(|(phone, _, limit)| phone > 2_000_000_000 && limit == 2));
         assert_eq!((job.contestants().count(), job.areas().len()), (6, 305));
     }
 
     #[test]
     fn what_is_wrong_is_found() {
-        let mut job = Job::new(WorkloadKind::Voter, 7);
+        let mut job = job_of(WorkloadKind::Voter);
         assert!((0..3).all(|answer| job.voted(answer) == LoadOutcome::Succeeded { payload_bytes: 0 }));
         assert_eq!(job.findings(1), [""; 0]);
         assert_eq!(job.findings(2).len(), 1);
         job.voted(9);
         assert!(job.findings(1)[0].contains("answered with 9"));
-        let mut job = Job::new(WorkloadKind::Read, 7);
+        let mut job = job_of(WorkloadKind::Read);
         assert_eq!(job.was_read(1024), LoadOutcome::Succeeded { payload_bytes: 1024 });
         assert_eq!(job.findings(100_000), [""; 0]);
         assert_eq!(job.was_read(3), LoadOutcome::Failed);

@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(times, [None, Some(5.0), None, None, Some(0.5)]);
         let settings = CompareSettings {
             outstanding: 10,
+            value_bytes: 1024,
             warmup_seconds: 1,
             measured_seconds: 1.0,
             seed: 1,

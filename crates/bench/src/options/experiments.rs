@@ -155,6 +155,14 @@ pub struct CompareOptions {
     /// Outstanding calls at any time, over all connections
     #[arg(long, value_name = "CALLS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub outstanding: u32,
+    /// Bytes of a value, of the workloads kv, read and write
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576)
+    )]
+    pub value_size: u32,
     /// Partitions of our server [default: its own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
