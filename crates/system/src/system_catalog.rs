@@ -4,21 +4,20 @@
 //! Everything comes from one catalog version. Rows are sorted by name: of the table or procedure,
 //! then of what is in it.
 
+mod jdbc_types;
+mod procedures;
+
 use crate::result::{self, Cell, Columns, SystemResult, SystemTable, cells};
 use ferrite_base::UserError;
-use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_catalog::objects::BUILT_IN_ROLES;
 use ferrite_catalog::{Catalog, Column, Index, IndexKind, Table, TableKind};
 use ferrite_expr::Expr;
 use ferrite_partition::Compiled;
-use ferrite_plan::{Parameter, Program, Routing};
 use ferrite_value::ColumnType;
 use ferrite_value::SqlType::{self, Integer, Smallint, Tinyint, Varchar};
+use jdbc_types::{java_type, octet_length, precision, radix, scale, type_info};
+use procedures::{procedure_columns, procedures};
 use std::fmt::Write;
-use std::sync::Arc;
-
-/// Digits behind the point of every DECIMAL.
-const DECIMAL_SCALE: i32 = 12;
 
 /// One table, by the selector's name in any case.
 pub fn system_catalog(compiled: &Compiled, selector: &str) -> SystemResult {
@@ -273,60 +272,6 @@ fn column_row(answer: &mut SystemTable, name: &str, column: &Column, position: u
     ]);
 }
 
-/// The numbers of `java.sql.Types`.
-fn java_type(sql_type: SqlType) -> i32 {
-    match sql_type {
-        SqlType::Tinyint => -6,
-        SqlType::Smallint => 5,
-        SqlType::Integer => 4,
-        SqlType::Bigint => -5,
-        SqlType::Float => 6,
-        SqlType::Varchar => 12,
-        SqlType::Timestamp => 93,
-        SqlType::Date => 91,
-        SqlType::Decimal => 3,
-        SqlType::Boolean => 16,
-        SqlType::Varbinary => -3,
-        SqlType::Point | SqlType::Geography => 1111,
-    }
-}
-
-/// Digits of a number, in units of [`radix`].
-fn fixed_precision(sql_type: SqlType) -> Option<i32> {
-    match sql_type {
-        SqlType::Tinyint => Some(7),
-        SqlType::Smallint => Some(15),
-        SqlType::Integer => Some(31),
-        SqlType::Bigint | SqlType::Timestamp => Some(63),
-        SqlType::Float => Some(53),
-        SqlType::Decimal => Some(38),
-        _ => None,
-    }
-}
-
-fn radix(sql_type: SqlType) -> Option<i32> {
-    match sql_type {
-        SqlType::Decimal => Some(10),
-        other => fixed_precision(other).map(|_| 2),
-    }
-}
-
-/// The same of a column, which may declare it.
-fn precision(column_type: &ColumnType) -> Option<i32> {
-    let declared = column_type.precision_and_scale().map(|(precision, _)| precision as i32);
-    declared.or(fixed_precision(column_type.sql_type))
-}
-
-fn scale(column_type: &ColumnType) -> Option<i32> {
-    let declared = column_type.precision_and_scale().map(|(_, scale)| scale as i32);
-    declared.or((column_type.sql_type == SqlType::Decimal).then_some(DECIMAL_SCALE))
-}
-
-/// The declared size, of the types for which JDBC wants it.
-fn octet_length(column_type: &ColumnType) -> Option<i32> {
-    matches!(column_type.sql_type, SqlType::Varchar | SqlType::Varbinary).then_some(column_type.length as i32)
-}
-
 fn index_info(catalog: &Catalog) -> SystemTable {
     let mut answer = SystemTable::new(&[
         ("TABLE_CAT", Varchar),
@@ -413,187 +358,6 @@ fn primary_keys(catalog: &Catalog) -> SystemTable {
         for (position, column) in names.into_iter().enumerate() {
             answer.row(cells![Cell::NULL, Cell::NULL, &table.name, column, position as i32 + 1, constraint]);
         }
-    }
-    answer
-}
-
-fn procedures(programs: &[&Arc<Program>]) -> SystemTable {
-    let mut answer = SystemTable::new(&[
-        ("PROCEDURE_CAT", Varchar),
-        ("PROCEDURE_SCHEM", Varchar),
-        ("PROCEDURE_NAME", Varchar),
-        ("RESERVED1", Varchar),
-        ("RESERVED2", Varchar),
-        ("RESERVED3", Varchar),
-        ("REMARKS", Varchar),
-        ("PROCEDURE_TYPE", Smallint),
-        ("SPECIFIC_NAME", Varchar),
-    ]);
-    const NULL: Cell = Cell::NULL;
-    for program in programs {
-        let name = &program.name;
-        answer.row(cells![NULL, NULL, name, NULL, NULL, NULL, procedure_remarks(program), 0, name]);
-    }
-    answer
-}
-
-/// What clients route calls by (wire-protocol 11.6).
-fn procedure_remarks(program: &Program) -> String {
-    let partitioning = match &program.routing {
-        Routing::Parameter { index, sql_type } => Some((i32::from(*index), sql_type.code())),
-        Routing::Directed => Some((-1, -1)),
-        // The server finds these calls' partitions itself, so clients need not send them anywhere
-        // in particular.
-        Routing::Constant { .. } | Routing::Several { .. } | Routing::Any | Routing::All => None,
-        // What it calls may write.
-        Routing::Compound => {
-            let compound = program.is_compound();
-            return format!(r#"{{"compound":{compound},"readOnly":false,"singlePartition":false}}"#);
-        }
-    };
-    let read_only = program.read_only;
-    match partitioning {
-        Some((parameter, code)) => format!(
-            "{{\"compound\":false,\"partitionParameter\":{parameter},\"partitionParameterType\":{code},\
-             \"readOnly\":{read_only},\"singlePartition\":true}}"
-        ),
-        None => format!("{{\"compound\":false,\"readOnly\":{read_only},\"singlePartition\":false}}"),
-    }
-}
-
-fn procedure_columns(programs: &[&Arc<Program>]) -> SystemTable {
-    let mut answer = SystemTable::new(&[
-        ("PROCEDURE_CAT", Varchar),
-        ("PROCEDURE_SCHEM", Varchar),
-        ("PROCEDURE_NAME", Varchar),
-        ("COLUMN_NAME", Varchar),
-        ("COLUMN_TYPE", Smallint),
-        ("DATA_TYPE", Integer),
-        ("TYPE_NAME", Varchar),
-        ("PRECISION", Integer),
-        ("LENGTH", Integer),
-        ("SCALE", Smallint),
-        ("RADIX", Smallint),
-        ("NULLABLE", Smallint),
-        ("REMARKS", Varchar),
-        ("COLUMN_DEF", Varchar),
-        ("SQL_DATA_TYPE", Integer),
-        ("SQL_DATETIME_SUB", Integer),
-        ("CHAR_OCTET_LENGTH", Integer),
-        ("ORDINAL_POSITION", Integer),
-        ("IS_NULLABLE", Varchar),
-        ("SPECIFIC_NAME", Varchar),
-    ]);
-    const NULL: Cell = Cell::NULL;
-    const IN: i32 = 1;
-    const NULLABLE_UNKNOWN: i32 = 2;
-    for program in programs {
-        for (position, parameter) in program.parameters.iter().enumerate() {
-            let column_type = parameter_type(parameter);
-            let sql_type = column_type.sql_type;
-            let size = match sql_type {
-                variable if variable.is_variable_length() => Some(column_type.length as i32),
-                _ => precision(&column_type),
-            };
-            answer.row(cells![
-                NULL,
-                NULL,
-                &program.name,
-                parameter.name.clone().unwrap_or_else(|| format!("param{position}")),
-                IN,
-                if parameter.table { 1111 } else { java_type(sql_type) },
-                if parameter.table { "VOLTTABLE" } else { sql_type.name() },
-                size,
-                column_type.bytes_max() as i32,
-                scale(&column_type),
-                radix(sql_type),
-                NULLABLE_UNKNOWN,
-                parameter_remarks(program, position, parameter),
-                NULL,
-                NULL,
-                NULL,
-                octet_length(&column_type),
-                position as i32 + 1,
-                "",
-                &program.name
-            ]);
-        }
-    }
-    answer
-}
-
-/// A `?` takes any value of its type: what it is compared or assigned to decides whether a long one
-/// is too long.
-fn parameter_type(parameter: &Parameter) -> ColumnType {
-    match parameter.name {
-        Some(_) => parameter.column_type,
-        None => ColumnType::unbounded(parameter.column_type.sql_type),
-    }
-}
-
-fn parameter_remarks(program: &Program, position: usize, parameter: &Parameter) -> Option<&'static str> {
-    let is_key = matches!(&program.routing, Routing::Parameter { index, .. } if usize::from(*index) == position);
-    match (is_key, parameter.array) {
-        (true, true) => Some("PARTITION_PARAMETER,ARRAY_PARAMETER"),
-        (true, false) => Some("PARTITION_PARAMETER"),
-        (false, true) => Some("ARRAY_PARAMETER"),
-        (false, false) => None,
-    }
-}
-
-fn type_info() -> SystemTable {
-    let mut answer = SystemTable::new(&[
-        ("TYPE_NAME", Varchar),
-        ("DATA_TYPE", Integer),
-        ("PRECISION", Integer),
-        ("LITERAL_PREFIX", Varchar),
-        ("LITERAL_SUFFIX", Varchar),
-        ("CREATE_PARAMS", Varchar),
-        ("NULLABLE", Smallint),
-        ("CASE_SENSITIVE", Tinyint),
-        ("SEARCHABLE", Smallint),
-        ("UNSIGNED_ATTRIBUTE", Tinyint),
-        ("FIXED_PREC_SCALE", Tinyint),
-        ("AUTO_INCREMENT", Tinyint),
-        ("LOCAL_TYPE_NAME", Varchar),
-        ("MINIMUM_SCALE", Smallint),
-        ("MAXIMUM_SCALE", Smallint),
-        ("SQL_DATA_TYPE", Integer),
-        ("SQL_DATETIME_SUB", Integer),
-        ("NUM_PREC_RADIX", Integer),
-    ]);
-    for sql_type in SqlType::ALL {
-        let quote = matches!(sql_type, SqlType::Varchar | SqlType::Varbinary | SqlType::Timestamp | SqlType::Date)
-            .then_some("'");
-        let is_text = sql_type == SqlType::Varchar;
-        let precision =
-            if sql_type.is_variable_length() { Some(VALUE_BYTES_MAX as i32) } else { fixed_precision(sql_type) };
-        let scale = match sql_type {
-            SqlType::Decimal => Some(DECIMAL_SCALE),
-            SqlType::Boolean => Some(0),
-            integer if integer.is_integer() => Some(0),
-            _ => None,
-        };
-        answer.row(cells![
-            sql_type.name(),
-            java_type(sql_type),
-            precision,
-            quote,
-            quote,
-            sql_type.is_variable_length().then_some("max_length"),
-            1,
-            i32::from(is_text),
-            if is_text { 3 } else { 2 },
-            sql_type.is_numeric().then_some(0),
-            0,
-            0,
-            sql_type.name(),
-            scale,
-            scale,
-            Cell::NULL,
-            Cell::NULL,
-            radix(sql_type)
-        ]);
     }
     answer
 }

@@ -1,12 +1,15 @@
 //! Rows against those that an original server gave for the same schema.
 
+use super::procedures::procedure_remarks;
 use super::*;
 use crate::testing::{self, check_columns, check_error, json_row, tables_of};
 use ferrite_catalog::change::NewIndex;
 use ferrite_catalog::{Change, Column, View, ViewOutput};
 use ferrite_expr::function::Function;
 use ferrite_expr::{Aggregate, AggregateKind};
+use ferrite_plan::{Parameter, Program, Routing};
 use serde_json::Value as Json;
+use std::sync::Arc;
 
 /// Selector, and the rows about the objects of [`schema`] and the procedures of [`programs`].
 const CAPTURED_ROWS: &str = include_str!("../../tests/data/system-catalog-rows.json");
