@@ -1,14 +1,15 @@
 //! EXPLAIN: plans in words, and why a statement touches all partitions.
 
+mod access;
 mod expression;
 
 use crate::planner::estimate::{NoStatistics, Statistics, access_rows};
 use expression::Names;
-use ferrite_catalog::{Catalog, IndexKind, Table};
+use ferrite_catalog::Catalog;
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{
-    Access, Bound, Delete, Input, Insert, InsertSource, JoinKind, KeyList, Plan, PlanLine, Program, Query, QueryBody,
-    ReturnValue, Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
+    Access, Delete, Input, Insert, InsertSource, JoinKind, Plan, PlanLine, Program, Query, QueryBody, ReturnValue,
+    Routing, Select, SetOperator, Source, Step, Subquery, SubqueryKind, Update,
 };
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
@@ -410,7 +411,7 @@ impl<'p> Writer<'p> {
     fn input(&mut self, slot: u16, input: &'p Input, join: &str, conditions: &str, depth: usize) {
         match input {
             Input::Table { table, access } => {
-                let line = self.access_text(*table, access, &self.names.slot(slot));
+                let line = self.names.access(*table, access, &self.names.slot(slot));
                 let about = self.about(*table, access);
                 self.line_of(slot, depth, &format!("{join}{line}{about}{conditions}"));
             }
@@ -458,7 +459,7 @@ impl<'p> Writer<'p> {
         depth: usize,
     ) {
         let name = self.names.table(table);
-        let line = self.access_text(table, access, &name);
+        let line = self.names.access(table, access, &name);
         let where_ = self.filter_text(filter);
         let about = self.about(table, access);
         self.line(depth, &format!("{join}{line}{about}{where_}"));
@@ -479,86 +480,6 @@ impl<'p> Writer<'p> {
         let mut exprs = Vec::new();
         ferrite_plan::walk::for_each_access_expr(access, &mut |expr| exprs.push(expr.clone()));
         exprs.iter().for_each(|expr| self.subqueries_of(expr, depth));
-    }
-
-    fn access_text(&self, table: ferrite_base::TableId, access: &Access, name: &str) -> String {
-        let definition = self.catalog.table(table);
-        match access {
-            Access::Scan => format!("scan {name}"),
-            Access::Lookup { index, keys } => {
-                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let keys = self.equalities(definition, *index, keys, 0);
-                format!("lookup {name} by {described} ({})", keys.join(", "))
-            }
-            Access::Lookups { index, before, list, after } => {
-                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let mut keys = self.equalities(definition, *index, before, 0);
-                let key = self.key(definition, *index, before.len());
-                keys.push(match list {
-                    KeyList::Values(values) => {
-                        let values: Vec<String> = values.iter().map(|value| self.names.expr(value)).collect();
-                        format!("{key} IN ({})", values.join(", "))
-                    }
-                    KeyList::Array(array) => format!("{key} IN {}", self.names.expr(array)),
-                    KeyList::Subquery(subquery) => format!("{key} IN subquery {subquery}"),
-                });
-                keys.extend(self.equalities(definition, *index, after, before.len() + 1));
-                format!("lookups {name} by {described} ({})", keys.join(", "))
-            }
-            Access::Range { index, equal, lower, upper, descending } => {
-                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let conditions = self.stretch(definition, *index, equal, lower, upper);
-                format!("range {name} by {described}{conditions}{}", if *descending { " descending" } else { "" })
-            }
-            Access::Extreme { index, equal, lower, upper, greatest } => {
-                let described = definition.map(|table| index_text(table, *index)).unwrap_or_default();
-                let conditions = self.stretch(definition, *index, equal, lower, upper);
-                let key = self.key(definition, *index, equal.len());
-                let end = if *greatest { "greatest" } else { "least" };
-                format!("{end} {key} of {name} by {described}{conditions}")
-            }
-        }
-    }
-
-    fn equalities(
-        &self,
-        table: Option<&std::sync::Arc<Table>>,
-        index: ferrite_base::IndexId,
-        keys: &[Expr],
-        first: usize,
-    ) -> Vec<String> {
-        let keys = keys.iter().enumerate();
-        keys.map(|(place, key)| format!("{} = {}", self.key(table, index, first + place), self.names.expr(key)))
-            .collect()
-    }
-
-    fn stretch(
-        &self,
-        table: Option<&std::sync::Arc<Table>>,
-        index: ferrite_base::IndexId,
-        equal: &[Expr],
-        lower: &Option<Bound>,
-        upper: &Option<Bound>,
-    ) -> String {
-        let mut conditions = self.equalities(table, index, equal, 0);
-        let next = self.key(table, index, equal.len());
-        for (bound, sign) in [(lower, ">"), (upper, "<")] {
-            if let Some(Bound { value, inclusive, .. }) = bound {
-                let equals = if *inclusive { "=" } else { "" };
-                conditions.push(format!("{next} {sign}{equals} {}", self.names.expr(value)));
-            }
-        }
-        if conditions.is_empty() { String::new() } else { format!(" ({})", conditions.join(", ")) }
-    }
-
-    fn key(&self, table: Option<&std::sync::Arc<Table>>, index: ferrite_base::IndexId, position: usize) -> String {
-        let Some(table) = table else { return "key".to_owned() };
-        match table.index(index).and_then(|index| index.keys.get(position)) {
-            Some(Expr::Column { column, .. }) => {
-                table.columns.get(usize::from(*column)).map(|column| column.name.clone()).unwrap_or_default()
-            }
-            _ => format!("key {}", position + 1),
-        }
     }
 
     /// The plans of the subqueries in an expression.
@@ -601,14 +522,4 @@ impl<'p> Writer<'p> {
 
 fn direction(descending: bool) -> &'static str {
     if descending { " descending" } else { "" }
-}
-
-fn index_text(table: &Table, id: ferrite_base::IndexId) -> String {
-    let Some(index) = table.index(id) else { return "an index".to_owned() };
-    let unique = if index.unique { "unique " } else { "" };
-    let kind = if index.kind == IndexKind::Hash { "hash " } else { "" };
-    if table.primary_key == Some(id) {
-        return format!("{kind}primary key");
-    }
-    format!("{unique}{kind}index {}", index.name)
 }

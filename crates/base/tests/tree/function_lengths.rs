@@ -52,7 +52,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/sql/src/compile/class.rs", "compile_class", 82),
     ("crates/sql/src/ddl/schema.rs", "bind_ddl", 95),
     ("crates/sql/src/ddl/view.rs", "bind_view", 77),
-    ("crates/sql/src/explain/expression.rs", "expr", 77),
     ("crates/sql/src/parameterize.rs", "parameterize", 74),
     ("crates/sql/src/parse/ddl.rs", "create_procedure", 91),
     ("crates/sql/src/parse/tokens.rs", "for_sqlparser", 117),

@@ -3,13 +3,15 @@
 use ferrite_base::TableId;
 use ferrite_catalog::Catalog;
 use ferrite_expr::{Aggregate, ArithmeticOperator, CompareOperator, Expr, Function};
-use ferrite_plan::{Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, Window, WindowKind};
+use ferrite_plan::{
+    Input, Plan, Program, Query, QueryBody, ReturnValue, Select, Step, SubqueryKind, Window, WindowKind,
+};
 use ferrite_value::{OwnedValue, convert::to_text_string};
 
 /// What each slot of a program holds.
 pub(super) struct Names<'p> {
     program: &'p Program,
-    catalog: &'p Catalog,
+    pub(super) catalog: &'p Catalog,
     slots: Vec<SlotSource>,
 }
 
@@ -272,16 +274,18 @@ impl<'p> Names<'p> {
             Expr::User { function, arguments } => format!("{}({})", function.name, self.list(arguments, ", ")),
             Expr::Subquery { subquery, operand } => match operand {
                 None => format!("subquery {subquery}"),
-                Some(operand) => {
-                    let relation = match self.program.subqueries.get(usize::from(*subquery)).map(|found| found.kind) {
-                        Some(ferrite_plan::SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
-                        Some(ferrite_plan::SubqueryKind::Among { .. }) => "IN".to_owned(),
-                        Some(ferrite_plan::SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
-                        _ => "=".to_owned(),
-                    };
-                    format!("{} {relation} subquery {subquery}", self.expr(operand))
-                }
+                Some(operand) => format!("{} {} subquery {subquery}", self.expr(operand), self.relation(*subquery)),
             },
+        }
+    }
+
+    /// How an operand is compared with a subquery's rows.
+    fn relation(&self, subquery: u16) -> String {
+        match self.program.subqueries.get(usize::from(subquery)).map(|found| found.kind) {
+            Some(SubqueryKind::Any(operator)) => format!("{} ANY", sign(operator)),
+            Some(SubqueryKind::Among { .. }) => "IN".to_owned(),
+            Some(SubqueryKind::All(operator)) => format!("{} ALL", sign(operator)),
+            _ => "=".to_owned(),
         }
     }
 }
