@@ -31,6 +31,7 @@ mod pausing;
 mod peer_dispatcher;
 mod place;
 mod procedures;
+mod reachability;
 mod remove;
 mod rounds;
 mod running;
@@ -39,6 +40,7 @@ mod status_tables;
 mod supply;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tolerance;
 mod transfer;
 mod waits;
 mod witness;

@@ -23,7 +23,7 @@ const CARRIED: &[(&str, usize)] = &[
     ("Failure", 4),
     ("Figures", 5),
     ("Files", 4),
-    ("Found", 11),
+    ("Found", 10),
     ("Handles", 4),
     ("Held", 4),
     ("Item", 4),

@@ -23,9 +23,11 @@ use crate::cluster::peer_dispatcher::{
     DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice, TransferNotice,
 };
 use crate::cluster::procedures::Procedures;
+use crate::cluster::reachability::Reachability;
 use crate::cluster::remove::Removals;
-use crate::cluster::status::{self, Handle, Reachability};
+use crate::cluster::status::Handle;
 use crate::cluster::supply::SupplierThread;
+use crate::cluster::tolerance::waits_for;
 use crate::cluster::transfer::{Into, TransferThread};
 use crate::message::SnapshotJob;
 use crate::options::ServerError;
@@ -188,12 +190,10 @@ impl Running {
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
-            true => {
-                match seen.state.groups().get(&FIRST_GROUP).and_then(|group| status::waits_for(group, &reachability)) {
-                    Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
-                    None => "waiting for a leader of the partitions".to_owned(),
-                }
-            }
+            true => match seen.state.groups().get(&FIRST_GROUP).and_then(|group| waits_for(group, &reachability)) {
+                Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
+                None => "waiting for a leader of the partitions".to_owned(),
+            },
             false if names.is_empty() => "waiting for a majority of the cluster's voters".to_owned(),
             false => format!("waiting for a majority of the cluster's voters: {}", names.join(", ")),
         }

@@ -1,12 +1,48 @@
-//! What `@ClusterStatus` shows besides nodes, groups and voters: each node's figures, and what the
-//! cluster is as a whole.
+//! The tables of `@ClusterStatus`: nodes, groups, voters, each node's figures, and what the cluster
+//! is as a whole.
+//!
+//! They show what they are given: what this node knows of the others is in `reachability.rs`, what
+//! follows from it in `tolerance.rs`.
+
+mod groups;
+mod nodes;
 
 use crate::cluster::figures::AllFigures;
+use crate::cluster::reachability::{Reachability, majority};
+use crate::cluster::tolerance::spare_voters;
 use ferrite_base::NodeId;
 use ferrite_meta::{Presence, State};
 use ferrite_system::result::{Cell, SystemTable, cells};
 use ferrite_value::SqlType;
 use std::time::Instant;
+
+pub use groups::{group, group_table};
+pub use nodes::{nodes, nodes_table, word};
+
+pub fn voters_table() -> SystemTable {
+    SystemTable::new(&[
+        ("VOTERS", SqlType::Integer),
+        ("VOTERS_THERE", SqlType::Integer),
+        ("MAJORITY", SqlType::Integer),
+        ("LOSSES_WITH_DECISIONS", SqlType::Integer),
+        ("MISSING", SqlType::Varchar),
+    ])
+}
+
+/// `heard`: this process has had the time to hear the others.
+pub fn voters(state: &State, reachability: &Reachability, heard: bool) -> SystemTable {
+    let mut table = voters_table();
+    let voters = state.voters().len();
+    let missing = reachability.all_missing(state);
+    table.row(cells![
+        voters as i64,
+        (voters - missing.len()) as i64,
+        majority(state) as i64,
+        heard.then_some(spare_voters(state, reachability) as i64),
+        missing.join(", ")
+    ]);
+    table
+}
 
 /// A row for each node that has sent them lately. `leader`: its figures for the others count.
 pub fn figures(state: &State, leader: Option<NodeId>, all: &AllFigures) -> SystemTable {
