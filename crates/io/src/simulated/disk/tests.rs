@@ -1,5 +1,5 @@
 use super::*;
-use crate::disk::SectorBuffer;
+use crate::disk::{SECTOR_BYTES, SectorBuffer};
 
 const FILE: &str = "/data/file";
 
