@@ -1,11 +1,16 @@
-//! What a statement or command does: calls, prints, and decides whether to go on.
+//! Runs scripts piece by piece: calls what a statement asks for, reports errors, and decides
+//! whether the script continues.
+//!
+//! What commands do is in `commands.rs`, how answers are printed in `printing.rs`.
 
+mod commands;
 mod copying;
+mod printing;
 
 use crate::bad_command::BadCommand;
-use crate::command::{self, Command, Expanded};
+use crate::command::Expanded;
 use crate::lexer::{self, Token};
-use crate::names::{Names, TableKind};
+use crate::names::Names;
 use crate::options::{ConnectionOptions, Format};
 use crate::output::{self, Output};
 use crate::render::{self, Look};
@@ -13,20 +18,14 @@ use crate::report::{self, Asked};
 use crate::script::{Item, Piece, ScriptReader};
 use crate::session::{Failure, Session, text};
 use crate::style::Style;
-use crate::{arguments, describe, source, suggest};
+use crate::{arguments, source};
 use ferrite_client::OwnedResponse;
-use ferrite_value::{OwnedValue, SqlType, temporal::DisplayTimestamp};
-use ferrite_wire::OwnedTable;
-use ferrite_wire::status::APPLICATION_STATUS_NOT_SET;
+use ferrite_value::OwnedValue;
 use std::cell::RefCell;
-use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// Files that may include each other before it must be a circle.
-const INCLUDES_MAX: usize = 32;
+use std::time::Duration;
 
 /// What becomes of the script after one of its pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -312,320 +311,6 @@ impl Shell {
             _ => None,
         }
     }
-
-    fn print(&mut self, response: &OwnedResponse, timing: Option<String>) -> Result<(), Trouble> {
-        let several = response.tables.len() > 1;
-        let mut rows = 0;
-        for (number, table) in response.tables.iter().enumerate() {
-            // Counts of changed rows stand below each other.
-            if number > 0 && (self.settings.look.format != Format::Aligned || single_number(table).is_none()) {
-                self.separate()?;
-            }
-            rows += self.print_answer(table, if several { None } else { timing.as_deref() })?;
-        }
-        if response.tables.len() != 1
-            && let Some(timing) = &timing
-        {
-            let plural = if response.tables.len() == 1 { "" } else { "s" };
-            self.remark(&format!("({} table{plural}, {}, {timing})", response.tables.len(), rows_text(rows)))?;
-        }
-        if response.application_status != APPLICATION_STATUS_NOT_SET || response.application_status_text.is_some() {
-            let words = response.application_status_text.as_deref().unwrap_or_default();
-            self.remark(
-                format!("application status {}: {words}", response.application_status).trim_end_matches([':', ' ']),
-            )?;
-        }
-        Ok(())
-    }
-
-    fn separate(&mut self) -> io::Result<()> {
-        writeln!(self.out)
-    }
-
-    /// A line about results, which only people want.
-    fn remark(&mut self, line: &str) -> io::Result<()> {
-        if self.settings.look.format != Format::Aligned {
-            return Ok(());
-        }
-        let style = self.look().style;
-        writeln!(self.out, "{}", style.faint(line))
-    }
-
-    /// How results look where they go now.
-    fn look(&self) -> Look {
-        let style = if self.out.is_file() { Style::PLAIN } else { self.settings.look.style };
-        Look { style, ..self.settings.look.clone() }
-    }
-
-    /// The number of rows that the table stands for.
-    fn print_answer(&mut self, table: &OwnedTable, timing: Option<&str>) -> Result<usize, Trouble> {
-        let tail = timing.map(|timing| format!(", {timing}")).unwrap_or_default();
-        let for_people = self.settings.look.format == Format::Aligned;
-        if let Some((name, number)) = single_number(table)
-            && (name == "modified_tuples" || (for_people && (name == "STATUS" || name.is_empty())))
-        {
-            let (words, rows) = match name {
-                "modified_tuples" => (format!("{} changed", rows_text(number as usize)), number as usize),
-                "STATUS" if number == 0 => ("done".to_owned(), 0),
-                "STATUS" => (format!("status {number}"), 0),
-                _ => (format!("returned {number}"), 0),
-            };
-            self.remark(&format!("({words}{tail})"))?;
-            return Ok(rows);
-        }
-        if for_people && table.columns.last().is_some_and(|(name, _)| name == "EXECUTION_PLAN") {
-            table.rows.iter().try_for_each(|row| self.print_plan(row))?;
-            return Ok(0);
-        }
-        self.print_table(table)?;
-        self.remark(&format!("({}{tail})", rows_text(table.rows.len())))?;
-        Ok(table.rows.len())
-    }
-
-    /// A plan, below what it is the plan of.
-    fn print_plan(&mut self, row: &[OwnedValue]) -> io::Result<()> {
-        let Some((OwnedValue::Text(plan), of)) = row.split_last() else { return Ok(()) };
-        let of: Vec<_> = of
-            .iter()
-            .filter_map(|cell| match cell {
-                OwnedValue::Text(words) if !words.is_empty() => Some(render::printable(words)),
-                _ => None,
-            })
-            .collect();
-        let indent = if of.is_empty() { "" } else { "  " };
-        if !of.is_empty() {
-            writeln!(self.out, "{}", of.join(": "))?;
-        }
-        plan.trim_end().lines().try_for_each(|line| writeln!(self.out, "{indent}{}", render::printable(line)))
-    }
-
-    fn print_table(&mut self, table: &OwnedTable) -> io::Result<()> {
-        let look = self.look();
-        self.print_as(table, look)
-    }
-
-    /// A table of `describe`. People see nothing where there is nothing: `<null>` would look like a
-    /// default that somebody chose.
-    fn print_described(&mut self, table: &OwnedTable) -> io::Result<()> {
-        let look = Look { null: String::new(), ..self.look() };
-        self.print_as(table, look)
-    }
-
-    fn print_as(&mut self, table: &OwnedTable, mut look: Look) -> io::Result<()> {
-        look.expanded = match self.settings.expanded {
-            Expanded::On => true,
-            Expanded::Off => false,
-            Expanded::Auto => terminal_columns().is_some_and(|columns| render::aligned_width(table, &look) > columns),
-        };
-        render::write_table(&mut self.out, table, &look)
-    }
-
-    fn command(&mut self, line: &str, rest: &mut ScriptReader<impl BufRead>) -> Done {
-        match command::parse(line)? {
-            Command::Quit => return Ok(Flow::Quit),
-            Command::Help(about) => self.help(about.as_deref())?,
-            Command::Tables => self.list(|names| describe::tables(names, |kind| kind != TableKind::View))?,
-            Command::Views => self.list(|names| describe::tables(names, |kind| kind == TableKind::View))?,
-            Command::Indexes(of) => self.list(|names| describe::indexes(names, of.as_deref()))?,
-            Command::Procedures => self.list(|names| describe::procedures(names, false))?,
-            Command::Describe(None) => {
-                self.list(|names| describe::tables(names, |_| true))?;
-                self.separate()?;
-                self.list(|names| describe::procedures(names, false))?;
-            }
-            Command::Describe(Some(name)) => return self.describe(&name),
-            Command::Streams => self.list(|names| describe::tables(names, |kind| kind == TableKind::Stream))?,
-            Command::Catalog(selector) => return self.call("@SystemCatalog", &[text(selector)], Way::Other),
-            Command::Timing(wanted) => {
-                self.settings.timing = wanted.unwrap_or(!self.settings.timing);
-                self.say(&format!("timing is {}", on_off(self.settings.timing)));
-            }
-            Command::Expanded(wanted) => {
-                let toggled = if self.settings.expanded == Expanded::On { Expanded::Off } else { Expanded::On };
-                self.settings.expanded = wanted.unwrap_or(toggled);
-                self.say(match self.settings.expanded {
-                    Expanded::On => "one line per value",
-                    Expanded::Off => "one line per row",
-                    Expanded::Auto => "one line per value where rows are wider than the terminal",
-                });
-            }
-            Command::Format(name) => match Format::from_name(&name) {
-                Some(format) => self.settings.look.format = format,
-                None => {
-                    let bad = BadCommand::new(format!("there is no format {name}"));
-                    let known = ["aligned", "csv", "json", "markdown"];
-                    return Err(match suggest::nearest(&name, known.into_iter()) {
-                        Some(near) => bad.with_hint(format!("did you mean {near}?")),
-                        None => bad.with_hint("aligned, csv, json or markdown"),
-                    }
-                    .into());
-                }
-            },
-            Command::Watch(seconds) => return self.watch(seconds),
-            Command::Include(path) => return self.include(&path),
-            Command::Batch(path) => {
-                let batch = source::read_text(Path::new(&path)).map_err(|error| cannot_read(&path, &error))?;
-                return self.call("@AdHoc", &[text(&batch)], Way::Other);
-            }
-            Command::Output(path) => {
-                let shown = path.clone().unwrap_or_default();
-                self.out
-                    .redirect(path.as_deref())
-                    .map_err(|error| BadCommand::new(format!("cannot write to {shown}: {error}")))?;
-            }
-            Command::Copy(copy) => return self.copy(copy, rest),
-            Command::ExplainProcedure(name) => return self.call("@ExplainProc", &[text(&name)], Way::Other),
-            Command::ExplainView(name) => return self.call("@ExplainView", &[text(&name)], Way::Other),
-            Command::LoadClasses(path) => {
-                let jar = std::fs::read(&path).map_err(|error| cannot_read(&path, &error))?;
-                return self.call("@UpdateClasses", &[OwnedValue::Bytes(jar.into()), OwnedValue::Null], Way::Other);
-            }
-            Command::RemoveClasses(pattern) => {
-                return self.call("@UpdateClasses", &[OwnedValue::Null, text(&pattern)], Way::Other);
-            }
-            Command::History => {
-                let mut listed = String::new();
-                for (number, statement) in self.history.iter().enumerate() {
-                    writeln!(listed, "{:5}  {}", number + 1, statement.replace('\n', "\n       "))
-                        .expect("writing to a String does not fail");
-                }
-                self.out.write_all(listed.as_bytes())?;
-            }
-            Command::Recall(number) => match number.checked_sub(1).and_then(|index| self.history.get(index)) {
-                Some(statement) => self.recalled = Some(statement.clone()),
-                None => {
-                    return Err(BadCommand::new(format!("there is no statement {number}"))
-                        .with_hint("\\s lists them")
-                        .into());
-                }
-            },
-            Command::Echo(line) => writeln!(self.out, "{line}")?,
-            Command::EchoError(line) => ferrite_io::errln!("{line}"),
-        }
-        Ok(Flow::Go)
-    }
-
-    /// What a setting is now: to people only.
-    fn say(&self, words: &str) {
-        if self.settings.look.format == Format::Aligned {
-            ferrite_io::errln!("{words}");
-        }
-    }
-
-    fn list(&mut self, make: impl Fn(&Names) -> OwnedTable) -> Result<(), Trouble> {
-        let names = self.fresh_names()?;
-        let table = make(&names.borrow());
-        self.print_described(&table)?;
-        self.remark(&format!("({})", rows_text(table.rows.len())))?;
-        Ok(())
-    }
-
-    fn describe(&mut self, name: &str) -> Done {
-        let names = self.fresh_names()?;
-        let sections = describe::describe(&names.borrow(), name).map_err(|near| {
-            let bad = BadCommand::new(format!("there is no table, view or procedure {name}"));
-            match near {
-                Some(near) => bad.with_hint(format!("did you mean {near}?")),
-                None => bad.with_hint("\\d lists what there is"),
-            }
-        })?;
-        for (number, (heading, table)) in sections.iter().enumerate() {
-            if number > 0 {
-                self.separate()?;
-            }
-            if !heading.is_empty() {
-                self.remark(heading)?;
-            }
-            self.print_described(table)?;
-        }
-        Ok(Flow::Go)
-    }
-
-    fn watch(&mut self, seconds: f64) -> Done {
-        let Some(statement) = self.last.clone() else {
-            return Err(BadCommand::new("there is no statement to watch yet").into());
-        };
-        loop {
-            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64);
-            let shown = DisplayTimestamp(now).to_string();
-            self.remark(&format!("{} UTC, every {seconds} s", &shown[..19]))?;
-            match self.statement(&statement) {
-                Ok(_) => {}
-                // That is how one leaves.
-                Err(Trouble::Call(Failure::Interrupted | Failure::Cancelled)) => return Ok(Flow::Go),
-                Err(trouble) => return Err(trouble),
-            }
-            self.out.flush()?;
-            if self.session.pause(Duration::from_secs_f64(seconds)) {
-                self.session.interrupts().forget();
-                return Ok(Flow::Go);
-            }
-            self.separate()?;
-        }
-    }
-
-    fn include(&mut self, path: &str) -> Done {
-        if self.includes >= INCLUDES_MAX {
-            return Err(
-                BadCommand::new(format!("{path}: files include each other more than {INCLUDES_MAX} deep")).into()
-            );
-        }
-        let reader = source::open(Path::new(path)).map_err(|error| cannot_read(path, &error))?;
-        self.includes += 1;
-        let flow = self.run_script(reader, Some(path));
-        self.includes -= 1;
-        match flow {
-            Flow::Failed => Err(Trouble::Said),
-            // `exit` in a file ends the program, as in sqlcmd.
-            flow => Ok(flow),
-        }
-    }
-
-    fn help(&mut self, about: Option<&str>) -> io::Result<()> {
-        let style = self.look().style;
-        let mut listed = String::new();
-        let mut push = |list: &[(&str, &str, &str)]| {
-            for (name, arguments, what) in list {
-                let wanted =
-                    about.is_none_or(|about| name.trim_start_matches('\\').starts_with(about.trim_start_matches('\\')));
-                if wanted {
-                    let usage = format!("{name} {arguments}");
-                    let fill = " ".repeat(44usize.saturating_sub(usage.len()));
-                    writeln!(listed, "  {}{fill} {what}", style.command(&usage))
-                        .expect("writing to a String does not fail");
-                }
-            }
-        };
-        push(command::BACKSLASH);
-        push(command::WORDS);
-        writeln!(
-            self.out,
-            "Statements end with ; and may take several lines. Tab completes, Ctrl-C cancels, Ctrl-D leaves."
-        )?;
-        self.out.write_all(listed.as_bytes())
-    }
-}
-
-fn cannot_read(path: &str, error: &io::Error) -> BadCommand {
-    BadCommand::new(source::cannot_read(Path::new(path), error))
-}
-
-fn on_off(on: bool) -> &'static str {
-    if on { "on" } else { "off" }
-}
-
-pub fn rows_text(rows: usize) -> String {
-    if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") }
-}
-
-fn single_number(table: &OwnedTable) -> Option<(&str, i64)> {
-    match (table.columns.as_slice(), table.rows.as_slice()) {
-        ([(name, SqlType::Bigint)], [row]) => match row.as_slice() {
-            [OwnedValue::Integer(number)] => Some((name, *number)),
-            _ => None,
-        },
-        _ => None,
-    }
 }
 
 fn first_word(statement: &str) -> String {
@@ -642,7 +327,6 @@ fn has_plan(statement: &str) -> bool {
     words.contains(&first_word(statement).as_str())
 }
 
-fn terminal_columns() -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+fn cannot_read(path: &str, error: &io::Error) -> BadCommand {
+    BadCommand::new(source::cannot_read(Path::new(path), error))
 }

@@ -39,7 +39,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/partition/src/record.rs", "next_record", 95),
     ("crates/partition/src/recovery.rs", "read", 85),
     ("crates/shell/src/names.rs", "read", 99),
-    ("crates/shell/src/shell.rs", "command", 84),
     ("crates/sim/src/clients.rs", "call", 89),
     ("crates/sim/src/cluster/process.rs", "start", 182),
     ("crates/sim/src/cluster/trouble.rs", "trouble", 73),

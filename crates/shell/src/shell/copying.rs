@@ -1,6 +1,7 @@
 //! `\copy`: rows from a file or the script into a table, and a query's rows into a file.
 
-use super::{Done, Flow, Shell, Trouble, cannot_read, rows_text};
+use super::printing::rows_text;
+use super::{Done, Flow, Shell, Trouble, cannot_read};
 use crate::bad_command::BadCommand;
 use crate::copy::{CopyCommand, CopyOptions, CopySource};
 use crate::script::ScriptReader;
