@@ -59,7 +59,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/sql/src/planner/mod.rs", "arrange", 107),
     ("crates/system/src/statistics.rs", "statistics", 97),
     ("crates/system/src/system_information.rs", "overview", 80),
-    ("crates/table/src/view_maintenance.rs", "change_aggregates", 77),
     ("crates/table/src/view_plan.rs", "compile", 111),
     ("crates/torture/src/soak.rs", "run_soak", 98),
     ("crates/torture/src/torture/cluster/round.rs", "go_through", 80),
