@@ -30,6 +30,16 @@ impl Helpers {
         Helpers { free: AtomicUsize::new(count), stack_bytes }
     }
 
+    /// To help with a call that begins now.
+    pub(crate) fn for_call<'c>(
+        &'c self,
+        call: CallId,
+        time_max: Duration,
+        cancellations: &'c Cancellations,
+    ) -> CallWorkers<'c> {
+        CallWorkers { helpers: self, begun: Instant::now(), time_max, cancellations, call }
+    }
+
     fn take(&self, wanted: usize) -> Taken<'_> {
         let mut count = 0;
         let _ = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
@@ -54,11 +64,11 @@ impl Drop for Taken<'_> {
 
 /// The helpers, for one call.
 pub(crate) struct CallWorkers<'c> {
-    pub(crate) helpers: &'c Helpers,
-    pub(crate) begun: Instant,
-    pub(crate) time_max: Duration,
-    pub(crate) cancellations: &'c Cancellations,
-    pub(crate) call: CallId,
+    helpers: &'c Helpers,
+    begun: Instant,
+    time_max: Duration,
+    cancellations: &'c Cancellations,
+    call: CallId,
 }
 
 impl WorkerPool for CallWorkers<'_> {
@@ -109,8 +119,7 @@ mod tests {
 
     fn done_by(helpers: &Helpers, count: usize) -> Vec<usize> {
         let cancellations = Cancellations::default();
-        let (begun, time_max, call) = (Instant::now(), Duration::from_secs(60), CallId::default());
-        let workers = CallWorkers { helpers, begun, time_max, cancellations: &cancellations, call };
+        let workers = helpers.for_call(CallId::default(), Duration::from_secs(60), &cancellations);
         let done = Mutex::new(Vec::new());
         workers.each(count, &|number| done.lock().expect("no panic").push(number));
         let mut done = done.into_inner().expect("no panic");

@@ -35,7 +35,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/node/src/snapshots.rs", "run", 72),
     ("crates/node/src/start.rs", "start", 131),
     ("crates/node/src/system.rs", "handle", 98),
-    ("crates/partition/src/execute.rs", "execute", 82),
     ("crates/partition/src/record.rs", "next_record", 95),
     ("crates/partition/src/recovery.rs", "read", 85),
     ("crates/shell/src/names.rs", "read", 99),

@@ -3,7 +3,8 @@
 //! Promises that a batch of statements happens or does not happen, that a body which fails leaves
 //! no trace, and that no body runs SQL past its time. Knows no language.
 
-use super::{HeaderCache, WireSink, decode_parameters};
+use super::answer::{HeaderCache, WireSink};
+use super::decode_parameters;
 use crate::contain::{Outside, contained};
 use crate::predictor::CallProfile;
 use bumpalo::Bump;

@@ -1,6 +1,7 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
-use super::{CallOutcome, Executor, Request, Slow, convert_all, malformed};
+use super::parameters::{convert_all, malformed};
+use super::{CallOutcome, Executor, Request, Slow};
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
