@@ -1,7 +1,8 @@
 //! What happens as time passes: handshakes that take too long end, connections to nodes that are
 //! not heard of are closed, and nodes are dialed.
 
-use super::{Connection, Connections, Dial, State, TICK, TICK_MAX, locked};
+use super::connections::{Connection, Connections, Dial, State, TICK, TICK_MAX};
+use super::locked;
 use crate::frame::Lane;
 use crate::handshake::Hello;
 use ferrite_base::NodeId;

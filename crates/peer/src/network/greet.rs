@@ -4,7 +4,8 @@
 //! repeats what it heard; the dialer repeats that. Only then is either side believed: nothing that
 //! is only a replay changes what is known of nodes, or closes anything.
 
-use super::{Command, Connections, State, locked, thread_of};
+use super::connections::{Connections, State};
+use super::{Command, locked, thread_of};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NONCE_BYTES, Nonce, Nonces, Refusal};
 use crate::inquiry;
 use ferrite_base::NodeId;
