@@ -1,7 +1,9 @@
 //! Nodes that pass calls on, with queues in the place of sockets.
 
 mod counted;
+mod limits;
 mod order;
+mod random;
 mod returned;
 mod waiting;
 
@@ -10,16 +12,12 @@ use crate::forward::link::{Batch, Call, Destination, Kind, Link};
 use crate::forward::received::{Execute, Received, Taking};
 use crate::forward::window::Window;
 use crate::work::Outstanding;
-use ferrite_base::limits::{
-    FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES,
-    FORWARD_SETTLE, FORWARD_WAIT,
-};
+use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_SETTLE, FORWARD_WAIT};
 use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
 use ferrite_partition::cancel::{Cancel, cancelled};
 use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
 use ferrite_wire::response::{self, ResponseWriter};
 use ferrite_wire::{Invocation, Response, Status, frame};
-use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -261,66 +259,6 @@ fn calls_go_there_in_their_order_and_answers_come_back_to_their_clients() {
 }
 
 #[test]
-fn so_many_calls_are_under_way_and_not_one_more() {
-    let (mut here, mut there) = (Here::new(), Leader::default());
-    let calls: Vec<_> = (0..FORWARD_CALLS_MAX as i64 + 3).map(|handle| (7, handle)).collect();
-    here.call(&calls);
-    here.carry(2, &mut there);
-    assert_eq!((there.execute.calls.len(), here.window.outstanding().calls), (FORWARD_CALLS_MAX, FORWARD_CALLS_MAX));
-    assert!(here.window.has_waiting());
-    there.answer();
-    here.carry_back(2, &mut there);
-    here.send();
-    here.carry(2, &mut there);
-    assert_eq!((there.execute.calls.len(), here.answers.take().len()), (FORWARD_CALLS_MAX, 1));
-    while there.answer().is_some() {}
-    here.carry_back(2, &mut there);
-    here.send();
-    here.carry(2, &mut there);
-    assert!(there.execute.calls.len() == 2 && !here.window.has_waiting());
-}
-
-#[test]
-fn so_many_bytes_are_under_way_and_go_in_messages_of_a_size() {
-    let mut here = Here::new();
-    let large = FORWARD_MESSAGE_BYTES / 2 - 64;
-    let count = FORWARD_BYTES_MAX / large + 1;
-    let calls: Vec<_> = (0..count as i64 + 5).map(|handle| (7, handle)).collect();
-    here.window.take(batch(&here.answers, &calls, large), here.now);
-    here.send();
-    assert_eq!(here.window.outstanding().calls, count, "the last goes past the limit");
-    let sizes: Vec<_> = std::iter::from_fn(|| here.link.next(NodeId(2))).map(|(_, message)| message.len()).collect();
-    assert!(sizes.iter().all(|size| *size <= FORWARD_MESSAGE_BYTES) && sizes.len() == count.div_ceil(2), "{sizes:?}");
-    // One that is larger than all goes alone.
-    let mut here = Here::new();
-    here.window.take(batch(&here.answers, &[(7, 1), (7, 2)], FORWARD_BYTES_MAX + 1), here.now);
-    here.send();
-    assert_eq!(here.window.outstanding().calls, 1);
-}
-
-#[test]
-fn as_much_is_on_the_way_to_a_node_as_may_be() {
-    let (mut here, mut there) = (Here::new(), Leader::default());
-    here.link.0.lock().unwrap().waiting = FORWARD_AHEAD_BYTES;
-    here.call(&[(7, 1)]);
-    here.carry(2, &mut there);
-    assert!(there.execute.calls.is_empty() && here.window.has_waiting());
-    here.now += 2 * FORWARD_WAIT;
-    here.send();
-    assert!(here.answers.take().is_empty(), "the node is there, only slow");
-    here.link.0.lock().unwrap().waiting = FORWARD_AHEAD_BYTES - 1;
-    here.send();
-    here.carry(2, &mut there);
-    assert_eq!(there.execute.calls.len(), 1);
-    there.answer();
-    here.link.0.lock().unwrap().waiting = FORWARD_AHEAD_BYTES;
-    assert!(there.received.send(&here.link), "answers wait, too");
-    here.link.0.lock().unwrap().waiting = 0;
-    here.carry_back(2, &mut there);
-    assert_eq!(here.answers.take(), [(7, 1, DONE)]);
-}
-
-#[test]
 fn what_was_sent_is_unknown_when_the_way_is_lost_and_what_was_not_is_sent_again() {
     let (mut here, mut there) = (Here::new(), Leader::default());
     here.call(&[(7, 1), (7, 2)]);
@@ -493,154 +431,6 @@ fn a_node_that_starts_anew_leaves_nothing_behind() {
     there.received.lost(HERE, &mut there.execute);
     while there.answer().is_some() {}
     assert_eq!((there.received.remote_count(), there.execute.calls_held), (0, 0));
-}
-
-#[test]
-fn a_node_has_so_many_connections_and_not_one_more() {
-    let mut there = Leader::default();
-    let calls: Vec<_> = (0..FORWARD_CONNECTIONS_MAX as u64).map(|connection| (connection, 1)).collect();
-    there.take(&calls_message(0, 0, &calls));
-    there.take(&calls_message(0, 1, &calls[..1]));
-    refused(&mut there, &calls_message(0, 2, &[(u64::MAX, 1)]), "more connections");
-    while there.answer().is_some() {}
-    assert_eq!(there.received.remote_count(), 0);
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Call(u64),
-    Send,
-    /// One message arrives at that leader, or comes from it.
-    Arrive(u32),
-    Return(u32),
-    Answer(u32),
-    Lead(Option<u32>),
-    Lose,
-    Cancel(u64, bool),
-    Wait,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let node = || 2u32..4;
-    prop_oneof![
-        6 => (0u64..4).prop_map(Step::Call),
-        6 => Just(Step::Send),
-        5 => node().prop_map(Step::Arrive),
-        5 => node().prop_map(Step::Return),
-        5 => node().prop_map(Step::Answer),
-        1 => proptest::option::of(node()).prop_map(Step::Lead),
-        1 => Just(Step::Lose),
-        1 => (0u64..4, any::<bool>()).prop_map(|(connection, gone)| Step::Cancel(connection, gone)),
-        1 => Just(Step::Wait),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    /// Whatever happens, each call is answered once, is executed once at most, and its answer is
-    /// true.
-    #[test]
-    fn each_call_has_one_answer_and_it_is_true(steps in proptest::collection::vec(step(), 1..120)) {
-        let mut here = Here::new();
-        let mut leaders = [Leader::default(), Leader::default()];
-        // Of leaders, on the way here.
-        let ways = [Queues::default(), Queues::default()];
-        let (mut handle, mut made, mut destination) = (0, BTreeMap::new(), Some(2));
-        let mut executed = BTreeSet::new();
-        let index = |node: u32| node as usize - 2;
-        let lose = |here: &mut Here, leaders: &mut [Leader; 2]| {
-            here.link.0.lock().unwrap().messages.clear();
-            for node in [2, 3] {
-                ways[index(node)].0.lock().unwrap().messages.clear();
-                here.window.lost(NodeId(node));
-                let Leader { received, execute } = &mut leaders[index(node)];
-                received.lost(HERE, execute);
-            }
-        };
-        for step in steps {
-            match step {
-                Step::Call(connection) => {
-                    handle += 1;
-                    made.insert(handle, connection);
-                    here.window.take(batch(&here.answers, &[(connection, handle)], 0), here.now);
-                }
-                Step::Send => here.send(),
-                Step::Arrive(node) => {
-                    if let Some((_, message)) = here.link.next(NodeId(node)) {
-                        let Leader { received, execute } = &mut leaders[index(node)];
-                        let gives_back = Taking::GiveBack(Epoch(here.epoch + 1));
-                        let taking = if destination == Some(node) { Taking::Execute } else { gives_back };
-                        received.calls((HERE, START), &message, taking, execute).unwrap();
-                    }
-                }
-                Step::Return(node) => {
-                    leaders[index(node)].received.send(&ways[index(node)]);
-                    if let Some((_, message)) = ways[index(node)].next(HERE) {
-                        here.window.answers(NodeId(node), &message, here.now).unwrap();
-                    }
-                }
-                Step::Answer(node) => {
-                    if let Some((_, handle)) = leaders[index(node)].answer() {
-                        prop_assert!(executed.insert(handle), "executed twice: {handle}");
-                    }
-                }
-                Step::Lead(node) => {
-                    destination = node;
-                    here.epoch += 1;
-                    here.window.lead(node.map(leader), false, Epoch(here.epoch), here.now);
-                }
-                Step::Lose => lose(&mut here, &mut leaders),
-                Step::Cancel(connection, gone) => {
-                    let cancel = if gone { Cancel::Gone } else { Cancel::Calls { handle: None, until_micros: 0 } };
-                    here.window.cancel(connection, cancel, &cancelled());
-                }
-                Step::Wait => here.now += FORWARD_WAIT / 3,
-            }
-        }
-        lose(&mut here, &mut leaders);
-        here.window.end();
-        for leader in &mut leaders {
-            while let Some((_, handle)) = leader.answer() {
-                prop_assert!(executed.insert(handle), "executed twice: {handle}");
-            }
-            prop_assert_eq!((leader.received.remote_count(), leader.execute.calls_held), (0, 0));
-        }
-        let mut answered = BTreeMap::new();
-        for (connection, handle, status) in here.answers.take() {
-            prop_assert_eq!(made.get(&handle), Some(&connection));
-            prop_assert!(answered.insert(handle, status).is_none(), "answered twice: {}", handle);
-        }
-        prop_assert_eq!(answered.len(), made.len());
-        for (handle, status) in answered {
-            match status {
-                DONE => prop_assert!(executed.contains(&handle), "done, but never executed: {handle}"),
-                UNKNOWN => {}
-                _ => prop_assert!(!executed.contains(&handle), "refused, but executed: {handle}"),
-            }
-        }
-    }
-
-    #[test]
-    fn hostile_messages_harm_nobody(
-        messages in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 1..20),
-        number in 0u32..3,
-    ) {
-        let (mut here, mut there) = (Here::new(), Leader::default());
-        here.call(&[(7, 1)]);
-        for bytes in messages {
-            let mut message = Vec::new();
-            batch::begin_calls(&mut message, Header { session: 0, number }, Epoch(1));
-            message.extend_from_slice(&bytes);
-            for message in [&message, &bytes] {
-                let Leader { received, execute } = &mut there;
-                let _ = received.calls((HERE, START), message, Taking::GiveBack(Epoch(2)), execute);
-                let _ = here.window.answers(NodeId(2), message, here.now);
-            }
-        }
-        here.window.lost(NodeId(2));
-        prop_assert_eq!(here.answers.take(), [(7, 1, UNKNOWN)]);
-    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::message::SystemJob;
 use crate::testing::handles_and_calls;
 use crossbeam_channel::Receiver;
 use ferrite_wire::RequestWriter;
+use proptest::prelude::*;
 
 /// A node with clients, and another node. System procedures are what is called, so what is executed
 /// here comes to the system thread, whichever way it took.
