@@ -1,16 +1,20 @@
 //! Nodes, the network and the metadata, moved on step by step as a seed says. The metadata decides
 //! at once and tells late.
 
+mod metadata;
 mod node;
+mod outs;
+mod packet;
 mod pair;
 
 use ferrite_base::{Epoch, NodeId};
-use ferrite_group::{EntryBuffer, GroupEvent, GroupPlace, Supplied, Urgency, message};
+use ferrite_group::{EntryBuffer, Supplied, Urgency, message};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedRandom};
-use ferrite_replica::group::{GroupConfiguration, Member, Proposal, Sealed, Timing, decide};
+use ferrite_replica::group::{GroupConfiguration, Member, Sealed, Timing};
 pub use node::Bounds;
-use node::{GROUP, Node, Out, Read, Writer, number_of};
+use node::{GROUP, Node, Read, Writer};
+use packet::Packet;
 pub use pair::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -65,52 +69,6 @@ impl Outcome {
         self.too_large += other.too_large;
         self.too_large_in_log += other.too_large_in_log;
         self.passed += other.passed;
-    }
-}
-
-#[derive(Clone)]
-enum Packet {
-    Between { from: NodeId, to: NodeId, lane: Urgency, bytes: Vec<u8> },
-    Sealed(Sealed),
-    Propose(Member, Proposal),
-    Ask(NodeId),
-    Configured { to: NodeId, configuration: GroupConfiguration },
-    Seal { to: NodeId, epoch: Epoch },
-    Learner { to: NodeId, learner: Member },
-    Gone { to: NodeId, member: Member },
-    Snapshot { from: NodeId, to: NodeId, place: Box<GroupPlace>, tables: Vec<u64> },
-}
-
-impl Packet {
-    fn way(&self) -> (NodeId, NodeId) {
-        match self {
-            Packet::Between { from, to, .. } | Packet::Snapshot { from, to, .. } => (*from, *to),
-            Packet::Sealed(Sealed { member, .. }) | Packet::Propose(member, _) => (member.node, METADATA),
-            Packet::Ask(node) => (*node, METADATA),
-            Packet::Configured { to, .. }
-            | Packet::Seal { to, .. }
-            | Packet::Learner { to, .. }
-            | Packet::Gone { to, .. } => (METADATA, *to),
-        }
-    }
-}
-
-impl Packet {
-    fn line(&self) -> String {
-        match self {
-            Packet::Between { from, to, bytes, .. } => match message::decode(bytes) {
-                Ok((_, envelope, _)) => format!("{from} to {to}: {} {:?}", envelope.epoch, envelope.message),
-                Err(error) => error.to_string(),
-            },
-            Packet::Sealed(sealed) => format!("{sealed:?}"),
-            Packet::Propose(from, proposal) => format!("{from:?} {proposal:?}"),
-            Packet::Ask(node) => format!("{node} asks"),
-            Packet::Configured { to, configuration } => format!("to {to}: {configuration:?}"),
-            Packet::Seal { to, epoch } => format!("to {to}: seal {epoch}"),
-            Packet::Learner { to, learner } => format!("to {to}: learner {learner:?}"),
-            Packet::Snapshot { from, to, place, .. } => format!("{from} to {to}: snapshot at {:?}", place.end),
-            Packet::Gone { to, member } => format!("to {to}: gone {member:?}"),
-        }
     }
 }
 
@@ -251,18 +209,6 @@ impl World {
         Ok(())
     }
 
-    fn register(&mut self, id: NodeId) {
-        let member = self.nodes[&id].member;
-        let to = self.last.leader.node;
-        if !self.last.has(member) {
-            if let Some(gone) = self.last.members().iter().find(|member| member.node == id) {
-                self.packets.push(Packet::Gone { to, member: *gone });
-            }
-            self.packets.push(Packet::Learner { to, learner: member });
-        }
-        self.packets.push(Packet::Ask(id));
-    }
-
     fn write(&mut self, id: NodeId) -> Result<(), Broken> {
         let message_bytes = self.bounds.message_bytes;
         let filling = match message_bytes < usize::MAX && self.percent(2) {
@@ -339,124 +285,6 @@ impl World {
         self.take_outs(id)
     }
 
-    /// What a node wants done, and what it says.
-    fn take_outs(&mut self, id: NodeId) -> Result<(), Broken> {
-        loop {
-            let node = self.nodes.get_mut(&id).expect("nodes are known");
-            let Some(out) = node.running.as_ref().and_then(|running| running.outs.pop()) else { return Ok(()) };
-            if self.trace {
-                println!("{id} {}", out.line());
-            }
-            match out {
-                Out::Sent(to, lane, bytes) => self.packets.push(Packet::Between { from: id, to, lane, bytes }),
-                Out::Told(number, committed) => self.told(id, number, committed)?,
-                Out::Passed(rows, true) if node.settled < rows => {
-                    return Err(format!(
-                        "node {id} passes a barrier behind {rows}, and {} are committed",
-                        node.settled
-                    ));
-                }
-                Out::Passed(_, committed) => self.outcome.passed += u64::from(committed),
-                Out::Committed(entries) => {
-                    if node.tables.len() != node.settled {
-                        return Err(format!("node {id} applies behind what it executed and may have to take back"));
-                    }
-                    for number in entries.iter().filter_map(number_of) {
-                        self.nodes.get_mut(&id).expect("nodes are known").tables.push(number);
-                        self.settled(id)?;
-                    }
-                }
-                Out::Installed => {
-                    self.outcome.snapshots += 1;
-                    node.installed();
-                    self.settled_more(id)?;
-                }
-                Out::Event(event) => self.event(id, event)?,
-            }
-        }
-    }
-
-    fn told(&mut self, id: NodeId, number: u64, committed: bool) -> Result<(), Broken> {
-        let node = self.nodes.get_mut(&id).expect("nodes are known");
-        if node.asked.first() != Some(&number) {
-            return Err(format!("node {id} is told of {number}, and {:?} waits", node.asked));
-        }
-        node.asked.remove(0);
-        if !committed {
-            self.outcome.unknown += 1;
-            return Ok(());
-        }
-        if node.tables.get(node.settled) != Some(&number) {
-            return Err(format!("node {id} is told of {number} out of order"));
-        }
-        self.outcome.acknowledged += 1;
-        self.settled(id)?;
-        self.acknowledged = self.acknowledged.max(self.nodes[&id].settled);
-        self.release_reads(id)
-    }
-
-    /// One more of what a node has is committed: the same as everywhere.
-    fn settled(&mut self, id: NodeId) -> Result<(), Broken> {
-        let node = self.nodes.get_mut(&id).expect("nodes are known");
-        let number = node.tables[node.settled];
-        match self.stream.get(node.settled) {
-            None => self.stream.push(number),
-            Some(known) if *known == number => {}
-            Some(known) => return Err(format!("node {id} has {number} where {known} was committed")),
-        }
-        node.settled += 1;
-        Ok(())
-    }
-
-    fn event(&mut self, id: NodeId, event: GroupEvent) -> Result<(), Broken> {
-        let node = self.nodes.get_mut(&id).expect("nodes are known");
-        match event {
-            GroupEvent::Opened => {
-                if node.tables.len() != node.settled || node.settled < self.stream.len() {
-                    return Err(format!("node {id} opens before it has applied what is committed"));
-                }
-                node.leads = true;
-            }
-            GroupEvent::Deposed { .. } => {
-                self.outcome.deposed += 1;
-                self.outcome.undone += (node.tables.len() - node.settled) as u64;
-                node.tables.truncate(node.settled);
-                node.leads = false;
-                node.forget_clients();
-                if !node.asked.is_empty() {
-                    return Err(format!("node {id} leaves {:?} waiting", node.asked));
-                }
-            }
-            // Here is no lease that could end.
-            GroupEvent::StandsStill(_) => {}
-            GroupEvent::Confirmed(round) => {
-                node.confirmed = round;
-                self.release_reads(id)?;
-            }
-            GroupEvent::Promise(epoch) => node.promises.push(epoch),
-            GroupEvent::Sealed(sealed) => self.packets.push(Packet::Sealed(sealed)),
-            GroupEvent::Propose(proposal) => self.packets.push(Packet::Propose(node.member, proposal)),
-            GroupEvent::AskMetadata(_) => self.packets.push(Packet::Ask(id)),
-            GroupEvent::Differs(other, _) => return Err(format!("node {id} finds that {other} differs")),
-            GroupEvent::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
-            GroupEvent::FromLog(wanted) => {
-                self.outcome.from_log += 1;
-                let now = self.clock.monotonic_nanos();
-                if let Some(running) = &mut node.running {
-                    running.supplier.request(wanted, now);
-                }
-            }
-            GroupEvent::Replaced => {}
-            GroupEvent::NeedsSnapshot(to) => self.send_snapshot(id, to),
-            GroupEvent::TooLarge { to, .. } => {
-                self.outcome.too_large += 1;
-                self.send_snapshot(id, to);
-            }
-            GroupEvent::LogFailed(failure) => return Err(format!("node {id}: {failure}")),
-        }
-        Ok(())
-    }
-
     /// Some of what nodes miss, from the log of one that leads. Outboxes have room for little.
     fn supply(&mut self, id: NodeId) -> Result<(), Broken> {
         let now = self.clock.monotonic_nanos();
@@ -502,17 +330,6 @@ impl World {
         if let Some((place, tables)) = self.nodes[&from].snapshot() {
             self.packets.push(Packet::Snapshot { from, to, place: Box::new(place), tables });
         }
-    }
-
-    /// What a snapshot shows is committed.
-    fn settled_more(&mut self, id: NodeId) -> Result<(), Broken> {
-        let node = &self.nodes[&id];
-        let known = self.stream.len().min(node.settled);
-        self.stream.extend(&node.tables[known..]);
-        if node.tables[..] != self.stream[..node.settled] {
-            return Err(format!("node {id} got {:?} where {:?} was committed", node.tables, self.stream));
-        }
-        Ok(())
     }
 
     fn split_or_heal(&mut self) {
@@ -575,64 +392,9 @@ impl World {
                 running.replication.gone(member);
                 self.take_outs(to)?;
             }
-            (Packet::Sealed(sealed), _) => {
-                let member = sealed.member;
-                let current = self.nodes[&member.node].member == member;
-                if let Some((epoch, answers)) = &mut self.sealing
-                    && sealed.epoch == *epoch
-                    && current
-                {
-                    answers.retain(|answer| answer.member.node != member.node);
-                    answers.push(sealed);
-                }
-            }
-            (Packet::Propose(from, proposal), _) => {
-                let current = proposal.members.iter().all(|member| self.nodes[&member.node].member == *member);
-                if proposal.expected == self.last.epoch && self.sealing.is_none() && from == self.last.leader && current
-                {
-                    self.outcome.joins += u64::from(!proposal.added.is_empty());
-                    self.last = GroupConfiguration::new(self.next, from, proposal.members, proposal.added);
-                    self.next = Epoch(self.next.0 + 1);
-                    self.announce();
-                }
-            }
-            (Packet::Ask(to), _) => {
-                self.packets.push(Packet::Configured { to, configuration: self.last.clone() });
-                if let Some((epoch, _)) = self.sealing {
-                    self.packets.push(Packet::Seal { to, epoch });
-                }
-            }
-            _ => {}
+            (packet, _) => self.metadata_hears(packet),
         }
         Ok(())
-    }
-
-    fn announce(&mut self) {
-        let configuration = &self.last;
-        let packets = self.nodes.keys().map(|to| Packet::Configured { to: *to, configuration: configuration.clone() });
-        self.packets.extend(packets);
-    }
-
-    fn begin_seal(&mut self) {
-        let epoch = self.next;
-        self.next = Epoch(epoch.0 + 1);
-        self.sealing = Some((epoch, Vec::new()));
-        let candidates = self.last.members().iter().map(|member| Packet::Seal { to: member.node, epoch });
-        self.packets.extend(candidates);
-    }
-
-    fn metadata_decides(&mut self) {
-        let Some((epoch, answers)) = &self.sealing else { return };
-        let current = answers.iter().filter(|answer| self.nodes[&answer.member.node].member == answer.member);
-        let current: Vec<Sealed> = current.cloned().collect();
-        if let Some(decided) = decide(&self.last, *epoch, &current) {
-            self.last = decided;
-            self.sealing = None;
-            self.announce();
-            let up: Vec<NodeId> =
-                self.nodes.iter().filter(|(_, node)| node.running.is_some()).map(|(id, _)| *id).collect();
-            up.into_iter().for_each(|id| self.register(id));
-        }
     }
 
     /// Without faults everything comes to rest: one leader, all nodes members, the same tables.
