@@ -1,13 +1,14 @@
 //! Nodes, their logs, the network and the metadata, moved on step by step as a seed says.
 
 mod applied;
+mod effects;
+mod metadata;
 mod node;
 mod rest;
 
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
-use ferrite_replica::group::{
-    Among, Effect, Envelope, GroupConfiguration, Header, Member, Message, Proposal, Sealed, Timing, decide,
-};
+use ferrite_replica::group::{Among, Envelope, GroupConfiguration, Header, Member, Sealed, Timing};
+use metadata::{Metadata, Word};
 use node::Node;
 use std::collections::BTreeMap;
 
@@ -119,22 +120,6 @@ impl Packet {
             | Packet::Gone { to, .. } => (METADATA, *to),
         }
     }
-}
-
-#[derive(Clone, Debug)]
-enum Word {
-    Sealed(Sealed),
-    Propose(Member, Proposal),
-    Ask(NodeId),
-}
-
-struct Metadata {
-    last: GroupConfiguration,
-    /// The next epoch that is not burnt.
-    next: Epoch,
-    sealing: Option<(Epoch, Vec<Sealed>)>,
-    /// What processes had applied when they answered the last seal.
-    applied: BTreeMap<Member, Position>,
 }
 
 /// How often what happens, drawn for each seed.
@@ -319,113 +304,6 @@ impl World {
         self.effects(id)
     }
 
-    fn effects(&mut self, id: NodeId) -> Result<(), Broken> {
-        loop {
-            let node = self.nodes.get_mut(&id).expect("nodes are known");
-            let effects = node.group.take_effects();
-            if effects.is_empty() {
-                return Ok(());
-            }
-            for effect in effects {
-                self.effect(id, effect)?;
-            }
-        }
-    }
-
-    fn effect(&mut self, id: NodeId, effect: Effect) -> Result<(), Broken> {
-        if self.trace {
-            println!("{} {id} does {effect:?}", self.now);
-        }
-        let early = self.fault == Fault::AcknowledgedBeforeDurable;
-        let node = self.nodes.get_mut(&id).expect("nodes are known");
-        let me = node.member;
-        match effect {
-            Effect::Send { to, envelope } => self.packets.push(Packet::Between { from: id, to, envelope }),
-            Effect::SendEntries { to, epoch, after, up_to, commit, round } => {
-                let (mut from, mut messages) = (after, Vec::new());
-                loop {
-                    // In one message or several.
-                    let end = Position(up_to.0.min(from.0 + 1 + self.random.below(8)));
-                    let node = &self.nodes[&id];
-                    let message =
-                        Message::Append { previous: node.mark(from), entries: node.entries(from, end), commit, round };
-                    messages.push(Envelope { from: me, epoch, message });
-                    from = end;
-                    if from >= up_to {
-                        break;
-                    }
-                }
-                let packets = messages.into_iter().map(|envelope| Packet::Between { from: id, to, envelope });
-                self.packets.extend(packets);
-            }
-            Effect::Write(headers) => {
-                node.write(&headers);
-                if early {
-                    node.group.written(node.mark(node.end()));
-                }
-            }
-            Effect::Start { header, .. } => {
-                node.write(&[header]);
-                self.outcome.leaders += 1;
-            }
-            Effect::Drop { from } => {
-                self.outcome.dropped += 1;
-                if node.committed >= from {
-                    return Err(format!("node {id} drops {from}, and {} is committed there", node.committed));
-                }
-            }
-            Effect::Commit(position) => self.committed(id, position)?,
-            Effect::Opened => {}
-            Effect::Confirmed(round) => {
-                node.confirmed = round;
-                self.release_reads(id)?;
-            }
-            Effect::Deposed { .. } => node.forget_clients(),
-            Effect::Promise(epoch) => node.promises.push(epoch),
-            Effect::Sealed(mut sealed) => {
-                self.metadata.applied.insert(me, node.applied());
-                if self.fault == Fault::SealedWithoutApplied {
-                    sealed.applied = Position(0);
-                }
-                self.packets.push(Packet::ToMetadata(Word::Sealed(sealed)));
-            }
-            Effect::Propose(proposal) => {
-                let end = node.group.end().position;
-                self.has_applied(me, &proposal, end)?;
-                self.packets.push(Packet::ToMetadata(Word::Propose(me, proposal)));
-            }
-            // Here is no lease that could end.
-            Effect::StandsStill(_) => {}
-            Effect::AskMetadata(_) => self.packets.push(Packet::ToMetadata(Word::Ask(id))),
-            Effect::NeedsSnapshot(node) => {
-                return Err(format!("{node} is to get a snapshot where all begin with the same"));
-            }
-            Effect::Differs(other, _) => return Err(format!("node {id} finds that {other} differs")),
-            Effect::Diverged(other) => return Err(format!("node {id} finds that {other} has another stream")),
-        }
-        Ok(())
-    }
-
-    fn committed(&mut self, id: NodeId, position: Position) -> Result<(), Broken> {
-        let node = self.nodes.get_mut(&id).expect("nodes are known");
-        for header in node.entries(node.committed, position) {
-            let known = self.committed.entry(header.mark.position).or_insert(header);
-            if *known != header {
-                return Err(format!("node {id} commits {header:?} where {known:?} was committed"));
-            }
-        }
-        node.committed = position;
-        if self.weights.pace == 0 {
-            node.apply(u64::MAX >> 1);
-        }
-        while node.writes.front().is_some_and(|write| *write <= position) {
-            let write = node.writes.pop_front().expect("seen just now");
-            self.acknowledged = self.acknowledged.max(write);
-            self.outcome.writes += 1;
-        }
-        self.release_reads(id)
-    }
-
     fn write(&mut self, id: NodeId) -> Result<(), Broken> {
         // A leader that is cut off, has nothing under way and is asked for reads is the one that
         // answers what is stale.
@@ -506,20 +384,6 @@ impl World {
             self.register(id);
         }
         Ok(())
-    }
-
-    /// A node that has started, or seems to be lost, makes itself known.
-    fn register(&mut self, id: NodeId) {
-        let member = self.nodes[&id].member;
-        let Metadata { last, .. } = &self.metadata;
-        let to = last.leader.node;
-        if !last.has(member) {
-            if let Some(gone) = last.members().iter().find(|member| member.node == id) {
-                self.packets.push(Packet::Gone { to, member: *gone });
-            }
-            self.packets.push(Packet::Learner { to, learner: member });
-        }
-        self.packets.push(Packet::ToMetadata(Word::Ask(id)));
     }
 
     fn split_or_heal(&mut self) {
@@ -611,79 +475,5 @@ impl World {
             Packet::Learner { to, learner } => self.with(to, |node| node.group.learner(learner, now)),
             Packet::Gone { to, member } => self.with(to, |node| node.group.gone(member, now)),
         }
-    }
-
-    fn announce(&mut self) {
-        let configuration = self.metadata.last.clone();
-        let packets: Vec<_> = self.nodes.keys().map(|to| (*to, configuration.clone())).collect();
-        self.packets.extend(packets.into_iter().map(|(to, configuration)| Packet::Configured { to, configuration }));
-    }
-
-    fn tell_metadata(&mut self, word: Word) {
-        match word {
-            Word::Sealed(sealed) => {
-                if let Some((epoch, answers)) = &mut self.metadata.sealing
-                    && sealed.epoch == *epoch
-                    && self.nodes[&sealed.member.node].member == sealed.member
-                {
-                    answers.retain(|answer| answer.member.node != sealed.member.node);
-                    answers.push(sealed);
-                }
-            }
-            Word::Propose(from, proposal) => {
-                let Metadata { last, next, sealing, .. } = &mut self.metadata;
-                let current = proposal.members.iter().all(|member| self.nodes[&member.node].member == *member);
-                if proposal.expected == last.epoch && sealing.is_none() && from == last.leader && current {
-                    self.outcome.joins += u64::from(!proposal.added.is_empty());
-                    self.outcome.handed_over += u64::from(proposal.leader != from);
-                    *last = GroupConfiguration::new(*next, proposal.leader, proposal.members, proposal.added);
-                    *next = Epoch(next.0 + 1);
-                    self.announce();
-                }
-            }
-            Word::Ask(to) => {
-                let configuration = self.metadata.last.clone();
-                self.packets.push(Packet::Configured { to, configuration });
-                if let Some((epoch, _)) = self.metadata.sealing {
-                    self.packets.push(Packet::Seal { to, epoch });
-                }
-            }
-        }
-    }
-
-    fn begin_seal(&mut self) {
-        let epoch = self.metadata.next;
-        self.metadata.next = Epoch(epoch.0 + 1);
-        self.metadata.sealing = Some((epoch, Vec::new()));
-        let candidates: Vec<NodeId> = self.metadata.last.members().iter().map(|member| member.node).collect();
-        self.packets.extend(candidates.into_iter().map(|to| Packet::Seal { to, epoch }));
-    }
-
-    fn metadata_decides(&mut self) -> Result<(), Broken> {
-        let Some((epoch, answers)) = &self.metadata.sealing else { return Ok(()) };
-        let (epoch, mut answers) = (*epoch, answers.clone());
-        let mut last = self.metadata.last.clone();
-        match self.fault {
-            Fault::AddedAreLikeMembers => {
-                last = GroupConfiguration::new(last.epoch, last.leader, last.members().to_vec(), Vec::new());
-            }
-            Fault::AnyAnswerSuffices => {
-                let members = answers.iter().map(|answer| answer.member).collect::<Vec<_>>();
-                let Some(first) = members.first().copied() else { return Ok(()) };
-                last = GroupConfiguration::new(last.epoch, first, members, Vec::new());
-            }
-            _ => {}
-        }
-        // A process that was there when it answered may be gone.
-        answers.retain(|answer| self.nodes[&answer.member.node].member == answer.member);
-        if let Some(decided) = decide(&last, epoch, &answers) {
-            self.outcome.chosen += u64::from(self.has_applied_most(&decided, &answers)?);
-            self.metadata.last = decided;
-            self.metadata.sealing = None;
-            self.announce();
-            let known: Vec<NodeId> = self.nodes.iter().filter(|(_, node)| node.up).map(|(id, _)| *id).collect();
-            known.into_iter().for_each(|id| self.register(id));
-        }
-        Ok(())
     }
 }
