@@ -9,12 +9,14 @@ use ferrite_io::simulated::{Restart, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Disk, Random};
 use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
 use ferrite_meta::voter::{Known, open_or_begin};
-use ferrite_meta::{Ask, Controller, Kind, Link, Node as Registration, Out, Phase, Presence, Question, State, Told};
-use ferrite_replica::group::{GroupConfiguration, History, Mark, Member, Proposal, Sealed};
+use ferrite_meta::{Ask, Controller, Kind, Link, Node as Registration, Out, Presence, Question, State, Told};
+use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+mod faults;
+mod members;
 mod rules;
 
 const MILLI: u64 = 1_000_000;
@@ -260,38 +262,6 @@ impl World {
         }
     }
 
-    /// A node loses its vote, and perhaps all that it has, where nobody needs that.
-    fn lose(&mut self, node: usize, all: bool) {
-        let group = self.state().groups()[&GROUP].clone();
-        let leads = group.phase != Phase::Active || Some(group.configuration.leader.node) == self.nodes[node].id;
-        if !self.votes_are_sound() || self.nodes[node].gone || self.nodes[node].id.is_none() || (all && leads) {
-            return;
-        }
-        self.end(node, Restart::Process);
-        let (place, number) = (self.nodes[node].place, self.random.number());
-        let known = &mut self.nodes[node];
-        (known.disk, known.vote) = (SimulatedDisk::new(number, Default::default()), None);
-        if !all {
-            self.counts.votes_lost += 1;
-            return;
-        }
-        known.gone = true;
-        let next = Node::empty(place, &mut self.random);
-        self.nodes.push(next);
-        self.counts.wiped += 1;
-    }
-
-    fn end(&mut self, node: usize, restart: Restart) {
-        let stands_still = restart == Restart::Process && self.random.percent(30);
-        let known = &mut self.nodes[node];
-        known.earlier = known.process.take().filter(|_| stands_still);
-        known.paused = 0;
-        known.inbox.clear();
-        known.own.clear();
-        known.disk.restart(restart);
-        self.counts.restarts += 1;
-    }
-
     fn post(&mut self, from: usize, to: NodeId, message: Message) {
         // One that does not know its id yet does not listen.
         let Some(to) = self.number(to) else { return };
@@ -362,173 +332,6 @@ impl World {
             }
         }
         self.work(node);
-    }
-
-    fn told(&mut self, node: usize, state: &State) {
-        let here = self.here(node);
-        let group = &state.groups()[&GROUP];
-        let before = self.configurations.insert(group.configuration.epoch, group.configuration.clone());
-        assert!(before.is_none_or(|before| before == group.configuration), "one configuration for an epoch");
-        self.losses.extend(group.loss);
-        let known = &mut self.nodes[node];
-        let process = known.process.as_mut().unwrap();
-        // An old word does not know of one that has joined since.
-        let Some(own) = state.nodes().get(&here.node) else { return };
-        process.registered |= own.incarnation == here.incarnation;
-        assert_ne!(own.presence, Presence::Retired, "nobody who runs is retired");
-        let accepted = group.accepted.is_some_and(|accepted| accepted.node == here.node);
-        if !process.registered || !accepted && !group.configuration.has_node(here.node) {
-            return;
-        }
-        if group.phase == Phase::Sealing {
-            known.promised = known.promised.max(group.burnt);
-            let history = History::new(vec![(Epoch(1), Position(1))]).unwrap();
-            let (end, applied) = (known.end, known.end.position);
-            let sealed = Sealed { member: here, epoch: group.burnt, end, history, intact: true, applied, able: true };
-            self.ask(node, Ask::Sealed { group: GROUP, sealed });
-        } else if group.configuration.epoch >= known.promised && group.configuration.has(here) {
-            // The start of the epoch comes with the leader's entries.
-            known.end = Mark { epoch: group.configuration.epoch, position: Position(1), chain: 0 };
-        }
-    }
-
-    fn tick(&mut self, node: usize) {
-        let now = self.clock(node);
-        let process = self.nodes[node].process.as_mut().unwrap();
-        if let Some(controller) = &mut process.controller {
-            controller.tick(now);
-        }
-        self.work(node);
-        let here = self.here(node);
-        let process = self.nodes[node].process.as_mut().unwrap();
-        let pause = if process.registered { 666 } else { 50 } * MILLI;
-        if process.asked_at.is_some_and(|at| now < at + pause) {
-            return;
-        }
-        process.asked_at = Some(now);
-        let index = process.link.state().0;
-        let ask = if process.leaves {
-            Ask::Goodbye(here)
-        } else if process.registered {
-            Ask::Look { member: here, index }
-        } else {
-            let node = self.registration(node, here.incarnation);
-            Ask::Register { id: here.node, node }
-        };
-        self.ask(node, ask);
-        // It has been without a lease and without an answer, as a leader that is cut off is.
-        if let Some((epoch, _)) = self.leads(node)
-            && self.faults
-            && self.random.percent(3)
-        {
-            self.nodes[node].process.as_mut().unwrap().resigned = epoch;
-            self.counts.resigned += 1;
-        }
-        let epoch = self.nodes[node].process.as_ref().unwrap().resigned;
-        if epoch > Epoch(0) {
-            self.ask(node, Ask::Resign { group: GROUP, from: here, epoch });
-        }
-        // Where it leads, members come and go.
-        if let Some((epoch, _)) = self.leads(node)
-            && (self.random.percent(40) || !self.faults)
-        {
-            self.propose(node, epoch);
-        }
-        // The answer to a seal may have been lost.
-        let (_, state) = self.nodes[node].process.as_ref().unwrap().link.state();
-        let state = Arc::clone(state);
-        if let Some(group) = state.groups().get(&GROUP).filter(|group| group.phase == Phase::Sealing) {
-            let gone = |id: &NodeId| self.nodes.iter().any(|node| node.gone && node.id == Some(*id));
-            // An operator has lost patience, or what a member had is lost for good.
-            let is_lost = group.configuration.members().iter().any(|member| gone(&member.node));
-            if (self.faults || is_lost) && self.random.percent(20) {
-                let expected = group.configuration.epoch;
-                let all: Vec<NodeId> = state.nodes().keys().copied().filter(|id| !gone(id)).collect();
-                let other = *self.random.pick(&all);
-                let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
-                self.ask(node, Ask::AcceptLoss { group: GROUP, from: here, expected, member });
-            }
-            self.told(node, &state);
-        }
-        self.take_own(node);
-    }
-
-    fn propose(&mut self, node: usize, epoch: Epoch) {
-        let here = self.here(node);
-        let state = Arc::clone(self.nodes[node].process.as_ref().unwrap().link.state().1);
-        let configuration = &state.groups()[&GROUP].configuration;
-        let of = |id: &NodeId| Member { node: *id, incarnation: state.nodes()[id].incarnation };
-        let all: Vec<NodeId> = state.nodes().keys().copied().collect();
-        let other = of(self.random.pick(&all));
-        let gone = self.nodes.iter().any(|node| node.id == Some(other.node) && node.gone);
-        if other.node == here.node || (gone && !configuration.has_node(other.node)) {
-            return;
-        }
-        // A leader hands over to a member that has everything.
-        let is_complete = |node: &Node| node.id == Some(other.node) && node.end.position > Position(0);
-        if configuration.has(other) && self.nodes.iter().any(is_complete) && self.random.percent(50) {
-            let members = configuration.members().to_vec();
-            let proposal = Proposal { expected: epoch, leader: other, members, added: Vec::new() };
-            self.counts.handed_over += 1;
-            // Reads go by rounds from here on: its lease counts for nothing while it leads.
-            self.nodes[node].process.as_mut().unwrap().gives_up = epoch;
-            return self.ask(node, Ask::Propose { group: GROUP, from: here, proposal, parent: self.nodes[node].end });
-        }
-        let mut members: Vec<Member> =
-            configuration.members().iter().copied().filter(|member| member.node != other.node).collect();
-        let mut added = Vec::new();
-        if !configuration.has(other) {
-            members.push(other);
-            added.push(other.node);
-        }
-        let proposal = Proposal { expected: epoch, leader: here, members, added };
-        self.counts.changed += 1;
-        self.ask(node, Ask::Propose { group: GROUP, from: here, proposal, parent: self.nodes[node].end });
-    }
-
-    fn fault(&mut self) {
-        let node = self.random.below(self.nodes.len() as u64) as usize;
-        match self.random.below(12) {
-            0..2 if self.nodes[node].process.is_some() => self.end(node, Restart::Process),
-            2 if self.nodes[node].process.is_some() => self.end(node, Restart::Power),
-            3 if self.random.percent(10) => (0..self.nodes.len()).for_each(|node| self.end(node, Restart::Power)),
-            4..7 => {
-                self.nodes[node].paused = self.now + self.random.below(6_000 * MILLI);
-                self.counts.pauses += 1;
-            }
-            7 => {
-                if let Some(process) = &mut self.nodes[node].process {
-                    process.leaves = true;
-                    self.counts.goodbyes += 1;
-                }
-            }
-            8 if self.random.percent(60) => {
-                let all = self.random.percent(60);
-                self.lose(node, all);
-            }
-            8..10 => {
-                let pairs = (0..self.nodes.len()).flat_map(|from| (0..self.nodes.len()).map(move |to| (from, to)));
-                self.cut = pairs.filter(|_| self.random.percent(25)).collect();
-            }
-            _ => self.cut.clear(),
-        }
-    }
-
-    /// All members of the group stand still for so long that an operator takes them for lost.
-    fn members_stand_still(&mut self, still: u64) {
-        let state = self.state();
-        let configuration = &state.groups()[&GROUP].configuration;
-        let beyond = state.voters().iter().filter(|voter| !configuration.has_node(**voter)).count();
-        // The others decide without them.
-        if 2 * beyond <= state.voters().len() {
-            return;
-        }
-        let until = self.now + still;
-        for node in self.nodes.iter_mut().filter(|node| node.id.is_some_and(|id| configuration.has_node(id))) {
-            node.paused = until;
-        }
-        self.cut.clear();
-        self.calm_until = until;
     }
 
     fn step(&mut self) {
