@@ -2,21 +2,22 @@
 //! partitions, coordinator, log and, where it is a copy, the applier.
 #![allow(dead_code, reason = "each user of this room uses its part")]
 
+#[path = "stepped/calls.rs"]
+mod calls;
+#[path = "stepped/roles.rs"]
+mod roles;
 #[path = "rows.rs"]
 mod rows;
 
 pub use rows::rows;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{ErrorKind, NodeId, PartitionId, Position, Sequence, SqlLimits, UserError};
-use ferrite_group::{
-    Begin, EntryBuffer, FIRST_GROUP, Found, GroupAppender, GroupHost, GroupPlace, KIND_ENTRY, KIND_EPOCH_START,
-    Replication,
-};
+use ferrite_base::{PartitionId, Position};
+use ferrite_group::{EntryBuffer, GroupAppender, GroupPlace, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{BlockPlace, Durability, LogOptions, SegmentIndex};
-use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
+use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
 use ferrite_partition::contents::ContentCut;
@@ -25,21 +26,14 @@ use ferrite_partition::event::{Job, Taken};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, Recovered};
-use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
-use ferrite_partition::{
-    AnswerBatch, Compiled, CopyFault, Delivery, Event, Mailbox, MailboxHandle, OwnLog, ProgramCall, Promoted,
-    RecoveryProgress, Reply, Retry, RowCounts, SteppedBack, SteppingBack, StoreSet,
-};
+use ferrite_partition::{AnswerBatch, Compiled, CopyFault, Event, Mailbox, MailboxHandle, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_plan::{Owners, Program};
-use ferrite_replica::group::{GroupConfiguration, Mark, Member, Timing};
+use ferrite_replica::group::Mark;
 use ferrite_table::Store;
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
-use ferrite_wire::parameters::ParameterSet;
-use ferrite_wire::{Response, frame};
 use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -217,36 +211,6 @@ impl Database {
         copy
     }
 
-    pub fn follow_empty(&mut self, inboxes: Vec<Sender<Event>>) {
-        let leader = Member { node: NodeId(1), incarnation: ferrite_base::Incarnation(1) };
-        let place = GroupPlace::before_the_first(ferrite_base::Epoch(0), leader);
-        let sequences = vec![Sequence(0); self.partitions as usize];
-        let compiled = self.current.lock().expect("no panic").clone();
-        self.follow_from(place, sequences, compiled, SchemaHistory::default(), inboxes);
-    }
-
-    pub fn follow_from(
-        &mut self,
-        place: GroupPlace,
-        sequences: Vec<Sequence>,
-        compiled: Arc<Compiled>,
-        history: SchemaHistory,
-        inboxes: Vec<Sender<Event>>,
-    ) {
-        let (current, fault) = (Arc::clone(&self.current), Arc::clone(&self.fault));
-        let contents = self.contents_cut.0.clone();
-        let events = CopyEvents {
-            publish: Box::new(move |compiled| *current.lock().expect("no panic") = compiled),
-            contents: Box::new(move |cut| contents.send(cut).expect("the test keeps it")),
-            fault: Box::new(move |seen| {
-                let before = fault.lock().expect("no panic").replace(seen.clone());
-                assert!(before.is_none(), "a copy ends once");
-            }),
-        };
-        let start = CopyStart { here: NodeId(1), place, sequences, compiled, history };
-        self.copying = Some(Applier::new(start, inboxes, events));
-    }
-
     fn new(recovered: Recovered, dir: &Path, seed: u64, copy: bool, clock: Arc<dyn Clock>) -> Database {
         let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
@@ -355,128 +319,8 @@ impl Database {
         Arc::clone(&self.told) as _
     }
 
-    fn reply(&self) -> Reply {
-        let mailbox = self.mailbox();
-        Reply { mailbox, connection: 1, handle: 1, sent_micros: 0 }
-    }
-
-    fn answer(&mut self) -> (i8, String) {
-        loop {
-            if let Ok(batch) = self.answers.try_recv()
-                && !batch.bytes.is_empty()
-            {
-                let (_, body) = frame::split(&batch.bytes).expect("a whole frame").expect("one answer");
-                let response = Response::parse(body).expect("well-formed");
-                return (response.status_code, response.status_text.unwrap_or_default().to_owned());
-            }
-            assert!(self.step(), "a call is answered");
-        }
-    }
-
-    /// Runs statements as one transaction, where its keys say; status and text.
-    pub fn call(&mut self, text: &str) -> (i8, String) {
-        let compiled = self.compiled();
-        let statements = ferrite_sql::parse_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0)
-            .unwrap_or_else(|error| panic!("{text}: {error}"));
-        self.call_program(Arc::new(program), compiled, 0)
-    }
-
-    /// Asks for the statements as one transaction and does not wait; the answer has the handle.
-    /// None: they mean nothing in the schema as it is.
-    pub fn submit(&mut self, handle: i64, text: &str) -> Option<()> {
-        let compiled = self.compiled();
-        let statements = ferrite_sql::parse_batch(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        let program = ferrite_sql::compile_adhoc(&compiled.catalog, &statements, 0).ok()?;
-        let reply = Reply { handle, ..self.reply() };
-        let refused = reply.clone();
-        let retry =
-            Box::new(move |_| refused.refuse(&UserError::new(ErrorKind::Unavailable, "40001", "another schema")));
-        self.send_program(Arc::new(program), compiled, 0, reply, Some(retry));
-        Some(())
-    }
-
-    /// The same of a change of the schema.
-    pub fn submit_change(&mut self, handle: i64, text: &str) {
-        let reply = Reply { handle, ..self.reply() };
-        let job = Job::Schema { text: text.to_owned(), limits: SqlLimits::CEILING, time_max: None, reply };
-        self.jobs.send(job).expect("it is there");
-    }
-
-    /// Answers that have left: handle, status, and the number in the first table.
-    pub fn answered(&mut self) -> Vec<(i64, i8, Option<i64>)> {
-        let mut all = Vec::new();
-        for batch in self.answers.try_iter() {
-            let mut rest = &batch.bytes[..];
-            while let Some((size, body)) = frame::split(rest).expect("whole frames") {
-                let response = Response::parse(body).expect("well-formed");
-                all.push((response.handle, response.status_code, response.scalar()));
-                rest = &rest[size..];
-            }
-        }
-        all
-    }
-
-    /// Calls a procedure whose only parameter is its key.
-    pub fn call_procedure(&mut self, name: &str, key: i64) -> (i8, String) {
-        let compiled = self.compiled();
-        let program = Arc::clone(compiled.program(compiled.find(name).expect("it was made")));
-        self.call_program(program, compiled, key)
-    }
-
-    fn call_program(&mut self, program: Arc<Program>, compiled: Arc<Compiled>, key: i64) -> (i8, String) {
-        let reply = self.reply();
-        self.send_program(program, compiled, key, reply, None);
-        self.answer()
-    }
-
-    fn send_program(
-        &self,
-        program: Arc<Program>,
-        compiled: Arc<Compiled>,
-        key: i64,
-        reply: Reply,
-        retry: Option<Retry>,
-    ) {
-        let mut parameters = vec![0, 0];
-        if !program.parameters.is_empty() {
-            parameters.clear();
-            (key,).write_set(&mut parameters).expect("a number");
-        }
-        let owners = program.owners(|_| Ok(Value::Integer(key)), &self.ring).expect("a number routes");
-        let (stores, one) = match owners {
-            Owners::One(partition) => (StoreSet::All, Some(partition)),
-            Owners::Any => (StoreSet::All, Some(PartitionId(0))),
-            Owners::Several(list) => (StoreSet::Only(list.into()), None),
-            _ => (StoreSet::All, None),
-        };
-        let call = ProgramCall {
-            program,
-            compiled,
-            parameters,
-            reply,
-            stores,
-            load: false,
-            retry,
-            recompile: None,
-            turn: None,
-            time_max: None,
-        };
-        match one {
-            Some(partition) => self.send(partition, Event::Program(Box::new(call))),
-            None => self.jobs.send(Job::Calls(vec![call])).expect("it is there"),
-        }
-    }
-
     pub fn send(&self, partition: PartitionId, event: Event) {
         self.inboxes[partition.index()].send(event).expect("it is there");
-    }
-
-    pub fn change_schema(&mut self, text: &str) -> (i8, String) {
-        let (limits, reply) = (SqlLimits::CEILING, self.reply());
-        let job = Job::Schema { text: text.to_owned(), limits, time_max: None, reply };
-        self.jobs.send(job).expect("it is there");
-        self.answer()
     }
 
     /// A snapshot on disk, as the leader makes it.
@@ -512,116 +356,6 @@ impl Database {
     /// What a leader at rest has come to.
     pub fn place(&self) -> GroupPlace {
         self.parties.lock().expect("no panic").group.place()
-    }
-
-    /// The copy reads there what it is not given, as if it were its own log.
-    pub fn reads_log_of(&mut self, leader: &Database) {
-        let (applier, intake) = self.copying.take().expect("it is a copy");
-        let group = Arc::clone(leader.parties.lock().expect("no panic").group.group());
-        self.copying = Some((applier.with_log(OwnLog::new(group, leader.log_index())), intake));
-    }
-
-    pub fn intake(&self) -> Intake {
-        self.copying.as_ref().expect("it is a copy").1.clone()
-    }
-
-    pub fn applied(&self) -> Position {
-        self.intake().applied()
-    }
-
-    /// Gives a copy entries, in arrivals of some, and lets the parties do some of their work in
-    /// between. They go to its own log, too.
-    pub fn feed(&mut self, entries: &[(Position, Bytes)]) {
-        let mut rest = entries;
-        while !rest.is_empty() {
-            let count = (1 + self.random.below(8) as usize).min(rest.len());
-            let (some, behind) = rest.split_at(count);
-            rest = behind;
-            let mut arrival = Vec::new();
-            for (_, bytes) in some {
-                let (tell, _) = unbounded();
-                let completion = Completion { parties: Parties::Asking(tell), buffers: None };
-                self.parties.lock().expect("no panic").group.append_own(bytes.clone(), completion);
-                arrival.extend_from_slice(bytes);
-            }
-            self.intake().entries(arrival).expect("there is room for the test's few");
-            for _ in 0..self.random.below(40) {
-                self.step();
-            }
-        }
-    }
-
-    /// An applier that was asked to has ended with this; `group` has opened.
-    pub fn lead(&mut self, promoted: Promoted, group: &GroupAppender<Completion>) {
-        self.copying = None;
-        promoted.lead(group, &self.inboxes, &self.jobs);
-        self.parties.lock().expect("no panic").group = group.clone();
-    }
-
-    /// The leader was deposed.
-    pub fn begin_to_step_back(&mut self) -> SteppingBack {
-        SteppingBack::begin(&self.jobs, self.inboxes.len())
-    }
-
-    /// This node's member of a cluster's group, which goes on where the copy stands.
-    pub fn in_a_cluster(
-        &self,
-        here: Member,
-        clock: Arc<dyn Clock>,
-        host: Arc<dyn GroupHost>,
-    ) -> Arc<Replication<Completion>> {
-        let parties = self.parties.lock().expect("no panic");
-        let applied = parties.group.place();
-        let (history, end) = (applied.history.clone(), applied.end);
-        let found = Found { applied, history, end, uncommitted: Vec::new() };
-        let begin = Begin {
-            id: FIRST_GROUP,
-            here,
-            promised: end.epoch,
-            intact: true,
-            timing: Timing::DEFAULT,
-            snapshots: false,
-            message_bytes_max: usize::MAX,
-            window_bytes_max: usize::MAX,
-        };
-        Replication::of_cluster(begin, found, parties.log.appender(), clock, host)
-    }
-
-    /// Makes a copy the leader, of an epoch of its own, when everything it was given is applied.
-    pub fn promote(&mut self) {
-        let (to, promoted) = unbounded();
-        self.intake().send(Delivery::Promote(to));
-        self.settle();
-        let promoted: Promoted = promoted.try_recv().expect("nothing is in the way");
-        self.copying = None;
-        let (group, told) = {
-            let parties = self.parties.lock().expect("no panic");
-            let place = promoted.place.clone();
-            let epoch = ferrite_base::Epoch(place.end.epoch.0 + 1);
-            let leader = place.configuration.leader;
-            let group =
-                GroupAppender::alone(FIRST_GROUP, leader, place, parties.log.appender(), Arc::clone(&self.clock));
-            let (tell, told) = unbounded();
-            let completion = Completion { parties: Parties::Asking(tell), buffers: None };
-            group.start_epoch(GroupConfiguration::alone(epoch, leader), completion);
-            (group, told)
-        };
-        self.settle();
-        told.try_recv().expect("the log completes it").expect("a healthy log");
-        promoted.lead(&group, &self.inboxes, &self.jobs);
-        self.parties.lock().expect("no panic").group = group;
-        self.settle();
-    }
-
-    /// Makes a leader at rest a copy.
-    pub fn step_down(&mut self) {
-        self.settle();
-        let mut stepping = SteppingBack::begin(&self.jobs, self.inboxes.len());
-        self.settle();
-        let SteppedBack { sequences, compiled, history } = stepping.try_end().expect("nothing is in the way");
-        let place = self.parties.lock().expect("no panic").group.place();
-        let inboxes = self.inboxes.clone();
-        self.follow_from(place, sequences, compiled, history, inboxes);
     }
 
     /// What a leader at rest has come to.
