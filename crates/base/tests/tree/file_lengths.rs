@@ -1,8 +1,25 @@
-//! Files stay rooms with one purpose: none of Rust is longer than a reader holds in mind.
+//! Files stay rooms with one purpose: none of Rust is longer than a reader holds in mind. Those of
+//! the list are longer; the list only shrinks.
 
 use std::path::{Path, PathBuf};
 
-const LINES_MAX: usize = 700;
+const LINES_MAX: usize = 600;
+
+/// Files that are longer, and this many lines at most.
+const LONGER: &[&str] = &[
+    "crates/group/src/replication.rs",
+    "crates/meta/src/controller.rs",
+    "crates/meta/src/state.rs",
+    "crates/node/src/system.rs",
+    "crates/partition/src/applier.rs",
+    "crates/partition/src/coordinator.rs",
+    "crates/partition/src/thread.rs",
+    "crates/replica/src/group/leader.rs",
+    "crates/sim/src/cluster/process.rs",
+    "crates/sim/src/cluster/world.rs",
+    "crates/sim/src/run.rs",
+];
+const LONGER_LINES_MAX: usize = 700;
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a folder of the tree") {
@@ -21,12 +38,20 @@ fn no_file_is_longer_than_it_may_be() {
     let mut files = Vec::new();
     rust_files(crates, &mut files);
     assert!(files.len() > 500, "the tree was found");
-    let lines = |path: &PathBuf| std::fs::read_to_string(path).expect("a readable file").lines().count();
-    let long: Vec<String> = files
-        .iter()
-        .map(|path| (path, lines(path)))
-        .filter(|(_, lines)| *lines > LINES_MAX)
-        .map(|(path, lines)| format!("{}: {lines}", path.display()))
-        .collect();
-    assert!(long.is_empty(), "cut these by what they are about, {LINES_MAX} lines at most:\n{}", long.join("\n"));
+    let root = crates.parent().expect("the root of the tree");
+    let mut wrong = Vec::new();
+    for path in &files {
+        let lines = std::fs::read_to_string(path).expect("a readable file").lines().count();
+        let name = path.strip_prefix(root).expect("a file of the tree").display().to_string();
+        let is_listed = LONGER.contains(&name.as_str());
+        let most = if is_listed { LONGER_LINES_MAX } else { LINES_MAX };
+        if lines > most {
+            wrong.push(format!("{name} has {lines} lines: find its second purpose, and give that a file"));
+        } else if is_listed && lines <= LINES_MAX {
+            wrong.push(format!("{name} has {lines} lines: take it out of the list"));
+        }
+    }
+    let gone = LONGER.iter().filter(|name| !root.join(name).exists());
+    wrong.extend(gone.map(|name| format!("{name} is not there: take it out of the list")));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
