@@ -12,7 +12,7 @@
 use crate::request::Restore;
 use crate::save::SCHEMA_FILE;
 use crate::server::Server;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::{Content, FileIdentity, Files, Manifest, Reader, SnapshotError, Verified, Verifier};
@@ -82,15 +82,21 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
         let mut text = if with_schema { ferrite_catalog::schema_text(&backup) } else { String::new() };
         for target in targets.values() {
             text.push_str(&format!("FILL TABLE {} FROM {};\n", quoted(&target.definition.name), target.staging));
+            if planted!(RestoreTableByTable) {
+                server.change_schema(&std::mem::take(&mut text))?;
+            }
         }
         for target in targets.values() {
             text.push_str(&format!("DROP TABLE {};\n", target.staging));
         }
         if text.is_empty() { Ok(()) } else { server.change_schema(&text) }
     });
+    let result = if planted!(UnknownIsFailed) { result.map_err(not_done) } else { result };
     if let Err(error) = result {
         // What cannot be dropped now is dropped at the next start.
-        let _ = server.drop_tables(STAGING);
+        if !planted!(StagingKept) {
+            let _ = server.drop_tables(STAGING);
+        }
         return Err(error);
     }
     Ok(targets.into_values().map(|target| (target.definition.name.clone(), target.rows)).collect())
@@ -99,7 +105,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
 /// At a start: drops what a restore left that a crash has ended.
 pub fn drop_leftovers(server: &dyn Server) -> UserResult<()> {
     let left = server.catalog().tables.keys().any(|name| name.starts_with(STAGING));
-    if left { server.drop_tables(STAGING) } else { Ok(()) }
+    if left && !planted!(StagingKept) { server.drop_tables(STAGING) } else { Ok(()) }
 }
 
 /// Whatever has become of the staging tables: before the last step nothing of the restore has taken
@@ -259,7 +265,8 @@ fn load(
             target.send(server, PartitionId(partition as u32))?;
         }
     }
-    server.wait_for_loads()
+    let loaded = server.wait_for_loads();
+    if planted!(LoadsNotAsked) { Ok(()) } else { loaded }
 }
 
 /// Why a block's rows could not be taken over.

@@ -1,8 +1,8 @@
 //! The floor everything stands on: identifiers, named limits, user errors, checksums, page memory.
 //!
-//! Owns no state but the page pool, counts of faults, who watches a thread, and whether it computes
-//! as an old database does. Promises that nothing here knows SQL, bytes on a wire, files or
-//! threads.
+//! Owns no state but the page pool, counts of faults, what tests plant, who watches a thread, and
+//! whether it computes as an old database does. Promises that nothing here knows SQL, bytes on a
+//! wire, files or threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
@@ -20,6 +20,7 @@ pub mod ids;
 pub mod leader_change;
 pub mod limits;
 pub mod memory;
+pub mod planted_fault;
 pub mod settings;
 pub mod watch;
 

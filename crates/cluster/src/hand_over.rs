@@ -18,7 +18,7 @@ use crate::cause::NodeEffects;
 use crate::group_replica::GroupReplica;
 use crate::handing::{HandingOver, NotHandedOver, Step};
 use crate::membership;
-use ferrite_base::NodeId;
+use ferrite_base::{NodeId, planted};
 use ferrite_group::{Among, CannotHandOver, Successor};
 use ferrite_meta::State;
 
@@ -119,7 +119,7 @@ impl GroupReplica {
                 self.handing = Some(HandingOver { step: Step::Holding, since: None, ..handing });
                 true
             }
-            Step::Holding if !effects.is_drained(self.group.id()) => false,
+            Step::Holding if !effects.is_drained(self.group.id()) && !planted!(UndrainedHandOver) => false,
             Step::Awaiting | Step::Holding => {
                 match self.group.hand_over(handing.to, handing.among) {
                     Ok(()) => self.handing = Some(HandingOver { step: Step::Proposing, since: None, ..handing }),
@@ -223,7 +223,9 @@ impl GroupReplica {
     }
 
     fn end_hand_over(&mut self, outcome: Result<NodeId, NotHandedOver>, effects: &mut dyn NodeEffects) {
-        effects.hold(self.group.id(), false);
+        if !planted!(HeldForEver) {
+            effects.hold(self.group.id(), false);
+        }
         effects.handed_over(self.group.id(), outcome);
     }
 }

@@ -8,7 +8,7 @@ use crate::handing::NotHandedOver;
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::Receiver;
-use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, CUT_OFF_NANOS, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::ReplayError;
@@ -490,7 +490,10 @@ impl Node {
         }
         // Before any configuration of this update: a node that leads by it refuses writes by then.
         if state.is_paused() != self.known.1.is_paused() {
-            self.effects.paused(state.is_paused());
+            // As if only the one that leads at that moment refused writes.
+            if !planted!(PauseOfLeader) || self.replicas.values().any(GroupReplica::serves) {
+                self.effects.paused(state.is_paused());
+            }
         }
         self.known = (index, Arc::clone(&state));
         self.look_for_itself(&state);

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 pub fn run(options: Options) -> ExitCode {
     // Until the last line is on its way.
     let (_last_lines, begun) = process::begin();
-    begun.and_then(|()| start_and_wait(options)).unwrap_or_else(|problem| fail(&problem))
+    begun.and_then(|()| plant_fault()).and_then(|()| start_and_wait(options)).unwrap_or_else(|problem| fail(&problem))
 }
 
 /// # Errors
@@ -48,6 +48,23 @@ fn start_and_wait(options: Options) -> Result<ExitCode, String> {
     report.print(&server);
     process::is_ready();
     Ok(stop::at_a_signal(server, signalled))
+}
+
+/// The fault that crash tests ask for (docs/torture.md).
+#[cfg(debug_assertions)]
+fn plant_fault() -> Result<(), String> {
+    use ferrite_base::planted_fault::{PlantedFault, plant_everywhere};
+    let Ok(name) = std::env::var("FERRITE_PLANTED_FAULT") else { return Ok(()) };
+    let fault = PlantedFault::from_name(&name).ok_or_else(|| format!("FERRITE_PLANTED_FAULT: unknown fault {name}"))?;
+    plant_everywhere(fault);
+    ferrite_io::errln!("ferrite: warning: the fault {fault:?} is planted: {}", fault.breaks());
+    Ok(())
+}
+
+/// Other builds have none.
+#[cfg(not(debug_assertions))]
+fn plant_fault() -> Result<(), String> {
+    Ok(())
 }
 
 fn fail(message: &str) -> ExitCode {

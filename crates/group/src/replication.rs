@@ -18,7 +18,7 @@ use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
 use crate::times::{Shown, Times};
 use ferrite_base::limits::RECENT_ENTRIES_BYTES_MAX;
-use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
 use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing};
@@ -519,8 +519,12 @@ impl<C: Party> Replication<C> {
                 Effect::Deposed { commit } => {
                     state.opened = None;
                     self.limit_time(state);
-                    state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
-                    state.give_up(&NotCommitted::Deposed);
+                    if !planted!(NotAppliedAgain) {
+                        state.uncommitted.iter_mut().for_each(|entry| entry.executed = false);
+                    }
+                    if !planted!(CallersLeft) {
+                        state.give_up(&NotCommitted::Deposed);
+                    }
                     let place = state.committed_place();
                     assert_eq!(place.end.position, commit, "what is committed was told before");
                     state.event(GroupEvent::Deposed(Box::new(place)));

@@ -8,7 +8,7 @@
 //! heard, by 4 % where it was said. Clocks differ in speed by 1 % at most, so what the leader may
 //! show is never ahead of what the member counts.
 
-use ferrite_base::NodeId;
+use ferrite_base::{NodeId, planted};
 use ferrite_replica::group::{GroupConfiguration, Member, Said};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -83,7 +83,7 @@ impl Shown {
         // In this order: `limit` writes the other way round, and a limit of which half is new is
         // lower than either.
         let until = self.until.load(Ordering::Acquire);
-        if until != UNLIMITED {
+        if until != UNLIMITED && !planted!(TimeUnlimited) {
             let line = Line { time: until, at: self.until_at.load(Ordering::Acquire) };
             millis = millis.min(line.reaches(boottime(), SAID_PER_MILLE).div_euclid(1_000));
         }
@@ -141,10 +141,14 @@ impl Times {
     /// This node is to lead, after a stream that has come to `time`: returns the time to which that
     /// of its first entry is raised, by which all members know what is shown from then on.
     pub fn begin(&mut self, time: i64, wall: i64, at: u64) -> i64 {
-        let heard = self.heard.map_or(i64::MIN, |heard| heard.reaches(at, HEARD_PER_MILLE));
+        let heard = self
+            .heard
+            .filter(|_| !planted!(TimeOfEntries))
+            .map_or(i64::MIN, |heard| heard.reaches(at, HEARD_PER_MILLE));
         let near = [time, heard].into_iter().filter(|known| is_near(*known, wall));
         let now = near.max().unwrap_or(i64::MIN);
-        self.began_behind = Said { now, numbers: self.heard_numbers.max(heard).max(time) };
+        let given = if planted!(NumbersOfEntries) { time } else { self.heard_numbers.max(heard).max(time) };
+        self.began_behind = Said { now, numbers: given };
         now.max(time)
     }
 

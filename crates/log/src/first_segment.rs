@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ferrite_base::planted;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer, SystemRandom};
 
 use crate::begun::{self, Begun};
@@ -51,6 +52,7 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
     let mut database = options.database.or(begun.database());
     if let (Some(expected), Some(found)) = (database, begun.database())
         && found != expected
+        && !planted!(ForeignSegmentTaken)
     {
         return Err(LogError::ForeignSegment { path: begun::path(dir), found, expected });
     }
@@ -66,7 +68,7 @@ pub(crate) fn find_segments(disk: &dyn Disk, dir: &Path, options: &LogOptions) -
         match header {
             Ok(header) => {
                 let expected = *database.get_or_insert(header.database);
-                if header.database != expected {
+                if header.database != expected && !planted!(ForeignSegmentTaken) {
                     return Err(LogError::ForeignSegment { path, found: header.database, expected });
                 }
                 if header.number != number {

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use ferrite_base::planted;
 use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
 use crate::begun::{Begun, KnownEnd};
@@ -81,7 +82,7 @@ pub(crate) fn recover<E>(
         segments,
         stranded,
         begun,
-        known: begun.end(),
+        known: if planted!(EndNotAsked) { KnownEnd::default() } else { begun.end() },
         accept_loss: options.accept_loss.is_some(),
         visit,
         buffer: SectorBuffer::new(),
@@ -102,7 +103,7 @@ pub(crate) fn recover<E>(
     };
     let stop = reader.read_all()?;
     // Without the first block nothing would be left.
-    if options.accept_loss.is_none() || reader.cut_at(&stop).block == 1 {
+    if !planted!(RotIsCut) && (options.accept_loss.is_none() || reader.cut_at(&stop).block == 1) {
         reader.look_for_proof(&stop, dir)?;
     }
     reader.visit.end().map_err(|error| OpenError::Replay {
@@ -266,7 +267,11 @@ impl<V> Reader<'_, V> {
     where
         V: Visitor<E>,
     {
-        if block.number == self.known.block && block.checksum != self.known.checksum && !self.accept_loss {
+        if block.number == self.known.block
+            && block.checksum != self.known.checksum
+            && !self.accept_loss
+            && !planted!(OlderCopyTaken)
+        {
             let path = self.segments[index].path.clone();
             let detail = format!(
                 "block {} there is not the one that was durable, as the file redo-begun says: the files are not of the same time",

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use ferrite_base::planted;
 use ferrite_io::{Disk, DiskFile, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
 
 use crate::begun::{Begun, BegunFile, KnownEnd};
@@ -139,19 +140,26 @@ impl Writer {
             indexed: tail.indexed.into_iter().next_back().expect("the segment that is written on was indexed"),
         };
         writer.statistics.segment.store(writer.segment_number, Relaxed);
-        if tail.needs_opened {
-            writer.write_mark(OPENED)?;
-        }
-        // What was replayed is durable, and is going to be shown: from now on its loss must be
-        // noticed.
-        writer.seal_left(true)?;
-        // What was accepted to be lost must not be missed again, whichever of the two things that
-        // are said is read.
-        for _ in 0..if options.accept_loss.is_some() { 2 } else { 1 } {
-            writer.write_end(false)?;
+        if !planted!(RecoveredNotMarked) {
+            writer.mark_recovered(tail.needs_opened, options.accept_loss.is_some())?;
         }
         writer.completed();
         Ok(writer)
+    }
+
+    /// What was replayed is durable, and is going to be shown: from now on its loss must be
+    /// noticed.
+    fn mark_recovered(&mut self, needs_opened: bool, loss_was_accepted: bool) -> DiskResult<()> {
+        if needs_opened {
+            self.write_mark(OPENED)?;
+        }
+        self.seal_left(true)?;
+        // What was accepted to be lost must not be missed again, whichever of the two things that
+        // are said is read.
+        for _ in 0..if loss_was_accepted { 2 } else { 1 } {
+            self.write_end(false)?;
+        }
+        Ok(())
     }
 
     /// Writes the payloads, empty ones left out, in as few blocks as the limits allow. Durable only
@@ -182,7 +190,8 @@ impl Writer {
     pub fn sync(&mut self) -> DiskResult<()> {
         assert!(self.open_block.is_none() && self.buffer.is_empty(), "what is synced was written before");
         if self.unsynced {
-            self.file.sync_data()?;
+            let again = |error| if planted!(FsyncRetried) { self.file.sync_data() } else { Err(error) };
+            self.file.sync_data().or_else(again)?;
             self.unsynced = false;
         }
         assert!(self.durable_through < self.next_block, "blocks are durable after they were numbered");
@@ -229,6 +238,7 @@ impl Writer {
     /// Writes down where the log ends.
     fn write_end(&mut self, clean: bool) -> DiskResult<()> {
         match (&self.begun, self.end()) {
+            _ if planted!(EndNotRecorded) => Ok(()),
             (Some(begun), Some(end)) => begun.write(KnownEnd { clean, ..end }),
             _ => Ok(()),
         }
@@ -238,13 +248,18 @@ impl Writer {
     /// is durable.
     pub fn note_end(&mut self) -> DiskResult<bool> {
         let (Some(begun), Some(end)) = (&self.begun, self.end()) else { return Ok(false) };
-        self.preparer.note_end(begun, end)?;
+        if !planted!(IdleEndNotRecorded) {
+            self.preparer.note_end(begun, end)?;
+        }
         Ok(true)
     }
 
     /// The first of the log's files that somebody has removed or replaced, if any. A file that
     /// cannot be looked at is none: writing will tell.
     pub fn out_of_place(&self) -> Option<PathBuf> {
+        if planted!(FilesNotChecked) {
+            return None;
+        }
         if !self.file.is_in_place().unwrap_or(true) {
             return Some(self.file.path().to_path_buf());
         }

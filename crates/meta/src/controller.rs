@@ -19,7 +19,7 @@ use crate::lease::{LEAD_ENDED_NANOS, LEASE_ENDED_NANOS, LEASE_NANOS};
 use crate::parts::{Group, Node, Phase, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
-use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Proposal, Sealed, decide};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -458,7 +458,9 @@ impl Duties {
     /// earlier one.
     fn is_silent(&self, node: NodeId, now: u64) -> bool {
         let heard = self.heard.get(&node).copied().unwrap_or_default();
-        now.saturating_sub(heard.max(self.since)) > LEASE_ENDED_NANOS
+        let since = if planted!(TermForgetsLeases) { heard } else { heard.max(self.since) };
+        let waits = if planted!(SealInLease) { LEASE_ENDED_NANOS / 4 } else { LEASE_ENDED_NANOS };
+        now.saturating_sub(since) > waits
     }
 
     /// When a node that runs will have been silent for too long; at once while anything is under
@@ -528,7 +530,8 @@ impl Duties {
     /// Whether the leader from before the seal commits nothing any more, even if it has not heard
     /// of the seal: a loss accepted earlier could make two leaders.
     fn has_surely_stopped(&self, id: GroupId, now: u64) -> bool {
-        self.seals.get(&id).is_some_and(|seal| now.saturating_sub(seal.since) > LEAD_ENDED_NANOS)
+        planted!(AcceptAtOnce)
+            || self.seals.get(&id).is_some_and(|seal| now.saturating_sub(seal.since) > LEAD_ENDED_NANOS)
     }
 
     /// A process that has just come, or that has just begun to lead, has time to ask for a lease:

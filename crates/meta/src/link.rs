@@ -3,7 +3,7 @@
 use crate::ask::{Ask, Question, Told};
 use crate::lease::LEASE_NANOS;
 use crate::state::State;
-use ferrite_base::NodeId;
+use ferrite_base::{NodeId, planted};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +86,8 @@ impl Link {
         if let Some(asked) = lease.and_then(|number| self.asked.remove(&number))
             && index <= self.index
         {
-            self.lease_until = self.lease_until.max(asked + LEASE_NANOS);
+            self.lease_until =
+                self.lease_until.max(asked + if planted!(LongLease) { 2 * LEASE_NANOS } else { LEASE_NANOS });
         }
         news.map(|state| (index, state))
     }

@@ -23,7 +23,7 @@ use crate::role::Role;
 use crate::schema::SchemaHistory;
 use crate::thread::RECORD_EPOCH;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
-use ferrite_base::{CallLimits, PartitionId, Sequence, limits};
+use ferrite_base::{CallLimits, PartitionId, Sequence, limits, planted};
 use ferrite_group::{Checkpointed, EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_table::Store;
@@ -452,7 +452,9 @@ impl Coordinator {
             self.log.raise_time(time);
         }
         if !parts.is_empty() {
-            record::write_multi(payload.records(), self.ticket.0, &parts);
+            let parts = if planted!(PartLost) { &parts[..1] } else { &parts[..] };
+            let parts = if planted!(TransactionLost) { &[] } else { parts };
+            record::write_multi(payload.records(), self.ticket.0, parts);
         }
         for (store, position) in stores.iter_mut().zip(positions) {
             store.commit_at(position.sequence);

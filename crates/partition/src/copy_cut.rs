@@ -26,7 +26,7 @@ use crate::event::Taken;
 use crate::record;
 use crate::thread::RECORD_EPOCH;
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
-use ferrite_base::Position;
+use ferrite_base::{Position, planted};
 use ferrite_group::{Checkpointed, NotCommitted, Replication};
 use ferrite_io::Clock;
 use ferrite_log::LogPosition;
@@ -100,6 +100,7 @@ impl CopyCut {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Noted(from, told) => match told.try_recv() {
                 Ok(Ok(())) => {
+                    let from = if planted!(CutBeforeRecord) { Position(0) } else { from };
                     let (to, cut) = bounded(1);
                     self.intake.send(Delivery::Snapshot { from, to });
                     self.wait(State::Cutting(cut))
@@ -113,8 +114,8 @@ impl CopyCut {
                 Err(_) => CutStep::Ended,
             },
             State::Writing(snapshot) => match self.group.has_durable(snapshot.place.end) {
-                Some(true) => CutStep::Done(Box::new(self.taken(*snapshot, clock))),
-                Some(false) => self.wait(State::Writing(snapshot)),
+                Some(false) if !planted!(CutAheadOfLog) => self.wait(State::Writing(snapshot)),
+                Some(_) => CutStep::Done(Box::new(self.taken(*snapshot, clock))),
                 None => CutStep::Ended,
             },
             State::Over => CutStep::Ended,

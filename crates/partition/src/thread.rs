@@ -26,7 +26,7 @@ use crate::record::BatchWriter;
 use crate::role::Role;
 use crate::row_counts::RowCounts;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits};
+use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits, planted};
 use ferrite_group::{EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_plan::Program;
@@ -318,6 +318,7 @@ impl Partition {
         let now = self.clock.wall_micros();
         self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
         let now = self.log.transaction_time(now);
+        let now = now - if planted!(TimeTooEarly) { 500_000 } else { 0 };
         let mut redo = self.buffer();
         let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
         answers.bytes.reserve(batch.calls.len() * ANSWER_BYTES_GUESS);

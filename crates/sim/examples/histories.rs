@@ -1,12 +1,15 @@
 //! `cargo run -p ferrite-sim --example histories -- --seeds N [--seed S] [--trace] [--threads T]`:
 //! runs N seeds from S on, and says what was violated. With `--poison ROUNDS` each seed's files are
-//! changed and opened that often instead.
+//! changed and opened that often instead; with `--planted FAULT` the seeds run with that fault.
 
 use clap::Parser;
 use ferrite_base::fault::Planted;
+use ferrite_base::planted_fault::PlantedFault;
 use ferrite_io::simulated::SimulatedRandom;
+use ferrite_sim::planted::{must_find, run_planted};
 use ferrite_sim::poison::{Change, Opened, Sample};
 use ferrite_sim::{Counts, SeedReport, run};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +32,10 @@ struct Options {
     /// Change each seed's files this many times and open them, instead
     #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
     poison: u64,
+    /// Run the seeds with this fault planted (all: one fault after the other), and print which find
+    /// it, as rows of docs/simulator.md
+    #[arg(long, value_name = "FAULT")]
+    planted: Vec<String>,
 }
 
 /// Seeds ask for panics, which a healthy run survives: a line each, so that nobody takes them for
@@ -47,7 +54,25 @@ fn main() -> ExitCode {
     if options.poison > 0 {
         return poison(&options);
     }
-    let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), 0u64)));
+    if !options.planted.is_empty() {
+        return planted(&options);
+    }
+    let totals = Mutex::new((Counts::default(), 0u64));
+    each_seed(&options, |seed| {
+        let report = run(seed, options.trace);
+        show(&report, options.seeds <= 20);
+        let mut totals = totals.lock().expect("nobody panics with the totals");
+        totals.0.add(&report.counts);
+        totals.1 += u64::from(report.violation.is_some());
+    });
+    let (counts, failed) = totals.into_inner().expect("nobody panics with the totals");
+    println!("{} seeds, {failed} failed: {counts:?}", options.seeds);
+    ExitCode::from(u8::from(failed > 0))
+}
+
+/// Runs the seeds on as many threads as were asked for.
+fn each_seed(options: &Options, run: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| {
@@ -56,18 +81,11 @@ fn main() -> ExitCode {
                     if offset >= options.seeds {
                         return;
                     }
-                    let report = run(options.first + offset, options.trace);
-                    show(&report, options.seeds <= 20);
-                    let mut totals = totals.lock().expect("nobody panics with the totals");
-                    totals.0.add(&report.counts);
-                    totals.1 += u64::from(report.violation.is_some());
+                    run(options.first + offset);
                 }
             });
         }
     });
-    let (counts, failed) = totals.into_inner().expect("nobody panics with the totals");
-    println!("{} seeds, {failed} failed: {counts:?}", options.seeds);
-    ExitCode::from(u8::from(failed > 0))
 }
 
 fn show(report: &SeedReport, all: bool) {
@@ -99,4 +117,49 @@ fn poison(options: &Options) -> ExitCode {
     }
     println!("{failed} failed; {refused} refused, {whole} opened whole, {beginnings} opened in part");
     ExitCode::from(u8::from(failed > 0))
+}
+
+/// Runs the seeds with each of the faults; says which faults no seed finds, though a rule should.
+fn planted(options: &Options) -> ExitCode {
+    let mut faults = Vec::new();
+    for name in &options.planted {
+        match PlantedFault::from_name(name) {
+            Some(fault) => faults.push(fault),
+            None if name == "all" => faults.extend(PlantedFault::ALL),
+            None => {
+                eprintln!("unknown fault {name}; the page docs/simulator.md has their names");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    // What a fault makes panic is what was asked for.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut missed = false;
+    for fault in faults {
+        let is_found = plant(options, fault);
+        missed |= !is_found && !must_find(fault).1.is_empty();
+    }
+    ExitCode::from(u8::from(missed))
+}
+
+/// Prints the fault's row, and below it the rules with their seeds; whether there is any.
+fn plant(options: &Options, fault: PlantedFault) -> bool {
+    let found: Mutex<BTreeMap<&str, Vec<u64>>> = Mutex::default();
+    each_seed(options, |seed| {
+        if let Some(violation) = run_planted(fault, seed, options.trace) {
+            found.lock().expect("nobody panics with it").entry(violation.invariant).or_default().push(seed);
+        }
+    });
+    let mut found = found.into_inner().expect("nobody panics with it");
+    found.values_mut().for_each(|seeds| seeds.sort_unstable());
+    let count: usize = found.values().map(Vec::len).sum();
+    let cell = match found.values().flatten().min() {
+        Some(first) => format!("seed {first}, {count} of {}", options.seeds),
+        None => format!("not in {}", options.seeds),
+    };
+    println!("| {} | `{fault:?}` | {cell} | {} |", fault.breaks(), must_find(fault).1.join("; "));
+    for (rule, seeds) in &found {
+        println!("    {rule}: {seeds:?}");
+    }
+    count > 0
 }

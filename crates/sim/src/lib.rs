@@ -18,6 +18,7 @@ pub mod model;
 pub mod node;
 pub mod operation;
 pub mod plan;
+pub mod planted;
 pub mod poison;
 pub mod restore_fixture;
 pub mod restore_history;

@@ -6,7 +6,7 @@
 //! voters are asked also where the state shows it already: each pause and each resume raises the
 //! settings' revision, so an earlier question that is still under way is refused from then on.
 
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, UserError, UserResult, planted};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Ask, Phase, Settings, State};
 use ferrite_replica::group::Member;
@@ -79,7 +79,8 @@ impl Pauses {
         for mut one in std::mem::take(&mut self.0) {
             let asked = one.asked.is_some();
             let has_happened = |settings: &Settings| {
-                settings.paused == one.asks.paused && one.asked.is_some_and(|asked| settings.revision > asked.revision)
+                settings.paused == one.asks.paused
+                    && (planted!(LatePause) || one.asked.is_some_and(|asked| settings.revision > asked.revision))
             };
             let outcome = match state.settings().filter(|_| is_chosen(state, here)) {
                 None => Err(not_known(asked, "this node lost its leadership")),

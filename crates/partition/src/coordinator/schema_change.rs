@@ -15,7 +15,7 @@ use crate::schema::{self, Planned};
 use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
-use ferrite_base::{Sequence, SqlLimits, TableId, UserError, UserResult};
+use ferrite_base::{Sequence, SqlLimits, TableId, UserError, UserResult, planted};
 use ferrite_exec::Marks;
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_table::{SchemaUndo, Store};
@@ -76,12 +76,15 @@ impl Changing {
     pub fn is_known(&self) -> bool {
         match self {
             Changing::Settling(settling) => !settling.told.is_empty(),
-            Changing::Made(made) => !made.told.is_empty(),
+            Changing::Made(made) => !made.told.is_empty() || planted!(SchemaAnsweredEarly),
         }
     }
 }
 
 fn outcome(told: &Told) -> Result<(), NotCommitted> {
+    if planted!(SchemaAnsweredEarly) {
+        return told.try_recv().unwrap_or(Ok(()));
+    }
     told.recv().expect("the log completes every append")
 }
 
@@ -206,6 +209,9 @@ impl Coordinator {
         self.log.append(records, Completion { parties, buffers: None });
         classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
         let warnings = planned.warnings.into_iter().chain(classes).collect();
+        if planted!(SchemaPublishedEarly) {
+            (self.publish)(Arc::clone(&compiled));
+        }
         let made = Made { borrowed, compiled, time, text, warnings, rows, reply, undo, told };
         self.changing = Some(Changing::Made(Box::new(made)));
     }
@@ -243,6 +249,9 @@ impl Coordinator {
         }
         writer.finish();
         answers.finish_answer(reply.connection);
+        if planted!(SchemaAnsweredEarly) {
+            return reply.mailbox.deliver(answers);
+        }
         self.gate.hold_appended(reply.mailbox, answers);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::entry::Mark;
 use super::history::History;
-use ferrite_base::{Epoch, Incarnation, NodeId, Position};
+use ferrite_base::{Epoch, Incarnation, NodeId, Position, planted};
 
 /// A node's process: a restarted one is another member.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -150,8 +150,8 @@ pub struct Sealed {
 /// configuration. Its earlier process may have been the member: what it acknowledged is in its log.
 pub fn suffices(last: &GroupConfiguration, answer: &Sealed) -> bool {
     let node = answer.member.node;
-    let proven = !last.added.contains(&node) || answer.end.epoch >= last.epoch;
-    answer.intact && last.has_node(node) && proven
+    let proven = planted!(AddedMemberLeads) || !last.added.contains(&node) || answer.end.epoch >= last.epoch;
+    (answer.intact || planted!(LogNotIntact)) && last.has_node(node) && proven
 }
 
 /// The configuration that follows from the answers to the seal of `epoch`. Of the nodes that have
@@ -163,7 +163,8 @@ pub fn decide(last: &GroupConfiguration, epoch: Epoch, answers: &[Sealed]) -> Op
     let sufficient = || answers.iter().filter(|answer| answer.epoch == epoch && suffices(last, answer));
     let leader = sufficient().max_by_key(|answer| {
         let Mark { epoch, position, .. } = answer.end;
-        (answer.able, epoch, position, answer.applied, std::cmp::Reverse(answer.member.node))
+        let applied = if planted!(LowestLeads) { Position(0) } else { answer.applied };
+        (answer.able || planted!(UnableLeads), epoch, position, applied, std::cmp::Reverse(answer.member.node))
     })?;
     let members = sufficient().map(|answer| answer.member).collect();
     Some(GroupConfiguration::new(epoch, leader.member, members, Vec::new()))

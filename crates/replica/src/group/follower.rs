@@ -3,7 +3,7 @@
 use super::entry::{Header, Mark};
 use super::message::{Effect, Message};
 use super::{Group, Member, Role};
-use ferrite_base::{Epoch, Position};
+use ferrite_base::{Epoch, Position, planted};
 
 impl Group {
     pub(super) fn asked_to_append(
@@ -17,7 +17,7 @@ impl Group {
     ) {
         let sealed = self.sealing.map_or(Epoch(0), |sealing| sealing.epoch);
         let promised = self.promised.max(sealed);
-        if epoch < promised {
+        if epoch < promised && !planted!(OldEpoch) {
             // A message of a lower epoch, or of one that this node was asked to give up.
             self.effects.push(Effect::Send {
                 to: from.node,
@@ -44,10 +44,10 @@ impl Group {
         let reached = known.map_or(verified, |known| known.max(verified));
         *known = Some(reached);
         *heard = (*heard).max(round);
-        let committed = commit.min(reached);
+        let committed = if planted!(ReceivedIsCommitted) { reached } else { commit.min(reached) };
         self.commit_to(committed);
         // New entries are acknowledged when they are durable.
-        if self.stream.durable() >= verified || entries.is_empty() {
+        if self.stream.durable() >= verified || entries.is_empty() || planted!(EarlyAcknowledgement) {
             self.acknowledge();
         }
     }
@@ -94,9 +94,9 @@ impl Group {
     pub(super) fn acknowledge(&mut self) {
         let Role::Following { verified: Some(verified), round } = self.role else { return };
         let Some(configuration) = &self.configuration else { return };
-        let durable = self.stream.durable().min(verified);
+        let durable = if planted!(EarlyAcknowledgement) { verified } else { self.stream.durable().min(verified) };
         let sealed = self.sealing.map_or(Epoch(0), |sealing| sealing.epoch);
-        if self.promised.max(sealed) > configuration.epoch {
+        if self.promised.max(sealed) > configuration.epoch && !planted!(OldEpoch) {
             return;
         }
         let leader = configuration.leader.node;

@@ -4,7 +4,7 @@
 //! epoch has ended: its lease knows nothing of the other.
 
 use super::{Group, GroupConfiguration, Leading, Member, Role};
-use ferrite_base::{NodeId, Position};
+use ferrite_base::{NodeId, Position, planted};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -106,7 +106,7 @@ struct Eligible {
 
 impl Eligible {
     fn takes(self, able: bool) -> bool {
-        able || !self.others && (!self.here || self.among == Among::All)
+        planted!(UnableHanded) || able || !self.others && (!self.here || self.among == Among::All)
     }
 }
 
@@ -147,7 +147,7 @@ impl Group {
     fn should_not_lead(&self, node: NodeId) -> bool {
         let (Role::Leading(leading), Some(configuration)) = (&self.role, &self.configuration) else { return false };
         let is_able = leading.others.get(&node).is_some_and(|progress| progress.able);
-        !is_able && (self.able || leading.has_able(configuration, &self.ending, None))
+        !planted!(UnableHanded) && !is_able && (self.able || leading.has_able(configuration, &self.ending, None))
     }
 
     /// By what the members can run: a member that ends could not lead in another's place. `now`:
@@ -244,7 +244,8 @@ impl Group {
 
     /// A lease counts for reads: no other node may lead while it holds.
     pub fn may_use_lease(&self) -> bool {
-        matches!(&self.role, Role::Leading(leading) if leading.is_open() && !leading.handing.proposed)
+        matches!(&self.role, Role::Leading(leading) if leading.is_open()
+            && (!leading.handing.proposed || planted!(LeaseInHandOver)))
     }
 
     fn end_proposal(&mut self, now: u64) {

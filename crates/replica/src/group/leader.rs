@@ -6,7 +6,7 @@ use super::history::History;
 use super::message::{Effect, Proposal};
 use super::{Group, GroupConfiguration, Member, Role};
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{NodeId, Position};
+use ferrite_base::{NodeId, Position, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Pace {
 
     /// How many entries a copy has to apply before it keeps up.
     pub(super) fn behind(self, applied: Position, commit: Position) -> Option<u64> {
-        (applied < self.before).then(|| commit.0.saturating_sub(applied.0))
+        (applied < self.before && !planted!(NotApplied)).then(|| commit.0.saturating_sub(applied.0))
     }
 }
 
@@ -144,7 +144,7 @@ impl Progress {
 
     /// It has everything up to there, durably and in its tables, as it has said in this epoch.
     pub(super) fn has_all(&self, end: Position) -> bool {
-        self.matched && self.durable >= end && self.applied >= end
+        self.matched && self.durable >= end && (self.applied >= end || planted!(NotApplied))
     }
 
     /// What was sent up to this round may not have arrived.
@@ -305,7 +305,7 @@ impl Group {
             return None;
         }
         let is_alone = self.configuration.as_ref().is_some_and(|configuration| configuration.members().len() == 1);
-        if is_alone && !self.lead.is_doubtful() {
+        if is_alone && !self.lead.is_doubtful() || planted!(NoRound) {
             return Some(0);
         }
         leading.wanted = true;
@@ -484,12 +484,15 @@ impl Group {
         }
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(configuration) = &self.configuration else { return };
-        let others = || configuration.members().iter().filter(|member| **member != self.here);
+        let waits = |member: &&Member| !planted!(GoneNotAwaited) || leading.followed(**member).is_some();
+        let others = || configuration.members().iter().filter(|member| **member != self.here).filter(waits);
         // A process that is gone acknowledges nothing more: nothing commits before it has left the
         // configuration.
-        let durable = others().map(|member| leading.followed(*member).map_or(Position(0), |progress| progress.durable));
+        let fsyncs = others().filter(|_| !planted!(OwnFsyncOnly));
+        let durable = fsyncs.map(|member| leading.followed(*member).map_or(Position(0), |progress| progress.durable));
         let durable = durable.fold(self.stream.durable(), Position::min);
-        let round = others().map(|member| leading.followed(*member).map_or(0, |progress| progress.round)).min();
+        let round = others().map(|member| leading.followed(*member).map_or(0, |progress| progress.round));
+        let round = if planted!(OneRound) { round.max() } else { round.min() };
         if durable >= leading.start {
             let opens = !std::mem::replace(&mut leading.open, true);
             self.commit_to(durable);

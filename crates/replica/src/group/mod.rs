@@ -24,7 +24,7 @@ pub use hand_over::{Among, CannotHandOver, Successor};
 pub use history::History;
 pub use message::{Effect, Envelope, Message, Proposal, Remembered, Said, Timing};
 
-use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use leader::Leading;
 use std::collections::BTreeSet;
 use stream::Stream;
@@ -71,7 +71,7 @@ struct Lead {
 impl Lead {
     /// Nothing is committed or confirmed meanwhile.
     fn is_doubtful(self) -> bool {
-        self.dispensable && !self.holds
+        self.dispensable && !self.holds && !planted!(LateCommit)
     }
 }
 
@@ -182,7 +182,7 @@ impl Group {
     /// Whether the voters can decide without any of the members: then this node leads only as long
     /// as [`Group::may_lead`] says.
     pub fn is_dispensable(&self) -> bool {
-        self.lead.dispensable
+        self.lead.dispensable && !planted!(AloneForEver)
     }
 
     /// What the voters can do, with the next configuration or with other voters.
@@ -313,7 +313,9 @@ impl Group {
         if epoch < self.promised || self.sealing.is_some_and(|sealing| sealing.epoch > epoch) {
             return;
         }
-        self.step_down();
+        if !planted!(LeadsAfterSeal) {
+            self.step_down();
+        }
         let end = self.stream.end().position;
         let again = self.sealing.filter(|sealing| sealing.epoch == epoch);
         match again {
@@ -386,7 +388,8 @@ impl Group {
     /// reports once what follows from all of them.
     pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
-            self.stream.written(entry.position);
+            let covered = if planted!(FsyncCoversLater) { self.stream.end().position } else { entry.position };
+            self.stream.written(covered);
             self.prove();
         }
     }

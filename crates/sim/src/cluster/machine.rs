@@ -7,7 +7,7 @@ use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::{Means, Process, throw_away};
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{Incarnation, NodeId, planted};
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::{CannotHandOver, Identity};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -156,7 +156,10 @@ impl Machine {
             clock,
             disk_time,
             disk_spent: 0,
-            rate: 1_000_000 + random.below(2 * DRIFT) - DRIFT,
+            rate: match planted!(ClockDrift) {
+                true => [800_000, 1_200_000][random.below(2) as usize],
+                false => 1_000_000 + random.below(2 * DRIFT) - DRIFT,
+            },
             log,
             partitions: plan.database.partitions,
             snapshots: plan.snapshots,

@@ -2,5 +2,6 @@
 
 mod cluster_seeds;
 mod kept;
+mod planted_faults;
 mod poisoned;
 mod seeds;
