@@ -1,6 +1,6 @@
 //! `@Pause` and `@Resume` are the cluster's: whichever node leads next, and whichever starts again.
 
-use super::handing_over::admin;
+use super::handing_over::admin_transfer;
 use super::{Cluster, PATIENCE, TABLE};
 use crate::common::Db;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedValue};
@@ -38,7 +38,7 @@ impl Cluster {
 
     /// Through the first, the second node is to lead.
     fn transfer(&self, place: usize, to: usize) -> (bool, String) {
-        admin(&["transfer", "--to", &(to + 1).to_string(), "--server", &self.admin_port(place)])
+        admin_transfer(&["--to", &(to + 1).to_string(), "--server", &self.admin_port(place)])
     }
 
     /// What a client that writes through that node is told, once some node leads.

@@ -70,12 +70,12 @@ fn a_node_on_which_procedures_cannot_run_leads_only_where_no_other_can() {
     let (_, json) = cluster.admin(2, &["status", "--json"]);
     assert!(json.contains(&format!("\"lacks\": \"{LACKS}\"")), "{json}");
     // An operator cannot make it lead, and another is chosen where none is named.
-    let (done, said) = cluster.admin(0, &["transfer", "--to", "2"]);
+    let (done, said) = cluster.transfer_through(0, &["--to", "2"]);
     assert!(
         !done && said.contains("node 2 cannot run all procedures of the database, and another member can"),
         "{said}"
     );
-    let (done, said) = cluster.admin(0, &["transfer"]);
+    let (done, said) = cluster.transfer_through(0, &[]);
     assert!(done && said.contains("node 3 leads"), "{said}");
     cluster.triples(2);
     // Nor does it follow a leader that is killed.
