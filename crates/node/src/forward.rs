@@ -5,6 +5,7 @@
 //! one answer to each call, and that no call is executed more than one node away.
 
 mod batch;
+mod drain;
 mod early;
 mod execute;
 mod inbox;
@@ -19,6 +20,7 @@ mod window;
 #[cfg(test)]
 mod tests;
 
+pub use drain::Drain;
 pub use execute::{Executor, Uses};
 pub use inbox::{Forward, Inbox, connect};
 #[cfg(test)]

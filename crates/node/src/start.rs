@@ -344,10 +344,10 @@ fn start_cluster(
     let data = cluster::DataUses {
         publisher: parts.publisher(),
         topology: Arc::clone(&parts.topology),
-        drain: cluster::Drain::new(
+        drain: Box::new(forward::Drain::new(
             Arc::clone(&parts.network),
             parts.forward.clone().expect("a member passes calls on"),
-        ),
+        )),
         cancellations: Arc::clone(&parts.cancelling.list),
         partitions: parts.routes.partition_inboxes().to_vec(),
         coordinator: parts.routes.coordinator_inbox().clone(),

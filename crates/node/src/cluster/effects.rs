@@ -78,7 +78,7 @@ pub struct DataEffects {
     pub snapshots: Sender<SnapshotJob>,
     /// Bytes a second at which another node is sent everything.
     pub transfer_rate: u64,
-    pub drain: Drain,
+    pub drain: Box<dyn Drain>,
     /// Stops what is being executed.
     pub cancellations: Arc<Cancellations>,
 }

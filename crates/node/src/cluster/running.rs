@@ -79,7 +79,7 @@ pub struct Uses {
 pub struct DataUses {
     pub publisher: Publisher,
     pub topology: Arc<Topology>,
-    pub drain: Drain,
+    pub drain: Box<dyn Drain>,
     pub cancellations: Arc<Cancellations>,
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
