@@ -32,8 +32,19 @@ fn is_reported(number: u64) -> bool {
     number <= REPORTS_MAX || number.is_power_of_two()
 }
 
+/// A panic, as it is reported.
+pub struct PanicReport<'p> {
+    /// Counts those of this process, from 1.
+    pub number: u64,
+    /// The name of the thread.
+    pub thread: &'p str,
+    pub panic: &'p dyn fmt::Display,
+    /// None: there were many already.
+    pub backtrace: Option<Backtrace>,
+}
+
 /// From now on panics are reported, with where they came from.
-pub fn report_panics(report: fn(fmt::Arguments<'_>)) {
+pub fn report_panics(report: fn(PanicReport<'_>)) {
     std::panic::set_hook(Box::new(move |panic| {
         let number = PANICS.fetch_add(1, Ordering::Relaxed) + 1;
         if !is_reported(number) {
@@ -41,12 +52,8 @@ pub fn report_panics(report: fn(fmt::Arguments<'_>)) {
         }
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
-        if number > BACKTRACES_MAX {
-            report(format_args!("ferrite: fault {number} of the server in thread {name}: {panic}"));
-        } else {
-            let backtrace = Backtrace::force_capture();
-            report(format_args!("ferrite: fault {number} of the server in thread {name}: {panic}\n{backtrace}"));
-        }
+        let backtrace = (number <= BACKTRACES_MAX).then(Backtrace::force_capture);
+        report(PanicReport { number, thread: name, panic, backtrace });
     }));
 }
 

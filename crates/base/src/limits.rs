@@ -98,6 +98,10 @@ pub const BACKUP_SCANS_MAX: usize = 8;
 /// Bytes of lines for standard output, and for standard error, that wait to be written; others are
 /// lost, and counted.
 pub const STDIO_QUEUE_BYTES_MAX: usize = 1_048_576;
+/// Notices for the operator that are kept for `@Statistics EVENTS`.
+pub const EVENTS_MAX: usize = 1_000;
+/// Bytes of the text of one kept notice, and of its fields; of a longer one the beginning is kept.
+pub const EVENT_BYTES_MAX: usize = 8_192;
 /// Bytes of all loaded Java classes and resources, compressed as in their jars.
 pub const CLASSES_BYTES_MAX: usize = 33_554_432;
 /// Bytes of all loaded Java classes and resources, unpacked: the JVM may come to hold them all.

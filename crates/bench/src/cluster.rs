@@ -7,7 +7,7 @@
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::network::Network;
-use crate::process::{Launched, ServerProcess, Signal};
+use crate::process::{Launched, ServerProcess, Signal, message_of};
 use crate::random::FastRandom;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_wire::Status;
@@ -387,10 +387,10 @@ fn number_in(ready_line: &str) -> Option<u32> {
     ready_line.split("node ").nth(1)?.split([',', ')']).next()?.parse().ok()
 }
 
-/// `ferrite: group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`. `places`: of
-/// the nodes by their numbers.
+/// `group 0 is kept by 2 nodes: node 1 and node 3, led by node 1 (epoch 3)`. `places`: of the nodes
+/// by their numbers.
 fn keepers_in(line: &str, places: &BTreeMap<u32, usize>) -> Option<Membership> {
-    let rest = line.strip_prefix("ferrite: group 0 is kept by ")?;
+    let rest = message_of(line)?.strip_prefix("group 0 is kept by ")?;
     let (_, rest) = rest.split_once(": ")?;
     let (members, rest) = rest.split_once(", led by ")?;
     let (leader, rest) = rest.split_once(" (epoch ")?;
@@ -429,7 +429,8 @@ mod tests {
     fn who_keeps_the_data_is_read_from_what_nodes_say() {
         let places = BTreeMap::from([(1, 0), (2, 1), (3, 2), (4, 0)]);
         let keepers_in = |said| keepers_in(said, &places);
-        let said = "ferrite: group 0 is kept by 3 nodes: node 1, node 2 and node 3, led by node 2 (epoch 17)";
+        let said = "2026-11-29T13:00:00.123Z INFO  ferrite: group 0 is kept by 3 nodes: node 1, node 2 and node 3, led by \
+                    node 2 (epoch 17) [members]";
         assert_eq!(keepers_in(said), Some(Membership { epoch: 17, leader: 1, members: vec![0, 1, 2] }));
         let said = "ferrite: group 0 is kept by 1 node: node 3, led by node 3 (epoch 4)";
         assert_eq!(keepers_in(said), Some(Membership { epoch: 4, leader: 2, members: vec![2] }));

@@ -2,6 +2,7 @@
 
 use crate::error::{BenchError, BenchResult, Doing};
 use crate::network::begin_in;
+pub use ferrite_io::notices::message_of;
 pub use rustix::process::Signal;
 use rustix::process::{Pid, kill_process, set_parent_process_death_signal};
 use std::ffi::OsString;

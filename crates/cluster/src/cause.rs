@@ -4,6 +4,7 @@ use crate::handing::NotHandedOver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, limits};
 use ferrite_group::{FromLog, GroupEvent, Identity, IdentityError, SharedEntry};
 use ferrite_meta::{Ask, State};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::Applier;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::{Compiled, CopyFault};
@@ -100,6 +101,6 @@ pub trait NodeEffects: Send {
     fn make_anew(&mut self, group: GroupId, reason: &str);
     /// This process must do nothing more: another has the node's place.
     fn end(&mut self, reason: &str);
-    /// A line for the operator.
-    fn notice(&mut self, line: &str);
+    /// For the operator.
+    fn notice(&mut self, notice: Notice);
 }

@@ -34,8 +34,8 @@ impl fmt::Display for NotHandedOver {
             NotHandedOver::UnderWay => f.write_str("this node is handing over already"),
             NotHandedOver::Busy => f.write_str("calls are still running after a second: try again when they have ended"),
             NotHandedOver::Unanswered => f.write_str(
-                "calls cannot be committed, since a member of the group does not answer: it is left out within seconds, \
-                 or this node is cut off and another leads",
+                "calls cannot be committed, since a member of the group does not answer: it is removed from the members \
+                 within seconds, or this node is cut off and another leads",
             ),
             NotHandedOver::Undecided => f.write_str(
                 "there was no decision in time: a majority of the voters cannot be reached, or the other node is not up \
@@ -47,7 +47,7 @@ impl fmt::Display for NotHandedOver {
                  it has"
             ),
             NotHandedOver::NoSuccessor => f.write_str(
-                "no other node has had a complete copy in time: nobody leads until one has, or this node is there again",
+                "no other node had a complete copy in time: no node leads until one has, or until this node is back",
             ),
             NotHandedOver::Replaced => f.write_str("this node lost its leadership meanwhile"),
         }

@@ -290,13 +290,13 @@ mod tests {
             numbers(chosen(&candidates, are(counts), lacking, offered))
         };
         assert_eq!(chosen(&[], 1, 0), [2]);
-        assert_eq!(chosen(&[2], 1, 2), [], "it may answer yet");
+        assert!(chosen(&[2], 1, 2).is_empty(), "it may answer yet");
         assert_eq!(chosen(&[], 1, 2), [3], "it was silent");
         assert_eq!(chosen(&[], 1, 4), [2], "and all once more");
         assert_eq!(chosen(&[3], 2, 3), [4]);
         assert_eq!(chosen(&[3], 2, 4), [2]);
-        assert_eq!(chosen(&[2, 3], 1, 3), [], "one more than is lacking is nobody's harm");
-        assert_eq!(chosen(&[], 0, 0), []);
+        assert!(chosen(&[2, 3], 1, 3).is_empty(), "one more than is lacking is nobody's harm");
+        assert!(chosen(&[], 0, 0).is_empty());
         let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), ..Offers::default() };
         assert!(offers.waits(3, 6 * ANSWER_NANOS - 1) && !offers.waits(3, 6 * ANSWER_NANOS));
         assert!(!Offers::default().waits(3, 0));
@@ -321,10 +321,10 @@ mod tests {
             let follow: Vec<Member> = follow.iter().map(|node| Member::new(*node, 1)).collect();
             numbers(needless(&follow, are(answer), lacking))
         };
-        assert_eq!(needless(&[2, 3], &[], 1), [], "either may answer yet");
+        assert!(needless(&[2, 3], &[], 1).is_empty(), "either may answer yet");
         assert_eq!(needless(&[2, 3], &[3], 1), [2]);
         assert_eq!(needless(&[2, 3], &[2, 3], 1), [3]);
-        assert_eq!(needless(&[2, 3, 4], &[4], 2), [], "one more is lacking");
+        assert!(needless(&[2, 3, 4], &[4], 2).is_empty(), "one more is lacking");
         assert_eq!(needless(&[2, 3, 4], &[3, 4], 0), [3, 4, 2]);
     }
 }

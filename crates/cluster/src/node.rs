@@ -11,6 +11,7 @@ use crossbeam_channel::Receiver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use ferrite_group::{CannotHandOver, GroupEvent, Identity};
 use ferrite_meta::{Ask, CUT_OFF_NANOS, Kind, Node as Registration, Phase, Presence, State, why_retired};
+use ferrite_notice::Notice;
 use ferrite_partition::ReplayError;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_partition::waker::WakingSender;
@@ -255,12 +256,7 @@ impl Node {
             {
                 self.resigned.insert(*id, epoch);
                 self.effects.gave_up(*id, epoch);
-                let reached = if is_dispensable {
-                    "this node does not reach a majority of the voters, who could let another lead"
-                } else {
-                    "this node reaches neither a majority of the voters nor all members of"
-                };
-                self.effects.notice(&format!("{reached} group {id}: it gives up leading it"));
+                self.effects.notice(Notice::CutOff { group: *id, dispensable: is_dispensable });
             }
         }
     }
@@ -377,7 +373,9 @@ impl Node {
                 match self.effects.keep(&self.identity) {
                     Ok(()) => self.replica(id).group.promised(epoch),
                     // The seal is not answered. A later one may be.
-                    Err(error) => self.effects.notice(&format!("cannot promise epoch {epoch} of group {id}: {error}")),
+                    Err(error) => {
+                        self.effects.notice(Notice::PromiseFailed { group: id, epoch, reason: error.to_string() });
+                    }
                 }
             }
             GroupEvent::Sealed(sealed) => self.effects.ask(Ask::Sealed { group: id, sealed }),
@@ -391,16 +389,10 @@ impl Node {
                 self.made_anew(id, "its entries are not the leader's");
             }
             GroupEvent::Diverged(node) => {
-                let line =
-                    format!("node {node} has other entries in group {id} than its leader: its copy must be rebuilt");
-                self.effects.notice(&line);
+                self.effects.notice(Notice::CopyDiverged { group: id, node });
             }
             GroupEvent::Differs(node, entry) => {
-                let line = format!(
-                    "the tables of node {node} differ from this leader's at entry {entry} of group {id}: it is left out, and its \
-                     copy must be rebuilt"
-                );
-                self.effects.notice(&line);
+                self.effects.notice(Notice::CopyDiffers { group: id, node, entry });
             }
             GroupEvent::Replaced => {
                 let replica = self.replicas.get_mut(&id).expect("a group that speaks is kept here");
@@ -411,7 +403,7 @@ impl Node {
             GroupEvent::FromLog(wanted) => self.effects.send_from_log(id, wanted),
             GroupEvent::LogFailed(_) => {
                 // The log has told the operator the reason and the remedy.
-                self.effects.notice(&format!("this node takes no part in group {id} until it is started again"));
+                self.effects.notice(Notice::TakesNoPart { group: id });
                 self.goodbye();
             }
         }
@@ -421,9 +413,9 @@ impl Node {
     fn stands_still(&mut self, id: GroupId, stands_still: bool) {
         if stands_still {
             self.stands_still.insert(id);
-            self.effects.notice(&format!("this node's log makes no progress: it gives up leading group {id}"));
+            self.effects.notice(Notice::LogStalled { group: id });
         } else if self.stands_still.remove(&id) {
-            self.effects.notice("this node's log makes progress again");
+            self.effects.notice(Notice::LogMoves);
         }
     }
 
@@ -438,8 +430,7 @@ impl Node {
     /// An entry cannot be sent; this is reported once.
     fn too_large(&mut self, id: GroupId, to: NodeId, position: Position) {
         if self.too_large.replace((id, to, position)) != Some((id, to, position)) {
-            let line = format!("entry {position} of group {id} is larger than a message: node {to} gets a snapshot");
-            self.effects.notice(&line);
+            self.effects.notice(Notice::EntryTooLarge { group: id, entry: position, node: to });
         }
         self.effects.needs_snapshot(id, to);
     }
@@ -479,7 +470,7 @@ impl Node {
         if !self.replica(id).broken() {
             return;
         }
-        self.effects.notice(&format!("this node's copy of group {id} is unusable and must be rebuilt: {reason}"));
+        self.effects.notice(Notice::CopyUnusable { group: id, reason: reason.to_owned() });
         self.effects.make_anew(id, reason);
     }
 
@@ -573,7 +564,7 @@ impl Node {
         } else if known.incarnation == incarnation && known.start != self.registration.start {
             format!(
                 "a copy of the directory of node {node} is in use, or was. Run only the one that ran last; if the other has already \
-                 stopped, start this one once more. Give the other node an empty directory"
+                 stopped, start this one again. Give the other node an empty directory"
             )
         } else {
             if !self.registered && known.incarnation == incarnation {

@@ -10,6 +10,7 @@ use self::tables::Table;
 use clap::{Args, Subcommand};
 use ferrite_client::{Client, ClientOptions, Credentials, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_io::{RealDisk, SystemClock};
+use ferrite_notice::Notice;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -372,7 +373,7 @@ fn recovery(address: &ServerAddress) -> Result<String, String> {
 const BASE_COLUMNS: [&str; 3] = ["TIMESTAMP", "HOST_ID", "HOSTNAME"];
 
 fn recover(dir: &Path) -> Result<String, String> {
-    let report = |line: &str| ferrite_io::errln!("ferrite: {line}");
+    let report = |notice: Notice| ferrite_io::errln!("ferrite: {notice}");
     let outcome = ferrite_node::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
     match outcome.map_err(|error| error.to_string())? {
         None => Ok("nothing is lost: the database opens as it is".to_owned()),
@@ -381,7 +382,7 @@ fn recover(dir: &Path) -> Result<String, String> {
 }
 
 fn leave(dir: &Path) -> Result<String, String> {
-    let report = |line: &str| ferrite_io::errln!("ferrite: {line}");
+    let report = |notice: Notice| ferrite_io::errln!("ferrite: {notice}");
     let outcome = ferrite_node::leave_cluster(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
     outcome.map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@
 //! copy differ does not fill its disk with those that were put aside.
 
 use ferrite_io::{Clock, SystemClock};
+use ferrite_notice::Notice;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -26,20 +27,17 @@ pub fn begin() -> ExitCode {
     let now = SystemClock.boottime_nanos() / 1_000_000_000;
     let last = std::env::var(BEGUN).ok();
     let Some(begun) = next(last.as_deref(), now) else {
-        ferrite_io::errln!(
-            "ferrite: this node's copy was given up twice within an hour, and is not made anew again by itself. Look at this \
-             machine's memory and disk, then start the node: it puts the copy aside and gets everything from the leader"
-        );
+        ferrite_io::notify(Notice::CopyGivenUpTwice);
         return ExitCode::FAILURE;
     };
-    ferrite_io::errln!("ferrite: starting again, to get everything from the leader");
+    ferrite_io::notify(Notice::Restarts);
     ferrite_io::stdio::flush(ferrite_io::stdio::LAST_LINES_TIME);
     let program = std::env::current_exe();
     let error = match program {
         Ok(program) => Command::new(program).args(std::env::args_os().skip(1)).env(BEGUN, begun).exec(),
         Err(error) => error,
     };
-    ferrite_io::errln!("ferrite: cannot start again: {error}. Start this node by its command of before");
+    ferrite_io::notify(Notice::RestartFailed { reason: error.to_string() });
     ExitCode::FAILURE
 }
 

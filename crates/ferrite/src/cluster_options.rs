@@ -1,7 +1,8 @@
-//! The options that make a process one of a cluster's.
+//! The options of every process that may be a node of a cluster.
 
 use crate::address;
 use clap::Args;
+use ferrite_io::LogFormat;
 use ferrite_node::ClusterOptions;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,9 +29,26 @@ pub struct MemberOptions {
     /// Where this node listens for the others [default: at its place in --cluster].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
     cluster_listen: Option<SocketAddr>,
+    /// How this node writes what it reports on standard error: `text` (a line with time, level,
+    /// message and code) or `json` (an object on each line). docs/events.md explains the codes.
+    #[arg(long, value_enum, value_name = "text|json", default_value = "text")]
+    log_format: Format,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
 }
 
 impl MemberOptions {
+    pub fn log_format(&self) -> LogFormat {
+        match self.log_format {
+            Format::Text => LogFormat::Text,
+            Format::Json => LogFormat::Json,
+        }
+    }
+
     /// `ends`: set when the process is to end, also while it waits for other nodes.
     pub fn cluster(self, ends: &Arc<AtomicBool>) -> ClusterOptions {
         ClusterOptions {

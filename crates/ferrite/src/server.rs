@@ -10,6 +10,7 @@ mod stop;
 
 use crate::anew;
 use ferrite_node::{Server, ServerError};
+use ferrite_notice::Notice;
 pub use options::Options;
 pub use process::is_ignored;
 use report::Report;
@@ -19,9 +20,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub fn run(options: Options) -> ExitCode {
+    ferrite_io::notices::set_format(options.member.log_format());
     // Until the last line is on its way.
     let (_last_lines, begun) = process::begin();
-    begun.and_then(|()| plant_fault()).and_then(|()| start_and_wait(options)).unwrap_or_else(|problem| fail(&problem))
+    begun
+        .and_then(|()| plant_fault())
+        .and_then(|()| start_and_wait(options))
+        .unwrap_or_else(|reason| fail(Notice::StartFailed { reason }))
 }
 
 /// # Errors
@@ -35,8 +40,8 @@ fn start_and_wait(options: Options) -> Result<ExitCode, String> {
         Ok(server) => server,
         // What has ended it was said.
         Err(ServerError::CopyGivenUp(_)) => return Ok(anew::begin()),
-        Err(ended @ ServerError::Ended) => {
-            ferrite_io::errln!("ferrite: {ended}");
+        Err(ServerError::Ended) => {
+            ferrite_io::notify(Notice::StartInterrupted);
             return Ok(ExitCode::SUCCESS);
         }
         Err(error) => return Err(error.to_string()),
@@ -57,7 +62,7 @@ fn plant_fault() -> Result<(), String> {
     let Ok(name) = std::env::var("FERRITE_PLANTED_FAULT") else { return Ok(()) };
     let fault = PlantedFault::from_name(&name).ok_or_else(|| format!("FERRITE_PLANTED_FAULT: unknown fault {name}"))?;
     plant_everywhere(fault);
-    ferrite_io::errln!("ferrite: warning: the fault {fault:?} is planted: {}", fault.breaks());
+    ferrite_io::notify(Notice::FaultPlanted { fault: format!("{fault:?}"), breaks: fault.breaks().to_owned() });
     Ok(())
 }
 
@@ -67,7 +72,7 @@ fn plant_fault() -> Result<(), String> {
     Ok(())
 }
 
-fn fail(message: &str) -> ExitCode {
-    ferrite_io::errln!("ferrite: {message}");
+fn fail(failure: Notice) -> ExitCode {
+    ferrite_io::notify(failure);
     ExitCode::FAILURE
 }

@@ -1,9 +1,10 @@
 //! The seam to the world: clock, random numbers, disk, standard output and error. The real ones
 //! live here; a simulated one can take the place of the first three.
 //!
-//! Owns no state but the lines that wait to be written to the latter. Promises that every error
-//! names the operation and the file. Does not know what is stored. Everything is `dyn`: the calls
-//! behind it are one per batch, so an indirect call costs nothing that could be measured.
+//! Owns no state but the lines that wait to be written to the latter, and the last notices.
+//! Promises that every error names the operation and the file. Does not know what is stored.
+//! Everything is `dyn`: the calls behind it are one per batch, so an indirect call costs nothing
+//! that could be measured.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 // A line to a stream that nobody reads would hold up the thread that says it; `ferrite_io::stdio`
@@ -14,6 +15,8 @@ mod clock;
 mod disk;
 mod machine;
 mod metered_disk;
+pub mod notices;
+mod notify;
 mod panic;
 mod patient_disk;
 mod priority;
@@ -34,6 +37,8 @@ pub use machine::{
     Descriptors, address_space_bytes, at_exit, descriptors, ignore_harmless_signals, memory_bytes, raise_descriptors,
 };
 pub use metered_disk::MeteredDisk;
+pub use notices::LogFormat;
+pub use notify::{announce, notify, pass_on};
 pub use panic::AbortOnPanic;
 pub use patient_disk::PatientDisk;
 pub use priority::{ThreadNumber, Yielding, lower_priority};

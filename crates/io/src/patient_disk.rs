@@ -5,6 +5,7 @@
 //! other reason, comes through at once. Does not know what the files are for.
 
 use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, Space};
+use ferrite_notice::Notice;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +19,13 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 
 pub struct PatientDisk {
     below: Arc<dyn Disk>,
-    tell: fn(&str),
+    tell: fn(Notice),
     hurried: AtomicBool,
 }
 
 impl PatientDisk {
-    /// `tell` hears when it begins to wait, each minute, and when it goes on.
-    pub fn new(below: Arc<dyn Disk>, tell: fn(&str)) -> PatientDisk {
+    /// `tell` hears when it begins to wait, each minute, and when it continues.
+    pub fn new(below: Arc<dyn Disk>, tell: fn(Notice)) -> PatientDisk {
         PatientDisk { below, tell, hurried: AtomicBool::new(false) }
     }
 
@@ -41,14 +42,14 @@ impl PatientDisk {
                 Err(error) if error.is_out_of_handles() && !self.hurried.load(Ordering::Relaxed) => {
                     if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                         told = Some(Instant::now());
-                        (self.tell)(&format!("{error}: writes wait until that is possible"));
+                        (self.tell)(Notice::LogWaitsForFiles { reason: error.to_string() });
                     }
                     std::thread::sleep(pause);
                     pause = (2 * pause).min(PAUSE_MAX);
                 }
                 result => {
                     if result.is_ok() && told.is_some() {
-                        (self.tell)("files can be opened again: writes go on");
+                        (self.tell)(Notice::LogHasFiles);
                     }
                     return result;
                 }

@@ -6,7 +6,9 @@
 //! cannot be written, is lost, and how much that was is said as soon as something can be written
 //! again. Before [`start`] lines are written at once, as suits programs that end soon.
 
+use crate::notices;
 use ferrite_base::limits::STDIO_QUEUE_BYTES_MAX;
+use ferrite_notice::Notice;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::fmt::{self, Write};
@@ -34,7 +36,7 @@ macro_rules! out {
     ($($words:tt)*) => { $crate::stdio::OUT.words(format_args!($($words)*)) };
 }
 
-/// A line to standard error, where the server's log goes, as `eprintln!`.
+/// A line of a tool to standard error, as `eprintln!`. A node gives notices ([`crate::notify`]).
 #[macro_export]
 macro_rules! errln {
     ($($words:tt)*) => { $crate::stdio::ERROR.line(format_args!($($words)*)) };
@@ -169,7 +171,7 @@ impl Stream {
                 (piece, std::mem::take(&mut state.lost))
             };
             if lost > 0 {
-                piece.extend_from_slice(loss(lost).as_bytes());
+                piece.extend_from_slice(notices::keep(Notice::LinesLost { lines: lost }).as_bytes());
             }
             if unwritten.told(&write) {
                 let written = write(&piece);
@@ -224,13 +226,15 @@ impl Unwritten {
         if self.lines == 0 {
             return true;
         }
-        let words = format!("{}{}", if self.torn { "\n" } else { "" }, loss(self.lines));
-        write(words.as_bytes()) == words.len()
+        let lost = || Notice::LinesLost { lines: self.lines };
+        let words = format!("{}{}", if self.torn { "\n" } else { "" }, notices::line_of(lost()));
+        let is_told = write(words.as_bytes()) == words.len();
+        // Not at each attempt: that would take the place of what is kept.
+        if is_told {
+            notices::keep(lost());
+        }
+        is_told
     }
-}
-
-fn loss(lines: u64) -> String {
-    format!("ferrite: {lines} lines of this log are lost: they could not be written, or not as fast as they came\n")
 }
 
 fn lines_of(text: &[u8]) -> u64 {
@@ -264,6 +268,9 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::{Receiver, Sender, channel};
+
+    const LOST: &str = " WARN  ferrite: 2 lines of this log are lost: they could not be written, or not as fast as \
+                        they came [lines-lost]";
 
     fn queued() -> Stream {
         let stream = Stream::new(Which::Error);
@@ -320,8 +327,9 @@ mod tests {
             assert!(stream.flush(Instant::now() + Duration::from_secs(60)));
         });
         let lines: Vec<&str> = text.lines().map(|line| if line == long { "long" } else { line }).collect();
-        let lost = "ferrite: 2 lines of this log are lost: they could not be written, or not as fast as they came";
-        assert_eq!(lines, ["first", "long", "long", "long", "small", lost]);
+        let (lost, before) = lines.split_last().expect("lines");
+        assert_eq!(before, ["first", "long", "long", "long", "small"]);
+        assert!(lost.ends_with(LOST), "{lost}");
     }
 
     #[test]
@@ -336,7 +344,7 @@ mod tests {
             permit.send(usize::MAX).expect("it waits");
             assert!(stream.flush(Instant::now() + Duration::from_secs(60)));
         });
-        let lost = "ferrite: 2 lines of this log are lost: they could not be written, or not as fast as they came";
-        assert_eq!(text, format!("on\n{lost}\nthree\n"));
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(matches!(lines[..], ["on", lost, "three"] if lost.ends_with(LOST)), "{lines:?}");
     }
 }

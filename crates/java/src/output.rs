@@ -1,6 +1,7 @@
 //! What code in Java prints, and its wish to end the process.
 
 use ferrite_io::stdio;
+use ferrite_notice::Notice;
 use jni::JNIEnv;
 use jni::objects::{JByteArray, JString};
 use jni::sys::{JNIEnv as RawEnv, jbyteArray, jclass, jint, jstring};
@@ -22,7 +23,7 @@ pub(crate) extern "system" fn say(env: *mut RawEnv, _: jclass, stream: jint, lin
     if lines.last() != Some(&b'\n') {
         lines.push(b'\n');
     }
-    if stream == 0 { stdio::OUT.lines(&lines) } else { stdio::ERROR.lines(&lines) }
+    ferrite_io::pass_on(if stream == 0 { &stdio::OUT } else { &stdio::ERROR }, &lines);
 }
 
 /// `Bridge.exit`.
@@ -30,7 +31,7 @@ pub(crate) extern "system" fn exit(env: *mut RawEnv, _: jclass, at: jstring) {
     // SAFETY: the environment and the string are those that the native method was called with.
     let (env, at) = unsafe { (JNIEnv::from_raw(env), JString::from_raw(at)) };
     let at = env.and_then(|mut env| env.get_string(&at).map(String::from)).unwrap_or_default();
-    ferrite_io::errln!("ferrite: code in Java has called System.exit: the server stops{at}");
+    ferrite_io::notify(Notice::JavaExits { stack: at.trim_start_matches('\n').to_owned() });
     if let Some(stop) = STOP.get() {
         stop();
     }

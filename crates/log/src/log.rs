@@ -206,7 +206,7 @@ impl<C: Completion> Log<C> {
         ));
         // A log that has begun waits for file descriptors: a segment that cannot be made yet has
         // lost nothing.
-        let disk = Arc::new(PatientDisk::new(disk, |line| ferrite_io::errln!("ferrite: redo log: {line}")));
+        let disk = Arc::new(PatientDisk::new(disk, ferrite_io::notify));
         let writer =
             Writer::open(Arc::clone(&disk) as Arc<dyn Disk>, dir, &options, statistics.clone(), index.clone(), tail)
                 .map_err(LogError::Disk)?;

@@ -43,7 +43,7 @@ impl fmt::Display for CannotRemove {
             CannotRemove::Removed(node) => write!(f, "node {node} is no longer part of the cluster"),
             CannotRemove::Member { node, group, led: true } => write!(
                 f,
-                "node {node} is a member of group {group}. A member that is stopped or lost is left out within seconds: \
+                "node {node} is a member of group {group}. A member that is stopped or lost is removed within seconds: \
                  try again then"
             ),
             CannotRemove::Member { node, group, led: false } => write!(

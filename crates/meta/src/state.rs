@@ -90,7 +90,7 @@ impl fmt::Display for Refusal {
             Refusal::CopiedDirectory(node) => write!(
                 f,
                 "node {node} runs already, from a directory of which this one is a copy: start only one of the two; where the \
-                 other has ended, start this one once more"
+                 other has ended, start this one again"
             ),
             Refusal::Retired(node) => write!(f, "node {node} is retired: it is no longer part of the cluster"),
             Refusal::Epoch { group, known } => write!(f, "group {group} is at epoch {known}"),

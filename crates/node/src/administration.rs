@@ -4,6 +4,7 @@
 use crate::mode::Mode;
 use ferrite_base::{ErrorKind, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
+use ferrite_notice::Notice;
 use ferrite_partition::snapshots::Saved;
 use ferrite_system::Identity;
 use ferrite_system::result::{SystemResult, SystemTable, cells};
@@ -60,8 +61,8 @@ pub fn call(node: &Administration, name: &str, parameters: &[Value<'_>]) -> Syst
         "@Resume" | "@CancelShutdown" => {
             none(name, parameters)?;
             node.mode.cancel_stop();
-            if !node.is_member {
-                node.mode.pause(false);
+            if !node.is_member && node.mode.pause(false) {
+                ferrite_io::notify(Notice::Resumed);
             }
             status(0)
         }
@@ -168,7 +169,8 @@ pub fn update_logging(parameters: &[Value<'_>]) -> UserResult<(SystemResult, Str
     let [Value::Text(_)] = parameters else {
         return Err(UserError::parameters("@UpdateLogging takes a string"));
     };
-    let words = "@UpdateLogging changes nothing: the server has no log levels, and writes to its standard error";
+    let words = "@UpdateLogging changes nothing: the server has no loggers to set; @Statistics EVENTS and its standard \
+                 error have all that it reports";
     Ok((status(0), words.to_owned()))
 }
 
@@ -180,8 +182,7 @@ fn note(parameters: &[Value<'_>]) -> SystemResult {
     if text.len() > limits::NOTE_BYTES_MAX {
         return Err(UserError::limit(format!("a note has at most {} bytes", limits::NOTE_BYTES_MAX)));
     }
-    // Control characters would let a client write lines that look like the server's.
-    ferrite_io::errln!("ferrite: note: {}", text.escape_debug());
+    ferrite_io::notify(Notice::Note { text: (*text).to_owned() });
     status(0)
 }
 

@@ -9,6 +9,7 @@ use ferrite_backup::{listing, restore, save};
 use ferrite_base::limits::BACKUP_SCANS_MAX;
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
+use ferrite_notice::Notice;
 use ferrite_partition::{AnswerBatch, Reply};
 use ferrite_snapshot::Files;
 use ferrite_system::Identity;
@@ -213,7 +214,7 @@ fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
     }
     let result = begun.write(&mut SystemRandom);
     if let Err(error) = &result {
-        ferrite_io::errln!("ferrite: {error}");
+        ferrite_io::notify(Notice::BackupFailed { reason: error.to_string() });
     }
     node.turn.ended(&result);
     // A client that has its answer may begin the next at once.
@@ -284,7 +285,7 @@ fn run_restore(node: &Arc<Backups>, request: &request::Restore) -> SystemResult 
 /// After a start: what a restore left that a crash has ended.
 pub fn drop_leftovers(node: &Arc<Backups>) {
     if let Err(error) = restore::drop_leftovers(&InternalClient::new(node.handles.clone())) {
-        ferrite_io::errln!("ferrite: what is left of an interrupted restore cannot be dropped: {error}");
+        ferrite_io::notify(Notice::RestoreLeftovers { reason: error.to_string() });
     }
 }
 

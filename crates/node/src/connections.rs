@@ -1,6 +1,7 @@
 //! How many connections there may be on all network threads together, and how long each may take.
 
 use ferrite_base::limits;
+use ferrite_notice::Notice;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
@@ -88,10 +89,7 @@ impl Connections {
         let mut told = self.told.lock().expect("nobody panics with it");
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
-            ferrite_io::errln!(
-                "ferrite: {} connections are open, as many as may be (--limit connections, and ulimit -n): more are refused",
-                self.open.load(Relaxed)
-            );
+            ferrite_io::notify(Notice::ConnectionsFull { open: self.open.load(Relaxed) });
         }
     }
 
@@ -99,10 +97,7 @@ impl Connections {
     /// nothing.
     pub fn user(&self, name: &str) {
         if !name.is_empty() && !self.user_named.swap(true, Relaxed) {
-            ferrite_io::errln!(
-                "ferrite: warning: a client has logged in as user {name:?}: there are no users yet, so names and \
-                 passwords are not checked, and every client may do everything"
-            );
+            ferrite_io::notify(Notice::UserNotChecked { user: name.to_owned() });
         }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::options::ServerError;
 use ferrite_base::limits;
+use ferrite_notice::Notice;
 use ferrite_peer::Lane;
 use mio::net::TcpListener;
 use rustix::net::sockopt;
@@ -48,11 +49,7 @@ pub fn connections_max(wanted: usize, network_threads: usize, peers: usize) -> u
     let Some(descriptors) = ferrite_io::descriptors() else { return wanted };
     let room = connections_within(descriptors.most, descriptors.open, network_threads, peers);
     if room < wanted {
-        ferrite_io::errln!(
-            "ferrite: at most {room} connections are taken: the process may open {} files (ulimit -n), and needs some for \
-             the log and administrators",
-            descriptors.most
-        );
+        ferrite_io::notify(Notice::ConnectionsLimited { most: room, files: descriptors.most });
     }
     wanted.min(room)
 }

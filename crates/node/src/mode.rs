@@ -36,17 +36,20 @@ const FOLLOWS: u8 = 8;
 const HANDS_OVER: u8 = 16;
 
 impl Mode {
-    fn set(&self, flag: u8, is_set: bool) {
+    /// Returns what was set before.
+    fn set(&self, flag: u8, is_set: bool) -> u8 {
         match is_set {
             true => self.state.fetch_or(flag, Relaxed),
             false => self.state.fetch_and(!flag, Relaxed),
-        };
+        }
     }
 
     /// Writes are refused from now on, or taken again. Calls that were admitted before may still be
-    /// on their way to their partitions: see [`Mode::handed_over`].
-    pub fn pause(&self, paused: bool) {
-        self.set(PAUSED, paused);
+    /// on their way to their partitions: see [`Mode::handed_over`]. Returns whether that changed
+    /// anything.
+    pub fn pause(&self, paused: bool) -> bool {
+        let before = self.set(PAUSED, paused);
+        (before & PAUSED != 0) != paused
     }
 
     /// All calls are refused from now on.

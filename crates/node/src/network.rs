@@ -10,6 +10,7 @@ use crate::work::Outstanding;
 use crossbeam_channel::Receiver;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, SystemClock};
+use ferrite_notice::Notice;
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
 use ferrite_system::latency::Latencies;
@@ -292,9 +293,7 @@ impl NetworkThread {
                 Err(error) => {
                     // Once for as long as it lasts.
                     if !self.starved {
-                        ferrite_io::errln!(
-                            "ferrite: no connection can be accepted: {error}; they wait until others are closed"
-                        );
+                        ferrite_io::notify(Notice::ConnectionsNotAccepted { reason: error.to_string() });
                     }
                     return false;
                 }
@@ -523,9 +522,7 @@ impl NetworkThread {
             let unread = connection.unwritten();
             if unread > unread_bytes_max {
                 let peer = connection.report(0).peer;
-                ferrite_io::errln!(
-                    "ferrite: a connection from {peer} was closed: it has not read {unread} bytes of its answers"
-                );
+                ferrite_io::notify(Notice::AnswersNotRead { peer, bytes: unread, for_memory: false });
             }
             if sent.is_err() || unread > unread_bytes_max {
                 self.close(index);

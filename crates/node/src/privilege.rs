@@ -9,6 +9,7 @@
 use crate::connection::{is_admin, trusted_elsewhere};
 use crate::system_procedures::{self, Right};
 use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_notice::Notice;
 use ferrite_system::Identity;
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,30 +20,20 @@ pub fn clients_are_trusted(listen: IpAddr, trust_clients: bool) -> bool {
     trust_clients || listen.to_canonical().is_loopback()
 }
 
-/// Lines for the operator: which doors lead beyond this machine, and to what.
-pub fn notices(listen: SocketAddr, admin_listen: Option<SocketAddr>, trust_clients: bool) -> Vec<String> {
-    const ALL: &str = "load classes, which is to run code with the server's rights, write backups and stop the server";
+/// Notices for the operator: which doors lead beyond this machine, and to what.
+pub fn notices(listen: SocketAddr, admin: Option<SocketAddr>, trust_clients: bool) -> Vec<Notice> {
     let beyond = |address: SocketAddr| !clients_are_trusted(address.ip(), false);
-    let mut lines = Vec::new();
+    let mut notices = Vec::new();
     if beyond(listen) {
-        lines.push(match (trust_clients, admin_listen) {
-            (true, _) => format!("clients are trusted (--trust-clients): any client that reaches {listen} may {ALL}"),
-            (false, Some(admin)) => format!(
-                "{listen} is open to other machines: classes, backups and shutdown are accepted on the administration port only, \
-                 {admin} (--trust-clients: from every client)"
-            ),
-            (false, None) => format!(
-                "{listen} is open to other machines, and there is no administration port: classes, backups and shutdown are \
-                 refused (--admin-listen 127.0.0.1:21211: accepted there; --trust-clients: from every client)"
-            ),
+        notices.push(match trust_clients {
+            true => Notice::ClientsTrusted { address: listen },
+            false => Notice::ClientPortOpen { address: listen, admin },
         });
     }
-    if let Some(admin) = admin_listen.filter(|admin| beyond(*admin)) {
-        lines.push(format!(
-            "the administration port is open to other machines: any client that reaches {admin} may {ALL}"
-        ));
+    if let Some(address) = admin.filter(|admin| beyond(*admin)) {
+        notices.push(Notice::AdminPortOpen { address });
     }
-    lines
+    notices
 }
 
 /// Whether the caller may call that procedure.
@@ -142,7 +133,10 @@ mod tests {
     fn the_operator_is_told_of_doors_that_lead_beyond_this_machine() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address and a port");
         let (here, all, admin) = (address("127.0.0.1:1"), address("0.0.0.0:1"), address("127.0.0.1:2"));
-        let lines = |listen, admin, trusted| notices(listen, admin, trusted).join("\n");
+        let texts = |listen, admin, trusted| -> Vec<String> {
+            notices(listen, admin, trusted).iter().map(Notice::to_string).collect()
+        };
+        let lines = |listen, admin, trusted| texts(listen, admin, trusted).join("\n");
         assert_eq!(lines(here, Some(admin), false), "");
         assert_eq!(lines(here, None, true), "", "nobody is trusted who was not");
         assert!(lines(all, Some(admin), false).ends_with(
@@ -156,7 +150,7 @@ mod tests {
                 "clients are trusted (--trust-clients): any client that reaches 0.0.0.0:1 may load classes"
             )
         );
-        let both = notices(all, Some(address("[::]:2")), false);
+        let both = texts(all, Some(address("[::]:2")), false);
         assert_eq!(both.len(), 2, "{both:?}");
         assert!(
             both[1]

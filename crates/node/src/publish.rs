@@ -6,6 +6,7 @@ use crate::plan_cache::PlanCache;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::UserError;
+use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
 use std::sync::Arc;
@@ -30,8 +31,8 @@ impl Publisher {
         let broken = cannot_run(&compiled);
         self.unable.store(lacks_java(&compiled), Ordering::Release);
         let before = self.compiled.swap(compiled);
-        if let Some(line) = broken.filter(|line| cannot_run(&before).as_ref() != Some(line)) {
-            ferrite_io::errln!("ferrite: {line}");
+        if let Some(notice) = broken.filter(|notice| cannot_run(&before).as_ref() != Some(notice)) {
+            ferrite_io::notify(notice);
         }
         self.plan_cache.clear();
         // Gone only when the server stops.
@@ -57,16 +58,16 @@ fn broken(compiled: &Compiled) -> impl Iterator<Item = (&Arc<Program>, &UserErro
 
 /// The warning to an operator where procedures or functions cannot run on this node, as without a
 /// JDK: data is kept, and calls fail when it leads.
-pub fn cannot_run(compiled: &Compiled) -> Option<String> {
+pub fn cannot_run(compiled: &Compiled) -> Option<Notice> {
     let programs = broken(compiled).map(|(program, reason)| ("procedure", &program.name, reason));
     let functions = compiled.catalog.functions.values();
     let functions = functions.filter_map(|function| Some(("function", &function.name, function.trouble()?)));
     let broken: Vec<_> = programs.chain(functions).collect();
     let (kind, first, reason) = broken.first()?;
-    let others = match broken.len() - 1 {
-        0 => String::new(),
-        1 => " and another one".to_owned(),
-        more => format!(" and {more} others"),
-    };
-    Some(format!("{kind} {first}{others} cannot run on this node: {}", reason.message()))
+    Some(Notice::CannotRun {
+        kind,
+        name: first.to_string(),
+        others: broken.len() - 1,
+        reason: reason.message().to_owned(),
+    })
 }

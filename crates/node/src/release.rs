@@ -6,6 +6,7 @@
 
 use crate::options::ServerError;
 use ferrite_io::{Disk, DiskError, small_file};
+use ferrite_notice::Notice;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -89,10 +90,7 @@ pub fn note(disk: &dyn Disk, dir: &Path) -> Result<(), ServerError> {
     }
     match small_file::replace(disk, dir, FILE, &format!("{FILE}.new"), &here.encode()) {
         Err(error) if error.source.kind() == std::io::ErrorKind::IsADirectory => {
-            ferrite_io::errln!(
-                "ferrite: this release cannot be recorded in the directory, so an earlier release would open it: {error}; \
-                 move that folder away"
-            );
+            ferrite_io::notify(Notice::ReleaseNotRecorded { reason: error.to_string() });
             Ok(())
         }
         outcome => outcome.map_err(failed),

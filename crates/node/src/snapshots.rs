@@ -14,6 +14,7 @@ use ferrite_base::{Position, limits, memory};
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_log::LogStatistics;
+use ferrite_notice::Notice;
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::{Job, Taken};
@@ -188,18 +189,15 @@ impl SnapshotThread {
         match outcome {
             Ok(saved) => {
                 *last = Last { written, before: 0, at: Instant::now(), entry: Some(saved.end), ..*last };
-                ferrite_io::errln!("ferrite: {saved}");
-                if let Some(why) = &saved.not_cut {
-                    ferrite_io::errln!(
-                        "ferrite: snapshot {} is complete, but the files it replaces could not be removed: {why}",
-                        saved.snapshot
-                    );
+                ferrite_io::notify(saved.notice());
+                if let Some(reason) = saved.not_cut.clone() {
+                    ferrite_io::notify(Notice::OldFilesNotRemoved { snapshot: saved.snapshot, reason });
                 }
             }
             Err(SaveError::Stopped) => return false,
             Err(error) => {
                 last.quiet_until = Instant::now() + AFTER_FAILURE;
-                ferrite_io::errln!("ferrite: no snapshot was taken: {error}");
+                ferrite_io::notify(Notice::SnapshotFailed { reason: error.to_string() });
             }
         }
         true

@@ -12,6 +12,7 @@
 use crate::mode::Mode;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_io::{Disk, DiskResult, MeteredDisk};
+use ferrite_notice::Notice;
 use ferrite_partition::gate::SharedFailure;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -68,7 +69,7 @@ impl SpaceWatch {
             // then reports it.
             Err(error) => {
                 if !std::mem::replace(&mut failed, true) {
-                    ferrite_io::errln!("ferrite: {error}; whether the disk is nearly full is not known");
+                    ferrite_io::notify(Notice::DiskSpaceUnknown { reason: error.to_string() });
                 }
             }
         }
@@ -78,25 +79,15 @@ impl SpaceWatch {
         if self.log_failure.get().is_some() {
             return;
         }
-        let reserve = self.reserve;
-        if self.mode.is_disk_low() && !self.mode.serves() && !self.mode.is_copy() {
-            ferrite_io::errln!(
-                "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node leads \
-                 nothing and has no copy at the moment; to take one over it needs room. Free disk space"
-            );
-        } else if self.mode.is_disk_low() && !self.mode.serves() {
-            ferrite_io::errln!(
-                "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): this node writes \
-                 on as a copy, and leaves its group when its log cannot be written. Free disk space"
-            );
-        } else if self.mode.is_disk_low() {
-            ferrite_io::errln!(
-                "ferrite: the disk has {free} bytes free, less than the reserve of {reserve} (--disk-reserve): writes are \
-                 refused until there is more"
-            );
-        } else {
-            let taken = if self.mode.serves() { ": writes are taken" } else { "" };
-            ferrite_io::errln!("ferrite: the disk has {free} bytes free again{taken}");
+        let mode = &self.mode;
+        if !mode.is_disk_low() {
+            return ferrite_io::notify(Notice::DiskFree { free, accepts_writes: mode.serves() });
         }
+        let role = match () {
+            () if mode.serves() => "leader",
+            () if mode.is_copy() => "copy",
+            () => "none",
+        };
+        ferrite_io::notify(Notice::DiskLow { free, reserve: self.reserve, role });
     }
 }

@@ -34,6 +34,7 @@ use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads,
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
+use ferrite_notice::Notice;
 use ferrite_partition::assemble::{Assembly, Executors, assemble};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::{Gate, SharedFailure};
@@ -69,9 +70,7 @@ impl Server {
             // A member's database is begun by the first leader, as a transaction.
             Some(_) => FirstSchema::of(&options),
         };
-        if let Some(line) = publish::cannot_run(&recovered.compiled) {
-            ferrite_io::errln!("ferrite: {line}");
-        }
+        publish::cannot_run(&recovered.compiled).into_iter().for_each(ferrite_io::notify);
         // What was acknowledged once is taken up whatever it needs; the limit is for what comes
         // now.
         memory::set_limit(options.settings.memory_bytes);
@@ -518,7 +517,7 @@ fn start_compounds(
     threads.ended_by(move || {
         compounds.stop(workers);
         if ended.recv_timeout(WORKERS_END_WITHIN) == Err(RecvTimeoutError::Timeout) {
-            ferrite_io::errln!("ferrite: a stage of a compound procedure does not end, and is left behind");
+            ferrite_io::notify(Notice::StageAbandoned);
         }
     });
     let compounds = Arc::clone(&parts.compounds);

@@ -49,7 +49,7 @@ impl Meanwhile<'_> {
     fn reason(&self) -> String {
         match self {
             Meanwhile::Recovers(progress, clock, awaits) => match awaits() {
-                Some((_, awaited)) => format!("this node is of no cluster yet: it waits for {awaited}"),
+                Some((_, awaited)) => format!("this node is in no cluster yet: it waits for {awaited}"),
                 None => format!("the database is not open yet; {}", progress.look(clock.monotonic_nanos())),
             },
             Meanwhile::Waits(_, waits_for) => format!("this node is {}", waits_for()),

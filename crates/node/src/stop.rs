@@ -15,6 +15,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unb
 use ferrite_base::NodeId;
 use ferrite_cluster::NotHandedOver;
 use ferrite_log::LogFailed;
+use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::waker::WakingSender;
 use std::sync::Arc;
@@ -164,16 +165,12 @@ pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> 
     };
     let mut stopped = Stopped::Wholly;
     if !wait(time_max) {
-        ferrite_io::errln!(
-            "ferrite: the end is not waited for any longer: running calls are interrupted, others are not executed"
-        );
+        ferrite_io::notify(Notice::StopInterrupts);
         cancelling.list.end_all();
         cancelling.long_reads.drop_cancelled();
         network.iter().for_each(|mailbox| mailbox.send(Mail::Hurry));
         if !wait(grace) {
-            ferrite_io::errln!(
-                "ferrite: some calls cannot be interrupted, and are left behind; nothing of them is kept"
-            );
+            ferrite_io::notify(Notice::StopAbandons);
             stopped = Stopped::LeavingThreads;
         }
     }

@@ -19,6 +19,7 @@ use crossbeam_channel::{Receiver, Sender};
 use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, NodeId, Settings, SqlLimits, UserError, UserResult, fault};
 use ferrite_cluster::NotHandedOver;
+use ferrite_notice::Notice;
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
@@ -172,9 +173,7 @@ impl System {
             }
             "@Pause" => {
                 administration::none(name, parameters)?;
-                self.submit.mode.pause(true);
-                self.settle_pause(reply.clone());
-                return Ok(Handled::PassedOn);
+                return Ok(self.pause(reply.clone()));
             }
             "@AcceptLoss" => return self.accept_loss(parameters, reply),
             "@ClusterStatus" => {
@@ -388,6 +387,15 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
+    /// `@Pause` of a single server.
+    fn pause(&self, reply: Reply) -> Handled {
+        if self.submit.mode.pause(true) {
+            ferrite_io::notify(Notice::Paused);
+        }
+        self.settle_pause(reply);
+        Handled::PassedOn
+    }
+
     /// The answer comes when all that was admitted before the pause is executed and durable: no
     /// client's write is acknowledged after it.
     fn settle_pause(&self, reply: Reply) {
@@ -432,7 +440,7 @@ impl System {
             answer(&to, |out| {
                 let mut writer = ResponseWriter::begin(out, to.handle).within(result_bytes);
                 if let Ok(saved) = outcome {
-                    writer.status_text(&saved.to_string());
+                    writer.status_text(&saved.notice().to_string());
                 }
                 match table.write(&mut writer) {
                     Ok(()) => writer.finish(),

@@ -8,6 +8,7 @@
 mod complaints;
 
 use complaints::Complaints;
+use ferrite_notice::Notice;
 use ferrite_system::task_figures::{Figures, RunFigures};
 
 use crate::message::{SystemJob, TaskNotice};
@@ -114,10 +115,7 @@ impl Tasks {
         self.follow_catalog();
         while !self.stopping {
             self.start_due();
-            self.complaints
-                .due(self.node.clock.monotonic_nanos())
-                .iter()
-                .for_each(|line| ferrite_io::errln!("ferrite: {line}"));
+            self.complaints.due(self.node.clock.monotonic_nanos()).into_iter().for_each(ferrite_io::notify);
             let told = match self.nearest() {
                 None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => self.inbox.recv_timeout(wait),
@@ -248,12 +246,10 @@ impl Tasks {
         match (failure, task.on_error) {
             (None, _) | (Some(_), OnError::Ignore) => {}
             (Some(why), OnError::Log) => {
-                if let Some(line) = self.complaints.failed(&task.name, &why, now) {
-                    ferrite_io::errln!("ferrite: {line}");
-                }
+                self.complaints.failed(&task.name, &why, now).into_iter().for_each(ferrite_io::notify);
             }
             (Some(why), OnError::Stop) => {
-                ferrite_io::errln!("ferrite: task {} is stopped: {}", task.name, why.escape_debug());
+                ferrite_io::notify(Notice::TaskStopped { task: task.name.to_string(), reason: why.clone() });
                 run.due = None;
                 run.figures.failed(why);
             }

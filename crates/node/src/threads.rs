@@ -4,6 +4,7 @@ use crate::options::ServerError;
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
 use ferrite_base::{limits, memory};
 use ferrite_io::{AbortOnPanic, ThreadNumber, Yielding, lower_priority};
+use ferrite_notice::Notice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -59,7 +60,7 @@ impl Drop for Starting {
     fn drop(&mut self) {
         let time_max = Duration::from_secs(limits::STOP_SECONDS_MAX) + limits::STOP_GRACE;
         if !end_within(std::mem::take(&mut self.0), time_max) {
-            ferrite_io::errln!("ferrite: some threads of the start do not end, and are left behind");
+            ferrite_io::notify(Notice::StartThreadsAbandoned);
         }
     }
 }

@@ -8,6 +8,7 @@
 //! take what it has just read while the others do.
 
 use ferrite_base::{Settings, memory};
+use ferrite_notice::Notice;
 use std::ops::{AddAssign, Sub};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -184,12 +185,10 @@ impl Work {
             let mut told = self.told_short.lock().expect("nobody panics with it");
             if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
                 *told = Some(Instant::now());
-                ferrite_io::errln!(
-                    "ferrite: {} bytes are held for clients, of {} (a quarter of --memory-limit) or of what the tables leave: \
-                     connections wait, and those that do not go on are ended",
-                    self.charged(0),
-                    memory::clients_bytes_max()
-                );
+                ferrite_io::notify(Notice::ClientMemoryShort {
+                    bytes: self.charged(0),
+                    most: memory::clients_bytes_max(),
+                });
             }
         }
     }
@@ -209,10 +208,7 @@ impl Work {
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
             let Outstanding { calls, bytes } = self.outstanding();
-            ferrite_io::errln!(
-                "ferrite: {calls} calls of {bytes} bytes are outstanding, as many as may be (--limit \
-                 node-outstanding-calls, node-outstanding-bytes): connections wait"
-            );
+            ferrite_io::notify(Notice::CallsOutstanding { calls, bytes });
         }
     }
 }

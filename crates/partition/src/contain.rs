@@ -3,6 +3,7 @@
 
 use ferrite_base::{UserError, UserResult, fault};
 use ferrite_exec::{Marks, roll_back};
+use ferrite_notice::Notice;
 use ferrite_table::Store;
 use std::any::Any;
 use std::cell::Cell;
@@ -61,13 +62,13 @@ fn undo(
         sound &= store.recover();
     }
     if !sound {
-        ferrite_io::errln!("ferrite: the fault above came in {name}, where it cannot be undone");
+        ferrite_io::notify(Notice::FaultNotContained { procedure: name.to_owned() });
         resume_unwind(panic);
     }
     let marks = marks(stores);
     roll_back(stores, marks);
     if fault::contain() {
-        ferrite_io::errln!("ferrite: the fault above came in {name}; the call was rolled back, and the server goes on");
+        ferrite_io::notify(Notice::FaultContained { procedure: name.to_owned() });
     }
     UserError::internal(format!("internal error in {name}; the call was rolled back"))
         .with_hint("please report it, with the messages in the server's log")

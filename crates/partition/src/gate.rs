@@ -13,6 +13,7 @@ use crate::answer::{AnswerBatch, MailboxHandle};
 use ferrite_base::{NodeId, Sequence, planted};
 use ferrite_group::NotCommitted;
 use ferrite_log::LogFailed;
+use ferrite_notice::Notice;
 use ferrite_replica::{Configuration, HeldAnswers, Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -51,7 +52,10 @@ impl Failure {
 /// Tells the operator on the terminal.
 impl Default for Failure {
     fn default() -> Self {
-        Failure { first: OnceLock::new(), tell: |failure| ferrite_io::errln!("ferrite: {failure}") }
+        Failure {
+            first: OnceLock::new(),
+            tell: |failure| ferrite_io::notify(Notice::LogFailed { reason: failure.to_string() }),
+        }
     }
 }
 

@@ -2,12 +2,13 @@
 //! [`RecoveryProgress`] for any thread that looks.
 
 use ferrite_io::Clock;
+use ferrite_notice::Notice;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Takes a line for the operator.
-pub type ProgressListener = dyn Fn(&str) + Sync;
+/// Takes what the operator is to hear.
+pub type ProgressListener = dyn Fn(Notice) + Sync;
 
 const FIRST_NANOS: u64 = 2_000_000_000;
 const EVERY_NANOS: u64 = 1_000_000_000;
@@ -55,16 +56,14 @@ impl RecoveryProgress {
 
 impl std::fmt::Display for Seen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.phase.is_empty() { f.write_str("recovering: it has just begun") } else { self.notice().fmt(f) }
+    }
+}
+
+impl Seen {
+    fn notice(&self) -> Notice {
         let Seen { phase, bytes, bytes_total, rows, elapsed } = *self;
-        if phase.is_empty() {
-            return f.write_str("recovering: it has just begun");
-        }
-        let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        write!(f, "recovering: {phase}, {:.0} MB of {:.0}", megabytes(bytes), megabytes(bytes_total))?;
-        if rows > 0 {
-            write!(f, ", {rows} rows")?;
-        }
-        write!(f, ", {:.0} MB/s", megabytes(bytes) / elapsed.as_secs_f64().max(1e-9))
+        Notice::Recovering { phase, bytes, bytes_total, rows, elapsed }
     }
 }
 
@@ -89,8 +88,8 @@ impl<'r> ProgressReporter<'r> {
         self.clock.monotonic_nanos()
     }
 
-    pub fn say(&self, line: &str) {
-        (self.report)(line);
+    pub fn say(&self, notice: Notice) {
+        (self.report)(notice);
     }
 
     /// From now on it is about this, which has at most this many bytes.
@@ -109,7 +108,7 @@ impl<'r> ProgressReporter<'r> {
         if now < due || self.next_line.compare_exchange(due, now + EVERY_NANOS, Relaxed, Relaxed).is_err() {
             return;
         }
-        self.say(&self.progress.look(now).to_string());
+        self.say(self.progress.look(now).notice());
     }
 }
 
@@ -123,7 +122,7 @@ mod tests {
         let (clock, progress, lines) =
             (SimulatedClock::default(), RecoveryProgress::default(), Arc::new(Mutex::new(Vec::new())));
         let said = Arc::clone(&lines);
-        let report = move |line: &str| said.lock().unwrap().push(line.to_owned());
+        let report = move |notice: Notice| said.lock().unwrap().push(notice.to_string());
         let reporter = ProgressReporter::new(Arc::new(clock.clone()), &report, &progress);
         assert_eq!(progress.look(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
         reporter.begin("snapshot", 400_000_000);

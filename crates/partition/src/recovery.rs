@@ -109,7 +109,7 @@ pub fn open(
 ) -> Result<Recovered, StartError> {
     let threads = if options.own_threads { default_threads() } else { 0 };
     let progress = RecoveryProgress::default();
-    let report = &|_: &str| {};
+    let report = &|_| {};
     let runtime = &RuntimeHandle::default();
     let options =
         Options { log: options, partitions, partitions_default, threads, report, progress: &progress, runtime };

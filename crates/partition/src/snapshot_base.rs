@@ -11,6 +11,7 @@ use crate::snapshots::{self, Kept};
 use crate::start_error::StartError;
 use ferrite_catalog::Catalog;
 use ferrite_group::{FIRST_GROUP, Replayed};
+use ferrite_notice::Notice;
 use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
 use ferrite_table::Store;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -72,7 +73,7 @@ pub(crate) fn load_newest(
                 return Err(StartError::Snapshot(error));
             }
             Err(error) => {
-                progress.say(&format!("snapshot {snapshot} cannot be used: {error}"));
+                progress.say(Notice::SnapshotUnusable { snapshot: *snapshot, reason: error.to_string() });
                 damaged.push((*snapshot, error.to_string()));
             }
         }

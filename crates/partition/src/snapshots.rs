@@ -12,6 +12,7 @@ use ferrite_base::{Position, limits};
 use ferrite_group::{Checkpointed, GroupPlace, NotCommitted};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
 use ferrite_log::{LogPosition, SegmentIndex};
+use ferrite_notice::Notice;
 use ferrite_replica::group::{GroupConfiguration, History, Mark};
 use ferrite_snapshot::{
     FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
@@ -92,18 +93,17 @@ pub struct Saved {
     pub not_cut: Option<String>,
 }
 
-impl fmt::Display for Saved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "snapshot {}: {} rows, {:.1} MB, written in {:.3} s, read back in {:.3} s, {} log segments removed",
-            self.snapshot,
-            self.rows,
-            self.bytes as f64 / 1e6,
-            self.writing.as_secs_f64(),
-            self.verifying.as_secs_f64(),
-            self.segments_cut
-        )
+impl Saved {
+    /// What the operator hears of it.
+    pub fn notice(&self) -> Notice {
+        Notice::SnapshotTaken {
+            snapshot: self.snapshot,
+            rows: self.rows,
+            bytes: self.bytes,
+            writing: self.writing,
+            verifying: self.verifying,
+            segments_removed: self.segments_cut,
+        }
     }
 }
 

@@ -99,7 +99,7 @@ impl fmt::Display for StartError {
             StartError::Snapshot(error) => error.fmt(f),
             StartError::Checkpoint { snapshot } => write!(
                 f,
-                "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it goes on: the files \
+                "the redo log does not have the checkpoint of snapshot {snapshot} where the snapshot says that it continues: the files \
                  do not belong together. Restore both from the same copy"
             ),
             StartError::Behind { snapshot } => write!(

@@ -2,6 +2,7 @@
 
 use crate::frame::Lane;
 use ferrite_base::{Incarnation, NodeId, limits};
+use ferrite_notice::Notice;
 use std::time::Duration;
 
 /// What the user of the connections hears, on the connections' threads. Must be quick: a lane's
@@ -13,9 +14,9 @@ pub trait Handler: Send + Sync + 'static {
     fn lost(&self, node: NodeId, lane: Lane);
     /// The answer to a process that may belong to no cluster; None: the connection is closed.
     fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>>;
-    /// A line for the operator. Peers can cause the same one repeatedly: the handler limits how
-    /// often it is shown.
-    fn notice(&self, line: &str);
+    /// For the operator. Peers can cause the same one repeatedly: the handler limits how often it
+    /// is shown.
+    fn notice(&self, notice: Notice);
 }
 
 /// Whether there is room for more from a lane.

@@ -79,15 +79,15 @@ impl fmt::Display for Refusal {
             Refusal::Cluster => "it belongs to another cluster: check --cluster and the data directory",
             Refusal::Incarnation => "a later start of this node is known: this process is an old one",
             Refusal::Copied => {
-                "another process runs with the same node id, or has run: a data directory was copied, or what a node has said is \
-                 sent again. Run only the one that ran last; if the other has already stopped, start this one once more. Give the \
+                "another process runs with the same node id, or has run: a data directory was copied, or messages of a node \
+                 were replayed. Run only the one that ran last; if the other has already stopped, start this one again. Give the \
                  other an empty directory"
             }
             Refusal::Unknown => "it is not a node of this cluster, or another has taken its place: a node is added with an empty directory and --join",
             Refusal::NoCluster => "the node that answered is not in a cluster yet",
             Refusal::Replaced => "another node of the cluster is at that address now",
             Refusal::Runs => {
-                "an earlier start of this node still runs. If this is said for longer than a few seconds, a data directory \
+                "an earlier start of this node still runs. If this lasts for more than a few seconds, a data directory \
                  was copied: start only one of the two"
             }
         })

@@ -8,6 +8,7 @@
 
 mod clients;
 mod compound;
+mod events;
 mod layouts;
 mod log;
 mod procedures;
@@ -93,6 +94,7 @@ pub fn statistics(
         "CPU" => vec![cpu(sources)],
         "COMMANDLOG" => vec![log::command_log(sources), log::durability(sources)],
         "RECOVERY" => log::recovery(sources),
+        "EVENTS" => vec![events::table(sources)],
         "GC" => vec![collections(sources)],
         "DRROLE" => vec![replication_role()],
         "DR" | "DRPRODUCER" => {
@@ -127,13 +129,15 @@ pub fn statistics(
                 ),
             ));
         }
-        _ => {
-            return Err(UserError::parameters(format!(
-                "First argument to @Statistics must be a valid STRING selector, instead was {selector}"
-            )));
-        }
+        _ => return Err(unknown(selector)),
     };
     Ok(tables)
+}
+
+fn unknown(selector: &str) -> UserError {
+    UserError::parameters(format!(
+        "First argument to @Statistics must be a valid STRING selector, instead was {selector}"
+    ))
 }
 
 /// The selectors that are answered, in any case.
@@ -149,6 +153,7 @@ pub const SELECTORS: &[&str] = &[
     "DRPRODUCER",
     "DRPRODUCERNODE",
     "DRROLE",
+    "EVENTS",
     "EXPORT",
     "FORWARDING",
     "GC",

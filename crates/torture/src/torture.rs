@@ -31,7 +31,7 @@ pub mod votes;
 use crate::options::TortureOptions;
 use drive::Load;
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::process::ServerProcess;
+use ferrite_bench::process::{ServerProcess, message_of};
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::random::seed_or_random;
 use ferrite_bench::report::grouped;
@@ -363,7 +363,7 @@ impl Run {
 
 /// What of a server's message belongs into the line of its round.
 fn in_short(message: &str) -> Option<&str> {
-    let text = message.strip_prefix("ferrite: ")?;
+    let text = message_of(message)?;
     let until = |end: &str| text.find(end).map_or(text, |at| &text[..at]);
     if text.starts_with("recovered ") {
         Some(until(" of log"))

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 /// crates above it in this list.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
-    ("io", &["base"]),
+    ("notice", &["base"]),
+    ("io", &["base", "notice"]),
     ("value", &["base"]),
     ("expr", &["base", "value"]),
     ("wire", &["base", "value"]),
@@ -20,19 +21,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("table", &["base", "value", "expr", "catalog"]),
     ("snapshot", &["base", "io", "table"]),
     ("exec", &["base", "value", "expr", "catalog", "plan", "table"]),
-    ("log", &["base", "io"]),
+    ("log", &["base", "notice", "io"]),
     ("replica", &["base"]),
-    ("meta", &["base", "io", "replica"]),
-    ("peer", &["base", "io"]),
+    ("meta", &["base", "notice", "io", "replica"]),
+    ("peer", &["base", "notice", "io"]),
     ("group", &["base", "io", "log", "replica"]),
     (
         "partition",
         &[
-            "base", "io", "value", "expr", "wire", "catalog", "plan", "sql", "table", "snapshot", "exec", "log",
-            "replica", "group",
+            "base", "notice", "io", "value", "expr", "wire", "catalog", "plan", "sql", "table", "snapshot", "exec",
+            "log", "replica", "group",
         ],
     ),
-    ("cluster", &["base", "io", "replica", "meta", "group", "partition"]),
+    ("cluster", &["base", "notice", "io", "replica", "meta", "group", "partition"]),
     ("backup", &["base", "io", "value", "wire", "catalog", "table", "snapshot", "partition"]),
     (
         "system",
@@ -42,6 +43,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "node",
         &[
             "base",
+            "notice",
             "io",
             "value",
             "expr",
@@ -66,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "sim",
         &[
             "base",
+            "notice",
             "io",
             "value",
             "wire",
@@ -84,7 +87,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "node",
         ],
     ),
-    ("java", &["base", "io", "value", "expr", "wire", "catalog", "plan"]),
+    ("java", &["base", "notice", "io", "value", "expr", "wire", "catalog", "plan"]),
     ("bench", &["base", "io", "value", "wire", "client"]),
     ("torture", &["value", "client", "bench"]),
     ("compare", &["bench"]),
@@ -93,6 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "ferrite",
         &[
             "base",
+            "notice",
             "io",
             "value",
             "catalog",
@@ -119,7 +123,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("crossbeam-channel", &["peer", "partition", "cluster", "node", "sim"]),
     ("flate2", &["catalog", "system", "shell"]),
     ("hdrhistogram", &["bench", "node"]),
-    ("jiff", &["expr"]),
+    ("jiff", &["notice", "expr"]),
     ("jni", &["java"]),
     ("libloading", &["compare"]),
     ("mimalloc", &["ferrite", "compare"]),
@@ -129,8 +133,8 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("regex", &["expr"]),
     ("rustix", &["base", "io", "system", "peer", "node", "java", "client", "bench", "compare", "shell", "ferrite"]),
     ("rustyline", &["shell"]),
-    ("serde", &["bench", "torture", "compare"]),
-    ("serde_json", &["bench", "shell", "ferrite"]),
+    ("serde", &["notice", "bench", "torture", "compare"]),
+    ("serde_json", &["notice", "io", "bench", "shell", "ferrite"]),
     ("sha1", &["node", "client"]),
     ("sha2", &["node", "client"]),
     ("signal-hook", &["bench", "shell", "ferrite"]),
@@ -145,7 +149,8 @@ const TEST_ONLY: &[&str] = &["bolero", "proptest"];
 
 /// Crates whose behaviour is a function of what they are given: a simulator can run them, and a
 /// seed repeats them.
-const PURE: &[&str] = &["value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica", "meta"];
+const PURE: &[&str] =
+    &["notice", "value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica", "meta"];
 
 /// What a pure crate may not mention outside its tests. (`std::net` holds plain address types too;
 /// sockets are what is barred.)

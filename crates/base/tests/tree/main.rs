@@ -10,6 +10,7 @@ mod formats_page;
 mod function_lengths;
 mod idioms;
 mod limits_page;
+mod notices;
 mod planted_faults;
 mod production;
 mod room_directions;

@@ -8,6 +8,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
@@ -150,8 +151,8 @@ impl NodeEffects for Outside {
         self.push(Wish::End(reason.to_owned()));
     }
 
-    fn notice(&mut self, line: &str) {
-        self.push(Wish::Notice(line.to_owned()));
+    fn notice(&mut self, notice: Notice) {
+        self.push(Wish::Notice(notice.to_string()));
     }
 }
 
@@ -237,7 +238,7 @@ impl World {
             partitions: Some(1),
             partitions_default: 1,
             threads: 0,
-            report: &|_: &str| {},
+            report: &|_| {},
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };

@@ -1,10 +1,11 @@
 //! The process of a server: its signals, and the ways in which it may end.
 
+use ferrite_base::fault::PanicReport;
 use ferrite_base::limits::{ADDRESS_SPACE_BYTES_MIN, MEMORY_BYTES_MIN};
 use ferrite_io::stdio;
+use ferrite_notice::Notice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXCPU};
 use signal_hook::iterator::Signals;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -20,12 +21,10 @@ static READY: AtomicBool = AtomicBool::new(false);
 static JAVA_EXITS: AtomicBool = AtomicBool::new(false);
 
 /// Somebody has called `exit` who is not us: `Runtime.halt`, a library of Java code's, a JVM that
-/// cannot go on.
+/// cannot continue.
 extern "C" fn exited() {
     if !ENDS.load(Ordering::Relaxed) {
-        ferrite_io::errln!(
-            "ferrite: Java code, or the JVM, has ended the process. Acknowledged transactions are in the log."
-        );
+        ferrite_io::notify(Notice::JavaEndedProcess);
         stdio::flush(stdio::LAST_LINES_TIME);
     }
 }
@@ -50,9 +49,17 @@ impl Drop for LastLines {
 }
 
 /// A panic may be the last that is heard of the process, so it is waited for, but not long: the
-/// call in which it came may go on.
-fn report_panic(words: fmt::Arguments<'_>) {
-    stdio::ERROR.line(words);
+/// call in which it came may continue.
+fn report_panic(fault: PanicReport<'_>) {
+    let backtrace = fault.backtrace.map_or_else(String::new, |backtrace| backtrace.to_string());
+    // The place, a colon, and then the message on a line of its own.
+    let panic = fault.panic.to_string().replace(":\n", ": ");
+    ferrite_io::notify(Notice::InternalFault {
+        number: fault.number,
+        thread: fault.thread.to_owned(),
+        panic,
+        backtrace,
+    });
     stdio::flush(stdio::LAST_LINES_TIME / 10);
 }
 

@@ -4,6 +4,7 @@ use super::{fail, process};
 use crate::anew;
 use ferrite_io::stdio;
 use ferrite_node::{Server, Stopped};
+use ferrite_notice::Notice;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use std::sync::mpsc::Receiver;
 /// Waits for the first signal; each one after that insists.
 pub(super) fn at_a_signal(server: Server, signalled: Receiver<()>) -> ExitCode {
     let _ = signalled.recv();
+    ferrite_io::notify(Notice::Stops);
     let insist = server.insist();
     let insisted = Arc::new(AtomicBool::new(false));
     let heard = Arc::clone(&insisted);
@@ -22,11 +24,15 @@ pub(super) fn at_a_signal(server: Server, signalled: Receiver<()>) -> ExitCode {
         });
     });
     if let Err(error) = listening {
-        ferrite_io::errln!("ferrite: a second signal will not be heard: {error}");
+        ferrite_io::notify(Notice::SecondSignalIgnored { reason: error.to_string() });
     }
     let must_end = server.must_end();
     let begins_anew = server.begins_anew();
-    match server.stop() {
+    let stopped = server.stop();
+    if stopped.is_ok() {
+        ferrite_io::notify(Notice::Stopped);
+    }
+    match stopped {
         // A signal may want its end as well.
         Ok(_) if begins_anew && !insisted.load(Ordering::SeqCst) => anew::begin(),
         Ok(Stopped::Wholly) if must_end.is_some() || process::java_has_ended_it() => ExitCode::FAILURE,
@@ -37,6 +43,6 @@ pub(super) fn at_a_signal(server: Server, signalled: Receiver<()>) -> ExitCode {
             stdio::flush(stdio::LAST_LINES_TIME);
             signal_hook::low_level::exit(i32::from(process::java_has_ended_it()))
         }
-        Err(failure) => fail(&format!("stopped, but could not close the log: {failure}")),
+        Err(failure) => fail(Notice::LogNotClosed { reason: failure.to_string() }),
     }
 }

@@ -89,9 +89,10 @@ impl Server {
             return Err(format!("{status}: {text}"));
         }
         // Nobody reads stderr any more; a few lines fit the pipe.
+        // A line of words, or an object that has them.
         let address = ready_line
-            .strip_prefix("ferrite ready on ")
-            .and_then(|rest| rest.split_whitespace().next())
+            .split_once("ferrite ready on ")
+            .and_then(|(_, rest)| rest.split_whitespace().next())
             .unwrap_or_else(|| panic!("not a ready line: {ready_line}"))
             .to_owned();
         Ok(Server { child, address, ready_line })

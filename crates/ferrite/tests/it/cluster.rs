@@ -5,6 +5,7 @@ mod alone;
 mod anew;
 mod cut_off;
 mod damaged;
+mod events;
 mod handing_over;
 mod joining;
 mod later_starts;
@@ -23,6 +24,7 @@ mod without_java;
 
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue};
+use ferrite_io::notices::message_of;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -33,7 +35,7 @@ use std::time::{Duration, Instant};
 /// Only what hangs takes so long, however busy the machine is.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What a process says, line by line.
+/// The messages of a process, line by line.
 #[derive(Clone, Default)]
 struct Lines(Arc<(Mutex<Vec<String>>, Condvar)>);
 
@@ -48,7 +50,8 @@ impl Lines {
         std::thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 eprintln!("{pid}: {line}");
-                heard.0.0.lock().expect("no panic with the lines").push(line);
+                let message = message_of(&line).unwrap_or(&line).to_owned();
+                heard.0.0.lock().expect("no panic with the lines").push(message);
                 heard.0.1.notify_all();
             }
         });
@@ -84,6 +87,10 @@ impl Lines {
         }
     }
 
+    fn all(&self) -> Vec<String> {
+        self.0.0.lock().expect("no panic with the lines").clone()
+    }
+
     /// How many have these words.
     fn count(&self, words: &str) -> usize {
         self.0.0.lock().expect("no panic with the lines").iter().filter(|line| line.contains(words)).count()
@@ -98,7 +105,7 @@ impl Lines {
 }
 
 /// What a process says whose threads do not end by themselves.
-const BAD_ENDS: [&str; 2] = ["the end is not waited for", "left behind"];
+const BAD_ENDS: [&str; 2] = ["the stop does not wait", "abandoned"];
 
 struct Node {
     server: Server,
@@ -403,7 +410,8 @@ fn a_node_that_is_early_says_whom_it_waits_for_and_ends_when_it_is_told() {
         .expect("the program under test can be started");
     let mut line = String::new();
     BufReader::new(early.stderr.take().expect("stderr is a pipe")).read_line(&mut line).expect("it says something");
-    assert_eq!(line.trim(), format!("ferrite: waiting for node 1 ({}), node 3 ({})", hosts[0], hosts[2]));
+    let waits = format!("waiting for node 1 ({}), node 3 ({})", hosts[0], hosts[2]);
+    assert_eq!(message_of(&line), Some(&*waits));
     let pid = early.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill is installed").success());
     assert_eq!(early.wait().expect("it ends").code(), Some(0), "as every stop");

@@ -186,7 +186,7 @@ fn an_exit_of_java_is_an_end_in_good_order() {
     };
     let unclean = "the previous server did not shut down cleanly";
     for (rows, what, words, before) in [
-        (1, Some("exit"), "code in Java has called System.exit: the server stops\n    at Abuse.run(Abuse.java:", false),
+        (1, Some("exit"), "called System.exit: the server stops [java-exit]\n    at Abuse.run(Abuse.java:", false),
         (2, Some("halt"), "Java code, or the JVM, has ended the process", false),
         (3, None, unclean, true),
     ] {

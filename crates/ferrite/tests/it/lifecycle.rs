@@ -1,6 +1,7 @@
 //! Start, stop, and what is refused.
 
 use crate::common::{Server, voter, votes};
+use ferrite_io::notices::message_of;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -47,14 +48,15 @@ fn a_database_is_created_only_where_that_is_wanted() {
         let mut server = Server::start(dir, how);
         let mut lines = BufReader::new(server.take_stderr()).lines();
         let first = lines.next().expect("it says something").expect("it is text");
-        assert_eq!(first, format!("ferrite: {} had no database: created a new one", dir.display()));
+        let created = format!("{} had no database: created a new one", dir.display());
+        assert_eq!(message_of(&first), Some(&*created));
         server.stop();
         Server::start(dir, &[]).stop();
     }
     let mut server = Server::start(&missing, &["--new"]);
     let mut lines = BufReader::new(server.take_stderr()).lines();
     let first = lines.next().expect("it says something").expect("it is text");
-    assert!(first.contains("holds a database already, so --new was not needed"), "{first}");
+    assert!(first.contains("already holds a database, so --new was not needed"), "{first}");
     server.stop();
     let (done, said) = server_without_help(&missing, &["--new", "--cluster", "127.0.0.1:1"]);
     assert!(!done && said.contains("cannot be used with"), "{said}");
@@ -248,7 +250,7 @@ fn a_schema_that_an_old_database_does_not_get_is_noticed() {
     let text = lines_of_a_start();
     assert!(!text.contains("not used"), "{text}");
     let text = lines_of_a_start();
-    assert!(text.contains("holds a database already, so --schema was not used"), "{text}");
+    assert!(text.contains("already holds a database, so --schema was not used"), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod cluster;
 mod compare;
 mod demo;
 mod dump;
+mod events;
 mod full_disk;
 mod hostile;
 mod java;

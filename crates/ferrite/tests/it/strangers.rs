@@ -68,7 +68,7 @@ fn a_user_name_is_warned_of_once() {
     let mut text = String::new();
     log.read_to_string(&mut text).expect("the server has ended");
     assert_eq!(text.matches("logged in as user").count(), 1, "{text}");
-    assert!(text.contains("warning: a client has logged in as user \"bob\": there are no users yet"), "{text}");
+    assert!(text.contains("WARN  ferrite: a client has logged in as user \"bob\": there are no users yet"), "{text}");
 }
 
 /// Sends as much as the server takes, and how much that was.

@@ -5,6 +5,7 @@ use super::declaration::Declaration;
 use super::founded::name;
 use crate::TEXT_BYTES_MAX;
 use crate::bytes::{Malformed, Reader, put_text, put_u32};
+use ferrite_notice::Notice;
 use std::collections::BTreeMap;
 
 /// Of a node that keeps data.
@@ -49,20 +50,17 @@ impl Manner {
 }
 
 /// How two of these nodes differ, for their operator. `declared`, `manners`: by place.
-pub(super) fn differing(declared: &BTreeMap<u32, Declaration>, manners: &BTreeMap<u32, Manner>) -> Option<String> {
+pub(super) fn differing(declared: &BTreeMap<u32, Declaration>, manners: &BTreeMap<u32, Manner>) -> Option<Notice> {
     let known = || declared.iter().filter_map(|(place, one)| Some((one, manners.get(place)?)));
     let (first, own) = known().next()?;
     let begins_empty = declared.values().all(|one| one.database.is_none());
     known().skip(1).find_map(|(other, manner)| {
         let (of_first, of_other): (Vec<_>, Vec<_>) = differences(own, manner, begins_empty).into_iter().unzip();
-        (!of_first.is_empty()).then(|| {
-            format!(
-                "{} was started with {} and {} with {}: start one of them again with what the other has",
-                name(first),
-                of_first.join(" "),
-                name(other),
-                of_other.join(" ")
-            )
+        (!of_first.is_empty()).then(|| Notice::OptionsDiffer {
+            first: name(first),
+            of_first: of_first.join(" "),
+            second: name(other),
+            of_second: of_other.join(" "),
         })
     })
 }

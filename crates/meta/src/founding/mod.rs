@@ -21,6 +21,7 @@ pub use message::{Acquainted, WrittenDown};
 
 use crate::bytes::Malformed;
 use crate::{NODES_MAX, State};
+use ferrite_notice::Notice;
 use founded::name;
 use message::Message;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,8 +38,8 @@ pub enum Effect {
     /// A cluster was founded with these, and this node's declaration is not among them: its
     /// directory was emptied since, or it was late. It may join as a new node.
     FoundedWithout(Vec<Declaration>),
-    /// A line for the operator.
-    Say(String),
+    /// For the operator.
+    Say(Notice),
 }
 
 /// A place of the list, as far as it is known before there is a cluster.
@@ -79,9 +80,9 @@ pub struct Founding {
     /// The places that it last reported waiting for.
     said: Option<BTreeSet<u32>>,
     /// Nodes whose plan differs, by host, and what was said of them.
-    complained: BTreeMap<String, (Declaration, String)>,
+    complained: BTreeMap<String, (Declaration, Notice)>,
     /// The same of manners.
-    differed: Option<String>,
+    differed: Option<Notice>,
     effects: Vec<Effect>,
 }
 
@@ -146,10 +147,11 @@ impl Founding {
         let places: Vec<Place> = (1..).zip(hosts).map(place).collect();
         let missing = (1..).zip(hosts).filter(|(place, _)| !self.declared.contains_key(place));
         let missing: Vec<String> = missing.map(|(number, host)| format!("node {number} ({host})")).collect();
-        let complaints = self.complained.values().map(|(_, line)| line.clone());
+        let complaints = self.complained.values().map(|(_, notice)| notice.to_string());
         let reasons: Vec<String> = if missing.is_empty() {
             let all: Vec<Declaration> = self.declared.values().cloned().collect();
-            let why = self.differed.clone().or_else(|| found(&all).err().map(|unfounded| unfounded.to_string()));
+            let differs = self.differed.as_ref().map(Notice::to_string);
+            let why = differs.or_else(|| found(&all).err().map(|unfounded| unfounded.to_string()));
             vec![why.map_or_else(|| "the others".to_owned(), |why| format!("nodes that agree: {why}"))]
         } else {
             std::iter::once(format!("{}, to found the cluster", missing.join(", "))).chain(complaints).collect()
@@ -291,12 +293,8 @@ impl Founding {
         if is_that && place != self.written.own.place && matches!(self.phase, Phase::Waiting) {
             self.declared.remove(&place);
         }
-        let host = &self.written.own.plan.hosts[from as usize - 1];
-        self.effects.push(Effect::Say(format!(
-            "what answers at {host} says that it is {}: it was started as that node, or with a copy of its directory. Start it \
-             as node {from}, with an empty directory",
-            name(declaration)
-        )));
+        let host = self.written.own.plan.hosts[from as usize - 1].clone();
+        self.effects.push(Effect::Say(Notice::NodeMisplaced { host, claims: name(declaration), expected: from }));
         self.look();
     }
 
@@ -365,17 +363,18 @@ impl Founding {
         let (their_settings, own_settings): (Vec<String>, Vec<String>) = settings.into_iter().unzip();
         // In its own list it may have another number than in this one.
         let host = &theirs.hosts[other.place as usize - 1];
-        let line = format!(
-            "the node at {host} was started with {}, and this one with {}: start one of them again with what the other has",
-            their_settings.join(" "),
-            own_settings.join(" ")
-        );
+        let notice = Notice::OptionsDiffer {
+            first: format!("the node at {host}"),
+            of_first: their_settings.join(" "),
+            second: "this one".to_owned(),
+            of_second: own_settings.join(" "),
+        };
         let before = self.complained.get(host).map(|(_, said)| said);
-        if before == Some(&line) || before.is_none() && self.complained.len() >= NODES_MAX {
+        if before == Some(&notice) || before.is_none() && self.complained.len() >= NODES_MAX {
             return;
         }
-        self.complained.insert(host.clone(), (other.clone(), line.clone()));
-        self.effects.push(Effect::Say(line));
+        self.complained.insert(host.clone(), (other.clone(), notice.clone()));
+        self.effects.push(Effect::Say(notice));
     }
 
     /// Founds, or reports the nodes that it waits for.
@@ -388,17 +387,17 @@ impl Founding {
             (1..=hosts.len() as u32).filter(|place| !self.declared.contains_key(place)).collect();
         if !missing.is_empty() {
             if self.said.as_ref() != Some(&missing) {
-                let names: Vec<String> =
+                let nodes =
                     missing.iter().map(|place| format!("node {place} ({})", hosts[*place as usize - 1])).collect();
-                self.effects.push(Effect::Say(format!("waiting for {}", names.join(", "))));
+                self.effects.push(Effect::Say(Notice::WaitsForNodes { nodes }));
                 self.said = Some(missing);
             }
             return;
         }
         let differs = manner::differing(&self.declared, &self.manners);
-        if let Some(line) = &differs {
+        if let Some(notice) = &differs {
             if self.differed != differs {
-                self.effects.push(Effect::Say(line.clone()));
+                self.effects.push(Effect::Say(notice.clone()));
             }
             self.differed = differs;
             return;
@@ -412,7 +411,7 @@ impl Founding {
                 self.phase = Phase::Writing(Box::new(state));
             }
             // Said once for each set of declarations.
-            Err(unfounded) => self.effects.push(Effect::Say(format!("these nodes make no cluster: {unfounded}"))),
+            Err(unfounded) => self.effects.push(Effect::Say(Notice::NoCluster { reason: unfounded.to_string() })),
         }
     }
 }

@@ -125,7 +125,7 @@ impl World {
                     self.nodes[node].founded = Some(*state);
                 }
                 Effect::FoundedWithout(_) => self.nodes[node].without = true,
-                Effect::Say(line) => self.nodes[node].said.push(line),
+                Effect::Say(notice) => self.nodes[node].said.push(notice.to_string()),
             }
         }
     }
@@ -310,14 +310,17 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
     sent.for_each(|message| one.received(Some(2), message).unwrap());
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
-    let said: Vec<&String> =
-        effects.iter().filter_map(|effect| if let Effect::Say(line) = effect { Some(line) } else { None }).collect();
+    let said = effects.iter().filter_map(|effect| match effect {
+        Effect::Say(notice) => Some(notice.to_string()),
+        _ => None,
+    });
+    let said: Vec<String> = said.collect();
     assert_eq!(
         said,
         [
             "waiting for node 2 (host2:3021)",
             "the node at host2:3021 was started with --kfactor 1, and this one with --kfactor 0: start one of them again with \
-             what the other has"
+             the options of the other"
         ]
     );
     // With the plan of the other its declaration is another one; with the same it stays.
@@ -351,25 +354,25 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     for (other, said) in [
         (
             manner("none", None, None),
-            "node 1 (host1:3021) was started with --durability sync and node 3 (host3:3021) with --durability none: start one \
-             of them again with what the other has",
+            "node 1 (host1:3021) was started with --durability sync, and node 3 (host3:3021) with --durability none: start one \
+             of them again with the options of the other",
         ),
         (
             manner("sync", Some(7), None),
-            "node 1 (host1:3021) was started with no --schema and node 3 (host3:3021) with --schema: start",
+            "node 1 (host1:3021) was started with no --schema, and node 3 (host3:3021) with --schema: start",
         ),
         (
             manner("sync", None, Some(7)),
-            "node 1 (host1:3021) was started with no --classes and node 3 (host3:3021) with --classes: start",
+            "node 1 (host1:3021) was started with no --classes, and node 3 (host3:3021) with --classes: start",
         ),
         (
             manner("none", Some(7), None),
-            "node 1 (host1:3021) was started with --durability sync no --schema and node 3 (host3:3021) with --durability \
+            "node 1 (host1:3021) was started with --durability sync no --schema, and node 3 (host3:3021) with --durability \
              none --schema: start",
         ),
         (
             Manner { decimal_scale: Some(7), ..manner("sync", None, None) },
-            "node 1 (host1:3021) was started with no --decimal-scale and node 3 (host3:3021) with --decimal-scale: start",
+            "node 1 (host1:3021) was started with no --decimal-scale, and node 3 (host3:3021) with --decimal-scale: start",
         ),
     ] {
         let (mut one, two) = (new(1, sync()), new(2, None));
@@ -380,7 +383,9 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
             effects.clear();
             one.move_effects(&mut effects);
             let founds = effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some()));
-            let lines = effects.iter().filter(|effect| matches!(effect, Effect::Say(line) if line.starts_with(said)));
+            let lines = effects
+                .iter()
+                .filter(|effect| matches!(effect, Effect::Say(notice) if notice.to_string().starts_with(said)));
             (founds, lines.count())
         };
         let differs = new(3, Some(other));
@@ -394,7 +399,11 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     one.received(None, &other.answer().unwrap()).unwrap();
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Say(line) if line.contains("with another --schema"))));
+    assert!(
+        effects.iter().any(
+            |effect| matches!(effect, Effect::Say(notice) if notice.to_string().contains("with another --schema"))
+        )
+    );
     // Where others have founded with this node, it is one of them.
     let all: Vec<Declaration> = (1..=3).map(|place| new(place, None).own().clone()).collect();
     let written = WrittenDown { own: all[1].clone(), joins: false, founded: Some(all), known: None };
@@ -424,8 +433,8 @@ fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
     let is_said = |effect: &&Effect| {
         let said = "the node at host3:3021 was started with --cluster host3:3021,host2:3021,host1:3021 --kfactor 2 \
                     --durability none --schema, and this one with --cluster host1:3021,host2:3021,host3:3021 (the order \
-                    counts) --kfactor 1 --durability sync no --schema: start one of them again with what the other has";
-        matches!(effect, Effect::Say(line) if line == said)
+                    counts) --kfactor 1 --durability sync no --schema: start one of them again with the options of the other";
+        matches!(effect, Effect::Say(notice) if notice.to_string() == said)
     };
     assert_eq!(effects.iter().filter(is_said).count(), 1, "{effects:?}");
     let awaits = one.awaits();
@@ -460,7 +469,7 @@ fn no_cluster_has_a_node_that_was_started_as_another() {
     let mut effects = Vec::new();
     third.move_effects(&mut effects);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
-    let is_said = |effect: &Effect| matches!(effect, Effect::Say(line) if line.contains("at host2:3021 says that it is node 1 (host1:3021)"));
+    let is_said = |effect: &Effect| matches!(effect, Effect::Say(notice) if notice.to_string().contains("at host2:3021 says that it is node 1 (host1:3021)"));
     assert!(effects.iter().any(is_said));
     // Where the first is, even with that directory, it is heard.
     third.received(Some(1), &told).unwrap();
@@ -482,8 +491,7 @@ fn a_list_in_another_order_is_said_as_such_to_both() {
     for mut node in [one, other] {
         let mut effects = Vec::new();
         node.move_effects(&mut effects);
-        let is_said =
-            |effect: &Effect| matches!(effect, Effect::Say(line) if line.contains("was started with --cluster"));
+        let is_said = |effect: &Effect| matches!(effect, Effect::Say(notice) if notice.to_string().contains("was started with --cluster"));
         assert!(effects.iter().any(is_said));
     }
 }

@@ -10,6 +10,7 @@ use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
 use ferrite_log::Durability;
 use ferrite_meta::founding::WrittenDown;
+use ferrite_notice::Notice;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -198,7 +199,7 @@ impl Unsynced {
     pub fn log_failed(&self) {
         self.failed.store(true, Ordering::SeqCst);
         if let Err(error) = self.lost() {
-            ferrite_io::errln!("ferrite: {error}");
+            ferrite_io::notify(Notice::MarkNotWritten { reason: error.to_string() });
         }
     }
 

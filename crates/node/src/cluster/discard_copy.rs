@@ -8,6 +8,7 @@ use crate::options::ServerError;
 use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
+use ferrite_notice::Notice;
 use ferrite_partition::recovery::StartError;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// What the start ends with. Where the copy counts for nothing, the next start puts it aside.
 pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> ServerError {
     let Some(damage) = damage(&error) else { return ServerError::Start(error) };
-    ferrite_io::errln!("ferrite: {damage}. Asking the other nodes of the cluster whether this copy is needed");
+    ferrite_io::notify(Notice::CopyDamaged { damage: damage.clone() });
     let until = Instant::now() + ASK_TIME_MAX;
     while !ends.load(Ordering::Acquire) {
         let others = joined.founders.shown_by_others(joined.node, &joined.state);
@@ -30,7 +31,7 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
             return match joined.unsynced.throw_away() {
                 Ok(()) => {
                     let reason = "other nodes keep the group without it: it is put aside";
-                    ferrite_io::errln!("ferrite: this node's copy is unusable; {reason}");
+                    ferrite_io::notify(Notice::CopyPutAside { reason: reason.to_owned() });
                     ServerError::CopyGivenUp(reason.to_owned())
                 }
                 Err(error) => ServerError::Cluster(error.to_string()),
@@ -54,11 +55,11 @@ pub fn unusable(error: StartError, joined: &Joined, ends: &AtomicBool) -> Server
 fn if_all_are_lost(error: &StartError, dir: &Path) -> String {
     match error {
         StartError::Rot(_) => format!(
-            "Where all complete copies are lost for good, or nobody can lead without this node's vote, go on with what can be \
+            "Where all complete copies are lost for good, or no node can lead without this node's vote, continue with what can be \
              read here: ferrite admin recover --dir {} --accept-loss",
             dir.display()
         ),
-        _ => "Where all complete copies are lost for good, nothing here can be used: go on with another node's older copy, by \
+        _ => "Where all complete copies are lost for good, nothing here can be used: continue with another node's older copy, by \
               ferrite admin recover --accept-loss --node N"
             .to_owned(),
     }
@@ -69,7 +70,7 @@ pub fn damage(error: &StartError) -> Option<String> {
     match error {
         StartError::Rot(damage) | StartError::NothingLeft(damage) => Some(damage.place()),
         StartError::Checkpoint { snapshot } => {
-            Some(format!("the redo log does not go on where snapshot {snapshot} says that it does"))
+            Some(format!("the redo log does not continue where snapshot {snapshot} says that it does"))
         }
         StartError::Behind { snapshot } => {
             Some(format!("the redo log ends before the last entry that snapshot {snapshot} shows"))

@@ -15,6 +15,7 @@ use ferrite_cluster::{NodeEffects, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_meta::Ask;
+use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::contents::ContentCut;
@@ -138,9 +139,9 @@ impl NodeEffects for ServerEffects {
 
     fn serves(&mut self, group: GroupId, epoch: Option<Epoch>) {
         match epoch {
-            Some(epoch) => ferrite_io::errln!("ferrite: this node leads group {group} from epoch {epoch}"),
+            Some(epoch) => ferrite_io::notify(Notice::Leads { group, epoch }),
             None => {
-                ferrite_io::errln!("ferrite: this node no longer leads group {group}");
+                ferrite_io::notify(Notice::LeadEnded { group });
                 // Partitions step back after what they execute.
                 self.data().cancellations.depose(true);
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
@@ -150,12 +151,7 @@ impl NodeEffects for ServerEffects {
     }
 
     fn paused(&mut self, paused: bool) {
-        match paused {
-            true => ferrite_io::errln!(
-                "ferrite: the database is paused: clients may read, and only administrators may write (@Resume ends it)"
-            ),
-            false => ferrite_io::errln!("ferrite: the database is resumed"),
-        }
+        ferrite_io::notify(if paused { Notice::Paused } else { Notice::Resumed });
         self.node_status.change(|seen| seen.paused = paused);
     }
 
@@ -179,10 +175,10 @@ impl NodeEffects for ServerEffects {
 
     fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
         match &outcome {
-            Ok(node) => ferrite_io::errln!("ferrite: this node has handed group {group} over to node {node}"),
+            Ok(node) => ferrite_io::notify(Notice::HandedOver { group, node: *node }),
             // A node that is alone ends as a single server does.
             Err(NotHandedOver::Cannot(CannotHandOver::Alone)) => {}
-            Err(reason) => ferrite_io::errln!("ferrite: group {group} was not handed over: {reason}"),
+            Err(reason) => ferrite_io::notify(Notice::NotHandedOver { group, reason: reason.to_string() }),
         }
         if let Some(asked) = self.asked.lock().expect(NO_PANIC).take() {
             (asked.told)(outcome);
@@ -212,9 +208,9 @@ impl NodeEffects for ServerEffects {
                      leader"
                 ));
             }
-            Err(error) => {
-                self.end(&format!("the copy of group {group} cannot be used ({reason}), nor given up: {error}"))
-            }
+            Err(error) => self.end(&format!(
+                "the copy of group {group} cannot be used ({reason}) and could not be given up: {error}"
+            )),
         }
     }
 
@@ -227,12 +223,12 @@ impl NodeEffects for ServerEffects {
         });
         // A second request has nothing left to wait for.
         if is_news {
-            ferrite_io::errln!("ferrite: this node ends: {reason}");
+            ferrite_io::notify(Notice::NodeEnds { reason: reason.to_owned() });
             (self.stop)();
         }
     }
 
-    fn notice(&mut self, line: &str) {
-        ferrite_io::errln!("ferrite: {line}");
+    fn notice(&mut self, notice: Notice) {
+        ferrite_io::notify(notice);
     }
 }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use ferrite_base::SqlLimits;
 use ferrite_catalog::DecimalScale;
+use ferrite_notice::Notice;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply};
 use ferrite_wire::{Response, Status, frame};
@@ -114,7 +115,7 @@ impl FirstSchema {
             }
             let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
             if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
-                ferrite_io::errln!("ferrite: {}", ServerError::Schema(reason));
+                ferrite_io::notify(Notice::FirstSchemaFailed { reason: ServerError::Schema(reason).to_string() });
                 return;
             }
         }

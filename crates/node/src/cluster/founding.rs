@@ -16,6 +16,7 @@ use ferrite_meta::founding::{
     Acquainted, Awaits, Declaration, Effect, Founding, Joins, Looks, Manner, Shown, WrittenDown,
 };
 use ferrite_meta::{Node, Presence, State, why_retired};
+use ferrite_notice::Notice;
 use ferrite_peer::inquire;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
@@ -106,7 +107,7 @@ impl Founders {
     pub fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         let mut founding = self.lock();
         if let Err(error) = founding.received(None, question) {
-            self.notices.say(&format!("a question of a node cannot be read: {error}"));
+            self.notices.say(Notice::QuestionUnreadable { reason: error.to_string() });
             return None;
         }
         let answer = founding.answer();
@@ -224,7 +225,7 @@ impl Founders {
                     return Ok(Some(Came::Founded(Box::new(Formed { own, all, state, known }))));
                 }
                 Effect::FoundedWithout(all) => return Ok(Some(Came::Without(all))),
-                Effect::Say(line) => self.notices.say(&line),
+                Effect::Say(notice) => self.notices.say(notice),
             }
         }
     }
@@ -243,24 +244,25 @@ impl Founders {
     fn ask_one(&self, to: u32, host: &str, message: &[u8]) {
         let Some(answer) = self.inquire(host, message) else { return };
         if let Err(error) = self.lock().received(Some(to), &answer) {
-            self.notices.say(&format!("node {to} ({host}) answers what cannot be used: {error}"));
+            let host = format!("node {to} ({host})");
+            self.notices.say(Notice::AnswerUnusable { host, reason: error.to_string() });
         }
     }
 
     fn inquire(&self, host: &str, message: &[u8]) -> Option<Vec<u8>> {
-        self.inquire_of(host, message, &|line| self.notices.say(line))
+        self.inquire_of(host, message, &|notice| self.notices.say(notice))
     }
 
-    fn inquire_of(&self, host: &str, message: &[u8], say: &dyn Fn(&str)) -> Option<Vec<u8>> {
+    fn inquire_of(&self, host: &str, message: &[u8], say: &dyn Fn(Notice)) -> Option<Vec<u8>> {
         let addresses = place::addresses(host);
         if addresses.is_empty() {
-            say(&format!("no address is known of {host}: this machine does not know the name, or not yet"));
+            say(Notice::NameUnknown { host: host.to_owned() });
         }
         for address in addresses {
             match inquire(address, message, ANSWER_TIME_MAX) {
                 Ok(answer) => return Some(answer),
                 Err(error) if error.kind() == ErrorKind::InvalidData => {
-                    say(&format!("what answers at {host} is not a node of this cluster: {error}"));
+                    say(Notice::NotOfThisCluster { host: host.to_owned(), reason: error.to_string() });
                 }
                 // It is not there yet.
                 Err(_) => {}
@@ -274,7 +276,7 @@ impl Founders {
         &self,
         hosts: &BTreeSet<String>,
         question: &[u8],
-        say: &(dyn Fn(&str) + Sync),
+        say: &(dyn Fn(Notice) + Sync),
     ) -> Vec<(String, Vec<u8>)> {
         std::thread::scope(|scope| {
             let ask = |host: &String| {
@@ -325,10 +327,8 @@ impl Founders {
         }
         hosts.remove(&host);
         match all {
-            Some(_) => self
-                .notices
-                .say(&format!("the cluster was founded with another directory at {host}: joining as a new node")),
-            None => self.notices.say(&format!("asking {} to take this node into their cluster", listed(&hosts))),
+            Some(_) => self.notices.say(Notice::JoinsAsNew { host }),
+            None => self.notices.say(Notice::AsksToJoin { hosts: listed(&hosts) }),
         }
         Ok(Joining { cluster, hosts, shown: None, since: Instant::now() })
     }
@@ -345,7 +345,7 @@ impl Founders {
         let joins = self.joins_by_word();
         let question =
             Joins { cluster: joining.cluster, key: own.key, node: Node { start: own.key, ..newcomer.clone() } };
-        for (host, answer) in self.inquire_all(&joining.hosts, &question.encode(), &|line| self.notices.say(line)) {
+        for (host, answer) in self.inquire_all(&joining.hosts, &question.encode(), &|notice| self.notices.say(notice)) {
             match Shown::decode(&answer) {
                 Ok(shown) => {
                     let cluster = ferrite_meta::founding::cluster_id(&shown.founded);
@@ -358,7 +358,7 @@ impl Founders {
                         joining.shown = Some(shown);
                     }
                 }
-                Err(error) => self.notices.say(&format!("{host} answers what cannot be used: {error}")),
+                Err(error) => self.notices.say(Notice::AnswerUnusable { host, reason: error.to_string() }),
             }
         }
         if let Some(shown) = &joining.shown {
@@ -374,7 +374,7 @@ impl Founders {
         }
         let reason = waits_for(joining, newcomer);
         if joining.since.elapsed() >= SAY_AFTER {
-            self.notices.say(&format!("waiting for {reason}"));
+            self.notices.say(Notice::WaitsToJoin { reason: reason.clone() });
         }
         *self.joining.lock().expect("no panic with whom it asks") = Some((joining.hosts.clone(), reason));
         Ok(None)
@@ -404,7 +404,7 @@ fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<St
     if !joins && own.plan != *theirs {
         return Some(format!(
             "the nodes of --cluster {} belong to a cluster already, which was founded with --cluster {} --kfactor {}. To add this \
-             node to it, say --join besides",
+             node to it, add --join",
             own.plan.hosts.join(","),
             theirs.hosts.join(","),
             theirs.kfactor
@@ -435,7 +435,7 @@ fn waits_for(joining: &Joining, newcomer: &Node) -> String {
     let of = format!("a majority of the cluster's voters ({}) to take this node in", voters.join(", "));
     match (before, newcomer.host()) {
         (Some((id, _)), Some(host)) => {
-            format!("{of}: not before the process of node {id}, which was at {host}, has surely ended")
+            format!("{of}, once the process of node {id}, which was at {host}, must have ended")
         }
         _ => of,
     }

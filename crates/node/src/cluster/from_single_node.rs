@@ -9,6 +9,7 @@ use ferrite_base::Incarnation;
 use ferrite_group::Identity;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_meta::founding::Database;
+use ferrite_notice::Notice;
 use ferrite_partition::recovery::{self, Options, Recovered, StartError};
 use ferrite_partition::snapshots;
 use ferrite_snapshot::Files;
@@ -51,10 +52,7 @@ pub fn look(
     dir: &Path,
     options: Options<'_>,
 ) -> Result<BegunAlone, ServerError> {
-    ferrite_io::errln!(
-        "ferrite: {} has a database, from which the cluster will start: reading it first",
-        dir.display()
-    );
+    ferrite_io::notify(Notice::FoundsFromDatabase { dir: dir.to_path_buf() });
     let opened = recovery::open_with(disk, clock, &mut SystemRandom, dir, options).map_err(ServerError::Start)?;
     let Recovered { genesis, log, group, identity, .. } = opened;
     let database = Database { id: log.index().database().0, end: group.end() };

@@ -17,6 +17,7 @@ use ferrite_log::{DatabaseId, Durability};
 use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown};
 use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
+use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
 use mio::net::TcpListener;
@@ -158,9 +159,9 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     about.waits.set(None);
     let formed = formed?;
     let Part { own, all, state, node, voter } = take_part(about, belongs_to, formed)?;
-    if let Some(line) = place::only_local_clients(&own.plan.hosts[own.place as usize - 1], &about.clients) {
-        ferrite_io::errln!("ferrite: {line}");
-    }
+    ferrite_io::notices::set_node(node.0);
+    let local = place::only_local_clients(&own.plan.hosts[own.place as usize - 1], &about.clients);
+    local.into_iter().for_each(ferrite_io::notify);
     if belongs_to.is_some() {
         founders.look(node, &state)?;
     }
@@ -253,11 +254,7 @@ fn declaration(
             let hosts = own.plan.hosts.join(",");
             let kfactor = own.plan.kfactor;
             if own.plan.hosts != said || options.kfactor.is_some_and(|wanted| wanted != own.plan.kfactor) {
-                ferrite_io::errln!(
-                    "ferrite: {} belongs to a cluster founded with --cluster {hosts} --kfactor {kfactor}, and stays so: the options \
-                     given now are ignored",
-                    about.dir.display()
-                );
+                ferrite_io::notify(Notice::OptionsIgnored { dir: about.dir.to_path_buf(), hosts, kfactor });
             }
             (own.plan.clone(), own.place)
         }
@@ -432,21 +429,14 @@ fn voter(
         Ok((voter, before)) => {
             match before {
                 Before::Sound => {}
-                Before::Gone => ferrite_io::errln!(
-                    "ferrite: {} is gone, and with it what this node had voted: it gets a new vote from the others",
-                    dir.display()
-                ),
-                Before::Unusable(error) => ferrite_io::errln!(
-                    "ferrite: {error}. They are put aside, and this node gets a new vote from the others"
-                ),
-                Before::Taken => ferrite_io::errln!(
-                    "ferrite: another votes in this node's place since it ran last: it gets a new vote if one is needed"
-                ),
+                Before::Gone => ferrite_io::notify(Notice::VoteGone { dir }),
+                Before::Unusable(error) => ferrite_io::notify(Notice::VoteUnusable { reason: error.to_string() }),
+                Before::Taken => ferrite_io::notify(Notice::VoteTaken),
             }
             Ok(Some(voter))
         }
         Err(VoterError::Disk(error)) => {
-            ferrite_io::errln!("ferrite: this node cannot vote: {error}");
+            ferrite_io::notify(Notice::CannotVote { reason: error.to_string() });
             Ok(None)
         }
         Err(error) => Err(ServerError::Cluster(error.to_string())),

@@ -7,6 +7,7 @@ use ferrite_base::NodeId;
 use ferrite_cluster::{MessageKind, Transport};
 use ferrite_group::Urgency;
 use ferrite_meta::{Node, Presence, State};
+use ferrite_notice::Notice;
 use ferrite_peer::{Lane, Limits, Outgoing, Peers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,9 +48,12 @@ impl Links {
         } else {
             // The senders know the limit. The message would be repeated for ever.
             let bytes = message.len();
-            self.notices.say(&format!(
-                "a message for node {to} ({message_kind:?}) of {bytes} bytes is not sent: a message has at most {bytes_max}"
-            ));
+            self.notices.say(Notice::MessageTooLarge {
+                node: to,
+                kind: format!("{message_kind:?}"),
+                bytes,
+                most: bytes_max,
+            });
         }
     }
 }

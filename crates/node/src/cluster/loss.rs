@@ -5,6 +5,7 @@
 use ferrite_base::{Epoch, NodeId, Position};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
+use ferrite_notice::Notice;
 use ferrite_replica::group::Member;
 use std::time::Duration;
 
@@ -158,7 +159,7 @@ impl Losses {
         ask: &mut dyn FnMut(Ask),
     ) {
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
-        self.line(group, state, seen, now).iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
+        self.news(group, state, seen, now).into_iter().for_each(ferrite_io::notify);
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
             // It may have started again since, or may have become known only now.
@@ -196,7 +197,7 @@ impl Losses {
     }
 
     /// What to report about a group without a leader, if it is time.
-    fn line(&mut self, group: &Group, state: &State, seen: Option<&dyn Fn() -> Seen>, now: u64) -> Option<String> {
+    fn news(&mut self, group: &Group, state: &State, seen: Option<&dyn Fn() -> Seen>, now: u64) -> Option<Notice> {
         let (Phase::Sealing, Some(seen)) = (group.phase, seen) else {
             self.leaderless = None;
             return None;
@@ -213,12 +214,9 @@ impl Losses {
 
 /// The nodes that could lead the group, and what an operator does. `long`: it has waited long
 /// enough for the loss of those nodes to be mentioned.
-fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
+fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> Notice {
     if let Some(node) = seen.complete(group) {
-        return format!(
-            "group {FIRST_GROUP} has no leader yet: node {node} has everything that was acknowledged, and leads when the voters \
-             have decided that"
-        );
+        return Notice::DecidesLeader { group: FIRST_GROUP, node };
     }
     let named = |member: &Member| match state.nodes().get(&member.node).and_then(ferrite_meta::Node::host) {
         Some(host) => format!("node {} ({host})", member.node),
@@ -226,35 +224,14 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> String {
     };
     let is_there = |member: &&Member| seen.there.iter().any(|(node, _)| *node == member.node);
     let away = group.configuration.members().iter().filter(|member| !is_there(member));
-    let away: Vec<String> = away.map(named).collect();
-    let there: Vec<String> = seen.there.iter().map(|(node, _)| format!("node {node}")).collect();
-    let epoch = group.configuration.epoch;
-    let mut line = if away.is_empty() {
-        format!(
-            "group {FIRST_GROUP} waits for a copy that is complete: all members of its last configuration (epoch {epoch}) run"
-        )
-    } else {
-        format!(
-            "group {FIRST_GROUP} waits for {}, of the members of its last configuration (epoch {epoch}): start one of them, and it \
-             leads with everything that was acknowledged",
-            away.join(" or ")
-        )
-    };
-    if !there.is_empty() {
-        line.push_str(&format!(
-            ". The copy of {} may lack something that was acknowledged: if it runs with another directory than it did last, \
-             stop it and start it with that one",
-            there.join(" and ")
-        ));
+    Notice::AwaitsMembers {
+        group: FIRST_GROUP,
+        epoch: group.configuration.epoch,
+        away: away.map(named).collect(),
+        incomplete: seen.there.iter().map(|(node, _)| *node).collect(),
+        loss_offered: long,
+        latest: seen.latest().map(|(node, _)| node),
     }
-    if long {
-        line.push_str(". Only where their disks are lost for good: ferrite admin recover --accept-loss --node ");
-        line.push_str(&match seen.latest() {
-            Some((node, _)) => format!("{node}, which has the latest copy of the nodes that run"),
-            None => "N, where N is a node that has an older copy".to_owned(),
-        });
-    }
-    line
 }
 
 #[cfg(test)]
@@ -305,7 +282,7 @@ mod tests {
         let mut line = |there: &[(u32, bool)], now: Duration| {
             let there: Vec<_> = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
             let seen = || Seen { there: there.clone(), ..Seen::default() };
-            losses.line(group, &state, Some(&seen), nanos(now))
+            losses.news(group, &state, Some(&seen), nanos(now)).map(|notice| notice.to_string())
         };
         assert_eq!(line(&[], Duration::ZERO), None);
         let first = line(&[], SAY_AFTER).expect("it is time");
@@ -315,10 +292,10 @@ mod tests {
         let whole = line(&[(1, true)], SAY_AFTER + SAY_AGAIN).expect("it is time");
         assert!(whole.contains("node 1 has everything") && !whole.contains("accept-loss"), "{whole}");
         let lacks = line(&[(1, false)], SAY_AFTER + 2 * SAY_AGAIN).expect("it is time");
-        assert!(lacks.contains("group 0 waits for a copy that is complete: all members"), "{lacks}");
+        assert!(lacks.contains("group 0 waits for a complete copy: all members"), "{lacks}");
         assert!(lacks.contains("The copy of node 1 may lack something") && lacks.contains("accept-loss"), "{lacks}");
         // What a node knew before it takes part is outdated.
-        assert_eq!(losses.line(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
+        assert_eq!(losses.news(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
         assert_eq!(losses.leaderless, None);
     }
 
@@ -331,7 +308,7 @@ mod tests {
         let group = &state.groups()[&FIRST_GROUP];
         let line = |there: &[(u32, bool)]| {
             let there = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
-            awaited(group, &state, &Seen { there, ..Seen::default() }, false)
+            awaited(group, &state, &Seen { there, ..Seen::default() }, false).to_string()
         };
         let said = line(&[(2, false)]);
         assert!(said.starts_with("group 0 waits for node 1 (host1:3021), of the members"), "{said}");
@@ -358,7 +335,7 @@ mod tests {
         let said = accept(2).expect("at once").expect_err("node 3 has more");
         assert!(said.starts_with("node 3 has a later copy than node 2: it ends at entry 5 of epoch 2, that"), "{said}");
         assert_eq!(accept(3), None, "the voters are asked");
-        let line = awaited(&state.groups()[&FIRST_GROUP], &state, &seen, true);
+        let line = awaited(&state.groups()[&FIRST_GROUP], &state, &seen, true).to_string();
         assert!(line.ends_with("--accept-loss --node 3, which has the latest copy of the nodes that run"), "{line}");
     }
 

@@ -9,9 +9,10 @@
 //! Promises, too, not to alarm an operator at a normal start: what a node knew last is of interest
 //! only where it does not take part within some seconds, and a missing leader only where it lasts.
 
-use ferrite_base::{Epoch, GroupId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Group, Phase, State};
+use ferrite_notice::Notice;
 use ferrite_replica::group::{Member, Timing};
 use std::sync::Arc;
 
@@ -35,9 +36,9 @@ pub struct MembershipReport {
     since: Option<(Epoch, u64)>,
     in_step: bool,
     /// Its line, until it is true.
-    line: Option<String>,
+    line: Option<Notice>,
     /// Since when it has had no leader, and the line of that.
-    choosing: Option<(u64, String)>,
+    choosing: Option<(u64, Notice)>,
 }
 
 impl MembershipReport {
@@ -50,7 +51,7 @@ impl MembershipReport {
         (here, registered): (Member, bool),
         now: u64,
         begun: impl Fn(Epoch) -> bool,
-    ) -> (Vec<String>, bool) {
+    ) -> (Vec<Notice>, bool) {
         let mut lines = Vec::new();
         let is_late = now.saturating_sub(*self.begun.get_or_insert(now)) >= START_NANOS;
         let is_told = registered || is_late;
@@ -67,7 +68,7 @@ impl MembershipReport {
                 // It cannot know whether others have chosen one meanwhile.
                 self.choosing = None;
                 lines.extend(self.line.take());
-                lines.iter_mut().for_each(|line| *line = format!("as this node knew it last, {line}"));
+                lines.iter_mut().for_each(is_old);
             }
         }
         if let Some((_, line)) = self.choosing.take_if(|(since, _)| now.saturating_sub(*since) >= CHOSEN_NANOS) {
@@ -103,21 +104,17 @@ impl MembershipReport {
         before: Option<&Group>,
         (group, again): (&Group, bool),
         now: u64,
-        lines: &mut Vec<String>,
+        lines: &mut Vec<Notice>,
     ) {
         if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
-            lines.push(format!(
-                "LOSS ACCEPTED by an operator: node {node} leads group {id} from epoch {epoch} with what it has. What \
-                 others acknowledged beyond that is lost"
-            ));
+            lines.push(Notice::LossAccepted { group: id, node, epoch, stale: false });
         }
         if group.phase != Phase::Sealing {
             self.choosing = None;
         }
         if group.phase == Phase::Sealing && (again || before.is_none_or(|before| before.burnt != group.burnt)) {
-            let leader = group.configuration.leader.node;
-            let line = format!("group {id} is choosing a leader; node {leader} led it last");
-            self.choosing = Some((now, line));
+            let last = group.configuration.leader.node;
+            self.choosing = Some((now, Notice::ChoosesLeader { group: id, last, stale: false }));
             self.line = None;
         } else if again || before.is_none_or(|before| before.configuration.epoch != group.configuration.epoch) {
             self.line = Some(kept_by(id, group));
@@ -125,27 +122,39 @@ impl MembershipReport {
     }
 }
 
-fn kept_by(id: GroupId, group: &Group) -> String {
+fn kept_by(id: GroupId, group: &Group) -> Notice {
     let configuration = &group.configuration;
-    let mut ids: Vec<u32> = configuration.members().iter().map(|member| member.node.0).collect();
-    ids.sort_unstable();
-    let mut nodes: Vec<String> = ids.iter().map(|id| format!("node {id}")).collect();
-    let count = nodes.len();
-    let epoch = configuration.epoch;
-    let last = nodes.pop().expect("a configuration has its leader");
-    let all = if nodes.is_empty() { last } else { format!("{} and {last}", nodes.join(", ")) };
-    let plural = if count == 1 { "" } else { "s" };
+    let mut nodes: Vec<NodeId> = configuration.members().iter().map(|member| member.node).collect();
+    nodes.sort_unstable();
     let leader = configuration.leader.node;
-    format!("group {id} is kept by {count} node{plural}: {all}, led by node {leader} (epoch {epoch})")
+    Notice::KeptBy { group: id, nodes, leader, epoch: configuration.epoch, stale: false }
+}
+
+/// The notice is of what a node knew before it took part.
+fn is_old(notice: &mut Notice) {
+    if let Notice::KeptBy { stale, .. } | Notice::ChoosesLeader { stale, .. } | Notice::LossAccepted { stale, .. } =
+        notice
+    {
+        *stale = true;
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cluster::testing;
-    use ferrite_base::NodeId;
     use ferrite_meta::Command;
     use ferrite_replica::group::{GroupConfiguration, Mark};
+
+    /// The line of a configuration that node 1 leads.
+    fn kept_by(nodes: &[u32], epoch: u64) -> Notice {
+        let nodes = nodes.iter().copied().map(NodeId).collect();
+        Notice::KeptBy { group: FIRST_GROUP, nodes, leader: NodeId(1), epoch: Epoch(epoch), stale: false }
+    }
+
+    fn chooses() -> Notice {
+        Notice::ChoosesLeader { group: FIRST_GROUP, last: NodeId(1), stale: false }
+    }
 
     fn founded() -> State {
         testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3])
@@ -165,8 +174,8 @@ mod tests {
     fn a_member_counts_when_it_has_come_to_the_epoch_that_it_was_added_in() {
         let first = Arc::new(founded());
         let second = Arc::new(added(&first));
-        let alone = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
-        let both = "group 0 is kept by 2 nodes: node 1 and node 2, led by node 1 (epoch 2)".to_owned();
+        let alone = kept_by(&[1], 1);
+        let both = kept_by(&[1, 2], 2);
         for here in [1, 2] {
             let (mut keepers, here) = (MembershipReport::default(), (Member::new(here, 1), true));
             assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
@@ -191,7 +200,7 @@ mod tests {
         keepers.look(&first, here, 0, |_| false);
         keepers.look(&second, here, 1, |_| false);
         let third = Arc::new(third);
-        let choosing = "group 0 is choosing a leader; node 1 led it last".to_owned();
+        let choosing = chooses();
         assert_eq!(keepers.look(&third, here, 2, |_| false), (vec![], false), "it is done soon");
         assert_eq!(keepers.look(&third, here, 2 + CHOSEN_NANOS, |_| false), (vec![choosing], false));
         assert_eq!(keepers.look(&third, here, 3 + CHOSEN_NANOS, |_| false), (vec![], false), "once");
@@ -202,23 +211,24 @@ mod tests {
         let first = Arc::new(founded());
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look = |state: &Arc<State>, registered, now| keepers.look(state, (here, registered), now, |_| false).0;
-        assert_eq!(look(&first, false, 1), [""; 0], "what was is past");
+        assert!(look(&first, false, 1).is_empty(), "what was is past");
         let (mut sealing, mut led) = (State::clone(&first), State::clone(&first));
         sealing.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
-        assert_eq!(look(&Arc::new(sealing.clone()), true, 2), [""; 0]);
+        assert!(look(&Arc::new(sealing.clone()), true, 2).is_empty());
         let configuration = GroupConfiguration::new(Epoch(2), Member::new(1, 1), vec![Member::new(1, 1)], Vec::new());
         let (group, expected, parent) = (FIRST_GROUP, Epoch(1), Mark::ORIGIN);
         led.apply(&Command::Configure { group, expected, configuration, parent }).expect("it follows");
-        let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 2)";
-        assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [line]);
+        assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [kept_by(&[1], 2)]);
         // Alone, it reports what it knows.
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look = |registered, now| keepers.look(&first, (here, registered), now, |_| false).0;
         assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
-        let line = "group 0 is kept by 1 node: node 1, led by node 1 (epoch 1)".to_owned();
-        assert_eq!(look(false, 1 + START_NANOS), [format!("as this node knew it last, {line}")]);
+        let mut old = kept_by(&[1], 1);
+        is_old(&mut old);
+        assert!(old.to_string().starts_with("as this node knew it last, group 0 is kept by"), "{old}");
+        assert_eq!(look(false, 1 + START_NANOS), [old]);
         assert!(look(false, 2 + START_NANOS).is_empty());
-        assert_eq!(look(true, 3 + START_NANOS), [line], "it is so yet");
+        assert_eq!(look(true, 3 + START_NANOS), [kept_by(&[1], 1)], "it is so yet");
         assert!(look(true, 4 + START_NANOS).is_empty(), "once");
         // A seal that it had heard of may be over since.
         let (mut keepers, sealing) = (MembershipReport::default(), Arc::new(sealing));
@@ -227,6 +237,6 @@ mod tests {
         assert!(look(false, 2 + START_NANOS + CHOSEN_NANOS).is_empty());
         let registered = 3 * START_NANOS;
         assert!(look(true, registered).is_empty());
-        assert_eq!(look(true, registered + CHOSEN_NANOS), ["group 0 is choosing a leader; node 1 led it last"]);
+        assert_eq!(look(true, registered + CHOSEN_NANOS), [chooses()]);
     }
 }

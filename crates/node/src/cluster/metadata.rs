@@ -13,6 +13,7 @@ use ferrite_io::Clock;
 use ferrite_meta::founding::Joins;
 use ferrite_meta::voter::VoterError;
 use ferrite_meta::{Ask, Controller, State};
+use ferrite_notice::Notice;
 use ferrite_partition::waker::WakingSender;
 use ferrite_peer::Lane;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl MetadataThread {
             }
             for (from, message) in self.messages.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
                 if let Err(error) = self.metadata.received(from, &message, self.clock.boottime_nanos()) {
-                    self.notices.say(&format!("node {from} said what cannot be used: {error}"));
+                    self.notices.say(Notice::MetadataUnusable { node: from, reason: error.to_string() });
                 }
             }
             for Joins { key, node, .. } in self.joins.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
@@ -106,7 +107,7 @@ impl MetadataThread {
         }
         match (self.open_vote)() {
             Ok(Some(controller)) => {
-                ferrite_io::errln!("ferrite: this node votes again");
+                ferrite_io::notify(Notice::VotesAgain);
                 self.metadata.begin_to_vote(controller);
             }
             Ok(None) => {}
@@ -115,7 +116,7 @@ impl MetadataThread {
     }
 
     fn vote_lost(&mut self, error: &VoterError) {
-        self.notices.say(&format!("this node cannot vote: {error}"));
+        self.notices.say(Notice::CannotVote { reason: error.to_string() });
         match error {
             VoterError::Disk(_) => {
                 self.vote_again = Some(self.clock.boottime_nanos() + VOTE_AGAIN.as_nanos() as u64);
@@ -123,7 +124,7 @@ impl MetadataThread {
             // The next start gets another.
             VoterError::Lost | VoterError::Damaged(_) => {
                 if let Err(error) = (self.forget_vote)() {
-                    self.notices.say(&format!("what this node had voted cannot be put aside: {error}"));
+                    self.notices.say(Notice::VoteNotPutAside { reason: error.to_string() });
                 }
             }
             // What a later release has written is kept for that release.

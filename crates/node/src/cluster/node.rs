@@ -26,6 +26,7 @@ use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_log::Durability;
 use ferrite_meta::State;
+use ferrite_notice::Notice;
 use ferrite_partition::waker::Waker;
 use ferrite_peer::Lane;
 use std::sync::Arc;
@@ -227,10 +228,7 @@ impl NodeThread {
         let members: Vec<NodeId> = members().collect();
         self.give_way(leads, room, lacks_java, &members, now);
         if lacks_memory {
-            self.notices.say(
-                "this copy has reached its memory limit, and goes on beyond it: the node that leads refuses rows until \
-                 there is room. Start this node with a higher --memory-limit or more memory, or delete rows",
-            );
+            self.notices.say(Notice::CopyBeyondMemory);
         }
     }
 
@@ -245,18 +243,13 @@ impl NodeThread {
         let no_java = self.no_java.look(leads, needs_java, now);
         let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
             self.no_java.asks(now);
-            ferrite_io::errln!(
-                "ferrite: procedures cannot run on this node: handing the lead over to node {node}, which can run them"
-            );
+            ferrite_io::notify(Notice::GivesWayForJava { node });
             node
         } else if self.little_room.look(leads, room.into(), now)
             && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())
         {
             self.little_room.asks(now);
-            ferrite_io::errln!(
-                "ferrite: the disk of this node has little room left, and node {node} has more: it is to lead. Free disk \
-                 space here: a copy whose log cannot be written any more leaves the group"
-            );
+            ferrite_io::notify(Notice::GivesWayForRoom { node });
             node
         } else {
             return;
@@ -288,10 +281,7 @@ impl NodeThread {
     fn warn_of_durability(&self, own: Option<Durability>) {
         let Some(own) = own else { return };
         for (node, other) in self.healths.durabilities(Instant::now()).filter(|(_, other)| *other != own) {
-            self.notices.say(&format!(
-                "node {node} runs with --durability {other}, and this node with --durability {own}: what is acknowledged is as \
-                 durable as the weaker. Start one of them again with what the other has"
-            ));
+            self.notices.say(Notice::DurabilitiesDiffer { node, other: other.to_string(), own: own.to_string() });
         }
     }
 
@@ -364,8 +354,8 @@ impl NodeThread {
             self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch))
                 || self.healths.know_in_step(members(), epoch, Instant::now())
         };
-        let (lines, in_step) = self.keepers.look(state, here, now, begun);
-        lines.iter().for_each(|line| ferrite_io::errln!("ferrite: {line}"));
+        let (notices, in_step) = self.keepers.look(state, here, now, begun);
+        notices.into_iter().for_each(ferrite_io::notify);
         in_step
     }
 
@@ -384,7 +374,7 @@ impl NodeThread {
                     self.whole.store(true, Ordering::Relaxed);
                     self.next_look = 0;
                 }
-                Err(error) => ferrite_io::errln!("ferrite: {error}"),
+                Err(error) => ferrite_io::notify(Notice::MarkNotWritten { reason: error.to_string() }),
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Lines for the operator that peers can cause: the same line is printed now and then, not each
-//! time.
+//! Notices that peers can cause: the same one is given now and then, not each time.
 
+use ferrite_notice::Notice;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ const REMEMBERED: usize = 64;
 pub struct Notices(Mutex<BTreeMap<String, Instant>>);
 
 impl Notices {
-    pub fn say(&self, line: &str) {
-        if self.is_new(line, Instant::now()) {
-            ferrite_io::errln!("ferrite: {line}");
+    pub fn say(&self, notice: Notice) {
+        if self.is_new(&notice.to_string(), Instant::now()) {
+            ferrite_io::notify(notice);
         }
     }
 

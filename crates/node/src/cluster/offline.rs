@@ -151,7 +151,7 @@ fn of_a_node(error: StartError, advice: &str) -> ServerError {
 }
 
 const NO_USE: &str = "Nothing here can be used. Start the node: where others lead the group without it, it puts this copy aside and \
-                      gets everything from the leader. Where all complete copies are lost for good, go on with another node's \
+                      gets everything from the leader. Where all complete copies are lost for good, continue with another node's \
                       older copy: ferrite admin recover --accept-loss --node N";
 
 const INCOMPLETE: &str =
@@ -208,7 +208,7 @@ mod tests {
         let written = WrittenDown { own, joins: false, founded: None, known: None };
         directory::write_founding(&disk, dir, &written).expect("a healthy disk");
         let before = disk.list(dir).expect("a healthy disk");
-        let refused = leave_cluster(Arc::new(disk.clone()), Arc::new(clock), dir, &|_: &str| {}).expect_err("no data");
+        let refused = leave_cluster(Arc::new(disk.clone()), Arc::new(clock), dir, &|_| {}).expect_err("no data");
         assert!(refused.to_string().contains("keeps no data"), "{refused}");
         assert_eq!(disk.list(dir).expect("a healthy disk"), before);
     }

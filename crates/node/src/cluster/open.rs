@@ -9,6 +9,7 @@ use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
 use ferrite_group::GroupPlace;
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_log::LogOptions;
+use ferrite_notice::Notice;
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember};
 use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_replica::group::Timing;
@@ -36,9 +37,7 @@ pub fn open(
 ) -> Result<(Recovered, Member), ServerError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
     if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
-        ferrite_io::errln!(
-            "ferrite: this cluster has {stored} partitions, and stays so: --partitions {asked} is ignored"
-        );
+        ferrite_io::notify(Notice::PartitionsIgnored { partitions: stored, asked });
     }
     let causes = waking_channel();
     let lease = Lease::new(Arc::clone(&clock));
@@ -58,11 +57,10 @@ pub fn open(
     }
     joined.introduce(recovered.identity.incarnation);
     let others = hosts_of(&joined.state, joined.node);
-    ferrite_io::errln!(
-        "ferrite: node {} in cluster {} of {} nodes",
-        joined.node,
-        ferrite_log::DatabaseId(recovered.identity.cluster),
-        others.len()
-    );
+    ferrite_io::notify(Notice::InCluster {
+        node: joined.node,
+        cluster: ferrite_log::DatabaseId(recovered.identity.cluster).to_string(),
+        nodes: others.len(),
+    });
     Ok((recovered, Member { joined, place, replication, host, causes, lease }))
 }

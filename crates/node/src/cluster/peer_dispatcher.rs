@@ -15,6 +15,7 @@ use crossbeam_channel::Sender;
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, MessageKind};
 use ferrite_meta::founding::{Joins, Looks};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::waker::WakingSender;
 use ferrite_peer::{Handler, Lane, Room};
@@ -137,7 +138,7 @@ impl PeerDispatcher {
         let seen = handlers.node_status.seen();
         let cluster = seen.state.settings()?.cluster;
         if joins.cluster.is_some_and(|wanted| wanted != cluster) {
-            self.notices.say("a node that joins another cluster asked here, and was refused");
+            self.notices.say(Notice::JoinsOtherCluster);
             return None;
         }
         if seen.state.joined_with(joins.key).is_none() {
@@ -172,7 +173,7 @@ impl PeerDispatcher {
                 }
             }
             MessageKind::Health => {
-                let health = Health::decode(body).ok_or("it says nothing of how it is")?;
+                let health = Health::decode(body).ok_or("its health cannot be read")?;
                 handlers.healths.said(from, health, Instant::now());
             }
             MessageKind::Figures => {
@@ -223,7 +224,7 @@ impl Handler for PeerDispatcher {
     fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         let Some(handlers) = self.handlers.get() else { return Room::More };
         self.taken(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
-            self.notices.say(&format!("node {node}: {error}"));
+            self.notices.say(Notice::PeerMessageUnusable { node, reason: error });
             Room::More
         })
     }
@@ -259,13 +260,13 @@ impl Handler for PeerDispatcher {
         match joins {
             Ok(joins) => self.joins(joins),
             Err(error) => {
-                self.notices.say(&format!("a question of a node that joins cannot be read: {error}"));
+                self.notices.say(Notice::QuestionUnreadable { reason: error.to_string() });
                 None
             }
         }
     }
 
-    fn notice(&self, line: &str) {
-        self.notices.say(line);
+    fn notice(&self, notice: Notice) {
+        self.notices.say(notice);
     }
 }

@@ -1,6 +1,7 @@
 //! Which of the cluster's nodes this one is, and where it listens: by the machine's own addresses,
 //! or by its operator's options.
 
+use ferrite_notice::Notice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 
 /// Where nodes hear each other by default: the original server's port for that.
@@ -151,15 +152,11 @@ fn reachable(own: SocketAddr, found: &[Vec<SocketAddr>]) -> SocketAddr {
 
 /// The warning to an operator where other nodes reach this one and clients of other machines do
 /// not: a start by the directory alone forgets --listen.
-pub fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<String> {
+pub fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<Notice> {
     let all = addresses(host);
     let is_for_others = all.iter().any(|address| !address.ip().is_loopback());
     let clients = clients.first().filter(|clients| is_for_others && clients.ip().is_loopback())?;
-    Some(format!(
-        "clients of other machines do not reach this node: it listens on {clients}, and others are told so. To change that, start \
-         it with --listen 0.0.0.0:{}",
-        clients.port()
-    ))
+    Some(Notice::OnlyLocalClients { address: *clients })
 }
 
 /// Whether it is one of this machine's: others cannot be listened on.
@@ -223,7 +220,7 @@ mod tests {
     #[test]
     fn clients_that_reach_a_node_only_from_its_own_machine_are_told_of() {
         let told = |host: &str, clients: &str| only_local_clients(host, &[at(clients)]);
-        let said = told("203.0.113.2:3021", "127.0.0.1:21212").expect("others do not reach it");
+        let said = told("203.0.113.2:3021", "127.0.0.1:21212").expect("others do not reach it").to_string();
         assert!(said.contains("--listen 0.0.0.0:21212"), "{said}");
         assert_eq!(told("203.0.113.2:3021", "0.0.0.0:21212"), None);
         assert_eq!(told("203.0.113.2:3021", "203.0.113.2:21212"), None);

@@ -42,6 +42,7 @@ use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
 use ferrite_meta::founding::Acquainted;
 use ferrite_meta::{Controller, Node as Registration, State};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
@@ -152,7 +153,7 @@ impl Running {
     /// The log was closed in good order.
     pub fn closed(&self) {
         if let Err(error) = self.unsynced.closed(self.whole.load(Ordering::Relaxed)) {
-            ferrite_io::errln!("ferrite: {error}");
+            ferrite_io::notify(Notice::MarkNotWritten { reason: error.to_string() });
         }
     }
 
@@ -176,7 +177,7 @@ impl Running {
             }
             waited += LOOK_EVERY;
             if waited >= SAY_AFTER && !std::mem::replace(&mut said, true) {
-                ferrite_io::errln!("ferrite: {}", self.waits_for());
+                ferrite_io::notify(self.awaits());
             }
         }
         self.node_status.seen().why_it_ends().map_or(Ok(()), Err)
@@ -184,18 +185,22 @@ impl Running {
 
     /// The nodes it waits for, in words.
     pub fn waits_for(&self) -> String {
+        self.awaits().to_string()
+    }
+
+    fn awaits(&self) -> Notice {
         let seen = self.node_status.seen();
         let here = self.node_status.here();
         let reachability = Reachability::look(&seen.state, here, &self.links, &self.healths);
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {
-            true => match seen.state.groups().get(&FIRST_GROUP).and_then(|group| waits_for(group, &reachability)) {
-                Some(nodes) => format!("waiting for a leader of the partitions: {nodes}"),
-                None => "waiting for a leader of the partitions".to_owned(),
-            },
-            false if names.is_empty() => "waiting for a majority of the cluster's voters".to_owned(),
-            false => format!("waiting for a majority of the cluster's voters: {}", names.join(", ")),
+            true => {
+                let group = seen.state.groups().get(&FIRST_GROUP);
+                let nodes = group.and_then(|group| waits_for(group, &reachability)).unwrap_or_default();
+                Notice::WaitsForLeader { nodes }
+            }
+            false => Notice::WaitsForMajority { nodes: names },
         }
     }
 }
@@ -326,7 +331,7 @@ impl Ends {
         });
         // A second request has nothing left to wait for.
         if is_news {
-            ferrite_io::errln!("ferrite: this node ends: {reason}");
+            ferrite_io::notify(Notice::NodeEnds { reason: reason.to_owned() });
             self.shutdown.ask();
         }
     }
@@ -355,7 +360,7 @@ fn start_with(
     let learn = move |index, state: &State| {
         let known = Acquainted { node, index, state: state.clone() };
         if let Err(error) = founders.learn(&*own_disk, &own_dir, known) {
-            ferrite_io::errln!("ferrite: {error}");
+            ferrite_io::notify(Notice::NodesNotRecorded { reason: error.to_string() });
         }
     };
     // A name that is not found takes a while, which the end does not wait for.

@@ -5,8 +5,9 @@ use crate::cluster::notices::Notices;
 use crate::cluster::peer_dispatcher::{SupplierNotice, TransferNotice};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_cluster::MessageKind;
-use ferrite_group::{Supplied, Supplier, Urgency};
+use ferrite_group::{FIRST_GROUP, Supplied, Supplier, Urgency};
 use ferrite_io::{Clock, Yielding, lower_priority};
+use ferrite_notice::Notice;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::waker::receive;
 use ferrite_peer::Lane;
@@ -53,13 +54,12 @@ impl SupplierThread {
                     Duration::ZERO
                 }
                 Supplied::TooLarge(node, position) => {
-                    let line = format!("entry {position} is larger than a message: node {node} gets a snapshot");
-                    self.notices.say(&line);
+                    self.notices.say(Notice::EntryTooLarge { group: FIRST_GROUP, entry: position, node });
                     let _ = self.transfer.send(TransferNotice::Wanted(node));
                     Duration::ZERO
                 }
                 Supplied::Failed(node, error) => {
-                    self.notices.say(&format!("cannot read the log for node {node}, which gets a snapshot: {error}"));
+                    self.notices.say(Notice::LogNotRead { node, reason: error.to_string() });
                     let _ = self.transfer.send(TransferNotice::Wanted(node));
                     Duration::ZERO
                 }

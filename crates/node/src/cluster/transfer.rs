@@ -15,6 +15,7 @@ use ferrite_base::{NodeId, Position};
 use ferrite_cluster::{GroupHandle, MessageKind};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
+use ferrite_notice::Notice;
 use ferrite_partition::Event;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::snapshots::Snapshots;
@@ -89,7 +90,7 @@ impl TransferThread {
             }
             for (from, message) in self.messages.try_iter().take(MESSAGES_PER_TURN).collect::<Vec<_>>() {
                 if let Err(error) = self.received(from, &message) {
-                    self.notices.say(&format!("a snapshot from node {from}: {error}"));
+                    self.notices.say(Notice::SnapshotMessageUnusable { node: from, reason: error });
                 }
             }
             wait = self.send().min(self.sink_step());
@@ -133,14 +134,14 @@ impl TransferThread {
             TransferNotice::Taken(Ok(snapshot)) => {
                 self.not_taken = None;
                 if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {
-                    self.notices.say(&format!("snapshot {snapshot} cannot be sent: {error}"));
+                    self.notices.say(Notice::SnapshotNotSendable { snapshot, reason: error.to_string() });
                 }
             }
             TransferNotice::Taken(Err(reason)) => {
                 let now = self.clock.monotonic_nanos();
                 // Where the lead has just changed, the next attempt, or another node, takes it.
                 if now.saturating_sub(*self.not_taken.get_or_insert(now)) >= SAY_AFTER {
-                    self.notices.say(&format!("no snapshot for another node was taken: {reason}"));
+                    self.notices.say(Notice::NoSnapshotForOthers { reason });
                 }
                 self.sending.not_taken();
             }
@@ -175,7 +176,7 @@ impl TransferThread {
             }
             let mut out = Vec::new();
             if let Err(error) = self.sink.step(&mut out) {
-                self.notices.say(&format!("a snapshot that comes from another node: {error}"));
+                self.notices.say(Notice::SnapshotNotReceived { reason: error.to_string() });
                 return IDLE;
             }
             // The sender is part of its name.
@@ -204,13 +205,13 @@ impl TransferThread {
                     let told = Box::new(move |outcome| drop(own.send(TransferNotice::Taken(outcome))));
                     let _ = self.snapshots.send(SnapshotJob::SaveFor(above, told));
                 }
-                SendingStep::Done(node) => ferrite_io::errln!("ferrite: node {node} has this node's snapshot"),
-                SendingStep::Silent(node) => self.notices.say(&format!("node {node} takes no snapshot: it is silent")),
+                SendingStep::Done(node) => ferrite_io::notify(Notice::SnapshotSent { node }),
+                SendingStep::Silent(node) => self.notices.say(Notice::SnapshotUnanswered { node }),
                 SendingStep::Refused(node, refusal) => {
-                    self.notices.say(&format!("node {node} takes no snapshot: {refusal}"));
+                    self.notices.say(Notice::SnapshotRefused { node, reason: refusal.to_string() });
                 }
                 SendingStep::Failed(node, error) => {
-                    self.notices.say(&format!("no snapshot can be sent to node {node}: {error}"));
+                    self.notices.say(Notice::SnapshotNotSent { node, reason: error.to_string() });
                 }
             }
         }
@@ -247,11 +248,7 @@ impl TransferThread {
             Err(error) => return self.given_up(&error.to_string()),
         };
         self.sink.taking_in();
-        let becomes = match group.end().position {
-            Position(0) => "this node begins with it",
-            _ => "takes the place of what was",
-        };
-        ferrite_io::errln!("ferrite: another node's snapshot {snapshot} is here, and {becomes}");
+        ferrite_io::notify(Notice::SnapshotReceived { snapshot, begins: group.end().position == Position(0) });
         let own = self.own.clone();
         let orders = self.orders.clone();
         let mut install = Some(install);
@@ -297,7 +294,7 @@ impl TransferThread {
             Installed::Done(start) => {
                 let _ = self.orders.send(Order::Replaced(FIRST_GROUP, start));
                 if let Err(error) = self.sink.taken_in() {
-                    self.notices.say(&error.to_string());
+                    self.notices.say(Notice::SnapshotFilesLeft { reason: error.to_string() });
                 }
                 true
             }
@@ -318,9 +315,9 @@ impl TransferThread {
     }
 
     fn given_up(&mut self, reason: &str) {
-        self.notices.say(&format!("another node's snapshot is not taken in: {reason}"));
+        self.notices.say(Notice::SnapshotNotInstalled { reason: reason.to_owned() });
         if let Err(error) = self.sink.abandon() {
-            self.notices.say(&error.to_string());
+            self.notices.say(Notice::SnapshotFilesLeft { reason: error.to_string() });
         }
     }
 }

@@ -55,7 +55,7 @@ impl Witness {
         release::check(&*disk, &dir)?;
         let Some(mut joined) = join(&cluster, &about)? else {
             return Err(ServerError::Cluster(format!(
-                "{} is of no cluster: say of which this witness is with --cluster and --kfactor",
+                "{} belongs to no cluster: name the witness's cluster with --cluster and --kfactor",
                 dir.display()
             )));
         };

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-pub enum Notice {
+pub enum ForwardNotice {
     /// Calls of clients here.
     Calls(Batch, Handed),
     /// Calls of a connection here are no longer wanted.
@@ -55,7 +55,7 @@ struct Held {
 /// The way into the thread. Clones are the same.
 #[derive(Clone)]
 pub struct Forward {
-    notices: Sender<Notice>,
+    notices: Sender<ForwardNotice>,
     held: Arc<Mutex<Held>>,
     switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
@@ -65,7 +65,7 @@ pub struct Forward {
 
 /// The thread's end.
 pub struct Inbox {
-    notices: Receiver<Notice>,
+    notices: Receiver<ForwardNotice>,
     held: Arc<Mutex<Held>>,
     switch: Arc<Switch>,
     passed: Arc<AtomicU64>,
@@ -91,7 +91,7 @@ pub fn connect() -> (Forward, Inbox) {
 }
 
 impl Forward {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, notice: ForwardNotice) {
         // The thread has ended only when no thread makes calls any more.
         let _ = self.notices.send(notice);
     }
@@ -106,7 +106,7 @@ impl Forward {
     /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: the
     /// number that the thread has handed over up to now.
     pub fn take(&self, batch: Batch, handed: Handed) {
-        self.tell(Notice::Calls(batch, handed));
+        self.tell(ForwardNotice::Calls(batch, handed));
     }
 
     /// This number of calls will come by [`Forward::take`]. Sent after they are counted as taken.
@@ -128,18 +128,18 @@ impl Forward {
     /// wait to be executed elsewhere do not count.
     pub fn is_drained(&self, but_for: usize) -> Receiver<bool> {
         let (to, answer) = bounded(1);
-        self.tell(Notice::Drained(but_for, to));
+        self.tell(ForwardNotice::Drained(but_for, to));
         answer
     }
 
     /// Drops it after the calls that came previously.
     pub fn behind(&self, behind: Arc<Behind>) {
-        self.tell(Notice::Behind(behind));
+        self.tell(ForwardNotice::Behind(behind));
     }
 
     /// Calls of a connection here that were taken earlier are no longer wanted.
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
-        self.tell(Notice::Cancel(connection, cancel));
+        self.tell(ForwardNotice::Cancel(connection, cancel));
     }
 
     /// The leader from now on.
@@ -148,42 +148,42 @@ impl Forward {
             Leadership::Here => self.switch.losses(),
             _ => self.switch.lose(),
         };
-        self.tell(Notice::Leadership(leadership, epoch, losses));
+        self.tell(ForwardNotice::Leadership(leadership, epoch, losses));
     }
 
     /// A message of calls from another node's process. False: nothing more may be read from it
     /// until [`Link::resume`](crate::forward::link::Link::resume).
     pub fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool {
         let room = self.hold(node, message.len());
-        self.tell(Notice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
+        self.tell(ForwardNotice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
         room
     }
 
     /// The same of answers.
     pub fn answers(&self, node: NodeId, message: &[u8]) -> bool {
         let room = self.hold(node, message.len());
-        self.tell(Notice::AnswersFrom { node, message: message.to_vec() });
+        self.tell(ForwardNotice::AnswersFrom { node, message: message.to_vec() });
         room
     }
 
     /// What was sent to the node, or came from it, may be lost.
     pub fn lost(&self, node: NodeId) {
-        self.tell(Notice::Lost(node));
+        self.tell(ForwardNotice::Lost(node));
     }
 
     /// What waits for a node to lead is refused from now on, and calls of other nodes go back to
     /// them while this one does not lead.
     pub fn ends(&self) {
-        self.tell(Notice::Ends);
+        self.tell(ForwardNotice::Ends);
     }
 
     /// Calls of other nodes are refused from now on. Those that were taken are answered.
     pub fn close(&self) {
-        self.tell(Notice::Close);
+        self.tell(ForwardNotice::Close);
     }
 
     pub fn stop(&self) {
-        self.tell(Notice::Stop);
+        self.tell(ForwardNotice::Stop);
     }
 
     fn hold(&self, node: NodeId, bytes: usize) -> bool {
@@ -201,16 +201,16 @@ impl Forward {
 impl Mailbox for Forward {
     fn deliver(&self, mut answers: AnswerBatch) {
         answers.count();
-        self.tell(Notice::Answered(answers));
+        self.tell(ForwardNotice::Answered(answers));
     }
 }
 
 impl Inbox {
-    pub fn wait(&self, timeout: Duration) -> Option<Notice> {
+    pub fn wait(&self, timeout: Duration) -> Option<ForwardNotice> {
         self.notices.recv_timeout(timeout).ok()
     }
 
-    pub fn next(&self) -> Option<Notice> {
+    pub fn next(&self) -> Option<ForwardNotice> {
         self.notices.try_recv().ok()
     }
 
@@ -262,7 +262,7 @@ mod tests {
         forward.lead(Leadership::Here, Epoch(1));
         assert!(forward.is_away(), "something may wait");
         let losses = || match inbox.next() {
-            Some(Notice::Leadership(.., losses)) => losses,
+            Some(ForwardNotice::Leadership(.., losses)) => losses,
             _ => panic!("it was told who leads"),
         };
         let before = losses();

@@ -4,12 +4,13 @@ use crate::cluster::Notices;
 use crate::forward::batch;
 use crate::forward::early::{Early, Message};
 use crate::forward::execute::Executor;
-use crate::forward::inbox::{Inbox, Notice};
+use crate::forward::inbox::{ForwardNotice, Inbox};
 use crate::forward::link::{Leadership, Link};
 use crate::forward::order::HandedByAll;
 use crate::forward::received::{Received, Taking};
 use crate::forward::window::Window;
 use ferrite_base::Epoch;
+use ferrite_notice::Notice;
 use ferrite_system::forwarding::{Figures, Forwarded};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,18 +86,18 @@ impl ForwardThread {
 
     /// Takes what has come, and sends what may be sent. Returns how long there is nothing to do
     /// unless something comes, and whether all has ended.
-    fn turn(&mut self, first: Option<Notice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
+    fn turn(&mut self, first: Option<ForwardNotice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
         let mut next = first;
         let mut ended = false;
         self.executor.look_at_catalog();
         for _ in 0..NOTICES_PER_TURN {
             let Some(notice) = next.take() else { break };
-            ended |= matches!(notice, Notice::Stop);
+            ended |= matches!(notice, ForwardNotice::Stop);
             self.take(notice);
             next = self.inbox.next();
         }
         if let Some(notice) = next {
-            ended |= matches!(notice, Notice::Stop);
+            ended |= matches!(notice, ForwardNotice::Stop);
             self.take(notice);
         }
         let now = now();
@@ -128,9 +129,9 @@ impl ForwardThread {
         self.turn(first, || now);
     }
 
-    fn take(&mut self, notice: Notice) {
+    fn take(&mut self, notice: ForwardNotice) {
         match notice {
-            Notice::Calls(batch, handed) => {
+            ForwardNotice::Calls(batch, handed) => {
                 self.taken += batch.calls.len() as u64;
                 self.handed.heard(handed);
                 if self.leadership == Leadership::Here && !self.window.has_waiting() {
@@ -139,19 +140,19 @@ impl ForwardThread {
                     self.window.take(batch, Instant::now());
                 }
             }
-            Notice::Cancel(connection, cancel) => {
+            ForwardNotice::Cancel(connection, cancel) => {
                 let error = self.executor.cancelling().list.error();
                 self.window.cancel(connection, cancel, &error);
             }
-            Notice::Leadership(..) if self.closed.is_some() => {}
-            Notice::Leadership(leadership, epoch, losses) => {
+            ForwardNotice::Leadership(..) if self.closed.is_some() => {}
+            ForwardNotice::Leadership(leadership, epoch, losses) => {
                 self.losses = losses;
                 self.lead(leadership, epoch);
                 // A thread that waits until what it has handed over is executed here no longer does
                 // so.
                 self.executor.wake_network();
             }
-            Notice::Drained(but_for, to) => {
+            ForwardNotice::Drained(but_for, to) => {
                 // In this order: what is passed on counts as taken before it counts as passed on.
                 let (passed, held) = (self.inbox.passed_in_all(), self.window.held() as u64);
                 // Of a large batch the first calls may be here before all are counted.
@@ -159,39 +160,39 @@ impl ForwardThread {
                 // The caller may have given up waiting.
                 let _ = to.send(self.executor.outstanding() <= elsewhere + but_for);
             }
-            Notice::Behind(behind) => {
+            ForwardNotice::Behind(behind) => {
                 self.executor.send_batches();
                 drop(behind);
             }
-            Notice::CallsFrom(message) => {
+            ForwardNotice::CallsFrom(message) => {
                 // It waits apart from what is to be read, which others' answers are among.
                 self.done_with(message.bytes.len());
                 self.early.wait(message, Instant::now());
                 self.read_early();
             }
-            Notice::AnswersFrom { node, message } => {
+            ForwardNotice::AnswersFrom { node, message } => {
                 if let Err(error) = self.window.answers(node, &message, Instant::now()) {
-                    self.notices.say(&format!("node {node}: {error}"));
+                    self.notices.say(Notice::PeerMessageUnusable { node, reason: error.to_string() });
                 }
                 self.done_with(message.len());
             }
-            Notice::Lost(node) => {
+            ForwardNotice::Lost(node) => {
                 self.window.lost(node);
                 self.early.lost(node);
                 self.received.lost(node, &mut self.executor);
             }
-            Notice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
-            Notice::Ends => {
+            ForwardNotice::Answered(answers) => self.received.answered(&answers, &mut self.executor),
+            ForwardNotice::Ends => {
                 self.ends = true;
                 self.window.ends();
                 self.read_early();
             }
-            Notice::Close => {
+            ForwardNotice::Close => {
                 self.executor.send_batches();
                 self.closed = Some(next_epoch(self.leadership, self.epoch));
                 self.lead(Leadership::Unknown, self.epoch);
             }
-            Notice::Stop => {}
+            ForwardNotice::Stop => {}
         }
     }
 
@@ -220,7 +221,7 @@ impl ForwardThread {
         };
         let from = (message.node, message.incarnation);
         if let Err(error) = self.received.calls(from, &message.bytes, taking, &mut self.executor) {
-            self.notices.say(&format!("node {}: {error}", message.node));
+            self.notices.say(Notice::PeerMessageUnusable { node: message.node, reason: error.to_string() });
         }
     }
 

@@ -5,6 +5,7 @@ use super::NetworkThread;
 use crate::connection::{Connection, is_admin, queued_bytes};
 use crate::work::{Outstanding, Work};
 use ferrite_base::{limits, memory};
+use ferrite_notice::Notice;
 use std::time::{Duration, Instant};
 
 /// The node hears of what is counted here at the latest when it is this much.
@@ -129,10 +130,7 @@ impl NetworkThread {
             if stalled(connection).1 > 0 {
                 let peer = connection.report(0).peer;
                 let unread = connection.unwritten();
-                ferrite_io::errln!(
-                    "ferrite: a connection from {peer} was closed: it does not read {unread} bytes of its answers, and \
-                     others wait for memory"
-                );
+                ferrite_io::notify(Notice::AnswersNotRead { peer, bytes: unread, for_memory: true });
                 self.close(index);
             } else {
                 self.dispatcher.refuse_for_memory(connection);

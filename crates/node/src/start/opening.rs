@@ -11,6 +11,7 @@ use ferrite_base::checksum::crc32c;
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::founding::{Manner, Partitions};
+use ferrite_notice::Notice;
 use ferrite_partition::recovery::{self, Recovered};
 use ferrite_partition::{RecoveryProgress, first_start};
 use ferrite_system::Identity;
@@ -80,7 +81,7 @@ pub(super) fn recover(
         partitions: options.partitions,
         partitions_default: default_partitions(),
         threads: options.recovery_threads,
-        report: &|line| ferrite_io::errln!("ferrite: {line}"),
+        report: &ferrite_io::notify,
         progress: &progress,
         runtime: &options.runtime,
     };
@@ -152,7 +153,7 @@ pub(super) fn begin_if_new(
         let text = options.schema.as_deref().unwrap_or_default();
         let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
             .map_err(|error| ServerError::Schema(error.to_string()))?;
-        warnings.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
+        warnings.into_iter().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
         recovered.summary.begun = true;
     }
     Ok(())

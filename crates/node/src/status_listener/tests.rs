@@ -43,7 +43,7 @@ fn a_client_is_refused_at_once_and_told_why() {
     open_during(ports, Meanwhile::Recovers(&progress, &clock, &awaits), "test", || {
         assert_eq!(refusal(address), "the database is not open yet; recovering: it has just begun");
         waits.store(true, Ordering::SeqCst);
-        assert_eq!(refusal(address), "this node is of no cluster yet: it waits for node 2 (db2:3021)");
+        assert_eq!(refusal(address), "this node is in no cluster yet: it waits for node 2 (db2:3021)");
         waits.store(false, Ordering::SeqCst);
         assert!(refusal(address).contains("recovering"));
     });

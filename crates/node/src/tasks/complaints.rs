@@ -2,12 +2,13 @@
 //! came again.
 
 use ferrite_base::limits::TASK_REASONS_MAX;
+use ferrite_notice::Notice;
 use std::collections::BTreeMap;
 
 /// How long a reason that was reported is only counted, in nanoseconds.
 const QUIET: u64 = 60_000_000_000;
 
-/// By task. Lines are without the server's name in front.
+/// By task.
 #[derive(Default)]
 pub struct Complaints(BTreeMap<String, Told>);
 
@@ -25,8 +26,8 @@ struct Reason {
 }
 
 impl Complaints {
-    /// A call of the task has failed: the line to write, if it is to be written now.
-    pub fn failed(&mut self, task: &str, why: &str, now: u64) -> Option<String> {
+    /// A call of the task has failed: what to report of it now, if anything.
+    pub fn failed(&mut self, task: &str, why: &str, now: u64) -> Option<Notice> {
         if !self.0.contains_key(task) {
             self.0.insert(task.to_owned(), Told { until: now.saturating_add(QUIET), reasons: Vec::new(), others: 0 });
         }
@@ -40,7 +41,7 @@ impl Complaints {
             return None;
         }
         told.reasons.push(Reason { words: why.to_owned(), again: 0 });
-        Some(format!("task {task}: {}", why.escape_debug()))
+        Some(Notice::TaskFailed { task: task.to_owned(), reason: why.to_owned() })
     }
 
     /// When there is something to tell next.
@@ -49,8 +50,8 @@ impl Complaints {
     }
 
     /// What was counted and is to be reported now. A task that did not fail meanwhile is forgotten.
-    pub fn due(&mut self, now: u64) -> Vec<String> {
-        let mut lines = Vec::new();
+    pub fn due(&mut self, now: u64) -> Vec<Notice> {
+        let mut notices = Vec::new();
         self.0.retain(|task, told| {
             if told.until > now {
                 return true;
@@ -58,20 +59,19 @@ impl Complaints {
             told.reasons.retain_mut(|reason| {
                 let again = std::mem::take(&mut reason.again);
                 if again > 0 {
-                    let words = reason.words.escape_debug();
-                    let times = if again == 1 { "once more".to_owned() } else { format!("{again} times more") };
-                    lines.push(format!("task {task}: {words} ({times} in the last minute)"));
+                    let reason = reason.words.clone();
+                    notices.push(Notice::TaskFailsAgain { task: task.clone(), reason, times: again });
                 }
                 again > 0
             });
             let others = std::mem::take(&mut told.others);
             if others > 0 {
-                lines.push(format!("task {task}: {others} more calls failed in the last minute, for other reasons"));
+                notices.push(Notice::TaskFailsOtherwise { task: task.clone(), calls: others });
             }
             told.until = now.saturating_add(QUIET);
             !told.reasons.is_empty() || others > 0
         });
-        lines
+        notices
     }
 }
 
@@ -82,15 +82,17 @@ mod tests {
     #[test]
     fn a_reason_is_told_at_once_and_then_counted() {
         let mut complaints = Complaints::default();
-        assert_eq!(complaints.failed("T", "no\nroom", 5).as_deref(), Some("task T: no\\nroom"));
+        let failed = |task: &str| Notice::TaskFailed { task: task.to_owned(), reason: "no\nroom".to_owned() };
+        let again = |times| Notice::TaskFailsAgain { task: "T".to_owned(), reason: "no\nroom".to_owned(), times };
+        assert_eq!(complaints.failed("T", "no\nroom", 5), Some(failed("T")));
         assert!((0..10_653).all(|number| complaints.failed("T", "no\nroom", 6 + number).is_none()));
-        assert_eq!(complaints.failed("U", "no\nroom", 7).as_deref(), Some("task U: no\\nroom"));
+        assert_eq!(complaints.failed("U", "no\nroom", 7), Some(failed("U")));
         assert_eq!(complaints.nearest(), Some(5 + QUIET));
         assert!(complaints.due(4 + QUIET).is_empty());
-        assert_eq!(complaints.due(5 + QUIET), ["task T: no\\nroom (10653 times more in the last minute)"]);
+        assert_eq!(complaints.due(5 + QUIET), [again(10_653)]);
         // It continues, so it is only counted still; U has failed once and is forgotten.
         assert!(complaints.failed("T", "no\nroom", 8 + QUIET).is_none());
-        assert_eq!(complaints.due(9 + 2 * QUIET), ["task T: no\\nroom (once more in the last minute)"]);
+        assert_eq!(complaints.due(9 + 2 * QUIET), [again(1)]);
         assert!(complaints.due(9 + 3 * QUIET).is_empty() && complaints.nearest().is_none());
         assert!(complaints.failed("T", "no\nroom", 10 + 3 * QUIET).is_some(), "it is news again");
     }
@@ -101,7 +103,7 @@ mod tests {
         let mut say = |number: usize| complaints.failed("T", &format!("row {number}"), 1);
         assert!((0..TASK_REASONS_MAX).all(|number| say(number).is_some()));
         assert!((TASK_REASONS_MAX..TASK_REASONS_MAX + 3).all(|number| say(number).is_none()));
-        assert_eq!(complaints.due(1 + QUIET), ["task T: 3 more calls failed in the last minute, for other reasons"]);
+        assert_eq!(complaints.due(1 + QUIET), [Notice::TaskFailsOtherwise { task: "T".to_owned(), calls: 3 }]);
         assert!(complaints.failed("T", "row 0", 2 + QUIET).is_some());
     }
 }

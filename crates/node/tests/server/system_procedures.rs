@@ -157,7 +157,7 @@ fn figures_can_be_queried() {
         "at line 1, column 8",
     );
     let told = db.call("@UpdateLogging", ("<configuration/>",));
-    assert!(told.status_text.is_some_and(|words| words.contains("no log levels")));
+    assert!(told.status_text.is_some_and(|words| words.contains("no loggers to set")));
     server.stop().expect("the log is closed");
 }
 

@@ -18,6 +18,7 @@ use crossbeam_channel::{Receiver, bounded};
 use ferrite_base::{Sequence, SqlLimits, TableId, UserError, UserResult, planted};
 use ferrite_exec::Marks;
 use ferrite_group::{EntryBuffer, NotCommitted};
+use ferrite_notice::Notice;
 use ferrite_table::{SchemaUndo, Store};
 use ferrite_wire::response;
 use std::rc::Rc;
@@ -207,7 +208,7 @@ impl Coordinator {
         let (tell, told) = bounded(1);
         let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
         self.log.append(records, Completion { parties, buffers: None });
-        classes.iter().for_each(|warning| ferrite_io::errln!("ferrite: warning: {warning}"));
+        classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
         let warnings = planned.warnings.into_iter().chain(classes).collect();
         if planted!(SchemaPublishedEarly) {
             (self.publish)(Arc::clone(&compiled));

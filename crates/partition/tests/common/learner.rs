@@ -200,7 +200,7 @@ impl Running {
             partitions: Some(partitions),
             partitions_default: 1,
             threads: 0,
-            report: &|_: &str| {},
+            report: &|_| {},
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };

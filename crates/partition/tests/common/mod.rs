@@ -47,7 +47,7 @@ pub fn open_member_on(disk: Arc<dyn Disk>, dir: &Path, partitions: u32) -> Resul
         partitions: Some(partitions),
         partitions_default: 1,
         threads: 0,
-        report: &|_: &str| {},
+        report: &|_| {},
         progress: &RecoveryProgress::default(),
         runtime: &RuntimeHandle::default(),
     };

@@ -12,6 +12,7 @@ use crate::roster::HEARD_EVERY;
 use crate::silence;
 use crossbeam_channel::Receiver;
 use ferrite_base::{Incarnation, NodeId};
+use ferrite_notice::Notice;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -326,10 +327,11 @@ impl Connections {
                 });
                 connection.waits |= waits;
                 if let Err(error) = taken {
-                    self.shared.handler.notice(&format!(
-                        "node {node} ({}) sent what makes no sense: {error}",
-                        connection.address.ip()
-                    ));
+                    self.shared.handler.notice(Notice::PeerUnintelligible {
+                        node: Some(node),
+                        ip: connection.address.ip(),
+                        reason: error.to_string(),
+                    });
                     self.close(number);
                 }
             }
@@ -346,9 +348,11 @@ impl Connections {
                     (Ok(()), None) => {}
                     (Ok(()), Some(question)) => self.inquired(number, question),
                     (Err(error), _) => {
-                        self.shared
-                            .handler
-                            .notice(&format!("{} sent what makes no sense: {error}", connection.address.ip()));
+                        self.shared.handler.notice(Notice::PeerUnintelligible {
+                            node: None,
+                            ip: connection.address.ip(),
+                            reason: error.to_string(),
+                        });
                         self.close(number);
                     }
                 }

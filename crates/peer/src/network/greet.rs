@@ -9,6 +9,7 @@ use super::{Command, locked, thread_of};
 use crate::handshake::{ANSWER_BYTES, Answer, HELLO_BYTES, Hello, NONCE_BYTES, Nonce, Nonces, Refusal};
 use crate::inquiry;
 use ferrite_base::NodeId;
+use ferrite_notice::Notice;
 use std::time::Instant;
 
 impl Connections {
@@ -33,7 +34,7 @@ impl Connections {
     fn answered(&mut self, number: usize, node: NodeId, nonce: Nonce) {
         let connection = self.open.get_mut(&number).expect("it was read from");
         let address = connection.address;
-        let refused = |reason: &str| Some(format!("node {node} ({address}) does not connect: {reason}"));
+        let refused = |reason: &str| Some(Notice::PeerNotConnecting { node, address, reason: reason.to_owned() });
         let (answer, rest) = connection.greeting.split_first_chunk().expect("an answer was waited for");
         let notice = match (Answer::decode(answer), rest.try_into()) {
             (Some(Answer { outcome: Ok(_), .. }), Err(_)) => {
@@ -45,7 +46,7 @@ impl Connections {
                 if nonces.dialer == nonce {
                     return self.welcomed(number, &from, version, &nonces);
                 }
-                refused("what answers there was recorded on another connection")
+                refused("the answer from there was recorded on another connection")
             }
             // It will be in a cluster, or reports itself what it waits for: it is tried again.
             (Some(Answer { outcome: Err(Refusal::NoCluster | Refusal::Replaced), .. }), _) => None,
@@ -54,9 +55,9 @@ impl Connections {
                 refused(&Refusal::Version.of(&from, &here))
             }
             (Some(Answer { outcome: Err(refusal), .. }), _) => refused(&format!("it says of this node: {refusal}")),
-            (None, _) => refused("what answers there is no node"),
+            (None, _) => refused("what answers there is not a node"),
         };
-        notice.iter().for_each(|notice| self.shared.handler.notice(notice));
+        notice.into_iter().for_each(|notice| self.shared.handler.notice(notice));
         self.close(number);
     }
 
@@ -79,7 +80,7 @@ impl Connections {
                 let address = connection.address;
                 let here = *locked(&self.shared.roster).here();
                 let reason = refusal.of(from, &here);
-                self.shared.handler.notice(&format!("node {node} ({address}) does not connect: {reason}"));
+                self.shared.handler.notice(Notice::PeerNotConnecting { node, address, reason });
                 self.close(number);
             }
         }
@@ -95,7 +96,7 @@ impl Connections {
             return;
         }
         let Some(hello) = Hello::decode(greeting) else {
-            self.shared.handler.notice(&format!("a connection from {ip} is from no node, and was closed"));
+            self.shared.handler.notice(Notice::NotAPeer { ip });
             return self.close(number);
         };
         let judged = {
@@ -115,9 +116,9 @@ impl Connections {
                 // taken another's place, nodes that look for that one learn of it from the voters.
                 if !matches!(refusal, Refusal::NoCluster | Refusal::Replaced) {
                     // Not known to be true: any process that has heard it can say it.
-                    let says = format!("a connection from {ip} that says it is node {} was refused", hello.node);
                     let here = *locked(&self.shared.roster).here();
-                    self.shared.handler.notice(&format!("{says}: {}", refusal.of(&hello, &here)));
+                    let reason = refusal.of(&hello, &here);
+                    self.shared.handler.notice(Notice::PeerRefused { node: hello.node, ip, reason });
                 }
                 self.answer(number, &hello, Err(refusal));
             }
@@ -175,7 +176,7 @@ impl Connections {
                 self.opened(number, (node, hello.incarnation, hello.lane), begins);
             }
             Err(reason) => {
-                self.shared.handler.notice(&format!("node {node} from {ip} was refused: {reason}"));
+                self.shared.handler.notice(Notice::PeerRefused { node, ip, reason });
                 self.close(number);
             }
         }

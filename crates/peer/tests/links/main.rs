@@ -5,6 +5,7 @@ mod strangers;
 
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_io::SystemRandom;
+use ferrite_notice::Notice;
 use ferrite_peer::{
     ANSWER_BYTES, Answer, HELLO_BYTES, Handler, Hello, INQUIRY_BYTES_MAX, Lane, Limits, NO_CLUSTER, NONCE_BYTES,
     Nonces, NotSent, Peers, Refusal, Room, VERSION, inquire, start, write_message,
@@ -80,8 +81,8 @@ impl Handler for Ears {
         (!question.is_empty()).then(|| [b"re: ", &question[..]].concat())
     }
 
-    fn notice(&self, line: &str) {
-        self.hear(Heard::Notice(line.to_owned()));
+    fn notice(&self, notice: Notice) {
+        self.hear(Heard::Notice(notice.to_string()));
     }
 }
 

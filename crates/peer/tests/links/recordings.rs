@@ -107,7 +107,7 @@ fn a_recording_of_whoever_was_dialed_is_not_believed() {
     let again = node(2);
     again.peers.expect(&[(NodeId(1), vec![address])]);
     again.ears.wait("a line", |heard| {
-        matches!(heard, Heard::Notice(line) if line.contains("what answers there was recorded on another connection"))
+        matches!(heard, Heard::Notice(line) if line.contains("the answer from there was recorded on another connection"))
     });
     let heard = again.ears.heard.lock().unwrap();
     assert!(heard.iter().all(|heard| matches!(heard, Heard::Notice(_))), "{heard:?}");
@@ -138,7 +138,7 @@ fn a_hello_alone_closes_nothing_and_is_not_remembered() {
     drop(held);
     // What this node once said to others, which anybody may have recorded, too.
     assert_eq!(greet(one.address, &hello(1, 1)).expect("an answer").outcome, Err(Refusal::Copied));
-    let says_both = |line: &str| line.contains("that says it is node 1") && line.contains("is sent again");
+    let says_both = |line: &str| line.contains("that says it is node 1") && line.contains("were replayed");
     one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if says_both(line)));
     one.peers.stop();
     two.peers.stop();

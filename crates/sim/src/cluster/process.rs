@@ -23,6 +23,7 @@ use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::{Ask, Kind, State};
 use ferrite_node::{Mode, Pauses, Unsynced};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog};
@@ -147,8 +148,8 @@ impl NodeEffects for Outside {
         self.wishes.push(Wish::End(reason.to_owned()));
     }
 
-    fn notice(&mut self, line: &str) {
-        self.wishes.push(Wish::Notice(line.to_owned()));
+    fn notice(&mut self, notice: Notice) {
+        self.wishes.push(Wish::Notice(notice));
     }
 }
 
@@ -287,7 +288,7 @@ impl Process {
             partitions: Some(partitions),
             partitions_default: 1,
             threads: 0,
-            report: &|_: &str| {},
+            report: &|_: Notice| {},
             progress: &RecoveryProgress::default(),
             runtime: &RuntimeHandle::default(),
         };

@@ -3,6 +3,7 @@
 use ferrite_base::{Epoch, NodeId};
 use ferrite_cluster::{MessageKind, NotHandedOver, Transport};
 use ferrite_group::{FromLog, Urgency};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::Applier;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +20,7 @@ pub enum Wish {
     HandedOver(Result<NodeId, NotHandedOver>),
     MakeAnew(String),
     End(String),
-    Notice(String),
+    Notice(Notice),
 }
 
 /// Clones are the same.

@@ -13,6 +13,7 @@ use ferrite_group::{FromLog, Identity, IdentityError, IdentityFile, Urgency};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::{Ask, Kind, State};
+use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
 use ferrite_partition::contents::ContentCut;
@@ -103,8 +104,8 @@ impl NodeEffects for Outside {
         panic!("a witness ends: {reason}");
     }
 
-    fn notice(&mut self, line: &str) {
-        panic!("a witness says {line}");
+    fn notice(&mut self, notice: Notice) {
+        panic!("a witness says {notice}");
     }
 }
 

@@ -573,7 +573,7 @@ impl World {
                 Wish::MakeAnew(reason) if accepted || process.was_lost(&reason) => (self.given_up, anew) = (None, true),
                 Wish::MakeAnew(reason) => problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => problem = Some(("no process ends for nothing", reason)),
-                Wish::Notice(line) => self.trace.line(&format!("{id} says {line}")),
+                Wish::Notice(notice) => self.trace.line(&format!("{id} says {notice}")),
             }
         }
         machine.wait_for_disk();

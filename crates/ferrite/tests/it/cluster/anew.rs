@@ -5,7 +5,7 @@ use super::{Cluster, Lines, Node, PATIENCE, TABLE, addresses};
 use crate::common::Server;
 use std::time::Instant;
 
-const AGAIN: &str = "starting again, to get everything from the leader";
+const AGAIN: &str = "this node restarts to get everything from the leader";
 
 /// The third node has what the others do not have any more, and go on without: what it has is put
 /// aside. That it is told so may be before it says that it is ready, or after that.

@@ -28,7 +28,7 @@ fn after_a_copied_directory_one_more_start_lets_the_original_in() {
     assert!(copy.ready_line.contains("node 3"), "{}", copy.ready_line);
     copy.kill();
     let original = Waiting::start("server", &cluster.dir(2), &[]);
-    original.lines.wait("start this one once more");
+    original.lines.wait("start this one again");
     drop(original);
     cluster.start_again(2);
     cluster.write(5);
@@ -97,7 +97,7 @@ fn a_later_start_with_other_options_is_told_what_counts() {
     let more = ["--durability", "none", "--schema", schema];
     cluster.runs(2, Server::start(&cluster.dir(2), &[&options[..], &more].concat()));
     let lines = |place: usize| &cluster.nodes[place].as_ref().expect("it runs").lines;
-    lines(2).wait("--kfactor 1, and stays so: the options given now are ignored");
+    lines(2).wait("--kfactor 1, which cannot change: the options given now are ignored");
     // What is acknowledged is as durable as the weakest: nodes with the same durability say nothing
     // of each other.
     for (place, other, words) in [

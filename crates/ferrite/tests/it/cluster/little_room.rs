@@ -38,7 +38,7 @@ fn a_leader_whose_disk_has_little_room_hands_over_and_a_full_copy_is_left_out() 
         write(10_000);
     }
     let node = copy + 1;
-    lines(0).wait(&format!("the disk of this node has little room left, and node {node} has more: it is to lead"));
+    lines(0).wait(&format!("has little room left: handing the lead over to node {node}, which has more"));
     lines(0).wait(&format!("this node has handed group 0 over to node {node}"));
     // The copy goes on with what the reserve has, and leaves when that is gone.
     disk.free();
@@ -46,7 +46,7 @@ fn a_leader_whose_disk_has_little_room_hands_over_and_a_full_copy_is_left_out() 
     while lines(copy).keepers() != [1, 2] {
         write(800_000);
     }
-    lines(0).wait("this node writes on as a copy, and leaves its group when its log cannot be written");
+    lines(0).wait("this node continues to write as a copy, and leaves its group when its log cannot be written");
     lines(0).wait("No space left on device");
     write(800_000);
     // With room and a start it is as good as before.

@@ -5,6 +5,7 @@ use super::handing_over::admin;
 use super::status::cells;
 use super::{Cluster, PATIENCE, TABLE, addresses};
 use crate::common::Server;
+use ferrite_io::notices::message_of;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -25,7 +26,7 @@ fn a_normal_start_and_one_of_all_nodes_again_alarm_nobody() {
     cluster.statement(TABLE);
     cluster.write(5);
     cluster.await_whole(1);
-    let alarms = ["was refused", "does not connect", "without an answer", "takes the place of what was"];
+    let alarms = ["was refused", "does not connect", "without an answer", "it replaces this node's copy"];
     alarms.iter().for_each(|alarm| cluster.have_not_said(alarm));
     (0..3).for_each(|place| cluster.kill(place));
     cluster.start_all_again();
@@ -111,8 +112,12 @@ fn a_node_that_joins_says_at_once_whom_it_asks() {
     sorted.sort_unstable();
     let others = sorted.join(", ");
     let mut line = || lines.next().expect("it says something").expect("it is text");
-    assert_eq!(line(), format!("ferrite: asking {others} to take this node into their cluster"));
-    assert_eq!(line(), format!("ferrite: waiting for a node of the cluster at {others}: none has answered"));
+    for said in [
+        format!("asking {others} to take this node into their cluster"),
+        format!("waiting for a node of the cluster at {others}: none has answered"),
+    ] {
+        assert_eq!(message_of(&line()), Some(&*said));
+    }
     joins.kill().expect("it runs");
     joins.wait().expect("it ends");
 }

@@ -73,7 +73,7 @@ fn a_node_whose_file_system_becomes_read_only_leaves_and_the_others_go_on() {
     // It ends when it is told, and says why it does not start.
     let node = cluster.nodes[0].take().expect("it runs");
     node.server.signal("TERM");
-    said.wait("stopped, but could not close the log");
+    said.wait("the server has stopped, but could not close the redo log");
     let refused = Server::try_start(&cluster.dir(0), &[]).err().expect("nothing can be written there");
     assert!(refused.contains("Read-only file system") && refused.contains("mount it for writing"), "{refused}");
     cluster.write(5);

@@ -190,7 +190,7 @@ fn a_schema_is_given_to_all_founders_or_to_none() {
     let with = ["--schema", schema.to_str().expect("text")];
     let first = [options(0, &with), options(1, &with)];
     let without = options(2, &[]);
-    first.iter().chain([&without]).for_each(|node| node.lines.wait("was started with --schema and node 3 ("));
+    first.iter().chain([&without]).for_each(|node| node.lines.wait("was started with --schema, and node 3 ("));
     drop(without);
     // The same directory, started with what the others have.
     let third = Server::start(
