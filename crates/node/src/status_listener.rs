@@ -36,7 +36,7 @@ const LATE_TIME_MAX: Duration = Duration::from_secs(3);
 /// What is done meanwhile.
 #[derive(Clone, Copy)]
 pub enum Meanwhile<'d> {
-    /// Before that the node may be of no cluster yet, and wait for others.
+    /// Before that the node may be in no cluster yet, and wait for others.
     Recovers(&'d RecoveryProgress, &'d dyn Clock, &'d (dyn Fn() -> Option<Awaited> + Sync)),
     /// The node waits for others: how it sees its cluster, and which nodes it waits for.
     Waits(&'d (dyn Fn() -> Vec<SystemTable> + Sync), &'d (dyn Fn() -> String + Sync)),
@@ -58,7 +58,7 @@ impl Meanwhile<'_> {
     }
 }
 
-/// How a node that is of no cluster yet sees the others, and for what it waits, such as
+/// How a node that is in no cluster yet sees the others, and for what it waits, such as
 /// `node 2 (db2:3021)`.
 pub type Awaited = (Vec<SystemTable>, String);
 

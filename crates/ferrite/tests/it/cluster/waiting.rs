@@ -174,7 +174,7 @@ fn a_node_that_waits_for_founders_shows_them_to_its_operator() {
     assert_eq!(cells(&said, 1)[1..4], ["data", "starting", "yes"], "{said}");
     assert_eq!(cells(&said, 2)[1..3], ["awaited", "no"], "{said}");
     let (done, said) = admin(&["transfer", "--server", &ports[0]]);
-    assert!(!done && said.contains("of no cluster yet: it waits for node 2 ("), "{said}");
+    assert!(!done && said.contains("in no cluster yet: it waits for node 2 ("), "{said}");
 }
 
 #[test]
