@@ -343,13 +343,13 @@ impl Answers<'_> {
             }
             Meanwhile::Recovers(_, _, awaits) => match awaits() {
                 Some((status, _)) if invocation.procedure == "@ClusterStatus" => Ok(status),
-                Some(_) => Err(unavailable(reason).with_hint("ferrite admin status shows who is missing")),
+                Some(_) => Err(unavailable(reason).with_hint("ferrite admin status shows which nodes are missing")),
                 None => Err(unavailable(reason).with_hint("try again when the server has said that it is ready")),
             },
             Meanwhile::Waits(status, _) if invocation.procedure == "@ClusterStatus" => Ok(status()),
             Meanwhile::Waits(..) => {
                 Err(unavailable(format!("this node does not take part in its cluster yet: {reason}"))
-                    .with_hint("ferrite admin status shows who is missing; or ask another node"))
+                    .with_hint("ferrite admin status shows which nodes are missing; or ask another node"))
             }
             Meanwhile::Ended => Err(unavailable(
                 "the server has just opened, and this connection ends: the call was not executed".to_owned(),
