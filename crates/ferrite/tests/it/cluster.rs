@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -106,6 +107,15 @@ impl Lines {
 
 /// What a process says whose threads do not end by themselves.
 const BAD_ENDS: [&str; 2] = ["the stop does not wait", "abandoned"];
+
+/// Stops threads that call, also where the test fails: it would wait for them.
+struct Stop<'s>(&'s AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
 
 struct Node {
     server: Server,

@@ -1,7 +1,7 @@
 //! What an operator does to a cluster that runs, and to one that cannot: `ferrite admin transfer`,
 //! `status` and `recover`.
 
-use super::{Cluster, Lines, Node, PATIENCE, TABLE, addresses};
+use super::{Cluster, Lines, Node, PATIENCE, Stop, TABLE, addresses};
 use crate::common::Server;
 use ferrite_client::{Client, ClientOptions};
 use std::process::Command;
@@ -29,12 +29,14 @@ pub(super) fn admin(arguments: &[&str]) -> (bool, String) {
     (output.status.success(), text(&output.stdout) + &text(&output.stderr))
 }
 
-/// The same of a transfer, which is refused for as long as the next leader's tables are behind.
+/// The same of a transfer, which is refused for as long as the next leader's tables are behind, or
+/// calls take long.
 pub(super) fn admin_transfer(arguments: &[&str]) -> (bool, String) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (done, said) = admin(&[&["transfer"], arguments].concat());
-        if done || !said.contains("is still applying") || Instant::now() >= deadline {
+        let again = said.contains("is still applying") || said.contains("calls are still running");
+        if done || !again || Instant::now() >= deadline {
             return (done, said);
         }
     }
@@ -94,6 +96,7 @@ fn another_node_leads_and_no_call_fails() {
     let all: Vec<String> = (0..3).map(|place| cluster.address(place)).collect();
     let last = member - 1;
     std::thread::scope(|scope| {
+        let stop = Stop(&stops);
         // Of one node each, and of all.
         let ways: Vec<Vec<String>> = all.iter().map(|one| vec![one.clone()]).chain([all.clone()]).collect();
         let begin = |(way, first): (Vec<String>, i64)| {
@@ -109,7 +112,7 @@ fn another_node_leads_and_no_call_fails() {
         }
         let (done, said) = cluster.transfer_through(last, &[]);
         assert!(done && said.contains(&format!("node {member} leads")), "{said}");
-        stops.store(true, Ordering::Relaxed);
+        drop(stop);
         for caller in callers {
             let (count, wrong) = caller.join().expect("it calls");
             assert!(wrong.is_empty() && count > 0, "of {count}: {wrong:#?}");
@@ -119,6 +122,7 @@ fn another_node_leads_and_no_call_fails() {
     stops.store(false, Ordering::Relaxed);
     let (one, stopped) = (all[other - 1].clone(), cluster.nodes[last].take().expect("it runs"));
     std::thread::scope(|scope| {
+        let stop = Stop(&stops);
         let stops = &stops;
         let callers = [scope.spawn(move || call_until(stops, vec![one], 10_000_000)), {
             let all = all.clone();
@@ -127,7 +131,7 @@ fn another_node_leads_and_no_call_fails() {
         cluster.write(5);
         stopped.server.stop();
         cluster.write(5);
-        stops.store(true, Ordering::Relaxed);
+        drop(stop);
         for caller in callers {
             let (count, wrong) = caller.join().expect("it calls");
             assert!(wrong.is_empty() && count > 0, "of {count}: {wrong:#?}");

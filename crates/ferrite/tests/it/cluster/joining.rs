@@ -1,7 +1,7 @@
 //! Nodes that join later: in the place of one whose directory is gone, and at a new address; and
 //! nodes that are removed.
 
-use super::{Cluster, Lines, Node, PATIENCE, TABLE, addresses};
+use super::{Cluster, Lines, Node, PATIENCE, Stop, TABLE, addresses};
 use crate::common::Server;
 use ferrite_client::{Client, ClientOptions, OwnedTable, OwnedValue};
 use std::collections::{BTreeMap, BTreeSet};
@@ -158,6 +158,7 @@ fn every_node_is_wiped(kfactor: u32) {
         let others: Vec<String> = (0..3).filter(|other| *other != place).map(|other| cluster.address(other)).collect();
         let stops = AtomicBool::new(false);
         let written = std::thread::scope(|scope| {
+            let stop = Stop(&stops);
             let (stops, others) = (&stops, &others);
             let writer = scope.spawn(move || write_until(stops, others, (round + 1) * 1_000_000));
             cluster.write(5);
@@ -172,7 +173,7 @@ fn every_node_is_wiped(kfactor: u32) {
                 cluster.await_status("it is a member", becomes);
             }
             cluster.write(5);
-            stops.store(true, Ordering::Relaxed);
+            drop(stop);
             writer.join().expect("it writes")
         });
         cluster.written.extend(written);

@@ -1,7 +1,7 @@
 //! `@Pause` and `@Resume` are the cluster's: whichever node leads next, and whichever starts again.
 
 use super::handing_over::admin_transfer;
-use super::{Cluster, PATIENCE, TABLE};
+use super::{Cluster, PATIENCE, Stop, TABLE};
 use crate::common::Db;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedValue};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -167,6 +167,7 @@ fn no_write_is_acknowledged_behind_the_answer_to_pause() {
         }
     };
     std::thread::scope(|scope| {
+        let stop = Stop(&stops);
         let writers: Vec<_> = (0..3).map(|place| scope.spawn(move || write(place))).collect();
         for round in 0..6 {
             let (leader, before) = (cluster.leader(), acknowledged.load(Ordering::SeqCst));
@@ -187,7 +188,7 @@ fn no_write_is_acknowledged_behind_the_answer_to_pause() {
                 std::thread::yield_now();
             }
         }
-        stops.store(true, Ordering::SeqCst);
+        drop(stop);
         writers.into_iter().for_each(|writer| writer.join().expect("it writes"));
     });
     assert_eq!(behind.load(Ordering::SeqCst), 0);
