@@ -29,6 +29,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
 }
 
 const FRESH: &str = "no read is older than what was acknowledged";
+const TIME: &str = "time does not go back";
 const COMMITTED: &str = "a committed entry never changes";
 const ACKNOWLEDGED: &str = "what was acknowledged is there";
 const SCHEMA: &str = "the schema is one that was made";
@@ -41,6 +42,7 @@ const ACCEPTED: &str = "a leader whose loss was accepted acknowledges nothing";
 const ABLE: &str = "a member that runs all procedures leads";
 const ROT: &str = "rot is never passed over in silence";
 const SHORTENED: &str = "a shortened log is never passed over in silence";
+const BACKED_UP: &str = "a backup that is whole can be restored, wholly or not at all";
 const RESTORED: &str = "a restore is there wholly or not at all";
 
 /// Each fault, in the order in which they are declared, with what must find it.
@@ -60,25 +62,25 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (RestoreTableByTable, Simulator::Node, &[RESTORED]),
     (LoadsNotAsked, Simulator::Node, &[RESTORED]),
     (StagingKept, Simulator::Node, &["nothing is left of a restore"]),
-    (UnknownIsFailed, Simulator::Node, &["what was told of a restore is so"]),
+    (UnknownIsFailed, Simulator::Node, &["what was told of a restore is so", BACKED_UP]),
     (BackupNamesNotDurable, Simulator::Node, &["a backup that has a manifest is whole, whenever the power goes"]),
     (EndNotRecorded, Simulator::Node, &[SHORTENED]),
     (EndNotAsked, Simulator::Node, &[SHORTENED]),
-    (FilesNotChecked, Simulator::Node, &[ACKNOWLEDGED]),
+    (FilesNotChecked, Simulator::Node, &[ACKNOWLEDGED, SCHEMA]),
     (IdleEndNotRecorded, Simulator::Node, &[]),
     (ForeignSegmentTaken, Simulator::Node, &[]),
     (OlderCopyTaken, Simulator::Node, &[]),
-    (NoRound, Simulator::Cluster, &[FRESH]),
+    (NoRound, Simulator::Cluster, &[FRESH, TIME]),
     (LeaseForEver, Simulator::Cluster, &[FRESH]),
-    (LongLease, Simulator::Cluster, &[FRESH]),
+    (LongLease, Simulator::Cluster, &[FRESH, TIME]),
     (OneRound, Simulator::Cluster, &[FRESH]),
     (SealInLease, Simulator::Cluster, &[FRESH, HANDED_OVER]),
     (TermForgetsLeases, Simulator::Cluster, &[HANDED_OVER]),
-    (ClockDrift, Simulator::Cluster, &[FRESH]),
+    (ClockDrift, Simulator::Cluster, &[FRESH, TIME]),
     (EarlyAcknowledgement, Simulator::Cluster, &[ACKNOWLEDGED, COMMITTED]),
     (OwnFsyncOnly, Simulator::Cluster, &[COMMITTED, MADE_ANEW]),
     (ReceivedIsCommitted, Simulator::Cluster, &[COMMITTED]),
-    (AddedMemberLeads, Simulator::Cluster, &[COMMITTED, SCHEMA]),
+    (AddedMemberLeads, Simulator::Cluster, &[COMMITTED, SCHEMA, MADE_ANEW]),
     (OldEpoch, Simulator::Cluster, &[ASSERTED]),
     (FsyncCoversLater, Simulator::Cluster, &[MADE_ANEW, ASSERTED]),
     (LogNotIntact, Simulator::Cluster, &[ACKNOWLEDGED, COMMITTED]),
@@ -97,8 +99,8 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (AcceptAtOnce, Simulator::Cluster, &[RESTS]),
     (NotApplied, Simulator::Cluster, &["a copy leads when it has applied"]),
     (LowestLeads, Simulator::Cluster, &["of equal copies the one leads that has applied"]),
-    (TimeOfEntries, Simulator::Cluster, &["time does not go back"]),
-    (TimeUnlimited, Simulator::Cluster, &["time does not go back"]),
+    (TimeOfEntries, Simulator::Cluster, &[TIME]),
+    (TimeUnlimited, Simulator::Cluster, &[TIME]),
     (TimeTooEarly, Simulator::Cluster, &["rows are what the operations made"]),
     (NumbersOfEntries, Simulator::Cluster, &[]),
     (UnableHanded, Simulator::Cluster, &[ABLE]),
