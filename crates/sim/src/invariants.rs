@@ -5,6 +5,7 @@ pub mod acknowledged;
 pub mod atomic;
 pub mod contents;
 pub mod indexes;
+mod one_moment;
 pub mod reads;
 pub mod replicas;
 pub mod restores;

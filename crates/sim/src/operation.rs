@@ -151,6 +151,13 @@ pub struct Cut {
     pub items: BTreeMap<(i64, i64), Option<i64>>,
 }
 
+impl Cut {
+    /// Each home and its step, the home of the replicated tables among them.
+    pub fn all_steps(&self) -> impl Iterator<Item = (i64, i64)> {
+        self.steps.iter().map(|(home, step)| (*home, *step)).chain([(RATES, self.rates)])
+    }
+}
+
 /// An item's text: long ones live apart from their rows.
 pub fn body_text(operation: usize, length: usize) -> String {
     let pattern = format!("{operation}:");

@@ -2,8 +2,9 @@
 //! lost later, and it was one moment's.
 
 use crate::history::History;
+use crate::invariants::one_moment;
 use crate::model::Home;
-use crate::operation::{Action, Answer, Cut, Looked, RATES, Told};
+use crate::operation::{Action, Answer, Cut, Looked, Told};
 use crate::state::State;
 use std::collections::BTreeMap;
 
@@ -45,9 +46,10 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
             ));
         }
     }
-    cuts.into_iter().try_for_each(|(number, cut)| {
-        check_cut(history, state, &balances, cut).map_err(|what| format!("operation {number} read {what}"))
-    })
+    for (number, cut) in &cuts {
+        check_cut(state, &balances, cut).map_err(|what| format!("operation {number} read {what}"))?;
+    }
+    one_moment::check(history, state, &cuts)
 }
 
 fn compare(model: &Home, item: i64, looked: &Looked) -> Result<(), String> {
@@ -65,12 +67,10 @@ fn compare(model: &Home, item: i64, looked: &Looked) -> Result<(), String> {
     Err(format!("as {}, which was {}", short(looked), short(&expected)))
 }
 
-fn check_cut(history: &History, state: &State, balances: &BTreeMap<i64, Vec<i64>>, cut: &Cut) -> Result<(), String> {
-    let mut steps = cut.steps.clone();
-    steps.insert(RATES, cut.rates);
-    for (home, step) in &steps {
-        let there = state.marks.get(home).map_or(0, |marks| marks.len() as i64);
-        if *step > there {
+fn check_cut(state: &State, balances: &BTreeMap<i64, Vec<i64>>, cut: &Cut) -> Result<(), String> {
+    for (home, step) in cut.all_steps() {
+        let there = state.marks.get(&home).map_or(0, |marks| marks.len() as i64);
+        if step > there {
             return Err(format!("home {home} at step {step}, but only {there} are there"));
         }
     }
@@ -79,20 +79,6 @@ fn check_cut(history: &History, state: &State, balances: &BTreeMap<i64, Vec<i64>
         let expected = balances.get(home).and_then(|list| list.get((step - 1) as usize));
         if expected != Some(balance) {
             return Err(format!("balance {balance} of home {home} at step {step}, which was {expected:?}"));
-        }
-    }
-    // A transaction is in the cut on all its homes, or on none.
-    let mut seen: BTreeMap<usize, (i64, bool)> = BTreeMap::new();
-    for (home, marks) in &state.marks {
-        let until = steps.get(home).copied().unwrap_or_default();
-        for (step, number) in marks {
-            let inside = *step <= until;
-            if let Some((other, before)) = seen.insert(*number, (*home, inside))
-                && before != inside
-            {
-                let action = &history.operations[*number].action;
-                return Err(format!("only a part of operation {number} {action:?}: homes {other} and {home} differ"));
-            }
         }
     }
     let mut by_value: BTreeMap<Option<i64>, i64> = BTreeMap::new();
