@@ -19,6 +19,10 @@ pub enum Durability {
     /// end of the process; loss of power loses what the operating system had not written yet,
     /// usually up to half a minute.
     None,
+    /// After the fsync, as with `Sync`. The database appends no transactions, only the records of
+    /// its snapshots: what it acknowledges survives once a snapshot shows it
+    /// (docs/decisions/0106-durability-memory.md).
+    Memory,
 }
 
 /// As `--durability` is written.
@@ -28,6 +32,7 @@ impl fmt::Display for Durability {
             Durability::Sync => f.write_str("sync"),
             Durability::Interval(interval) => write!(f, "interval={}", interval.as_millis()),
             Durability::None => f.write_str("none"),
+            Durability::Memory => f.write_str("memory"),
         }
     }
 }

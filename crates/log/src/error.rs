@@ -159,6 +159,9 @@ impl LogFailed {
                 format!("transactions acknowledged more than {} ms before are safe", time.as_millis())
             }
             Durability::None => "with durability none, recently acknowledged transactions may be lost".to_owned(),
+            Durability::Memory => {
+                "with durability memory, transactions acknowledged since the newest snapshot are lost".to_owned()
+            }
         };
         LogFailed(
             format!("redo log: {error}. It accepts no more writes; {safe}. To continue: {remedy}, then restart").into(),

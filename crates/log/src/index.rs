@@ -153,7 +153,7 @@ impl SegmentIndex {
     ) -> SegmentIndex {
         // As they are written: so a read past the page cache never has to write it out first.
         let open_mode = match durability {
-            Durability::Sync => OpenMode::ReadDirect,
+            Durability::Sync | Durability::Memory => OpenMode::ReadDirect,
             Durability::Interval(_) | Durability::None => OpenMode::Read,
         };
         let state = State {

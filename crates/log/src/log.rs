@@ -479,7 +479,7 @@ impl<C: Completion> Worker<C> {
         self.guarded(|worker| {
             match worker.durability {
                 Durability::Sync if planted!(AnswerBeforeFsync) => {}
-                Durability::Sync => {
+                Durability::Sync | Durability::Memory => {
                     worker.writer.sync()?;
                     worker.record_fsync(begin);
                 }

@@ -428,8 +428,8 @@ impl Writer {
         // What `sync` does not reach any more. `durable_through` stays: it must not name blocks of
         // the current batch.
         match self.durability {
-            Durability::Sync if !self.unsynced => {}
-            Durability::Sync => full.sync_data()?,
+            Durability::Sync | Durability::Memory if !self.unsynced => {}
+            Durability::Sync | Durability::Memory => full.sync_data()?,
             Durability::Interval(_) => {
                 if self.unsynced {
                     full.sync_data()?;
@@ -466,7 +466,7 @@ impl Writer {
 /// go where they return at once.
 fn open_mode(durability: Durability) -> OpenMode {
     match durability {
-        Durability::Sync => OpenMode::WriteDirect,
+        Durability::Sync | Durability::Memory => OpenMode::WriteDirect,
         Durability::Interval(_) | Durability::None => OpenMode::Write,
     }
 }

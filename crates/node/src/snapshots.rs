@@ -5,6 +5,7 @@
 //! time: all callers that ask while one is being written get the next.
 
 use crate::cluster::CopySide;
+use crate::last_snapshot::LastSnapshot;
 use crate::message::{SnapshotJob, Told};
 use crate::mode::Mode;
 use crate::routes::Routes;
@@ -21,8 +22,10 @@ use ferrite_partition::coordinator::{Job, Taken};
 use ferrite_partition::copy_cut::{CopyCut, CutStep};
 use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
+use ferrite_partition::unlogged::{self, Unlogged};
 use ferrite_system::saved::{Attempt, SnapshotStatus};
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -60,6 +63,9 @@ pub struct SnapshotSettings {
     /// Time since the last one after which one is taken, if anything was written. None: never.
     pub interval: Option<Duration>,
 }
+
+/// The interval with durability memory, unless another is set.
+pub const MEMORY_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Default for SnapshotSettings {
     fn default() -> Self {
@@ -107,6 +113,15 @@ pub struct SnapshotThread {
     pub log_bytes_before: u64,
     /// It read entries in them.
     pub entries_before: bool,
+    pub without_log: Option<SnapshotsOnly>,
+}
+
+/// Durability memory: what no snapshot shows is nowhere on the disk.
+pub struct SnapshotsOnly {
+    pub unlogged: Arc<Unlogged>,
+    pub last: Arc<LastSnapshot>,
+    /// The database's directory.
+    pub dir: PathBuf,
 }
 
 impl SnapshotThread {
@@ -125,7 +140,7 @@ impl SnapshotThread {
             let mut asked: Vec<Told> = Vec::new();
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
-                Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+                Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(&mut last, asked),
                 Ok(SnapshotJob::Hash(cut)) => {
                     // Refused only where the server stops.
                     let _ = self.hash(*cut);
@@ -166,7 +181,7 @@ impl SnapshotThread {
             while let Ok(job) = self.inbox.try_recv() {
                 match job {
                     SnapshotJob::Save(told) => asked.extend(told),
-                    SnapshotJob::Stop => return,
+                    SnapshotJob::Stop => return self.end(&mut last, asked),
                     other => self.for_others(other),
                 }
             }
@@ -176,11 +191,38 @@ impl SnapshotThread {
             if !self.conclude(&outcome, &mut last, written) {
                 return;
             }
-            let outcome = outcome.map_err(|error| error.to_string());
-            for told in asked {
-                told(outcome.as_ref().map_err(String::as_str));
+            tell(asked, &outcome);
+        }
+    }
+
+    /// The server ends, and nothing is changed any more. With durability memory, what no snapshot
+    /// shows gets one.
+    fn end(&mut self, last: &mut Last, mut asked: Vec<Told>) {
+        let Some(SnapshotsOnly { unlogged, last: last_snapshot, dir }) = &self.without_log else { return };
+        let last_snapshot = Arc::clone(last_snapshot);
+        let dir = dir.clone();
+        last_snapshot.begin();
+        let written = self.log.written_bytes.load(Relaxed);
+        let saved = unlogged.has_changed().then(|| {
+            let number = self.snapshots.next_number();
+            self.save(number, 0)
+        });
+        while let Ok(job) = self.inbox.try_recv() {
+            if let SnapshotJob::Save(told) = job {
+                asked.extend(told);
             }
         }
+        let complete = match &saved {
+            Some(outcome) => self.conclude(outcome, last, written) && outcome.is_ok(),
+            None => true,
+        };
+        if let Some(outcome) = &saved {
+            tell(asked, outcome);
+        }
+        if complete && let Err(error) = unlogged::end_run(&**self.snapshots.files().disk(), &dir) {
+            ferrite_io::notify(Notice::MemoryRunNotEnded { reason: error.to_string() });
+        }
+        last_snapshot.end(complete);
     }
 
     /// What becomes of one, for the next and for the operator; `written`: what the log had written.
@@ -196,6 +238,9 @@ impl SnapshotThread {
             }
             Err(SaveError::Stopped) => return false,
             Err(error) => {
+                if let Some(SnapshotsOnly { unlogged, .. }) = &self.without_log {
+                    unlogged.note();
+                }
                 last.quiet_until = Instant::now() + AFTER_FAILURE;
                 ferrite_io::notify(Notice::SnapshotFailed { reason: error.to_string() });
             }
@@ -207,7 +252,10 @@ impl SnapshotThread {
     fn is_due(&self, last: &Last) -> bool {
         let grown = last.before + self.log.written_bytes.load(Relaxed) - last.written;
         let may = self.mode.serves() || self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
-        let newer = || last.entry != Some((self.last_entry)());
+        let newer = || match &self.without_log {
+            None => last.entry != Some((self.last_entry)()),
+            Some(SnapshotsOnly { unlogged, .. }) => unlogged.has_changed(),
+        };
         may && Instant::now() >= last.quiet_until && self.settings.wants_one(grown, last.at.elapsed(), newer)
     }
 
@@ -303,6 +351,14 @@ impl SnapshotThread {
             };
             scope.spawn(hash).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+}
+
+/// Answers the callers that asked for it.
+fn tell(asked: Vec<Told>, outcome: &Result<Saved, SaveError>) {
+    let failed = outcome.as_ref().err().map(SaveError::to_string).unwrap_or_default();
+    for told in asked {
+        told(outcome.as_ref().map_err(|_| failed.as_str()));
     }
 }
 

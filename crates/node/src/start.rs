@@ -7,6 +7,7 @@
 
 mod opening;
 mod parts;
+mod without_log;
 
 use crate::administration::Administration;
 use crate::backup::{self, Backups};
@@ -22,10 +23,11 @@ use crate::network::{Listeners, NetworkThread};
 use crate::options::{ServerError, ServerOptions};
 use crate::publish;
 use crate::server::Server;
-use crate::snapshots::{SnapshotSettings, SnapshotThread};
+use crate::snapshots::{SnapshotSettings, SnapshotThread, SnapshotsOnly};
 use crate::space::{self, SpaceWatch};
-use crate::start::opening::{Doors, begin_if_new, open_doors, recover, wait_for_others};
+use crate::start::opening::{Doors, begin_if_new, limit_memory, open_doors, recover, wait_for_others};
 use crate::start::parts::{ExecutorEnds, NetworkEnd, Parts, connect};
+use crate::start::without_log::{instead_of_log, last_snapshot, snapshots_only};
 use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
 use crate::system::System;
@@ -38,13 +40,11 @@ use ferrite_notice::Notice;
 use ferrite_partition::assemble::{Assembly, Executors, assemble};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::{Gate, SharedFailure};
-use ferrite_partition::long_read;
 use ferrite_partition::recovery::Recovered;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Event, MailboxHandle};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use ferrite_partition::{Event, MailboxHandle, long_read};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -70,13 +70,9 @@ impl Server {
             // A member's database is begun by the first leader, as a transaction.
             Some(_) => FirstSchema::of(&options),
         };
+        let last_snapshot = Arc::new(last_snapshot(&recovered, &*disk, &options.dir)?);
         publish::cannot_run(&recovered.compiled).into_iter().for_each(ferrite_io::notify);
-        // What was acknowledged once is taken up whatever it needs; the limit is for what comes
-        // now.
-        memory::set_limit(options.settings.memory_bytes);
-        for store in &mut recovered.stores {
-            store.set_transaction_bytes_max(options.settings.transaction_bytes);
-        }
+        limit_memory(&options.settings, &mut recovered);
         let failure = SharedFailure::default();
         let latched = Arc::clone(&failure);
         let unsynced = member.as_ref().map(|member| Arc::clone(&member.joined.unsynced));
@@ -130,6 +126,7 @@ impl Server {
         };
         let group = recovered.group.clone();
         let last_entry = Box::new(move || group.end().position);
+        let without_log = recovered.unlogged.map(|unlogged| snapshots_only(unlogged, &last_snapshot, &options.dir));
         start_snapshots(
             threads,
             &parts,
@@ -139,6 +136,7 @@ impl Server {
             options.snapshots,
             last_entry,
             copy,
+            without_log,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
         let collector = parts.collector(&backups, &disk);
@@ -179,6 +177,8 @@ impl Server {
                 network: parts.network,
                 time_max: Duration::from_secs(options.settings.stop_seconds),
                 grace: options.settings.stop_grace,
+                last_snapshot,
+                snapshots: parts.snapshot_status,
             },
             insistence: Insistence::default(),
         })
@@ -250,6 +250,7 @@ fn start_executors(
         }
     });
     let publisher = parts.publisher();
+    let without_log = instead_of_log(recovered, parts.snapshots.clone());
     let executors = assemble(Assembly {
         partitions,
         jobs,
@@ -265,6 +266,7 @@ fn start_executors(
         counts: Arc::clone(&parts.row_counts),
         publish: Box::new(move |compiled| publisher.publish(compiled)),
         is_copy,
+        without_log,
     });
     let Executors { partitions, coordinator, gates } = executors;
     for (id, partition) in partitions.into_iter().enumerate() {
@@ -421,8 +423,10 @@ fn start_snapshots(
     settings: SnapshotSettings,
     last_entry: Box<dyn Fn() -> Position + Send>,
     copy: Option<Arc<cluster::CopySide>>,
+    without_log: Option<SnapshotsOnly>,
 ) -> Result<(), ServerError> {
     let recovery = &parts.recovery;
+    let may_be_cut_short = without_log.is_none();
     let thread = SnapshotThread {
         snapshots,
         inbox,
@@ -437,11 +441,12 @@ fn start_snapshots(
         settings,
         log_bytes_before: recovery.log_bytes,
         entries_before: recovery.created || recovery.transactions + recovery.schema_changes > 0,
+        without_log,
     };
     let status = Arc::clone(&parts.snapshot_status);
     let sender = parts.snapshots.clone();
     threads.ended_by(move || {
-        status.stop.store(true, Relaxed);
+        status.stop.store(may_be_cut_short, Relaxed);
         let _ = sender.send(SnapshotJob::Stop);
     });
     threads.spawn("snapshot", move || thread.run())

@@ -9,6 +9,7 @@ use crate::cancelling::Cancelling;
 use crate::cluster::{HandOver, Order, Running};
 use crate::connections::Connections;
 use crate::forward::Forward;
+use crate::last_snapshot::LastSnapshot;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::threads::{PagePreallocator, Threads, spawn};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select, unbounded};
@@ -18,7 +19,9 @@ use ferrite_log::LogFailed;
 use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::waker::WakingSender;
+use ferrite_system::saved::SnapshotStatus;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// How a node came to its end. The log was closed in good order.
@@ -28,6 +31,9 @@ pub enum Stopped {
     Wholly,
     /// Some did not end, and run on: the process should end without them.
     LeavingThreads,
+    /// With durability memory, there is no snapshot of what was acknowledged last: it is lost. The
+    /// process should end at once, as threads may be left.
+    Unsaved,
 }
 
 /// Requests that the end shall not wait for calls any more. Any thread may call it, at any time,
@@ -53,6 +59,9 @@ pub(crate) struct Ending {
     pub time_max: Duration,
     /// How long the end is waited for after that.
     pub grace: Duration,
+    /// Waited for as long as it takes, unless an operator insists.
+    pub last_snapshot: Arc<LastSnapshot>,
+    pub snapshots: Arc<SnapshotStatus>,
 }
 
 /// The senders that insist, and the receiver.
@@ -147,7 +156,7 @@ fn ask_to_hand_over(
 /// Ends the node: in good order as long as time allows and no caller insists, then without waiting
 /// for calls.
 pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> Result<Stopped, LogFailed> {
-    let Ending { mut threads, memory, cancelling, network, time_max, grace, .. } = ending;
+    let Ending { mut threads, memory, cancelling, network, time_max, grace, last_snapshot, snapshots, .. } = ending;
     let (tell, ended) = bounded::<()>(1);
     memory.ends();
     // Where no thread can be had for it, `ended` is disconnected, and the log is closed at once.
@@ -156,27 +165,54 @@ pub(crate) fn stop(log: DatabaseLog, ending: Ending, insistence: Insistence) -> 
         let _ = tell.send(());
     });
     let Insistence(_kept, insisted) = insistence;
-    let wait = |time: Duration| {
-        select! {
-            recv(ended) -> told => told.is_ok(),
-            recv(insisted) -> _ => false,
-            default(time) => false,
-        }
-    };
+    let has_ended = |time| ends_within(time, &ended, &insisted, &last_snapshot, &snapshots);
     let mut stopped = Stopped::Wholly;
-    if !wait(time_max) {
+    if !has_ended(time_max) {
         ferrite_io::notify(Notice::StopInterrupts);
         cancelling.list.end_all();
         cancelling.long_reads.drop_cancelled();
         network.iter().for_each(|mailbox| mailbox.send(Mail::Hurry));
-        if !wait(grace) {
+        if !has_ended(grace) {
             ferrite_io::notify(Notice::StopAbandons);
             stopped = Stopped::LeavingThreads;
         }
     }
+    if last_snapshot.is_missing() {
+        ferrite_io::notify(Notice::LastSnapshotMissing);
+        stopped = Stopped::Unsaved;
+    }
     let closed = log.close();
     drop(memory);
     closed.map(|()| stopped)
+}
+
+/// Whether the threads end within this time, or later where it is the last snapshot that takes
+/// longer. An operator that insists ends the wait, and the snapshot.
+fn ends_within(
+    mut time: Duration,
+    ended: &Receiver<()>,
+    insisted: &Receiver<()>,
+    last_snapshot: &LastSnapshot,
+    snapshots: &SnapshotStatus,
+) -> bool {
+    let mut said = false;
+    loop {
+        let insists = select! {
+            recv(ended) -> told => return told.is_ok(),
+            recv(insisted) -> _ => true,
+            default(time) => false,
+        };
+        if insists || !last_snapshot.is_being_written() {
+            if last_snapshot.is_being_written() {
+                snapshots.stop.store(true, Relaxed);
+            }
+            return false;
+        }
+        if !std::mem::replace(&mut said, true) {
+            ferrite_io::notify(Notice::LastSnapshotAwaited);
+        }
+        time = ASK_AGAIN;
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,12 @@ notices! {
         "the stop does not wait any longer: running calls are interrupted, and calls that wait are not executed";
     StopAbandons "stop-abandons-calls" Warn
         "some calls cannot be interrupted and are abandoned; nothing of them is kept";
+    LastSnapshotAwaited "last-snapshot-awaited" Info
+        "the last snapshot is being written; another signal gives it up, and what it has";
+    LastSnapshotMissing "last-snapshot-missing" Error
+        "the last snapshot was not taken: with durability memory, what was acknowledged since the one before is lost";
+    MemoryRunNotEnded "memory-run-not-ended" Warn { reason: String }
+        "{reason}; the next start will report a loss, and there is none";
     StartThreadsAbandoned "start-threads-abandoned" Warn
         "some threads of a start that failed have not ended and are abandoned";
     StageAbandoned "compound-stage-abandoned" Warn
@@ -110,6 +116,8 @@ notices! {
          recovered";
     UncleanShutdown "unclean-shutdown" Info
         "the previous server did not shut down cleanly; everything known to be durable was recovered";
+    LossWithoutRedo "loss-without-redo" Warn { reason: String }
+        "{reason}";
     RestoreLeftovers "restore-leftovers" Warn { reason: String }
         "the remains of an interrupted restore cannot be dropped: {reason}";
     SchemaWarning "schema-warning" Warn { warning: String }

@@ -5,6 +5,7 @@
 //! afterwards: the caller has threads run the parts, or steps them.
 
 use crate::commit::Completion;
+pub use crate::coordinator::WithoutLog;
 use crate::coordinator::{Borrower, Coordinator, Job};
 use crate::gate::{Gate, SharedFailure};
 use crate::long_read::{Home, LongReads};
@@ -49,6 +50,8 @@ pub struct Assembly {
     pub publish: Box<dyn Fn(Arc<Compiled>) + Send>,
     /// They take no calls before they are promoted.
     pub is_copy: bool,
+    /// With durability memory.
+    pub without_log: Option<WithoutLog>,
 }
 
 pub struct Executors {
@@ -81,7 +84,11 @@ pub fn assemble(assembly: Assembly) -> Executors {
         };
         borrowers.push(Borrower::new(sender, Arc::clone(&gate)));
         let partition = Partition::new(start, inbox, gate, group.clone(), Arc::clone(&clock));
-        partitions.push(if assembly.is_copy { partition.as_copy() } else { partition });
+        let partition = if assembly.is_copy { partition.as_copy() } else { partition };
+        partitions.push(match &assembly.without_log {
+            Some(without) => partition.without_log(Arc::clone(&without.unlogged)),
+            None => partition,
+        });
     }
     let gate = Gate::new(Sequence(0), failure);
     gates.push(Arc::clone(&gate));
@@ -90,5 +97,9 @@ pub fn assemble(assembly: Assembly) -> Executors {
     let coordinator = Coordinator::new(jobs, borrowers, compiled, publish, gate, group, clock, limits, long_reads)
         .with_history(assembly.history);
     let coordinator = if assembly.is_copy { coordinator.as_copy() } else { coordinator };
+    let coordinator = match assembly.without_log {
+        Some(without) => coordinator.without_log(without),
+        None => coordinator,
+    };
     Executors { partitions, coordinator, gates }
 }

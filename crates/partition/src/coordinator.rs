@@ -6,6 +6,7 @@
 //! so that a crash keeps all of it or none. The record is handed to the log before the stores go
 //! back, hence before any record of a transaction that saw its changes.
 
+mod checkpoint;
 mod copy;
 mod schema_change;
 
@@ -13,8 +14,8 @@ use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle};
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::counters::{CallOutcome, Counters, ThreadReport};
+pub use crate::event::{BACKUP, Job, Taken, wait_until_committed};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
-pub use crate::event::{Job, Taken, wait_until_committed};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
@@ -22,15 +23,16 @@ use crate::record::{self, Part};
 use crate::role::Role;
 use crate::schema::SchemaHistory;
 use crate::thread::RECORD_EPOCH;
-use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, bounded, unbounded};
+use crate::unlogged::Unlogged;
+use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, unbounded};
 use ferrite_base::{CallLimits, PartitionId, Sequence, limits, planted};
-use ferrite_group::{Checkpointed, EntryBuffer, GroupAppender};
+use ferrite_group::{EntryBuffer, GroupAppender, NotCommitted, Party};
 use ferrite_io::Clock;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use schema_change::Changing;
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The coordinator's way to one partition.
@@ -78,11 +80,25 @@ pub struct Coordinator {
     long_reads: LongReads,
     others: Option<Others>,
     history: SchemaHistory,
+    /// With durability memory.
+    unlogged: Option<WithoutLog>,
     /// A schema change that waits for a commit. Nothing else runs meanwhile.
     changing: Option<Changing>,
     /// Where an answer is written; empty between transactions.
     answer: Vec<u8>,
 }
+
+/// What takes the log's place with durability memory: where changes are noted, and how snapshots
+/// are written.
+pub struct WithoutLog {
+    pub unlogged: Arc<Unlogged>,
+    pub save: Save,
+}
+
+/// Has a snapshot written of all that was changed so far; tells when it is complete, or why there
+/// is none.
+pub type Save = Box<dyn Fn(SaveTold) + Send>;
+pub type SaveTold = Box<dyn FnOnce(Result<(), &str>) + Send>;
 
 /// Moves another party on.
 type Others = Box<dyn FnMut() + Send>;
@@ -136,6 +152,7 @@ impl Coordinator {
             long_reads,
             others: None,
             history: SchemaHistory::default(),
+            unlogged: None,
             changing: None,
             answer: Vec::new(),
         }
@@ -144,6 +161,11 @@ impl Coordinator {
     /// The schema changes that led to the catalog it was made with.
     pub fn with_history(self, history: SchemaHistory) -> Coordinator {
         Coordinator { history, ..self }
+    }
+
+    /// Durability memory: the log gets no changes; `save` has snapshots written.
+    pub fn without_log(self, without: WithoutLog) -> Coordinator {
+        Coordinator { unlogged: Some(without), ..self }
     }
 
     pub fn run(mut self) {
@@ -218,50 +240,6 @@ impl Coordinator {
             Job::Stop => return false,
         }
         true
-    }
-
-    /// Takes snapshots of all stores, and writes the record of them: everything before it in the
-    /// log is in them, and nothing after it.
-    fn checkpoint(&mut self, snapshot: u64) -> Taken {
-        let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let mut stores = Vec::new();
-        let mut places = Vec::new();
-        for (store, position) in borrowed.iter_mut().flatten() {
-            stores.push(store.snapshot(|_| true));
-            places.push((RECORD_EPOCH, position.sequence));
-        }
-        // Others may compare what they have after this entry.
-        let contents = if self.steps_back {
-            let mut records = EntryBuffer::default();
-            record::write_content_mark(records.records(), snapshot);
-            self.log.append(records, Completion { parties: Parties::Several(Vec::new()), buffers: None })
-        } else {
-            None
-        };
-        let mark = Arc::new(OnceLock::new());
-        let (tell, logged) = bounded(1);
-        let completion = Completion { parties: Parties::Asking(tell), buffers: None };
-        let write = |reached: &Checkpointed| {
-            let mut payload = Vec::new();
-            let version = self.compiled.catalog.version.0;
-            let groups = [(reached.group, reached.place.end)];
-            record::write_checkpoint(&mut payload, snapshot, version, &places, &groups);
-            payload
-        };
-        let reached = self.log.append_checkpoint(write, Arc::clone(&mark), completion);
-        self.give_back(borrowed);
-        Taken {
-            snapshot,
-            stores,
-            places,
-            groups: vec![reached],
-            contents: contents.map(|entry| (entry.epoch, entry.position)),
-            catalog: Arc::clone(&self.compiled.catalog),
-            history: self.history.clone(),
-            time: self.clock.wall_micros(),
-            mark,
-            logged,
-        }
     }
 
     /// What is next to do; when there is nothing yet, the time until there is counts as idle.
@@ -401,8 +379,13 @@ impl Coordinator {
         }
         let mut answer = std::mem::take(&mut self.answer);
         let counted = self.counters.begin_program(&call.program, &self.compiled);
-        let outlet =
-            Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads };
+        let outlet = Outlet {
+            partitions: &self.partitions,
+            gate: &self.gate,
+            log: &self.log,
+            logs: self.unlogged.is_none(),
+            long_reads: &self.long_reads,
+        };
         let ticket = self.ticket;
         // Those before it in the lending need not wait for a call that takes its time.
         let mut slow = || {
@@ -437,6 +420,13 @@ impl Coordinator {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
         assert_eq!(stores.len(), positions.len(), "each store has its position");
+        if let Some(WithoutLog { unlogged, .. }) = &self.unlogged {
+            for store in stores.iter_mut().filter(|store| !store.redo().is_empty()) {
+                assert!(outcome == Some(CallOutcome::Committed), "a transaction that was rolled back leaves no redo");
+                store.discard_redo();
+                unlogged.note();
+            }
+        }
         for (store, position) in stores.iter().zip(positions.iter_mut()) {
             assert_eq!(store.partition(), position.partition, "stores and positions are in one order");
             if !store.redo().is_empty() {
@@ -462,7 +452,13 @@ impl Coordinator {
     }
 
     fn outlet(&self) -> Outlet<'_> {
-        Outlet { partitions: &self.partitions, gate: &self.gate, log: &self.log, long_reads: &self.long_reads }
+        Outlet {
+            partitions: &self.partitions,
+            gate: &self.gate,
+            log: &self.log,
+            logs: self.unlogged.is_none(),
+            long_reads: &self.long_reads,
+        }
     }
 
     /// Waits until the partitions that are wanted have lent their stores.
@@ -508,6 +504,8 @@ struct Outlet<'c> {
     partitions: &'c [Borrower],
     gate: &'c Arc<Gate>,
     log: &'c GroupAppender<Completion>,
+    /// Not with durability memory.
+    logs: bool,
     long_reads: &'c LongReads,
 }
 
@@ -530,7 +528,14 @@ impl Outlet<'_> {
         let payload = std::mem::take(&mut lending.payload);
         assert!(waiting.len() == 1 || !payload.is_empty(), "what was changed is in the records");
         let appended = !payload.is_empty();
-        self.log.append(payload, Completion { parties: Parties::Several(waiting), buffers: None });
+        let completion = Completion { parties: Parties::Several(waiting), buffers: None };
+        if self.logs {
+            self.log.append(payload, completion);
+        } else {
+            assert!(!appended, "nothing is logged");
+            let failure = self.gate.failure().cloned();
+            completion.complete(Vec::new(), failure.map_or(Ok(()), |failure| Err(NotCommitted::Log(failure))));
+        }
         appended
     }
 

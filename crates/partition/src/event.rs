@@ -209,6 +209,9 @@ pub enum Job {
     Stop,
 }
 
+/// The number under which a backup is taken. Snapshots of the database have higher ones.
+pub const BACKUP: u64 = 0;
+
 /// All that a snapshot on disk shows, as it was at one place in the log.
 pub struct Taken {
     pub snapshot: u64,
@@ -223,7 +226,8 @@ pub struct Taken {
     pub history: SchemaHistory,
     /// Microseconds since 1970.
     pub time: i64,
-    /// Where the checkpoint record is, once that is known to be written.
+    /// Where the checkpoint record is, once that is known to be written. With durability memory, a
+    /// backup has none.
     pub mark: Arc<OnceLock<LogPosition>>,
     pub logged: Receiver<Result<(), NotCommitted>>,
 }

@@ -232,6 +232,11 @@ impl Judge {
         self.streams_have_come_to(groups)
     }
 
+    /// Whether there is a stream, and the log has come to this place of it, which a snapshot names.
+    pub fn stands_at(&self, groups: &[(GroupId, Mark)]) -> bool {
+        self.stream.is_some() && !groups.is_empty() && self.streams_have_come_to(groups).is_ok()
+    }
+
     /// The log tells where the streams are in it. One that has not begun is before its first entry,
     /// whatever the epoch of that place is called.
     fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {

@@ -54,6 +54,7 @@ mod start_error;
 mod stepping_back;
 pub mod task_check;
 pub mod thread;
+pub mod unlogged;
 pub mod waker;
 pub mod worker_pool;
 
@@ -68,3 +69,4 @@ pub use progress::{ProgressListener, RecoveryProgress, Seen};
 pub use row_counts::RowCounts;
 pub use stepping_back::{SteppedBack, SteppingBack};
 pub use thread::{Ran, Seat};
+pub use unlogged::Unlogged;

@@ -8,6 +8,7 @@ use crate::progress::{ProgressListener, RecoveryProgress};
 use crate::recovery::{self, Options, Summary, default_threads, look, open_with};
 use crate::snapshots;
 use crate::start_error::StartError;
+use crate::unlogged;
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
 use ferrite_log::{LogError, LogOptions, segment_path};
 use ferrite_plan::external::RuntimeHandle;
@@ -56,6 +57,9 @@ pub fn accept_loss(
     let damage = match attempt(None) {
         Ok(_) => return Ok(None),
         Err(StartError::Rot(damage)) => damage,
+        Err(StartError::NoRedoBefore { snapshot }) => {
+            return go_back_before(&*disk, &files, dir, clock.wall_micros(), snapshot, &attempt).map(Some);
+        }
         Err(error) => return Err(error),
     };
     let from_the_beginning = damage.path == segment_path(dir, 1) && damage.position <= SECTOR_BYTES as u64;
@@ -87,6 +91,46 @@ pub fn accept_loss(
     text.push_str(&after(&summary, &kept));
     write(&text).map_err(failed)?;
     Ok(Some((note, text)))
+}
+
+/// Gives up a snapshot that took the place of the log before it and cannot be read, with all that
+/// came after it: what is left is the snapshot before it, and the log up to its record.
+fn go_back_before(
+    disk: &dyn Disk,
+    files: &Files,
+    dir: &Path,
+    now: i64,
+    mut snapshot: u64,
+    attempt: &dyn Fn(Option<PathBuf>) -> Result<Summary, StartError>,
+) -> Result<(PathBuf, String), StartError> {
+    let folder = dir.join(format!("accepted-loss-{now}"));
+    let note = dir.join(format!("accepted-loss-{now}.txt"));
+    let file = disk.open(&note, OpenMode::Create).map_err(failed)?;
+    let write = |text: &str| file.write_at(text.as_bytes(), 0).and_then(|()| file.sync_data());
+    let mut text = format!("Accepted loss, {} UTC.\n", to_text_string(&Value::Timestamp(now)));
+    let mut kept = Vec::new();
+    loop {
+        text.push_str(&format!(
+            "Snapshot {snapshot} cannot be read. It took the place of the redo log before it, so what came after the snapshot \
+             before it is lost.\nIts files are kept in {}. The database never looks there: delete the folder when it is not needed any \
+             more.\n",
+            folder.display()
+        ));
+        write(&text).and_then(|()| disk.sync_dir(dir)).map_err(failed)?;
+        kept.append(&mut files.move_to(&own_name(snapshot), &folder).map_err(failed)?);
+        match attempt(Some(folder.clone())) {
+            Ok(summary) => {
+                kept.extend(keep_newer_snapshots(files, &summary, &folder).map_err(failed)?);
+                unlogged::forget_newest(disk, dir).map_err(failed)?;
+                text.push_str(&after(&summary, &kept));
+                write(&text).map_err(failed)?;
+                return Ok((note, text));
+            }
+            Err(StartError::NoRedoBefore { snapshot: before }) if before != snapshot => snapshot = before,
+            Err(StartError::Rot(damage)) => return Err(StartError::NothingLeft(damage)),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Turns the copy of a cluster's node that no process runs into a single server's database, as far

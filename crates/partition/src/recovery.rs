@@ -7,24 +7,27 @@ use crate::damage::{self, LogDamage};
 use crate::judge::Judge;
 use crate::progress::{ProgressListener, ProgressReporter, RecoveryProgress};
 use crate::record::{self, Genesis};
-use crate::replay::Replay;
+use crate::replay::{Missing, ObservedReplay, Replay};
 use crate::schema::SchemaHistory;
 pub use crate::snapshot_base::Loaded;
-use crate::snapshot_base::{kept_snapshots, load_newest};
+use crate::snapshot_base::{kept_snapshots, load_newest, refuse_without_log};
 use crate::snapshots::{self, Snapshots};
 pub use crate::start_error::StartError;
 use crate::thread::RECORD_EPOCH;
+use crate::unlogged::{self, MemoryRuns, Unlogged, unless_full};
 use ferrite_base::{Epoch, Incarnation, NodeId, Sequence, limits};
 use ferrite_group::{
     Begin, FIRST_GROUP, Found as FoundStream, GroupAppender, GroupHost, GroupPlace, Identity, Replayed, Replication,
     message,
 };
-use ferrite_io::{Clock, Disk, Random, SECTOR_BYTES};
-use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, OpenError, Recovery, segment_path};
+use ferrite_io::{Clock, Disk, Random};
+use ferrite_log::{DatabaseId, Durability, LogError, LogOptions, LogPosition, OpenError, Recovery};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_snapshot::{Files, Found, SnapshotError};
 use ferrite_table::Store;
+use ferrite_value::Value;
+use ferrite_value::text::to_text_string;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +50,8 @@ pub struct Recovered {
     pub identity: Identity,
     /// For the snapshots to come.
     pub snapshots: Snapshots,
+    /// With durability memory: where all that changes the stores notes it, in place of the log.
+    pub unlogged: Option<Arc<Unlogged>>,
     pub summary: Summary,
 }
 
@@ -74,10 +79,26 @@ pub struct Summary {
     /// Files that keep what was cut at the operator's word.
     pub quarantined: Vec<PathBuf>,
     pub snapshot: Option<Loaded>,
+    /// A server ran here with durability memory and did not stop in an orderly way: the database is
+    /// as of this time, microseconds since 1970, and what was acknowledged after it is gone.
+    pub without_redo: Option<i64>,
     /// Snapshots that could not be used, newest first, and why.
     pub damaged: Vec<(u64, String)>,
     /// Threads that loaded and replayed.
     pub threads: usize,
+}
+
+impl Summary {
+    /// What operators are told where the server before ran without redo and was not stopped.
+    pub fn loss_without_redo(&self) -> Option<String> {
+        self.without_redo.map(|time| {
+            format!(
+                "the server that ran here before, with --durability memory, did not stop in an orderly way. The database is as \
+                 of {} UTC; what was acknowledged after that is lost, as this durability allows",
+                to_text_string(&Value::Timestamp(time))
+            )
+        })
+    }
 }
 
 /// How to recover.
@@ -130,7 +151,10 @@ pub fn open_with(
     options: Options<'_>,
 ) -> Result<Recovered, StartError> {
     let accept_loss = options.log.accept_loss.is_some();
-    let mut opened = Opened::read(disk, clock, dir, &options)?;
+    let mut opened = Opened::read(disk, clock, dir, &options).map_err(alone)?;
+    if let Some(Missing { snapshot, .. }) = opened.replay.missing.filter(|_| !accept_loss) {
+        return Err(StartError::NoRedoBefore { snapshot });
+    }
     let created = opened.replay.state.is_none();
     let stream = opened.take_stream();
     let begun = stream.is_some();
@@ -164,7 +188,22 @@ pub fn open_with(
         let configuration = GroupConfiguration::alone(Epoch(group.end().epoch.0 + 1), member(&identity));
         commit::wait(&opened.log, |completion| group.start_epoch(configuration, completion))?;
     }
-    opened.finish(&options, group, identity, created)
+    opened.memory_runs.note_base(&*opened.disk, dir, &opened.replay)?;
+    let disk = Arc::clone(&opened.disk);
+    let clock = Arc::clone(&opened.clock);
+    let recovered = opened.finish(&options, group, identity, created)?;
+    if recovered.unlogged.is_some() {
+        unless_full(unlogged::begin_run(&*disk, dir, clock.wall_micros()))?;
+    }
+    Ok(recovered)
+}
+
+/// No other node has what a node without a cluster cannot read.
+fn alone(error: StartError) -> StartError {
+    match error {
+        StartError::Installed { snapshot } => StartError::NoRedoBefore { snapshot },
+        other => other,
+    }
 }
 
 /// How a node of a cluster opens its database.
@@ -197,6 +236,7 @@ pub fn open_member(
     options: Options<'_>,
     as_member: AsMember,
 ) -> Result<RecoveredMember, StartError> {
+    assert!(options.log.durability != Durability::Memory, "other members need the redo");
     // What a node of a cluster has lost it gets from the others.
     let options = Options { log: LogOptions { accept_loss: None, ..options.log }, ..options };
     let mut opened = Opened::read(disk, clock, dir, &options)?;
@@ -317,6 +357,7 @@ struct Opened {
     first_segment: u64,
     begin: u64,
     replaying: u64,
+    memory_runs: MemoryRuns,
 }
 
 fn snapshot_failed(error: ferrite_io::DiskError) -> StartError {
@@ -388,9 +429,8 @@ impl Opened {
                 StartError::Replay { path, position, reason: Box::new(error) }
             }
         })?;
-        if let Some(snapshot) = replay.superseded.filter(|snapshot| found.snapshots.contains(snapshot)) {
-            return Err(StartError::Installed { snapshot });
-        }
+        let memory_runs = MemoryRuns::read(&*disk, dir)?;
+        memory_runs.miss_no_base(&replay, &found)?;
         let dir = dir.to_path_buf();
         Ok(Opened {
             disk,
@@ -407,15 +447,16 @@ impl Opened {
             first_segment,
             begin,
             replaying,
+            memory_runs,
         })
     }
 
-    /// A snapshot of another node was noted and never counted: the earlier state continues, and a
-    /// record of that comes before anything follows in the log.
+    /// A snapshot of another node, or of a run without redo, was noted and never counted: the
+    /// earlier state continues, and a record of that comes before anything follows in the log.
     fn resume(&self, group: &GroupAppender<Completion>) {
-        if self.replay.superseded.is_some() {
+        if let Some(first) = self.replay.superseded.first() {
             let mut payload = Vec::new();
-            record::write_installed(&mut payload, 0, 0, &[], &[]);
+            record::write_installed(&mut payload, 0, *first, &[], &[]);
             let (tell, _) = crossbeam_channel::bounded(1);
             group.append_own(payload, Completion { parties: commit::Parties::Asking(tell), buffers: None });
         }
@@ -488,6 +529,10 @@ impl Opened {
             torn_bytes: self.read.torn.as_ref().map_or(0, |tail| tail.bytes),
             quarantined: std::mem::take(&mut self.read.quarantined),
             snapshot: self.loaded,
+            without_redo: self
+                .memory_runs
+                .unfinished
+                .map(|began| began.max(self.loaded.map_or(0, |loaded| loaded.taken))),
             damaged: std::mem::take(&mut self.damaged),
             threads: options.threads,
         }
@@ -509,6 +554,10 @@ impl Opened {
             return Err(StartError::Partitions { asked, stored: genesis.partitions });
         }
         let mut stores = state.take_stores()?;
+        let unlogged = (options.log.durability == Durability::Memory).then(Arc::<Unlogged>::default);
+        if unlogged.is_some() {
+            stores.iter_mut().for_each(Store::keep_no_redo);
+        }
         let summary = opened.summary(options, created, &stores, &state.judge);
         let Opened { disk, clock, dir, files, found, replay, loaded, log, .. } = opened;
         let Judge { sequences, catalog, history, .. } = state.judge;
@@ -525,55 +574,20 @@ impl Opened {
         files.remove_leftovers(&found).map_err(snapshot_failed)?;
         let next = found.next.max(replay.last_checkpoint + 1);
         let kept = kept_snapshots(&files, &found, loaded.map(|loaded| loaded.snapshot));
+        let snapshots = Snapshots::new(disk, clock, &dir, Arc::clone(log.index()), genesis, kept, next);
+        let snapshots = if unlogged.is_some() { snapshots.without_log() } else { snapshots };
         Ok(Recovered {
             genesis,
             sequences,
             history,
             summary,
             compiled: Arc::new(compiled),
-            snapshots: Snapshots::new(disk, clock, &dir, Arc::clone(log.index()), genesis, kept, next),
+            unlogged,
+            snapshots,
             log,
             group,
             identity,
             stores,
         })
-    }
-}
-
-/// Snapshots were made here, and none can be used: without any log nothing is left, but a new
-/// database it is not.
-fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
-    let (_, segments) =
-        ferrite_log::count_segments(disk, dir, 0).map_err(|error| StartError::Log(LogError::Disk(error)))?;
-    if segments > 0 {
-        return Ok(());
-    }
-    let path = segment_path(dir, 1);
-    Err(StartError::Rot(Box::new(LogDamage {
-        missing: Some(path.clone()),
-        path,
-        position: SECTOR_BYTES as u64,
-        certain: true,
-        detail: "there are snapshots of the database, though none that can be used".to_owned(),
-        stake: Vec::new(),
-        reached: Vec::new(),
-    })))
-}
-
-/// A replay that tells how far it is.
-struct ObservedReplay<'p> {
-    replay: &'p mut Replay,
-    progress: &'p ProgressReporter<'p>,
-}
-
-impl ferrite_log::Visitor<StartError> for ObservedReplay<'_> {
-    fn payload(&mut self, place: ferrite_log::BlockPlace<'_>, payload: &[u8]) -> Result<(), StartError> {
-        self.replay.payload(place, payload)?;
-        self.progress.add(payload.len() as u64, 0);
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), StartError> {
-        self.replay.end()
     }
 }

@@ -8,14 +8,16 @@
 
 use crate::apply;
 use crate::judge::{Change, Judge, ReplayError};
+use crate::progress::ProgressReporter;
 use crate::record::{self, Genesis, Record};
 use crate::schema::{self, Planned, SchemaHistory};
 use crate::start_error::StartError;
 use crossbeam_channel::{Sender, bounded};
-use ferrite_base::{NodeId, PartitionId, Sequence, limits};
+use ferrite_base::{GroupId, NodeId, PartitionId, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::Entry;
 use ferrite_log::{BlockPlace, Visitor};
+use ferrite_replica::group::Mark;
 use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::path::PathBuf;
@@ -56,9 +58,25 @@ pub(crate) struct Replay {
     pub threads: usize,
     /// The highest number of a checkpoint record.
     pub last_checkpoint: u64,
-    /// A snapshot of another node was to take the place of what was read, and is not here. What
-    /// follows is not read.
-    pub superseded: Option<u64>,
+    /// Its record stands in the place of the log before it: no log leads to it.
+    pub begins_without_log: bool,
+    /// Snapshots that were to take the place of what was read, another node's or one of a run
+    /// without redo, and that are not what was loaded. What follows is not read.
+    pub superseded: Vec<u64>,
+    /// The last of them was taken where this log had come to: it is of a run without redo.
+    pub superseded_is_own: bool,
+    /// The first of them that entries follow.
+    pub missing: Option<Missing>,
+}
+
+/// A snapshot that took the place of the log before it, and is not there though entries follow its
+/// record.
+#[derive(Clone, Copy)]
+pub(crate) struct Missing {
+    pub snapshot: u64,
+    /// It is of a run without redo, so it was complete before the first of these entries. A copy
+    /// may get entries while another node's snapshot is being taken in.
+    pub is_own: bool,
 }
 
 impl Visitor<StartError> for Replay {
@@ -99,6 +117,24 @@ impl Visitor<StartError> for Replay {
     }
 }
 
+/// A replay that tells how far it is.
+pub(crate) struct ObservedReplay<'p> {
+    pub replay: &'p mut Replay,
+    pub progress: &'p ProgressReporter<'p>,
+}
+
+impl Visitor<StartError> for ObservedReplay<'_> {
+    fn payload(&mut self, place: BlockPlace<'_>, payload: &[u8]) -> Result<(), StartError> {
+        self.replay.payload(place, payload)?;
+        self.progress.add(payload.len() as u64, 0);
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), StartError> {
+        self.replay.end()
+    }
+}
+
 impl Replay {
     fn record(&mut self, place: BlockPlace<'_>, record: Record<'_>) -> Result<(), StartError> {
         let begins = self.begins_with.take();
@@ -110,15 +146,24 @@ impl Replay {
                     if found == snapshot => {}
                 _ => return Err(StartError::Checkpoint { snapshot }),
             }
+            self.begins_without_log = matches!(record, Record::Installed { .. });
         }
-        match record {
-            Record::Installed { snapshot, .. } if begins.is_none() => {
-                self.last_checkpoint = self.last_checkpoint.max(snapshot);
-                self.superseded = Some(snapshot).filter(|snapshot| *snapshot > 0);
+        match &record {
+            Record::Installed { snapshot: 0, catalog_version: first, .. } => {
+                self.resume(*first);
                 return Ok(());
             }
-            _ if self.superseded.is_some() => return Ok(()),
+            Record::Installed { snapshot, groups, .. } if begins.is_none() => {
+                self.supersede(*snapshot, groups);
+                return Ok(());
+            }
             _ => {}
+        }
+        if let Some(snapshot) = self.superseded.last().copied() {
+            if matches!(record, Record::Entry(_)) {
+                self.missing.get_or_insert(Missing { snapshot, is_own: self.superseded_is_own });
+            }
+            return Ok(());
         }
         if let Record::Genesis(genesis) = record {
             return self.genesis(genesis);
@@ -143,6 +188,21 @@ impl Replay {
             change => state.change(place, change)?,
         }
         Ok(())
+    }
+
+    /// The state from before the snapshot of this number continues. What superseded that state
+    /// still does: it was there when the record was written.
+    fn resume(&mut self, first: u64) {
+        self.superseded.retain(|snapshot| *snapshot < first);
+        self.missing = self.missing.filter(|missing| missing.snapshot < first);
+    }
+
+    /// `groups`: where the snapshot says that the streams stand. Without redo they stand still;
+    /// another node's snapshot is taken in by a copy whose log does not lead there.
+    fn supersede(&mut self, snapshot: u64, groups: &[(GroupId, Mark)]) {
+        self.last_checkpoint = self.last_checkpoint.max(snapshot);
+        self.superseded.push(snapshot);
+        self.superseded_is_own = self.state.as_ref().is_some_and(|state| state.judge.stands_at(groups));
     }
 
     pub fn genesis(&mut self, genesis: Genesis) -> Result<(), StartError> {

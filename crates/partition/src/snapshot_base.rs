@@ -1,6 +1,7 @@
 //! Which snapshot a start begins with: the newest that is whole, loaded; and which of the others
 //! count.
 
+use crate::damage::LogDamage;
 use crate::judge::{Judge, ReplayError};
 use crate::progress::ProgressReporter;
 use crate::record::Genesis;
@@ -11,9 +12,12 @@ use crate::snapshots::{self, Kept};
 use crate::start_error::StartError;
 use ferrite_catalog::Catalog;
 use ferrite_group::{FIRST_GROUP, Replayed};
+use ferrite_io::{Disk, SECTOR_BYTES};
+use ferrite_log::{LogError, segment_path};
 use ferrite_notice::Notice;
 use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
 use ferrite_table::Store;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -120,6 +124,26 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
         duration: Duration::from_nanos(progress.now() - begin),
     };
     Ok(Base { manifest, stores, catalog, history, loaded })
+}
+
+/// Snapshots were made here, and none can be used: without any log nothing is left, but a new
+/// database it is not.
+pub(crate) fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
+    let (_, segments) =
+        ferrite_log::count_segments(disk, dir, 0).map_err(|error| StartError::Log(LogError::Disk(error)))?;
+    if segments > 0 {
+        return Ok(());
+    }
+    let path = segment_path(dir, 1);
+    Err(StartError::Rot(Box::new(LogDamage {
+        missing: Some(path.clone()),
+        path,
+        position: SECTOR_BYTES as u64,
+        certain: true,
+        detail: "there are snapshots of the database, though none that can be used".to_owned(),
+        stake: Vec::new(),
+        reached: Vec::new(),
+    })))
 }
 
 /// The snapshots that count: the one that was loaded, and older ones whose manifests can be read

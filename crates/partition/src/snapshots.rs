@@ -8,6 +8,7 @@
 use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
 use crate::event::Taken;
 use crate::record::Genesis;
+use crate::unlogged;
 use ferrite_base::{Position, limits};
 use ferrite_group::{Checkpointed, GroupPlace, NotCommitted};
 use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
@@ -132,6 +133,8 @@ pub struct Snapshots {
     next: u64,
     /// The highest number that a snapshot here has, or may have.
     highest: u64,
+    /// With durability memory: no log leads to a snapshot, so the newest is noted.
+    notes_newest: bool,
 }
 
 impl Snapshots {
@@ -147,7 +150,13 @@ impl Snapshots {
         let files = Files::new(disk, &dir.join(DIRECTORY));
         let log_dir = dir.to_path_buf();
         let highest = kept.last().map_or(0, |kept| kept.snapshot);
-        Snapshots { files, log_dir, log_index, clock, genesis, kept, held: Vec::new(), next, highest }
+        let held = Vec::new();
+        Snapshots { files, log_dir, log_index, clock, genesis, kept, held, next, highest, notes_newest: false }
+    }
+
+    /// Durability memory: no log leads to what they show.
+    pub fn without_log(self) -> Snapshots {
+        Snapshots { notes_newest: true, ..self }
     }
 
     /// The number that the next snapshot is to be taken under.
@@ -222,7 +231,11 @@ impl Snapshots {
             // What cannot be removed now is a leftover at the next start.
             let _ = self.files.remove(&name);
         })?;
-        // The snapshot counts. What is left undone here costs space, and is done by the next.
+        if self.notes_newest {
+            // The snapshot counts already. Where this fails, the next start notes it.
+            let _ = unlogged::note_newest(&**self.files.disk(), &self.log_dir, saved.snapshot);
+        }
+        // What is left undone here costs space, and is done by the next.
         match self.let_go(pace) {
             Ok(count) => saved.segments_cut = count,
             Err(error) => saved.not_cut = Some(error.to_string()),

@@ -43,8 +43,14 @@ pub enum StartError {
     Behind {
         snapshot: u64,
     },
-    /// What this node has began with another node's snapshot, which cannot be read.
+    /// What this node has began with another node's snapshot, or with one of a run without redo,
+    /// which cannot be read.
     Installed {
+        snapshot: u64,
+    },
+    /// Of a server without a cluster: a snapshot took the place of the log before it, as with
+    /// durability memory, and is damaged or missing.
+    NoRedoBefore {
         snapshot: u64,
     },
     /// It is not known which node this is.
@@ -109,8 +115,14 @@ impl fmt::Display for StartError {
             ),
             StartError::Installed { snapshot } => write!(
                 f,
-                "snapshot {snapshot}, with which this node's data begins, cannot be read, and what stands before it is another \
-                 history. {ANEW}"
+                "snapshot {snapshot}, with which this node's data begins, cannot be read, and the log before it does not \
+                 lead to it. {ANEW}"
+            ),
+            StartError::NoRedoBefore { snapshot } => write!(
+                f,
+                "snapshot {snapshot}, which takes the place of the redo log before it, is damaged or missing, so what came after the \
+                 snapshot before it is lost. Restore its files from a copy of the directory, or go back to that older state with \
+                 ferrite admin recover --accept-loss"
             ),
             StartError::Identity(error) => error.fmt(f),
             StartError::NoIdentity => f.write_str(

@@ -25,6 +25,7 @@ use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
 use crate::role::Role;
 use crate::row_counts::RowCounts;
+use crate::unlogged::Unlogged;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{CallLimits, Epoch, ErrorKind, PartitionId, Sequence, UserError, limits, planted};
 use ferrite_group::{EntryBuffer, GroupAppender};
@@ -65,6 +66,8 @@ pub struct Partition {
     sequence: Sequence,
     gate: Arc<Gate>,
     log: GroupAppender<Completion>,
+    /// With durability memory: the log gets nothing, and what changes is noted here.
+    unlogged: Option<Arc<Unlogged>>,
     /// Redo buffers that come back from the log.
     buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     clock: Arc<dyn Clock>,
@@ -130,6 +133,7 @@ impl Partition {
             sequence: start.sequence,
             gate,
             log,
+            unlogged: None,
             buffers: bounded(BUFFERS_KEPT),
             clock,
             executor,
@@ -142,6 +146,11 @@ impl Partition {
             worked_at_rest: Duration::ZERO,
             declines: 0,
         }
+    }
+
+    /// Durability memory: the log gets nothing.
+    pub fn without_log(self, unlogged: Arc<Unlogged>) -> Partition {
+        Partition { unlogged: Some(unlogged), ..self }
     }
 
     /// Runs until told to stop or until every sender is gone. Rests in `seat` while there is
@@ -243,11 +252,9 @@ impl Partition {
         let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
         let store = self.store.as_mut().expect("seen just now");
         let more = store.compact(COMPACTION_STEP, places);
-        if !store.redo().is_empty() {
-            assert_eq!(self.role, Role::Leader, "a copy changes nothing that others see");
-            writer.transaction(redo.records(), |out| store.take_redo_into(out));
-        }
-        store.commit_at(writer.last());
+        let sees_change = !store.redo().is_empty();
+        assert!(!sees_change || self.role == Role::Leader, "a copy changes nothing that others see");
+        self.end_transaction(&mut redo, &mut writer);
         self.append(redo, writer);
         more
     }
@@ -330,11 +337,7 @@ impl Partition {
                 None => self.run_call(&batch, call, same_schema, now, &mut answers),
                 Some(position) => self.run_cached(&batch, call, position, same_schema, now, &mut answers),
             }
-            let store = self.store.as_mut().expect("the store is here while the partition runs");
-            if !store.redo().is_empty() {
-                writer.transaction(redo.records(), |out| store.take_redo_into(out));
-            }
-            store.commit_at(writer.last());
+            self.end_transaction(&mut redo, &mut writer);
             if answers.bytes.len() > ANSWER_BATCH_BYTES_MAX || redo.len() > limits::BATCH_CHANGES_BYTES_MAX {
                 let appended = self.append(redo, writer);
                 self.hold(Arc::clone(&batch.mailbox), std::mem::take(&mut answers), appended);
@@ -524,10 +527,7 @@ impl Partition {
         let counted = self.counters.begin_program(&call.program, &self.compiled);
         let outcome = self.executor.call_program(stores, &call, now, None, out);
         self.counters.end(counted, outcome, call.parameters.len(), out.len());
-        if !store.redo().is_empty() {
-            writer.transaction(redo.records(), |out| store.take_redo_into(out));
-        }
-        store.commit_at(writer.last());
+        self.end_transaction(&mut redo, &mut writer);
         let appended = self.append(redo, writer);
         match call.recompile.take() {
             Some(recompile) if outcome.is_none() => recompile(),
@@ -540,6 +540,23 @@ impl Partition {
 
     fn buffer(&self) -> EntryBuffer {
         EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default())
+    }
+
+    /// What a transaction has changed is final here, and goes into the batch's record. Without a
+    /// log it goes nowhere: nothing is numbered, and answers wait for nothing.
+    #[inline]
+    fn end_transaction(&mut self, redo: &mut EntryBuffer, writer: &mut BatchWriter) {
+        let store = self.store.as_mut().expect("the store is here while the partition runs");
+        if !store.redo().is_empty() {
+            match &self.unlogged {
+                None => writer.transaction(redo.records(), |out| store.take_redo_into(out)),
+                Some(unlogged) => {
+                    store.discard_redo();
+                    unlogged.note();
+                }
+            }
+        }
+        store.commit_at(writer.last());
     }
 
     /// Hands the batch's redo to the log; whether there is any. When it is committed the completion

@@ -1,10 +1,10 @@
 //! Everything that clients asked for, and what they were told: the model's side of the truth.
 
 use crate::operation::{Action, Told};
-use crate::restore_history::RestoreHistory;
+use crate::restore_history::{Change, RestoreHistory};
 use crate::schema::Variant;
 use ferrite_catalog::Catalog;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -55,6 +55,10 @@ pub struct History {
     pub recovered: BTreeMap<i64, Vec<usize>>,
     /// By operation, which rows it may delete as expired: those of this time and earlier ones.
     pub cutoffs: BTreeMap<usize, i64>,
+    /// With durability memory: the acknowledged operations that a complete snapshot shows.
+    pub saved: BTreeSet<usize>,
+    /// The server ended without its last snapshot: backups may show what is lost.
+    pub lost_unsaved: bool,
     /// Since the log failed; nothing may be acknowledged any more.
     pub failed: bool,
     /// What must not happen and did, noticed while it happened.
@@ -77,6 +81,27 @@ impl History {
 
     pub fn violated(&mut self, invariant: &'static str, detail: String) {
         self.violation.get_or_insert((invariant, detail));
+    }
+
+    /// The operations that were acknowledged so far.
+    pub fn acknowledged(&self) -> Vec<usize> {
+        let done = |operation: &Operation| matches!(operation.told, Told::Done(_));
+        (0..).zip(&self.operations).filter(|(_, operation)| done(operation)).map(|(number, _)| number).collect()
+    }
+
+    /// A server with durability memory has ended without its last snapshot. Nothing is known of
+    /// what it acknowledged and no complete snapshot shows, nor of what was seen of that. Schema
+    /// changes that were acknowledged stay.
+    pub fn lose_unsaved(&mut self) {
+        self.lost_unsaved = true;
+        for (number, operation) in self.operations.iter_mut().enumerate() {
+            if matches!(operation.told, Told::Done(_)) && !self.saved.contains(&number) {
+                operation.told = Told::Unknown;
+            }
+        }
+        self.schema.seen = self.schema.seen.min(self.schema.catalog.version.0);
+        let full = !self.restored.is_full();
+        self.restored.outstanding = Some(Change { number: usize::MAX, full, seen: false });
     }
 
     /// The server has ended: what it has not said it will not say.

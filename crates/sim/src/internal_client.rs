@@ -12,7 +12,7 @@ use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{Fault, SimulatedDisk};
-use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::coordinator::{BACKUP, Job, Taken};
 use ferrite_partition::{Compiled, Event, ProgramCall, StoreSet};
 use ferrite_value::Value;
 use std::cell::RefCell;
@@ -173,7 +173,7 @@ impl Server for InternalClient<'_> {
     fn take_snapshot(&self) -> UserResult<Taken> {
         let (to, taken) = unbounded();
         self.node.with_clients(|doors, _| {
-            doors.coordinator.send(Job::Checkpoint { snapshot: 0, to }).expect("the node is there");
+            doors.coordinator.send(Job::Checkpoint { snapshot: BACKUP, to }).expect("the node is there");
         });
         loop {
             if let Ok(taken) = taken.try_recv() {

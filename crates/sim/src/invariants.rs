@@ -92,4 +92,5 @@ pub fn adopt(history: &mut History, state: &State) {
     schema::adopt(history, state);
     restores::adopt(history, state);
     history.backups.clear();
+    history.lost_unsaved = false;
 }

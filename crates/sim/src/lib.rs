@@ -11,6 +11,7 @@
 pub mod backups;
 pub mod clients;
 pub mod cluster;
+mod counts;
 pub mod history;
 mod internal_client;
 pub mod invariants;
@@ -29,4 +30,4 @@ pub mod state;
 pub mod trace;
 mod witness;
 
-pub use run::{Counts, SeedReport, run};
+pub use run::{Counts, SeedReport, run, run_switching};

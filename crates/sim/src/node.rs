@@ -8,22 +8,22 @@ use crate::clients::{Clients, Doors, Letterbox};
 use crate::plan::Turns;
 use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::SqlLimits;
-use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_io::{Clock, DiskResult};
 use ferrite_log::LogOptions;
-use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
+use ferrite_partition::assemble::{self, Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::DatabaseLog;
-use ferrite_partition::coordinator::{Coordinator, Job, Taken};
+use ferrite_partition::coordinator::{BACKUP, Coordinator, Job, SaveTold, Taken};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::Failure;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
-use ferrite_partition::{RowCounts, first_start};
+use ferrite_partition::{RowCounts, Unlogged, first_start, unlogged};
 use ferrite_value::ring::Ring;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,8 +61,19 @@ pub struct Node {
     random: Mutex<SimulatedRandom>,
     snapshots: Mutex<Snapshots>,
     checkpoint: Mutex<Checkpoint>,
+    without_log: Option<Unsaved>,
     saved: AtomicU64,
+    saving: AtomicBool,
     steps_left: AtomicU64,
+}
+
+/// Durability memory.
+struct Unsaved {
+    unlogged: Arc<Unlogged>,
+    /// Schema changes that wait for a snapshot.
+    asking: Arc<Mutex<Vec<SaveTold>>>,
+    /// Those that the next snapshot shows, and what was acknowledged when it was asked for.
+    next: Mutex<(Vec<SaveTold>, Vec<usize>)>,
 }
 
 /// How far the next snapshot on disk is.
@@ -111,7 +122,7 @@ impl Node {
         mut random: SimulatedRandom,
         turns: Turns,
     ) -> Node {
-        let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
+        let Recovered { stores, sequences, compiled, history, log, group, snapshots, unlogged, .. } = recovered;
         let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
@@ -124,6 +135,7 @@ impl Node {
         let ends = partition_ends(stores.len());
         let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
+        let (without_log, unsaved) = unlogged.map(in_memory).unzip();
         let executors = assemble(Assembly {
             partitions: ends,
             jobs,
@@ -139,15 +151,15 @@ impl Node {
             counts,
             publish: Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
             is_copy: false,
+            without_log,
         });
         let Executors { partitions, coordinator: mut multi, .. } = executors;
-        let letterbox = Letterbox::new(disk.clone());
         let doors = Doors {
             partitions: inboxes,
             coordinator,
             ring,
             compiled: current,
-            letterbox,
+            letterbox: Letterbox::new(disk.clone()),
             mode: Arc::default(),
             clock: clock.clone(),
         };
@@ -158,8 +170,7 @@ impl Node {
         let moved = Arc::downgrade(&others);
         multi.on_one_thread(move || {
             let others = moved.upgrade().expect("the others live as long as the coordinator");
-            let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
-            assert!(others.step(), "{STANDSTILL}");
+            assert!(lock(&others).step(), "{STANDSTILL}");
         });
         Node {
             coordinator: Mutex::new(multi),
@@ -167,7 +178,9 @@ impl Node {
             random: Mutex::new(own),
             snapshots: Mutex::new(snapshots),
             checkpoint: Mutex::new(Checkpoint::None),
+            without_log: unsaved,
             saved: AtomicU64::new(0),
+            saving: AtomicBool::new(false),
             steps_left: AtomicU64::new(u64::MAX),
         }
     }
@@ -180,6 +193,11 @@ impl Node {
     /// Snapshots that it has made.
     pub fn saved(&self) -> u64 {
         self.saved.load(Ordering::Relaxed)
+    }
+
+    /// It is writing one, or its life has ended in the middle of that.
+    pub fn is_saving(&self) -> bool {
+        self.saving.load(Ordering::Relaxed)
     }
 
     pub(crate) fn with_clients<T>(&self, body: impl FnOnce(&Doors, &mut Clients) -> T) -> T {
@@ -203,11 +221,10 @@ impl Node {
 
     /// Moves one party on, or the snapshot. False if none has anything to do.
     pub fn step(&self) -> bool {
-        if self.steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
-            std::panic::resume_unwind(Box::new(Stopped));
-        }
+        count_step(&self.steps_left);
         let checkpoint = std::mem::replace(&mut *lock(&self.checkpoint), Checkpoint::None);
         let next = match checkpoint {
+            Checkpoint::None if self.is_asked() => self.ask_for_snapshot(),
             Checkpoint::None if self.is_quiet() || self.below(SNAPSHOT_ONE_IN) > 0 => Checkpoint::None,
             Checkpoint::None => {
                 *lock(&self.checkpoint) = self.ask_for_snapshot();
@@ -223,8 +240,37 @@ impl Node {
                 return true;
             }
         };
+        let waits = self.without_log.is_some() && !matches!(next, Checkpoint::None);
         *lock(&self.checkpoint) = next;
-        self.step_party()
+        self.step_party() || waits
+    }
+
+    /// A schema change waits for a snapshot.
+    fn is_asked(&self) -> bool {
+        self.without_log.as_ref().is_some_and(|without| !lock(&without.asking).is_empty())
+    }
+
+    /// What a server with durability memory does at its end: everything is in a snapshot. Nothing
+    /// is submitted any more.
+    pub fn save_the_last(&self, disk: &SimulatedDisk) -> DiskResult<()> {
+        let Some(without) = &self.without_log else { return Ok(()) };
+        while without.unlogged.has_changed() || !matches!(*lock(&self.checkpoint), Checkpoint::None) {
+            if matches!(*lock(&self.checkpoint), Checkpoint::None) {
+                *lock(&self.checkpoint) = self.ask_for_snapshot();
+            }
+            self.step();
+        }
+        unlogged::end_run(disk, Path::new(DIRECTORY))
+    }
+
+    /// What a backup does first: it takes all stores. That saves nothing of them here.
+    pub fn take_for_a_backup(&self) {
+        let (to, taken) = unbounded();
+        let job = Job::Checkpoint { snapshot: BACKUP, to };
+        self.others().doors.coordinator.send(job).expect("the coordinator is there");
+        while taken.is_empty() {
+            self.move_on();
+        }
     }
 
     fn is_quiet(&self) -> bool {
@@ -235,27 +281,56 @@ impl Node {
         let (to, taken) = unbounded();
         let snapshot = lock(&self.snapshots).next_number();
         self.trace(&format!("checkpoint {snapshot}"));
+        if let Some(without) = &self.without_log {
+            let asking = std::mem::take(&mut *lock(&without.asking));
+            let mut next = lock(&without.next);
+            next.0.extend(asking);
+            next.1 = self.others().clients().history.acknowledged();
+        }
         self.others().doors.coordinator.send(Job::Checkpoint { snapshot, to }).expect("the coordinator is there");
         Checkpoint::Asked(taken)
     }
 
     /// Writes a snapshot; between its blocks the parties go on.
     fn save(&self, taken: Taken) {
-        let Node { coordinator, others, random, .. } = self;
+        let Node { coordinator, others, random, steps_left, .. } = self;
+        // Without a log nearly every turn is a transaction: uncounted, they would make each
+        // snapshot longer than the one before, and the life endless.
+        let counts = self.without_log.is_some();
         let pace = |_| {
             let turns = lock(random).below(4);
             for _ in 0..turns {
+                if counts {
+                    count_step(steps_left);
+                }
                 step_party(coordinator, others, random);
             }
             Ok(())
         };
+        self.saving.store(true, Ordering::Relaxed);
         let saved = lock(&self.snapshots).save(taken, 0, &pace);
+        self.saving.store(false, Ordering::Relaxed);
         self.saved.fetch_add(u64::from(saved.is_ok()), Ordering::Relaxed);
+        if let Some(without) = &self.without_log {
+            self.tell_saved(without, saved.is_ok());
+        }
         let outcome = match saved {
             Ok(saved) => format!("saved {} cut {} {:?}", saved.snapshot, saved.segments_cut, saved.not_cut),
             Err(error) => format!("not saved {error}"),
         };
         self.trace(&outcome);
+    }
+
+    /// Answers the schema changes that waited for the snapshot. Without one they wait for the next.
+    fn tell_saved(&self, without: &Unsaved, complete: bool) {
+        let (asking, acknowledged) = std::mem::take(&mut *lock(&without.next));
+        if !complete {
+            without.unlogged.note();
+            return lock(&without.asking).extend(asking);
+        }
+        self.others().clients().history.saved.extend(acknowledged);
+        asking.into_iter().for_each(|told| told(Ok(())));
+        self.read_letters();
     }
 
     pub(crate) fn trace(&self, line: &str) {
@@ -292,8 +367,23 @@ impl Node {
     }
 }
 
+/// Durability memory: what takes the log's place, and what waits for snapshots.
+fn in_memory(unlogged: Arc<Unlogged>) -> (assemble::WithoutLog, Unsaved) {
+    let asking = Arc::<Mutex<Vec<SaveTold>>>::default();
+    let asked = Arc::clone(&asking);
+    let save = Box::new(move |told| lock(&asked).push(told));
+    let without_log = assemble::WithoutLog { unlogged: Arc::clone(&unlogged), save };
+    (without_log, Unsaved { unlogged, asking, next: Mutex::default() })
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn count_step(steps_left: &AtomicU64) {
+    if steps_left.fetch_sub(1, Ordering::Relaxed) == 0 {
+        std::panic::resume_unwind(Box::new(Stopped));
+    }
 }
 
 /// Moves one party on, the coordinator among them. False if none has anything to do.

@@ -1,8 +1,11 @@
 //! One seed from beginning to end: a database that lives several times, each life ended in another
 //! way, and is checked after each.
 
+mod damaged;
+
 use crate::backups::{self, BackupTasks, InRestore};
 use crate::clients::Clients;
+pub use crate::counts::{Counts, SeedReport};
 use crate::history::History;
 use crate::invariants::{self, Violation};
 use crate::node::{self, Node, Stopped};
@@ -14,92 +17,37 @@ use crate::schema;
 use crate::shortened;
 use crate::state::State;
 use crate::trace::Trace;
+use damaged::difference;
 use ferrite_base::fault::{self, Planted, Point};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{
     CrashPoint, Fault, FaultKind, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom,
 };
-use ferrite_partition::recovery::{Recovered, StartError};
+use ferrite_log::Durability;
+use ferrite_partition::recovery::Recovered;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What a seed came to.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SeedReport {
-    pub seed: u64,
-    pub trace: u64,
-    pub counts: Counts,
-    pub violation: Option<Violation>,
-}
-
-/// How much a seed has tried.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
-    pub operations: u64,
-    pub acknowledged: u64,
-    pub unknown: u64,
-    pub recoveries: u64,
-    pub power_losses: u64,
-    pub crashes_in_recovery: u64,
-    pub failures: u64,
-    pub rot: u64,
-    pub rot_refused: u64,
-    /// Segments of the log removed, and noticed to be missing.
-    pub removed: u64,
-    pub missed: u64,
-    /// Logs cut short, overwritten at their end, or brought from elsewhere; and refused.
-    pub shortened: u64,
-    pub shortened_refused: u64,
-    /// Logs that somebody removed while they were written.
-    pub swept_away: u64,
-    pub schema_changes: u64,
-    pub snapshots: u64,
-    pub restored: u64,
-    pub restores_failed: u64,
-    /// Restores whose last step has an outcome that nobody knew when they ended.
-    pub restores_unknown: u64,
-    /// Restores in whose middle the node ended.
-    pub restores_cut_short: u64,
-    /// Backups of the simulated database that were restored into another.
-    pub backups_restored: u64,
-    /// Planted panics after which a call was rolled back, and those that ended the process.
-    pub faults_undone: u64,
-    pub faults_final: u64,
-}
-
-impl Counts {
-    pub fn add(&mut self, other: &Counts) {
-        self.operations += other.operations;
-        self.acknowledged += other.acknowledged;
-        self.unknown += other.unknown;
-        self.recoveries += other.recoveries;
-        self.power_losses += other.power_losses;
-        self.crashes_in_recovery += other.crashes_in_recovery;
-        self.failures += other.failures;
-        self.rot += other.rot;
-        self.rot_refused += other.rot_refused;
-        self.removed += other.removed;
-        self.missed += other.missed;
-        self.shortened += other.shortened;
-        self.shortened_refused += other.shortened_refused;
-        self.swept_away += other.swept_away;
-        self.schema_changes += other.schema_changes;
-        self.snapshots += other.snapshots;
-        self.restored += other.restored;
-        self.restores_failed += other.restores_failed;
-        self.restores_unknown += other.restores_unknown;
-        self.restores_cut_short += other.restores_cut_short;
-        self.backups_restored += other.backups_restored;
-        self.faults_undone += other.faults_undone;
-        self.faults_final += other.faults_final;
-    }
-}
+use std::time::Duration;
 
 /// Runs one seed. Whatever goes wrong, a panic included, is in the report.
 pub fn run(seed: u64, show: bool) -> SeedReport {
     let trace = Trace::new(show);
+    report(seed, World::new(seed, trace.clone()), &trace)
+}
+
+/// The same with a database that is run with durability memory in some of its lives, and with
+/// another in others.
+pub fn run_switching(seed: u64, show: bool) -> SeedReport {
+    let trace = Trace::new(show);
     let mut world = World::new(seed, trace.clone());
+    world.plan.power_loss = true;
+    world.plan.lives += 3;
+    world.switches = Some(SimulatedRandom::new(seed));
+    report(seed, world, &trace)
+}
+
+fn report(seed: u64, mut world: World, trace: &Trace) -> SeedReport {
     let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
     let violation = match outcome {
         Ok(result) => result.err(),
@@ -125,6 +73,11 @@ pub(crate) struct World {
     clients: Arc<Mutex<Clients>>,
     trace: Trace,
     counts: Counts,
+    /// Each life has its own durability.
+    switches: Option<SimulatedRandom>,
+    /// The last life has acknowledged what it had only written, and no recovery has made it durable
+    /// since: a loss of power may take it.
+    only_written: bool,
 }
 
 /// How a life ends.
@@ -176,7 +129,9 @@ impl World {
             disk.put_file(&path, &bytes);
         }
         clients.history.restored.rows = rows;
-        World { random, plan, clock, disk, clients: Arc::new(Mutex::new(clients)), trace, counts: Counts::default() }
+        let clients = Arc::new(Mutex::new(clients));
+        let counts = Counts::default();
+        World { random, plan, clock, disk, clients, trace, counts, switches: None, only_written: false }
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {
@@ -202,6 +157,7 @@ impl World {
     fn run(&mut self) -> Result<(), Violation> {
         for life in 1..=self.plan.lives {
             let last = life == self.plan.lives;
+            self.switch();
             let recovered = self.recover(last)?;
             let mut turns = self.plan.turns;
             if self.random.percent(30) {
@@ -215,8 +171,33 @@ impl World {
             self.live(node, end)?;
         }
         // And once more, to see what is left.
+        self.switch();
         drop(self.recover(true)?);
         Ok(())
+    }
+
+    /// Which durability the next life has.
+    fn switch(&mut self) {
+        let before = self.is_in_memory();
+        let Some(random) = &mut self.switches else { return };
+        self.plan.log.durability = match random.below(10) {
+            0..6 => Durability::Memory,
+            6 => Durability::None,
+            7 => Durability::Interval(Duration::from_millis(random.below(20))),
+            _ => Durability::Sync,
+        };
+        self.plan.power_loss = matches!(self.plan.log.durability, Durability::Memory | Durability::Sync);
+        self.trace.line(&format!("durability {}", self.plan.log.durability));
+        match (before, self.is_in_memory()) {
+            _ if self.counts.recoveries == 0 => {}
+            (false, true) => self.counts.to_memory += 1,
+            (true, false) => self.counts.from_memory += 1,
+            _ => {}
+        }
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.plan.log.durability == Durability::Memory
     }
 
     fn choose_end(&mut self) -> End {
@@ -246,6 +227,11 @@ impl World {
         }
     }
 
+    /// Without a log the disk has little to do: the life would be a long one.
+    fn steps_to_a_power_loss(&self) -> u64 {
+        if self.is_in_memory() { 3_000 } else { 100_000 }
+    }
+
     /// Runs the node until the end that was chosen for it.
     fn live(&mut self, node: Node, end: End) -> Result<(), Violation> {
         let mut steps = 100 + self.random.below(900);
@@ -258,7 +244,7 @@ impl World {
                 } else {
                     self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
                 }
-                steps = 100_000;
+                steps = self.steps_to_a_power_loss();
             }
             End::Fault { kind, within, error, short, in_restore } => {
                 let times = if self.random.percent(50) { 1 } else { u64::MAX };
@@ -400,9 +386,16 @@ impl World {
 
     fn end_process(&mut self, node: Node, restart: Restart) -> Result<(), Violation> {
         self.disk.halt();
+        self.only_written = !self.plan.power_loss;
+        let saving = node.is_saving();
         drop(node);
         self.trace.line(&format!("restart {restart:?}"));
         self.clients().server_ended();
+        if self.is_in_memory() {
+            self.clients().history.lose_unsaved();
+            self.counts.ended_unsaved += 1;
+            self.counts.ended_saving += u64::from(saving);
+        }
         self.disk.heal();
         self.disk.set_capacity(u64::MAX);
         self.disk.restart(restart);
@@ -415,8 +408,16 @@ impl World {
     fn close(&mut self, node: Node) -> Result<(), Violation> {
         self.clients().quiet = true;
         while node.step() {}
+        if self.switches.as_mut().is_some_and(|random| random.percent(50)) {
+            node.take_for_a_backup();
+            while node.step() {}
+        }
         let waiting = self.clients().waiting();
+        let saved = node.save_the_last(&self.disk);
         self.clients().quiet = false;
+        if let Err(error) = saved {
+            return Err(Violation { invariant: "an orderly end loses nothing", detail: error.to_string() });
+        }
         if waiting > 0 {
             let detail = format!("{waiting} calls got no answer, and nobody has anything to do");
             return Err(Violation { invariant: "every call is answered", detail });
@@ -481,7 +482,10 @@ impl World {
                 self.disk.crash_at(Some(CrashPoint { boundary: self.disk.boundaries() + within, after }));
             }
             if fault {
-                let kind = self.plan.fault_kind(&mut self.random, &[FaultKind::Read, FaultKind::Name]);
+                // A failed fsync loses what was only written.
+                let power_loss = self.plan.power_loss && !self.only_written;
+                let plan = Plan { power_loss, ..self.plan.clone() };
+                let kind = plan.fault_kind(&mut self.random, &[FaultKind::Read, FaultKind::Name]);
                 let at = self.disk.count(kind) + 1 + self.random.below(6);
                 let error = Fault::EIO;
                 self.disk.fail(Fault { kind, at, times: 1, error, short: self.random.below(5_000) as usize });
@@ -498,7 +502,14 @@ impl World {
             self.disk.crash_at(None);
             self.disk.heal();
             match opened {
-                Ok(Ok(recovered)) => return self.check(recovered),
+                Ok(Ok(recovered)) => {
+                    let recovered = self.check(recovered)?;
+                    // All of it is on the disk.
+                    let acknowledged = self.clients().history.acknowledged();
+                    self.clients().history.saved.extend(acknowledged);
+                    self.only_written = false;
+                    return Ok(recovered);
+                }
                 Ok(Err(error)) if fault => self.trace.line(&format!("recovery failed {error}")),
                 Ok(Err(error)) => {
                     let detail = error.to_string();
@@ -507,7 +518,7 @@ impl World {
                 Err(panic) if panic.is::<PowerLost>() => self.counts.crashes_in_recovery += 1,
                 Err(panic) => std::panic::resume_unwind(panic),
             }
-            let power = self.plan.power_loss && self.random.percent(70);
+            let power = self.plan.power_loss && self.random.percent(70) && !self.only_written;
             self.disk.restart(if power { Restart::Power } else { Restart::Process });
         }
     }
@@ -530,145 +541,9 @@ impl World {
         for _ in 0..self.random.below(3) {
             self.check_shortened(&state)?;
         }
+        if self.switches.is_some() {
+            self.check_without_newest(&state)?;
+        }
         Ok(recovered)
     }
-
-    /// All that was recovered is proven to be durable. A bit of it that changes is noticed, or
-    /// changes nothing.
-    fn check_rot(&mut self, state: &State) -> Result<(), Violation> {
-        let copy = self.disk.copy(self.random.number());
-        let own = |path: &PathBuf| {
-            path.starts_with(node::DIRECTORY) && (path.extension().is_some() || path.ends_with("redo-begun"))
-        };
-        let files: Vec<_> = copy.files().into_iter().filter(own).collect();
-        if files.is_empty() {
-            return Ok(());
-        }
-        let path = self.random.pick(&files).clone();
-        let bytes = copy.bytes_of(&path).unwrap_or_default();
-        // Where there is something, mostly.
-        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1).max(1) as u64;
-        let position = self.random.below(used);
-        let bit = self.random.below(8) as u8;
-        copy.rot(&path, position, bit);
-        self.counts.rot += 1;
-        self.trace.line(&format!("rot {} byte {position} bit {bit}", path.display()));
-        match self.open_other(&copy) {
-            Err(error) => {
-                self.counts.rot_refused += 1;
-                let named = error.to_string();
-                self.trace.line(&format!("refused {named}"));
-                if !named.contains("redo-") && !named.contains("snapshot") {
-                    let detail = format!("{named:?} does not name the file");
-                    return Err(Violation { invariant: "rot is an error with a name", detail });
-                }
-                Ok(())
-            }
-            Ok(found) if found == *state => Ok(()),
-            Ok(found) => {
-                let what = difference(&found, state);
-                let detail = format!("bit {bit} of byte {position} of {} changed: {what}", path.display());
-                Err(Violation { invariant: "rot is never passed over in silence", detail })
-            }
-        }
-    }
-
-    /// All that was recovered is known to be there. The log's last segment goes, or all of them:
-    /// that is noticed, or changes nothing.
-    fn check_missing(&mut self, state: &State) -> Result<(), Violation> {
-        let copy = self.disk.copy(self.random.number());
-        let own =
-            |path: &PathBuf| path.starts_with(node::DIRECTORY) && path.extension().is_some_and(|end| end == "log");
-        let mut gone: Vec<_> = copy.files().into_iter().filter(own).collect();
-        if !self.random.percent(25) {
-            // Behind the last one that was written to there may be one that was prepared.
-            let used = |path: &&PathBuf| copy.bytes_of(path).is_some_and(|bytes| bytes.iter().any(|byte| *byte != 0));
-            let from = gone.iter().rposition(|path| used(&path)).unwrap_or_default();
-            gone = gone.split_off(from);
-        }
-        for path in &gone {
-            self.trace.line(&format!("remove {}", path.display()));
-            copy.remove(path).expect("the copy is a healthy disk");
-        }
-        self.counts.removed += 1;
-        match self.open_other(&copy) {
-            Err(error) => {
-                self.counts.missed += 1;
-                let named = error.to_string();
-                self.trace.line(&format!("refused {named}"));
-                if gone.iter().any(|path| named.contains(&path.display().to_string())) {
-                    return Ok(());
-                }
-                let detail = format!("{named:?} does not name the segment");
-                Err(Violation { invariant: "a missing segment is named", detail })
-            }
-            Ok(found) if found == *state => Ok(()),
-            Ok(found) => {
-                let what = difference(&found, state);
-                let detail = format!("without {}: {what}", gone[0].display());
-                Err(Violation { invariant: "a missing segment is never passed over in silence", detail })
-            }
-        }
-    }
-
-    /// All that is there is known to be. The log becomes shorter, or another one: that is noticed,
-    /// or changes nothing.
-    fn check_shortened(&mut self, state: &State) -> Result<(), Violation> {
-        let copy = self.disk.copy(self.random.number());
-        let mut random = self.random.fork();
-        // Whoever does not say which database it is takes the one that is there.
-        let log = ferrite_log::LogOptions { database: None, ..self.plan.log.clone() };
-        let Some(what) = shortened::shorten(&copy, &mut random, &log, self.plan.partitions) else { return Ok(()) };
-        self.counts.shortened += 1;
-        self.trace.line(&what);
-        let clock = SimulatedClock::default();
-        let opened = node::recover(&copy, &clock, &mut random, &log, self.plan.partitions, &schema::first());
-        match opened.map(|recovered| State::read(&recovered.stores.iter().collect::<Vec<_>>())) {
-            Err(error) => {
-                self.counts.shortened_refused += 1;
-                let named = error.to_string();
-                self.trace.line(&format!("refused {named}"));
-                if named.contains("redo-") {
-                    return Ok(());
-                }
-                let detail = format!("{named:?} does not name the file: {what}");
-                Err(Violation { invariant: "a shortened log is named", detail })
-            }
-            Ok(found) if found == *state => Ok(()),
-            Ok(found) => {
-                let detail = format!("{what}: {}", difference(&found, state));
-                Err(Violation { invariant: "a shortened log is never passed over in silence", detail })
-            }
-        }
-    }
-
-    fn open_copy(&mut self, copy: &SimulatedDisk) -> Result<State, Violation> {
-        self.open_other(copy).map_err(|error| {
-            let detail = error.to_string();
-            Violation { invariant: "a healthy disk can be opened", detail }
-        })
-    }
-
-    fn open_other(&mut self, disk: &SimulatedDisk) -> Result<State, StartError> {
-        let clock = SimulatedClock::default();
-        let mut random = self.random.fork();
-        let recovered =
-            node::recover(disk, &clock, &mut random, &self.plan.log, self.plan.partitions, &schema::first())?;
-        Ok(State::read(&recovered.stores.iter().collect::<Vec<_>>()))
-    }
-}
-
-fn difference(is: &State, should: &State) -> String {
-    let is = format!("{is:#?}");
-    let should = format!("{should:#?}");
-    let line = is.lines().zip(should.lines()).position(|(is, should)| is != should).unwrap_or_default();
-    let part = |text: &str| {
-        text.lines()
-            .skip(line.saturating_sub(2))
-            .take(5)
-            .map(|line| line.chars().take(150).collect::<String>())
-            .collect::<Vec<_>>()
-            .join(" ")
-    };
-    format!("{} instead of {}", part(&is), part(&should))
 }

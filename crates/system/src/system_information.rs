@@ -236,7 +236,7 @@ fn deployment(sources: &Sources<'_>) -> Vec<(&'static str, String)> {
     }
     entries.extend([
         ("commandlogpath", directory),
-        ("commandlogenabled", text("true")),
+        ("commandlogenabled", (durability != "memory").to_string()),
         ("users", text("")),
         ("elasticduration", text("0")),
         ("elasticthroughput", text("0")),

@@ -134,11 +134,14 @@ impl Store {
                 let logged = is_table(Some(data));
                 let undo = &mut self.undo;
                 let redo = &mut self.redo;
+                let keeps_redo = self.keeps_redo;
                 move_rows(data, low, high, budget, |data, from, to| {
                     self.arena.reset();
                     data.move_row(from, to, &self.arena, undo).expect("the slot is free");
-                    if logged {
-                        redo::write_move(redo, table, from, to);
+                    match logged {
+                        true if keeps_redo => redo::write_move(redo, table, from, to),
+                        true => redo.push(redo::UNLOGGED),
+                        false => {}
                     }
                 })
             }

@@ -45,6 +45,7 @@ mod store;
 mod table;
 mod tags;
 mod undo;
+mod unlogged;
 mod upcoming;
 mod verify;
 mod view_maintenance;

@@ -6,6 +6,8 @@ use ferrite_base::{RowId, TableId, UserError};
 use ferrite_value::{Decimal, Point, Value};
 use std::fmt;
 
+/// Stands for a change of a store that keeps no redo; never in a log.
+pub(crate) const UNLOGGED: u8 = 0;
 pub(crate) const INSERT: u8 = 1;
 pub(crate) const UPDATE: u8 = 2;
 pub(crate) const DELETE: u8 = 3;

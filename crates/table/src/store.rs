@@ -36,6 +36,8 @@ pub struct Store {
     view: Option<Box<TableData>>,
     pub(crate) undo: UndoLog,
     pub(crate) redo: Vec<u8>,
+    /// Whether changes are written to the redo; otherwise a byte stands for each.
+    pub(crate) keeps_redo: bool,
     pub(crate) pins: Arc<SnapshotPins>,
     /// For expressions of views, indexes and checks; emptied before each change.
     pub(crate) arena: Bump,
@@ -67,6 +69,7 @@ impl Store {
             view: None,
             undo: UndoLog::new(),
             redo: Vec::with_capacity(4096),
+            keeps_redo: true,
             pins: Arc::default(),
             arena: Bump::new(),
             generations: 0,
@@ -136,8 +139,10 @@ impl Store {
         let mut room = Vec::new();
         let row = self.table(table).as_kept(None, row, &mut room)?;
         let id = self.insert_at(table, row, None, Unknown).map_err(InsertError::into_user)?;
-        let data = self.tables[table.index()].as_deref().expect("inserted into");
-        redo::write_insert(&mut self.redo, table, id, data.layout(), row);
+        if self.writes_redo() {
+            let data = self.tables[table.index()].as_deref().expect("inserted into");
+            redo::write_insert(&mut self.redo, table, id, data.layout(), row);
+        }
         self.check_size()?;
         Ok(id)
     }
@@ -212,6 +217,9 @@ impl Store {
         let values = self.table(table).as_kept(Some(columns), values, &mut room)?;
         if !self.update_at(table, row, columns, values)? {
             return Ok(());
+        }
+        if !self.writes_redo() {
+            return self.check_size();
         }
         let data = self.tables[table.index()].as_deref().expect("updated");
         let stored = data.row(row);
@@ -296,11 +304,15 @@ impl Store {
             let stored = data.row(row);
             redo::write_group(&mut change, table, data.layout(), &groups, None, |column| stored.column(column));
             self.delete_at(table, row)?;
-            self.redo.append(&mut change);
+            if self.writes_redo() {
+                self.redo.append(&mut change);
+            }
             return self.check_size();
         }
         self.delete_at(table, row)?;
-        redo::write_delete(&mut self.redo, table, row);
+        if self.writes_redo() {
+            redo::write_delete(&mut self.redo, table, row);
+        }
         self.check_size()
     }
 
@@ -321,7 +333,9 @@ impl Store {
         let count = self.table(table).row_count();
         if count > 0 {
             self.truncate_all(table)?;
-            redo::write_truncate(&mut self.redo, table);
+            if self.writes_redo() {
+                redo::write_truncate(&mut self.redo, table);
+            }
         }
         Ok(count)
     }
@@ -492,7 +506,8 @@ impl Store {
         self.redo.clear();
     }
 
-    /// Forgets the changes' redo, but not their undo: another store's record stands for this one's.
+    /// Forgets the changes' redo, but not their undo: another store's record stands for this one's,
+    /// or no log has it.
     pub fn discard_redo(&mut self) {
         self.redo.clear();
     }

@@ -69,7 +69,7 @@ pub struct TortureOptions {
     /// Partitions of the database
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub partitions: u32,
-    /// Durability of the server: sync, interval=MS or none
+    /// Durability of the server: sync, interval=MS, none or memory
     #[arg(long, value_name = "HOW", default_value = "sync")]
     pub durability: String,
     /// Lose everything that was not fsynced, as in a power failure

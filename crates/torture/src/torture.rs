@@ -378,6 +378,10 @@ fn in_short(message: &str) -> Option<&str> {
 
 /// For how long before a crash acknowledged calls may be lost, by the durability's promise.
 fn loss_max(options: &TortureOptions) -> BenchResult<Option<u64>> {
+    if options.durability == "memory" {
+        // A kill leads back to the newest snapshot.
+        return Ok(None);
+    }
     if !options.power_loss || options.durability == "sync" {
         return Ok(Some(0));
     }
@@ -386,7 +390,7 @@ fn loss_max(options: &TortureOptions) -> BenchResult<Option<u64>> {
     }
     let interval = options.durability.strip_prefix("interval=").and_then(|text| text.parse().ok());
     let interval = interval.map(Duration::from_millis).ok_or_else(|| {
-        BenchError::Load(format!("durability is sync, interval=MS or none, not {}", options.durability))
+        BenchError::Load(format!("durability is sync, interval=MS, none or memory, not {}", options.durability))
     })?;
     Ok(Some((interval + FSYNC_SLACK).as_nanos() as u64))
 }

@@ -17,7 +17,6 @@ const LONGER: &[&str] = &[
     "crates/replica/src/group/leader.rs",
     "crates/sim/src/cluster/process.rs",
     "crates/sim/src/cluster/world.rs",
-    "crates/sim/src/run.rs",
 ];
 const LONGER_LINES_MAX: usize = 700;
 

@@ -31,7 +31,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/node/src/cluster/offline.rs", "leave_cluster", 74),
     ("crates/node/src/cluster/running.rs", "start", 80),
     ("crates/node/src/cluster/running.rs", "start_with", 136),
-    ("crates/node/src/snapshots.rs", "run", 72),
     ("crates/node/src/start.rs", "start", 131),
     ("crates/node/src/system.rs", "handle", 98),
     ("crates/partition/src/record.rs", "next_record", 95),

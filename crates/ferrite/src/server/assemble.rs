@@ -5,7 +5,7 @@ use super::options::{ADMIN_PORT, AdminListen, CLIENT_PORT, MigratingRows, Option
 use super::process::java_exits;
 use ferrite_base::Settings;
 use ferrite_io::{Disk, RealDisk, VolatileDisk};
-use ferrite_node::{ClusterOptions, ConnectionLimits, ServerOptions, SnapshotSettings};
+use ferrite_node::{ClusterOptions, ConnectionLimits, Durability, MEMORY_INTERVAL, ServerOptions, SnapshotSettings};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -107,8 +107,15 @@ fn snapshots(options: &Options) -> SnapshotSettings {
         threads: options.snapshot_threads as usize,
         bytes_per_second: options.snapshot_rate.map(|megabytes| megabytes * 1_000_000),
         log_bytes: Some(options.snapshot_log << 20).filter(|bytes| *bytes > 0),
-        interval: Some(Duration::from_secs(options.snapshot_interval)).filter(|interval| !interval.is_zero()),
+        interval: snapshot_interval(options.snapshot_interval, options.durability),
     }
+}
+
+/// Between two snapshots. None: the time does not decide.
+fn snapshot_interval(seconds: Option<u64>, durability: Durability) -> Option<Duration> {
+    let chosen = seconds.map(Duration::from_secs);
+    let default = (durability == Durability::Memory).then_some(MEMORY_INTERVAL);
+    chosen.or(default).filter(|interval| !interval.is_zero())
 }
 
 fn admin_listen(options: &Options) -> Option<SocketAddr> {

@@ -46,8 +46,10 @@ pub struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) partitions: Option<u32>,
     /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write;
-    /// fsync follows within MS milliseconds), `none` (the operating system decides when to write).
-    #[arg(long, value_name = "sync|interval=MS|none", default_value = "sync", value_parser = durability)]
+    /// fsync follows within MS milliseconds), `none` (the operating system decides when to write),
+    /// or `memory` (at once: there is no redo log, and a crash loses what was acknowledged since
+    /// the newest snapshot; an orderly stop takes one and loses nothing; not in a cluster).
+    #[arg(long, value_name = "sync|interval=MS|none|memory", default_value = "sync", value_parser = durability)]
     pub(super) durability: Durability,
     /// How a new database treats the precision and scale of DECIMAL(p, s): `declared` (values are
     /// rounded and must fit) or `ignored`, as in VoltDB [default: declared]. An existing database
@@ -101,9 +103,10 @@ pub struct Options {
     /// the data; every node of a cluster by its own log. 0: never.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub(super) snapshot_log: u64,
-    /// Take a snapshot after this many seconds if anything was written. 0: never.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
-    pub(super) snapshot_interval: u64,
+    /// Take a snapshot after this many seconds if anything was written. 0: never [default: 60 with
+    /// --durability memory, otherwise 0].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=31_536_000))]
+    pub(super) snapshot_interval: Option<u64>,
     /// Threads that load the newest snapshot and replay the redo log at start [default: the number
     /// of cores].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -153,12 +156,13 @@ fn durability(text: &str) -> Result<Durability, String> {
     match text {
         "sync" => Ok(Durability::Sync),
         "none" => Ok(Durability::None),
+        "memory" => Ok(Durability::Memory),
         _ => text
             .strip_prefix("interval=")
             .and_then(|number| number.parse::<u64>().ok())
             .filter(|milliseconds| (1..=60_000).contains(milliseconds))
             .map(|milliseconds| Durability::Interval(Duration::from_millis(milliseconds)))
-            .ok_or_else(|| "expected sync, none or interval=MS (1 to 60000 milliseconds)".to_owned()),
+            .ok_or_else(|| "expected sync, none, memory or interval=MS (1 to 60000 milliseconds)".to_owned()),
     }
 }
 

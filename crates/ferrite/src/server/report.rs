@@ -52,9 +52,12 @@ impl Report {
             }
             recovered(server);
         }
+        if let Some(reason) = recovery.loss_without_redo() {
+            ferrite_io::notify(Notice::LossWithoutRedo { reason });
+        }
         if recovery.torn_bytes > 0 {
             ferrite_io::notify(Notice::IncompleteWriteCut { bytes: recovery.torn_bytes });
-        } else if !recovery.clean {
+        } else if !recovery.clean && recovery.without_redo.is_none() {
             ferrite_io::notify(Notice::UncleanShutdown);
         }
     }

@@ -43,6 +43,11 @@ pub(super) fn at_a_signal(server: Server, signalled: Receiver<()>) -> ExitCode {
             stdio::flush(stdio::LAST_LINES_TIME);
             signal_hook::low_level::exit(i32::from(process::java_has_ended_it()))
         }
+        // The loss was reported.
+        Ok(Stopped::Unsaved) => {
+            stdio::flush(stdio::LAST_LINES_TIME);
+            signal_hook::low_level::exit(1)
+        }
         Err(failure) => fail(Notice::LogNotClosed { reason: failure.to_string() }),
     }
 }

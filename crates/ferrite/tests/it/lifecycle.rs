@@ -63,6 +63,42 @@ fn a_database_is_created_only_where_that_is_wanted() {
 }
 
 #[test]
+fn an_unknown_durability_is_refused_with_those_that_there_are() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    for wrong in ["ram", "Memory", "memory=5", "interval", "interval=0", ""] {
+        let (done, said) = server_without_help(dir.path(), &["--new", "--durability", wrong]);
+        let words = "expected sync, none, memory or interval=MS (1 to 60000 milliseconds)";
+        assert!(!done && said.contains(words), "{wrong}: {said}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
+}
+
+/// With durability memory an orderly stop keeps everything, and a kill is reported by the next
+/// start.
+#[test]
+fn without_a_log_a_stop_loses_nothing_and_a_kill_is_reported() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let memory = ["--durability", "memory"];
+    let server = Server::start(dir.path(), &memory);
+    assert!(server.ready_line.contains("durability memory"), "{}", server.ready_line);
+    let db = server.connect();
+    db.sql("CREATE TABLE kept (id BIGINT NOT NULL PRIMARY KEY)");
+    db.call("KEPT.insert", (1i64,));
+    drop(db);
+    server.stop();
+    let server = Server::start(dir.path(), &memory);
+    server.connect().call("KEPT.insert", (2i64,));
+    server.kill();
+    let mut server = Server::start(dir.path(), &[]);
+    assert_eq!(server.connect().scalar("SELECT COUNT(*) FROM kept"), 1);
+    let lines = BufReader::new(server.take_stderr());
+    server.stop();
+    let said: Vec<_> = lines.lines().map(|line| line.expect("it is text")).collect();
+    let loss = "the server that ran here before, with --durability memory, did not stop in an orderly way";
+    assert!(said.iter().any(|line| line.contains(loss)), "{said:?}");
+}
+
+#[test]
 fn a_directory_has_one_server() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Server::start(dir.path(), &[]);

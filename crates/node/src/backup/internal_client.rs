@@ -9,7 +9,7 @@ use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
-use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::coordinator::{BACKUP, Job, Taken};
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_wire::{Response, Status, frame};
@@ -178,7 +178,7 @@ impl Server for InternalClient {
     fn take_snapshot(&self) -> UserResult<Taken> {
         let (to, taken) = unbounded();
         // Not one of the database's own: those have numbers from 1 on.
-        self.send(Job::Checkpoint { snapshot: 0, to })?;
+        self.send(Job::Checkpoint { snapshot: BACKUP, to })?;
         taken.recv().map_err(|_| stopping())
     }
 }

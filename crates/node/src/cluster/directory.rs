@@ -177,7 +177,9 @@ impl Unsynced {
         }
         match self.durability {
             Durability::Sync => self.remove(),
-            Durability::Interval(_) | Durability::None => write(&*self.disk, &self.dir, UNSYNCED, self.boot.as_bytes()),
+            Durability::Interval(_) | Durability::None | Durability::Memory => {
+                write(&*self.disk, &self.dir, UNSYNCED, self.boot.as_bytes())
+            }
         }
     }
 

@@ -79,7 +79,8 @@ impl Health {
         let durability = match self.durability {
             None => 0,
             Some(Durability::Sync) => SYNC,
-            Some(Durability::None) => NONE,
+            // A node of a cluster has no such mode; it would count as the weakest.
+            Some(Durability::None | Durability::Memory) => NONE,
             Some(Durability::Interval(time)) => (time.as_millis() as u32).saturating_add(NONE),
         };
         let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());

@@ -12,7 +12,7 @@ use crate::listen::peer_strangers_max;
 use crate::options::{ClusterOptions, ServerError};
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_group::Identity;
-use ferrite_io::{Disk, Random, SystemRandom};
+use ferrite_io::{Disk, DiskLock, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
 use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown};
 use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
@@ -101,13 +101,26 @@ impl Joined {
     }
 }
 
+/// The members of a cluster copy the redo stream, and a member that comes back has to have what it
+/// acknowledged (docs/decisions/0106-durability-memory.md).
+const NO_MEMORY_IN_A_CLUSTER: &str = "--durability memory is for a single server: other nodes get the redo that it does not write. \
+                                      Use --durability none, with which a transaction is acknowledged when K + 1 nodes have it in \
+                                      memory and no node waits for its disk";
+
+fn lock_directory(about: &About<'_>) -> Result<Box<dyn DiskLock>, ServerError> {
+    if about.durability == Durability::Memory {
+        return Err(ServerError::Cluster(NO_MEMORY_IN_A_CLUSTER.to_owned()));
+    }
+    DatabaseLog::lock(&*about.disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))
+}
+
 /// None: a single server.
 pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined>, ServerError> {
     let disk = &*about.disk;
     if options.hosts.is_empty() && !directory::is_of_cluster(disk, about.dir)? {
         return Ok(None);
     }
-    let mut lock = DatabaseLog::lock(disk, about.dir).map_err(|error| ServerError::Cluster(error.to_string()))?;
+    let mut lock = lock_directory(about)?;
     let written = directory::founding(disk, about.dir)?;
     let belongs_to = directory::cluster_of(disk, about.dir)?;
     if belongs_to.is_some() && written.as_ref().is_none_or(|written| written.founded.is_none()) {

@@ -8,6 +8,7 @@ use crate::release;
 use crate::status_listener::{self, Meanwhile, Ports};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_base::checksum::crc32c;
+use ferrite_base::{Settings, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
 use ferrite_log::LogOptions;
 use ferrite_meta::founding::{Manner, Partitions};
@@ -207,5 +208,13 @@ pub(super) fn identity(
         dir: options.dir.clone(),
         durability: options.durability.to_string(),
         query_time_max: options.query_time_max,
+    }
+}
+
+/// What was acknowledged once is taken up whatever it needs; the limits are for what comes now.
+pub(super) fn limit_memory(settings: &Settings, recovered: &mut Recovered) {
+    memory::set_limit(settings.memory_bytes);
+    for store in &mut recovered.stores {
+        store.set_transaction_bytes_max(settings.transaction_bytes);
     }
 }

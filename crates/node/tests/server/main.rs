@@ -29,6 +29,7 @@ mod first_start;
 mod limits;
 mod log_failure;
 mod long_reads;
+mod memory;
 mod multi_partition;
 mod old_database;
 mod overload;

@@ -15,7 +15,7 @@ use crate::schema::{self, Planned};
 use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
-use ferrite_base::{Sequence, SqlLimits, TableId, UserError, UserResult, planted};
+use ferrite_base::{ErrorKind, Sequence, SqlLimits, TableId, UserError, UserResult, planted};
 use ferrite_exec::Marks;
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_notice::Notice;
@@ -200,16 +200,20 @@ impl Coordinator {
                 return self.refuse_change(reply, &error);
             }
         };
+        classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
+        let warnings: Vec<String> = planned.warnings.into_iter().chain(classes).collect();
+        let text = schema::logged_text(&self.compiled.catalog, &text);
+        if self.unlogged.as_ref().is_some_and(|without| without.unlogged.is_behind()) {
+            let answers = changed(&reply, &warnings, rows);
+            return self.change_without_log(borrowed, compiled, time, &text, (reply, answers));
+        }
         self.ticket = Sequence(self.ticket.0 + 1);
         self.gate.appended(self.ticket);
         let mut records = EntryBuffer::default();
-        let text = schema::logged_text(&self.compiled.catalog, &text);
         record::write_schema(records.records(), compiled.catalog.version.0, time, &text);
         let (tell, told) = bounded(1);
         let parties = Parties::Waiting(Arc::clone(&self.gate), self.ticket, tell);
         self.log.append(records, Completion { parties, buffers: None });
-        classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
-        let warnings = planned.warnings.into_iter().chain(classes).collect();
         if planted!(SchemaPublishedEarly) {
             (self.publish)(Arc::clone(&compiled));
         }
@@ -222,14 +226,7 @@ impl Coordinator {
     fn schema_changed(&mut self, made: Made) {
         let Made { mut borrowed, compiled, time, text, warnings, rows, reply, undo, told } = made;
         match outcome(&told) {
-            Ok(()) | Err(NotCommitted::Log(_)) => {
-                self.history.add(compiled.catalog.version.0, time, &text);
-                self.counters.catalog_changes(&self.compiled);
-                self.compiled = Arc::clone(&compiled);
-                if self.gate.failure().is_none() {
-                    (self.publish)(compiled);
-                }
-            }
+            Ok(()) | Err(NotCommitted::Log(_)) => self.adopt(compiled, time, &text),
             Err(NotCommitted::Deposed) => {
                 let mut stores = Vec::new();
                 let mut positions = Vec::new();
@@ -239,22 +236,74 @@ impl Coordinator {
             }
         }
         self.give_back(borrowed);
-        let mut answers = AnswerBatch::default();
-        let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
-        if !warnings.is_empty() {
-            writer.status_text(&warnings.join("\n"));
-        }
-        match rows {
-            Some(rows) => writer.modified_tuples(rows),
-            None => writer.status_table(0),
-        }
-        writer.finish();
-        answers.finish_answer(reply.connection);
+        let answers = changed(&reply, &warnings, rows);
         if planted!(SchemaAnsweredEarly) {
             return reply.mailbox.deliver(answers);
         }
         self.gate.hold_appended(reply.mailbox, answers);
     }
+
+    /// Adds the change to the history and publishes the new schema.
+    fn adopt(&mut self, compiled: Arc<Compiled>, time: i64, text: &str) {
+        self.history.add(compiled.catalog.version.0, time, text);
+        self.counters.catalog_changes(&self.compiled);
+        self.compiled = Arc::clone(&compiled);
+        if self.gate.failure().is_none() {
+            (self.publish)(compiled);
+        }
+    }
+
+    /// Durability memory, and the log does not lead to what the stores hold: a record of the change
+    /// would follow changes that are missing. It is answered when a snapshot shows it. Calls
+    /// use the new schema meanwhile: what they do is not durable either.
+    fn change_without_log(
+        &mut self,
+        borrowed: Borrowed,
+        compiled: Arc<Compiled>,
+        time: i64,
+        text: &str,
+        (reply, answers): (Reply, AnswerBatch),
+    ) {
+        self.adopt(compiled, time, text);
+        self.give_back(borrowed);
+        let without = self.unlogged.as_ref().expect("it has no log");
+        without.unlogged.note();
+        let gate = Arc::clone(&self.gate);
+        (without.save)(Box::new(move |outcome| match outcome {
+            Ok(()) => {
+                if let Some(failure) = gate.failure() {
+                    gate.given_up(&NotCommitted::Log(failure.clone()));
+                }
+                gate.hold(reply.mailbox, answers);
+            }
+            Err(reason) => reply.refuse(&not_durable(reason)),
+        }));
+    }
+}
+
+/// The answer to a schema change that was made.
+fn changed(reply: &Reply, warnings: &[String], rows: Option<i64>) -> AnswerBatch {
+    let mut answers = AnswerBatch::default();
+    let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
+    if !warnings.is_empty() {
+        writer.status_text(&warnings.join("\n"));
+    }
+    match rows {
+        Some(rows) => writer.modified_tuples(rows),
+        None => writer.status_table(0),
+    }
+    writer.finish();
+    answers.finish_answer(reply.connection);
+    answers
+}
+
+/// The schema was changed in memory, and no snapshot shows it.
+#[cold]
+fn not_durable(reason: &str) -> UserError {
+    let text = format!("the schema was changed, but the snapshot that would keep the change was not taken: {reason}");
+    UserError::new(ErrorKind::OutcomeUnknown, "08007", text).with_hint(
+        "the change is in force until the server stops; @SnapshotSave without parameters tries again to keep it",
+    )
 }
 
 /// Rows of the tables; those of a replicated one count once.

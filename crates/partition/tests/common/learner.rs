@@ -114,6 +114,11 @@ impl Learner {
         Learner { disk, clock: clock.clone(), database, partitions, running: None, installs: 0, cuts: 0 }
     }
 
+    /// The same node on another disk.
+    pub fn on(&self, disk: SimulatedDisk) -> Learner {
+        Learner { disk, ..Learner::new(0, &self.clock, self.database, self.partitions) }
+    }
+
     /// Files of a directory, of this node from here on.
     pub fn import(&self, from: &Path) {
         for sub in ["", "snapshots"] {
@@ -234,6 +239,7 @@ impl Running {
             counts,
             publish: Box::new(|_| {}),
             is_copy: true,
+            without_log: None,
         });
         let newest = snapshots.files().find().expect("a healthy disk").snapshots.last().copied();
         let files = Files::new(shared, Path::new(INCOMING));

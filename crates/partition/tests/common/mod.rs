@@ -70,8 +70,17 @@ pub struct Node(pub Recovered);
 
 impl Node {
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, partitions: u32) -> Result<Node, StartError> {
-        let clock = Arc::new(SystemClock);
-        recovery::open(disk, clock, &mut SystemRandom, dir, log_options(), Some(partitions), 1).map(Node)
+        Node::open_as(Durability::Sync, disk, dir, partitions)
+    }
+
+    pub fn open_as(
+        durability: Durability,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        partitions: u32,
+    ) -> Result<Node, StartError> {
+        let (clock, log) = (Arc::new(SystemClock), LogOptions { durability, ..log_options() });
+        recovery::open(disk, clock, &mut SystemRandom, dir, log, Some(partitions), 1).map(Node)
     }
 
     pub fn table(&self, name: &str) -> TableId {
@@ -82,6 +91,12 @@ impl Node {
     pub fn change(&mut self, partition: usize, change: impl FnOnce(&mut Store)) {
         let store = &mut self.0.stores[partition];
         change(store);
+        if let Some(unlogged) = &self.0.unlogged {
+            assert!(!store.redo().is_empty(), "something has changed");
+            store.discard_redo();
+            unlogged.note();
+            return store.commit();
+        }
         let sequence = Sequence(self.0.sequences[partition].0 + 1);
         let mut entry = EntryBuffer::default();
         let mut writer = BatchWriter::begin(entry.records(), PartitionId(partition as u32), Epoch(1), sequence);
@@ -155,9 +170,13 @@ impl Node {
         let write = |reached: &Checkpointed| {
             let mut payload = Vec::new();
             let groups = [(reached.group, reached.place.end)];
-            record::write_checkpoint(&mut payload, snapshot, version, &places, &groups);
+            match self.0.unlogged {
+                None => record::write_checkpoint(&mut payload, snapshot, version, &places, &groups),
+                Some(_) => record::write_installed(&mut payload, snapshot, version, &places, &groups),
+            }
             payload
         };
+        self.0.unlogged.iter().for_each(|unlogged| unlogged.taken());
         let groups = vec![self.0.group.append_checkpoint(write, Arc::clone(&mark), completion)];
         while self.0.log.step() {}
         let catalog = Arc::clone(&self.0.compiled.catalog);

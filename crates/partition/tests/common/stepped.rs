@@ -239,6 +239,7 @@ impl Database {
             counts,
             publish: Box::new(move |compiled| *published.lock().expect("no panic") = compiled),
             is_copy: copy,
+            without_log: None,
         });
         let Executors { partitions, mut coordinator, gates } = executors;
         let mut random = SimulatedRandom::new(seed);

@@ -15,7 +15,7 @@ use ferrite_partition::snapshots::DIRECTORY;
 use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message};
 use ferrite_snapshot::Files;
 use ferrite_snapshot::transfer::{Sending, SendingStep, decode};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +59,9 @@ struct Counts {
     supplied: u64,
     /// Snapshots that the learner has taken itself.
     cuts: u64,
+    /// Damaged files of its snapshots, and those without which it did not start.
+    rot: u64,
+    rot_refused: u64,
 }
 
 impl Counts {
@@ -70,6 +73,8 @@ impl Counts {
         self.leaders += other.leaders;
         self.supplied += other.supplied;
         self.cuts += other.cuts;
+        self.rot += other.rot;
+        self.rot_refused += other.rot_refused;
     }
 }
 
@@ -218,6 +223,7 @@ impl World {
                 self.counts.learner_crashes += 1;
                 let restart = if self.percent(50) { Restart::Power } else { Restart::Process };
                 self.learner.crash(restart);
+                self.check_rot();
             }
             4..10 => {
                 self.counts.learner_crashes += 1;
@@ -244,6 +250,36 @@ impl World {
             }
         }
         self.answers();
+    }
+
+    /// Without one of its files, a snapshot is missed, or its stream is as long as with it.
+    fn check_rot(&mut self) {
+        let directory = Path::new(crate::learner::DIR).join(DIRECTORY);
+        let files: Vec<_> = self.learner.disk.files().into_iter().filter(|path| path.starts_with(&directory)).collect();
+        if files.is_empty() {
+            return;
+        }
+        let path = self.random.pick(&files).clone();
+        let bytes = self.learner.disk.bytes_of(&path).map_or(0, |bytes| bytes.len() as u64);
+        let position = self.below(bytes.max(1));
+        let mut ends = Vec::new();
+        for rots in [false, true] {
+            let disk = self.learner.disk.copy(1);
+            if rots {
+                disk.rot(&path, position, 3);
+                self.counts.rot += 1;
+            }
+            let mut node = self.learner.on(disk);
+            match node.try_start() {
+                Ok(()) => ends.extend(node.with(|running| running.replication.place().end)),
+                Err(_) if rots => {
+                    self.counts.rot_refused += 1;
+                    return;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!(ends[0], ends[1], "byte {position} of {} is damaged", path.display());
     }
 
     fn start_learner(&mut self) {
@@ -520,7 +556,7 @@ fn a_damaged_snapshot_of_another_node_is_not_passed_over() {
     let path = disk.files().iter().find(is_its_own).expect("it has the snapshot").clone();
     disk.rot(&path, 6_000, 3);
     let error = world.learner.try_start().expect_err("its data begins with that");
-    let expected = "snapshot 1, with which this node's data begins, cannot be read, and what stands before it is another history. \
+    let expected = "snapshot 1, with which this node's data begins, cannot be read, and the log before it does not lead to it. \
                     Where other nodes of its cluster have everything, write the word anew into the file unsynced in the \
                     node's directory and start the node again: it puts its data aside and gets everything from the leader";
     assert_eq!(error.to_string(), expected);

@@ -24,6 +24,7 @@ mod external;
 mod faults;
 mod installs;
 mod losses;
+mod memory;
 mod recovery;
 mod row_counts;
 mod seats;

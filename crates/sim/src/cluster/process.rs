@@ -344,6 +344,7 @@ impl Process {
             counts,
             publish: Box::new(move |compiled| *lock(&published) = compiled),
             is_copy: true,
+            without_log: None,
         });
         let Executors { partitions: all, coordinator: mut multi, gates } = executors;
         inner.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));

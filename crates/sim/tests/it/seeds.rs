@@ -2,12 +2,16 @@
 //! run for ever.
 
 use crate::kept;
-use ferrite_sim::{Counts, run};
+use ferrite_sim::{Counts, SeedReport, run, run_switching};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Runs seeds on two threads; what all have tried together, and what was violated.
 fn run_all(seeds: &[u64]) -> (Counts, Vec<String>) {
+    run_all_by(seeds, run)
+}
+
+fn run_all_by(seeds: &[u64], run: fn(u64, bool) -> SeedReport) -> (Counts, Vec<String>) {
     let (next, totals) = (AtomicU64::new(0), Mutex::new((Counts::default(), Vec::new())));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -48,8 +52,31 @@ fn three_hundred_seeds_violate_nothing() {
     assert!(counts.restores_cut_short > 100 && counts.backups_restored > 100, "{counts:?}");
 }
 
+/// A database is run with durability memory and with the others by turns, and is killed at any
+/// operation of the disk: what these acknowledged stays, and so does what a complete snapshot
+/// shows.
+/// `SWITCHING_SEED=17` runs one seed and shows what happens.
+#[test]
+fn sixty_seeds_that_switch_to_memory_and_back_violate_nothing() {
+    if let Some(seed) = std::env::var("SWITCHING_SEED").ok().and_then(|text| text.parse().ok()) {
+        let report = run_switching(seed, true);
+        return assert_eq!(report.violation, None, "{:?}", report.counts);
+    }
+    let (counts, violations) = run_all_by(&(1..=60).collect::<Vec<_>>(), run_switching);
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    assert!(counts.ended_unsaved > 60 && counts.power_losses > 60, "{counts:?}");
+    assert!(counts.snapshots > 300 && counts.crashes_in_recovery > 30, "{counts:?}");
+    assert!(counts.rot_refused > 60 && counts.schema_changes > 200, "{counts:?}");
+    assert!(counts.to_memory > 40 && counts.from_memory > 40 && counts.ended_saving > 10, "{counts:?}");
+    assert!(counts.manifests_removed > 100 && counts.manifests_missed > 50, "{counts:?}");
+    assert_eq!(run_switching(1, false), run_switching(1, false));
+}
+
 #[test]
 fn seeds_that_once_failed() {
     let (_, violations) = run_all(&kept::seeds("seeds"));
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    let (_, violations) = run_all_by(&kept::seeds("seeds/switching"), run_switching);
     assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
