@@ -3,8 +3,8 @@
 mod experiments;
 
 pub use experiments::{
-    CompareOptions, CurveOptions, DiffOptions, NodeOptions, NodeWorkload, RegressBench, RegressOptions, ScaleBy,
-    ScaleOptions, SystemName, WorkloadKind,
+    CompareDurability, CompareOptions, CurveOptions, DiffOptions, NodeOptions, NodeWorkload, RegressBench,
+    RegressOptions, ScaleBy, ScaleOptions, SystemName, WorkloadKind,
 };
 
 use crate::generator::Shape;
@@ -63,8 +63,8 @@ pub struct TargetOptions {
     /// Data directory of the server started for the run [default: a temporary one]
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "nodes")]
     pub dir: Option<PathBuf>,
-    /// Durability of the server started for the run: sync, interval=MS or none [default: the
-    /// server's own]
+    /// Durability of the server started for the run: sync, interval=MS, none or memory [default:
+    /// the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
     /// Partitions of the server started for the run [default: the server's own]
@@ -277,7 +277,7 @@ pub struct DemoOptions {
     /// Outstanding calls at any time
     #[arg(long, value_name = "CALLS", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     pub outstanding: u32,
-    /// Durability of the server: sync, interval=MS or none [default: the server's own]
+    /// Durability of the server: sync, interval=MS, none or memory [default: the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
     /// Server processes on this machine, which form a cluster and keep a copy of everything; the

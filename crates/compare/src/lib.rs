@@ -29,7 +29,7 @@ pub mod table;
 use ferrite_bench::error::{BenchError, BenchResult};
 use ferrite_bench::generator::Shape;
 use ferrite_bench::load::LoadPlan;
-use ferrite_bench::options::{CompareOptions, KvOptions, SystemName, TargetOptions, WorkloadKind};
+use ferrite_bench::options::{CompareDurability, CompareOptions, KvOptions, SystemName, TargetOptions, WorkloadKind};
 use ferrite_bench::progress::with_progress;
 use ferrite_bench::random::seed_or_random;
 use ferrite_bench::report::ratio;
@@ -67,14 +67,28 @@ pub enum Promise {
     ASecond,
     /// Anything.
     Anything,
+    /// The end of the process, however it comes, may take what came since the last snapshot, or
+    /// all.
+    SinceSnapshot,
 }
 
 impl Promise {
+    /// What our server promises with that durability.
+    fn of(durability: CompareDurability) -> Promise {
+        match durability {
+            CompareDurability::Sync => Promise::Nothing,
+            CompareDurability::Interval => Promise::ASecond,
+            CompareDurability::None => Promise::Anything,
+            CompareDurability::Memory => Promise::SinceSnapshot,
+        }
+    }
+
     pub fn sentence(self) -> &'static str {
         match self {
             Promise::Nothing => "durable: an answer means that it has been fsynced",
             Promise::ASecond => "a crash may take the last second",
             Promise::Anything => "in memory: a crash may take anything",
+            Promise::SinceSnapshot => "no log: the end of the process may take what no snapshot has",
         }
     }
 
@@ -83,6 +97,7 @@ impl Promise {
             Promise::Nothing => "durable",
             Promise::ASecond => "a second",
             Promise::Anything => "in memory",
+            Promise::SinceSnapshot => "no log",
         }
     }
 }
@@ -95,6 +110,8 @@ pub struct Contender {
     pub settings: &'static [(&'static str, &'static str)],
     /// Its log is put into memory.
     pub log_in_memory: bool,
+    /// Its tables are made so that no log has their rows.
+    pub unlogged: bool,
 }
 
 pub const CONTENDERS: &[Contender] = &[
@@ -112,6 +129,12 @@ pub const CONTENDERS: &[Contender] = &[
     },
     contender(SystemName::Redis, Promise::Anything, &[("appendonly", "no")]),
     contender(SystemName::Sqlite, Promise::Anything, &[("synchronous", "OFF")]),
+    contender(SystemName::Ferrite, Promise::SinceSnapshot, &[("durability", "memory")]),
+    Contender {
+        unlogged: true,
+        ..contender(SystemName::Postgres, Promise::SinceSnapshot, &[("synchronous_commit", "off"), ("fsync", "off")])
+    },
+    contender(SystemName::Redis, Promise::SinceSnapshot, &[("appendonly", "no")]),
 ];
 
 const fn contender(
@@ -119,7 +142,7 @@ const fn contender(
     promise: Promise,
     settings: &'static [(&'static str, &'static str)],
 ) -> Contender {
-    Contender { system, promise, settings, log_in_memory: false }
+    Contender { system, promise, settings, log_in_memory: false, unlogged: false }
 }
 
 impl Contender {
@@ -127,6 +150,9 @@ impl Contender {
         let mut parts: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         if self.log_in_memory {
             parts.push("log in memory".to_string());
+        }
+        if self.unlogged {
+            parts.push("UNLOGGED tables".to_string());
         }
         parts.join(", ")
     }
@@ -219,7 +245,10 @@ fn chosen(options: &CompareOptions) -> BenchResult<Vec<Contender>> {
             packages.join(" ")
         )));
     }
-    Ok(CONTENDERS.iter().filter(|contender| wanted(contender.system)).copied().collect())
+    let promises: Vec<Promise> = options.durability.iter().map(|durability| Promise::of(*durability)).collect();
+    let promised = |promise: Promise| promises.is_empty() || promises.contains(&promise);
+    let chosen = CONTENDERS.iter().filter(|contender| wanted(contender.system) && promised(contender.promise));
+    Ok(chosen.copied().collect())
 }
 
 struct Run<'r> {
@@ -274,8 +303,8 @@ impl Run<'_> {
             SystemName::Postgres => {
                 let memory =
                     contender.log_in_memory.then(|| RunDirectory::new("postgres-log", Some(Path::new(MEMORY))));
-                let mut server =
-                    Postgres::start(RunDirectory::new("postgres", dir)?, memory.transpose()?, contender.settings)?;
+                let place = RunDirectory::new("postgres", dir)?;
+                let mut server = Postgres::start(place, memory.transpose()?, contender.settings, contender.unlogged)?;
                 let tried = self.best(|plan| self.peer(workload, &mut server, plan))?;
                 let version = server.version().to_string();
                 server.stop()?;

@@ -69,11 +69,13 @@ impl Postgres {
         (!there).then_some("postgresql util-linux")
     }
 
-    /// A new cluster in `place`, its log in `log_place` if there is one.
+    /// A new cluster in `place`, its log in `log_place` if there is one. `unlogged`: the log has no
+    /// rows of the tables, which are empty after a crash.
     pub fn start(
         place: RunDirectory,
         log_place: Option<RunDirectory>,
         settings: &[(&str, &str)],
+        unlogged: bool,
     ) -> BenchResult<Postgres> {
         let programs = programs().ok_or_else(|| BenchError::Load("there is no PostgreSQL".to_string()))?;
         let user = User::for_server()?;
@@ -113,7 +115,9 @@ impl Postgres {
         };
         let version = talk.query("SHOW server_version")?;
         postgres.version = format!("PostgreSQL {}", version.split(' ').next().unwrap_or("unknown"));
-        talk.query(SCHEMA)?;
+        let schema =
+            if unlogged { SCHEMA.replace("CREATE TABLE", "CREATE UNLOGGED TABLE") } else { SCHEMA.to_string() };
+        talk.query(&schema)?;
         Ok(postgres)
     }
 

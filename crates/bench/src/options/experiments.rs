@@ -146,6 +146,10 @@ pub struct CompareOptions {
     /// Systems, separated by commas [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub systems: Vec<SystemName>,
+    /// Durabilities of our server, separated by commas; the others run with settings that promise
+    /// the same [default: all]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub durability: Vec<CompareDurability>,
     /// Seconds of each measurement
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub duration: Duration,
@@ -175,6 +179,19 @@ pub struct CompareOptions {
     /// Seed of the random numbers [default: a new one each time]
     #[arg(long, value_name = "NUMBER")]
     pub seed: Option<u64>,
+}
+
+/// What an answer promises in a comparison, by our server's `--durability`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CompareDurability {
+    /// Everything is fsynced before it is answered.
+    Sync,
+    /// A crash may take the last second: interval=1000.
+    Interval,
+    /// A crash of the machine may take anything.
+    None,
+    /// No log: Redis without its file and snapshots, PostgreSQL with UNLOGGED tables.
+    Memory,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -226,7 +243,7 @@ pub struct ScaleOptions {
     /// By clients: partitions of the server [default: the server's own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
-    /// Durability of the servers: sync, interval=MS or none [default: the server's own]
+    /// Durability of the servers: sync, interval=MS, none or memory [default: the server's own]
     #[arg(long, value_name = "HOW")]
     pub durability: Option<String>,
     /// Save the result as JSON in this file, see `bench diff`
