@@ -312,7 +312,7 @@ fn everything_is_there_after_a_restart() {
 fn bad_options_are_explained() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (options, words) in [
-        (["--durability", "often"], "sync, none or interval=MS"),
+        (["--durability", "often"], "sync, none, memory or interval=MS"),
         (["--partitions", "0"], "0 is not in 1..=1024"),
         (["--partitions", "1025"], "1025 is not in 1..=1024"),
         (["--memory-limit", "67108863"], "expected at least 67108864 bytes"),
