@@ -422,7 +422,11 @@ impl Opened {
             }
             OpenError::Log(error) => StartError::Log(error),
             OpenError::Replay {
-                error: error @ (StartError::Replay { .. } | StartError::Checkpoint { .. } | StartError::Behind { .. }),
+                error:
+                    error @ (StartError::Replay { .. }
+                    | StartError::Checkpoint { .. }
+                    | StartError::Behind { .. }
+                    | StartError::CameBack { .. }),
                 ..
             } => error,
             OpenError::Replay { path, position, error } => {

@@ -150,8 +150,7 @@ impl Replay {
         }
         match &record {
             Record::Installed { snapshot: 0, catalog_version: first, .. } => {
-                self.resume(*first);
-                return Ok(());
+                return self.resume(*first);
             }
             Record::Installed { snapshot, groups, .. } if begins.is_none() => {
                 self.supersede(*snapshot, groups);
@@ -191,10 +190,17 @@ impl Replay {
     }
 
     /// The state from before the snapshot of this number continues. What superseded that state
-    /// still does: it was there when the record was written.
-    fn resume(&mut self, first: u64) {
+    /// still does: it was there when the record was written. Records of earlier releases name none.
+    ///
+    /// What follows in the log belongs to the state before that snapshot. Where this start began
+    /// with it, or with a later one that did not count either, its files have come back since.
+    fn resume(&mut self, first: u64) -> Result<(), StartError> {
+        if first > 0 && self.loaded >= first {
+            return Err(StartError::CameBack { snapshot: self.loaded });
+        }
         self.superseded.retain(|snapshot| *snapshot < first);
         self.missing = self.missing.filter(|missing| missing.snapshot < first);
+        Ok(())
     }
 
     /// `groups`: where the snapshot says that the streams stand. Without redo they stand still;

@@ -53,6 +53,11 @@ pub enum StartError {
     NoRedoBefore {
         snapshot: u64,
     },
+    /// An earlier start went back behind this snapshot, and wrote to the log after that; the
+    /// snapshot's files have been put back since.
+    CameBack {
+        snapshot: u64,
+    },
     /// It is not known which node this is.
     Identity(IdentityError),
     /// The log has a stream that several nodes keep, and nothing says which one this is.
@@ -123,6 +128,11 @@ impl fmt::Display for StartError {
                 "snapshot {snapshot}, which takes the place of the redo log before it, is damaged or missing, so what came after the \
                  snapshot before it is lost. Restore its files from a copy of the directory, or go back to that older state with \
                  ferrite admin recover --accept-loss"
+            ),
+            StartError::CameBack { snapshot } => write!(
+                f,
+                "an earlier start went back to the state before snapshot {snapshot}, and the log continues from there, but the files \
+                 of that snapshot are here again: nothing was changed. Move snapshot-{snapshot:010}* out of the folder snapshots"
             ),
             StartError::Identity(error) => error.fmt(f),
             StartError::NoIdentity => f.write_str(

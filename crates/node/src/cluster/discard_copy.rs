@@ -78,6 +78,9 @@ pub fn damage(error: &StartError) -> Option<String> {
         StartError::Installed { snapshot } => {
             Some(format!("snapshot {snapshot}, with which this node's data begins, cannot be read"))
         }
+        StartError::CameBack { snapshot } => {
+            Some(format!("the files of snapshot {snapshot} are here again, which an earlier start gave up"))
+        }
         _ => None,
     }
 }
@@ -141,6 +144,7 @@ mod tests {
             StartError::Checkpoint { snapshot: 1 },
             StartError::Behind { snapshot: 1 },
             StartError::Installed { snapshot: 1 },
+            StartError::CameBack { snapshot: 1 },
         ];
         let path = Path::new("/node/snapshots/snapshot-0000000001.manifest").to_path_buf();
         let of_a_later_release = SnapshotError::Schema { path, detail: "statement SET is not supported".to_owned() };

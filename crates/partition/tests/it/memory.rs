@@ -134,6 +134,12 @@ fn a_kill_at_any_change_of_the_disk_leads_to_one_state_or_the_next() {
     assert!(steps > 20, "only {steps} steps were tried");
 }
 
+fn files_of_snapshot_2(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = fs::read_dir(dir.join("snapshots")).expect("it is there").map(|entry| entry.expect("an entry").path());
+    let is_of_2 = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains("-0000000002"));
+    files.filter(is_of_2).map(|path| (path.clone(), fs::read(&path).expect("it is there"))).collect()
+}
+
 /// Two snapshots without a log between them; then sync, which acknowledges what the second begins.
 fn two_snapshots(dir: &Path) -> (Vec<String>, Vec<String>) {
     logged(dir, false);
@@ -158,6 +164,7 @@ fn a_snapshot_without_a_log_before_it_is_missed_and_given_up_by_an_operator_only
         let dir = home.path();
         let (first, last) = two_snapshots(dir);
         assert_eq!(found(Durability::Sync, dir), last);
+        let copies = files_of_snapshot_2(dir);
         if removed {
             fs::remove_file(snapshot_file(dir, "snapshot-0000000002.manifest")).expect("it is there");
         } else {
@@ -176,7 +183,20 @@ fn a_snapshot_without_a_log_before_it_is_missed_and_given_up_by_an_operator_only
         let (note, text) = accept().unwrap_or_else(|error| panic!("{error}")).expect("something is lost");
         assert!(note.exists() && text.contains("Snapshot 2 cannot be read"), "{text}");
         assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_none(), "it is accepted once");
-        assert_eq!(found(Durability::Sync, dir), first);
+        let mut node = open(Durability::Sync, dir);
+        assert_eq!(node.contents(), first);
+        fill(&mut node, 350, 355);
+        let older = node.contents();
+        drop(node);
+        // The log continues the older state: files that are put back do not count again.
+        copies.iter().for_each(|(path, bytes)| fs::write(path, bytes).expect("it is ours"));
+        for durability in [Durability::Sync, Durability::Memory] {
+            let refused = Node::open_as(durability, Arc::new(RealDisk), dir, 2).err();
+            assert!(matches!(refused, Some(StartError::CameBack { snapshot: 2 })), "{refused:?}");
+        }
+        assert!(matches!(accept(), Err(StartError::CameBack { snapshot: 2 })));
+        copies.iter().for_each(|(path, _)| fs::remove_file(path).expect("it is there"));
+        assert_eq!(found(Durability::Sync, dir), older);
         let mut node = open(Durability::Memory, dir);
         fill(&mut node, 400, 410);
         node.save().expect("a healthy disk");
