@@ -364,6 +364,27 @@ fn snapshot_failed(error: ferrite_io::DiskError) -> StartError {
     StartError::Snapshot(SnapshotError::Disk(error))
 }
 
+/// Why the log was not read to its end.
+fn not_opened(error: OpenError<StartError>, replay: &Replay, disk: &dyn Disk) -> StartError {
+    match error {
+        OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
+            let reached = replay.state.as_ref().map(|state| state.judge.sequences.clone()).unwrap_or_default();
+            let stake = damage::at_stake(disk, &path, position, &reached);
+            StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
+        }
+        OpenError::Log(error) => StartError::Log(error),
+        OpenError::Replay {
+            error:
+                error @ (StartError::Replay { .. }
+                | StartError::Checkpoint { .. }
+                | StartError::Behind { .. }
+                | StartError::CameBack { .. }),
+            ..
+        } => error,
+        OpenError::Replay { path, position, error } => StartError::Replay { path, position, reason: Box::new(error) },
+    }
+}
+
 impl Opened {
     fn read(
         disk: Arc<dyn Disk>,
@@ -414,25 +435,7 @@ impl Opened {
         progress.begin("log", ferrite_log::bytes_on_disk(&*disk, dir, first_segment).unwrap_or(0));
         let visitor = ObservedReplay { replay: &mut replay, progress: &progress };
         let opened = DatabaseLog::open_locked(Arc::clone(&disk), Arc::clone(&clock), dir, log_options, lock, visitor);
-        let (log, read) = opened.map_err(|error| match error {
-            OpenError::Log(LogError::Rot { path, position, missing, certain, detail }) => {
-                let reached = replay.state.as_ref().map(|state| state.judge.sequences.clone()).unwrap_or_default();
-                let stake = damage::at_stake(&*disk, &path, position, &reached);
-                StartError::Rot(Box::new(LogDamage { path, position, missing, certain, detail, stake, reached }))
-            }
-            OpenError::Log(error) => StartError::Log(error),
-            OpenError::Replay {
-                error:
-                    error @ (StartError::Replay { .. }
-                    | StartError::Checkpoint { .. }
-                    | StartError::Behind { .. }
-                    | StartError::CameBack { .. }),
-                ..
-            } => error,
-            OpenError::Replay { path, position, error } => {
-                StartError::Replay { path, position, reason: Box::new(error) }
-            }
-        })?;
+        let (log, read) = opened.map_err(|error| not_opened(error, &replay, &*disk))?;
         let memory_runs = MemoryRuns::read(&*disk, dir)?;
         memory_runs.miss_no_base(&replay, &found)?;
         let dir = dir.to_path_buf();

@@ -34,7 +34,7 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/node/src/start.rs", "start", 131),
     ("crates/node/src/system.rs", "handle", 98),
     ("crates/partition/src/record.rs", "next_record", 95),
-    ("crates/partition/src/recovery.rs", "read", 85),
+    ("crates/partition/src/recovery.rs", "read", 71),
     ("crates/shell/src/names.rs", "read", 99),
     ("crates/sim/src/clients.rs", "call", 89),
     ("crates/sim/src/cluster/process.rs", "start", 182),
