@@ -97,6 +97,14 @@ impl Status {
         self.present().any(|row| is_it(&row)).then_some(leader)
     }
 
+    /// The node that is to lead the group, if it does not take part yet.
+    fn starting_leader(&self, group: usize) -> Option<String> {
+        let leader = self.groups.text(group, "LEADER");
+        let is_it =
+            |row: &usize| self.nodes.text(*row, "NODE") == leader && self.nodes.text(*row, "PRESENCE") == "starting";
+        self.present().any(|row| is_it(&row)).then_some(leader)
+    }
+
     /// The state, and what is amiss.
     fn judge(&self) -> (State, Vec<String>) {
         let mut worst = State::Whole;
@@ -128,6 +136,8 @@ impl Status {
                 amiss(State::NoService, format!("no node is known to lead group {group}"));
             } else if let Some(leader) = self.silent_leader(row) {
                 amiss(State::NoService, format!("node {leader}, which leads group {group}, is not reached"));
+            } else if let Some(leader) = self.starting_leader(row) {
+                amiss(State::NoService, format!("node {leader}, which is to lead group {group}, is starting"));
             } else if let Some(phase) = self.phase_before_service(row) {
                 amiss(State::NoService, format!("the failover of group {group} is in its phase {phase}"));
             } else if members <= kfactor {
@@ -471,6 +481,10 @@ mod tests {
         let dead = ["1 data silent no leader missing ''", ALL[1], ALL[2]];
         let (state, reasons) = judged(status(&dead, "0 4 1 2 1 0 0 '' serve", "3 3 2 1 ''", "RUNNING"));
         assert_eq!((state, &*reasons), ("no service", "node 1, which leads group 0, is not reached; node 1 is silent"));
+        let early = ["1 data starting yes leader yes ''", ALL[1], ALL[2]];
+        let (state, reasons) = judged(status(&early, "0 4 1 2 1 1 1 '' null", "3 3 2 1 ''", "RUNNING"));
+        assert_eq!(state, "no service", "{reasons}");
+        assert!(reasons.starts_with("node 1, which is to lead group 0, is starting; "), "{reasons}");
         let alone = status(&ALL, "0 4 1 2 1 1 1 '' serve", "3 1 2 0 nodes", "RUNNING");
         assert_eq!(judged(alone), ("no service", "no majority of the voters is heard here".to_owned()));
         let full = [ALL[0], "2 data running yes member yes memory", ALL[2]];
