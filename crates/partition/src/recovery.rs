@@ -400,10 +400,11 @@ impl Opened {
         let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
         let accept_loss = options.log.accept_loss.is_some();
         let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
+        let is_alone = known.as_ref().is_some_and(|identity| identity.cluster == [0; 16]);
         let here = match &known {
             // Its log may be from an earlier cluster, whose ids were other nodes'. What it kept
             // alone counts when it leads again.
-            Some(identity) if identity.cluster != [0; 16] => NOBODY,
+            Some(_) if !is_alone => NOBODY,
             Some(identity) => identity.node,
             None => ferrite_group::FIRST_NODE,
         };
@@ -411,7 +412,7 @@ impl Opened {
         let mut damaged = Vec::new();
         let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
         let loaded = base.as_ref().map(|base| base.loaded);
-        if base.is_none() && !found.snapshots.is_empty() {
+        if base.is_none() && (is_alone || !found.snapshots.is_empty()) {
             refuse_without_log(&*disk, dir)?;
         }
         let mut log_options = options.log.clone();
@@ -438,11 +439,10 @@ impl Opened {
         let (log, read) = opened.map_err(|error| not_opened(error, &replay, &*disk))?;
         let memory_runs = MemoryRuns::read(&*disk, dir)?;
         memory_runs.miss_no_base(&replay, &found)?;
-        let dir = dir.to_path_buf();
         Ok(Opened {
             disk,
             clock,
-            dir,
+            dir: dir.to_path_buf(),
             files,
             found,
             known,

@@ -126,8 +126,8 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
     Ok(Base { manifest, stores, catalog, history, loaded })
 }
 
-/// Snapshots were made here, and none can be used: without any log nothing is left, but a new
-/// database it is not.
+/// The directory has had a database, of which no snapshot can be used. Without a segment of its log
+/// nothing is left of it; it must not become a new database in silence.
 pub(crate) fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), StartError> {
     let (_, segments) =
         ferrite_log::count_segments(disk, dir, 0).map_err(|error| StartError::Log(LogError::Disk(error)))?;
@@ -140,7 +140,7 @@ pub(crate) fn refuse_without_log(disk: &dyn Disk, dir: &Path) -> Result<(), Star
         path,
         position: SECTOR_BYTES as u64,
         certain: true,
-        detail: "there are snapshots of the database, though none that can be used".to_owned(),
+        detail: "other files show that there was a database here, and no snapshot of it can be used".to_owned(),
         stake: Vec::new(),
         reached: Vec::new(),
     })))

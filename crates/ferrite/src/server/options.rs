@@ -18,7 +18,7 @@ pub struct Options {
     pub(super) dir: PathBuf,
     /// Create a database if the directory has none. Without this option, --schema, --classes or
     /// --cluster, such a directory is refused: its volume may not be mounted.
-    #[arg(long, conflicts_with = "cluster")]
+    #[arg(long, conflicts_with_all = ["cluster", "kfactor", "join", "cluster_as"])]
     pub(super) new: bool,
     /// Address, or name of the machine, and port to listen on.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]

@@ -399,6 +399,9 @@ fn what_cannot_be_a_cluster_is_refused() {
         (&["--cluster", "203.0.113.1,203.0.113.2,203.0.113.3"], "is an address of this machine"),
         (&["--cluster", "127.0.0.1:1,127.0.0.1:2"], "are all this machine"),
         (&["--cluster", "127.0.0.1:1,127.0.0.1:2", "--cluster-listen", "127.0.0.1:3"], "is none of --cluster"),
+        (&["--kfactor", "1"], "--kfactor"),
+        (&["--join"], "--join"),
+        (&["--cluster-as", "127.0.0.1:1"], "--cluster-as"),
     ] {
         let said = refused(options);
         assert!(said.contains(words), "{options:?}: {said}");

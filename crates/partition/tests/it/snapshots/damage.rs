@@ -51,6 +51,27 @@ fn a_damaged_snapshot_gives_way_to_the_older_one() {
 }
 
 #[test]
+fn a_database_whose_log_is_gone_is_not_taken_for_a_new_one() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let dir = home.path().join("base");
+    let mut node = open(&dir, 2);
+    node.ddl(SCHEMA);
+    fill(&mut node, 0, 5);
+    node.close();
+    for path in files(&dir, ".log") {
+        fs::remove_file(path).expect("it is ours");
+    }
+    // Also the second time: a refused start leaves no log behind.
+    for _ in 0..2 {
+        let error = Node::open(Arc::new(RealDisk), &dir, 2).err().expect("nothing is left of the database");
+        assert!(matches!(&error, StartError::Rot(_)), "{error}");
+        assert!(error.to_string().contains("0001.log is missing"), "{error}");
+    }
+    let accepted = loss::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), &dir, None, &|_| {});
+    assert!(matches!(accepted, Err(StartError::NothingLeft(_))));
+}
+
+#[test]
 fn rot_in_the_log_is_refused_with_what_is_at_stake_and_can_be_accepted() {
     let home = tempfile::tempdir().expect("a temporary directory");
     let dir = home.path().join("base");
