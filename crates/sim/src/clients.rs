@@ -219,44 +219,7 @@ impl Clients {
     }
 
     fn call(&mut self, doors: &Doors, number: usize, action: &Action, now: i64) {
-        let operation = Value::Integer(number as i64);
-        let integer = |value: i64| Value::Integer(value);
-        let (name_given, body_given);
-        let (procedure, values) = match *action {
-            Action::Put { home, item, value, name, body } => {
-                name_given = name.map(name_text);
-                body_given = body_text(number, body);
-                let name = name_given.as_deref().map_or(Value::Null, Value::Text);
-                let value = value.map_or(Value::Null, Value::Integer);
-                ("Put", vec![integer(home), operation, integer(item), value, name, Value::Text(&body_given)])
-            }
-            Action::Remove { home, item } => ("Remove", vec![integer(home), operation, integer(item)]),
-            Action::Bump { home, delta } => ("Bump", vec![integer(home), operation, integer(delta)]),
-            Action::Touch { home } => ("Touch", vec![integer(home), operation]),
-            Action::Spoil { home, item, overdraw } => {
-                ("Spoil", vec![integer(home), operation, integer(item), integer(overdraw.into())])
-            }
-            Action::Transfer { from, to, amount } => {
-                ("Transfer", vec![integer(from), integer(to), operation, integer(amount)])
-            }
-            Action::Clear { .. } => ("Clear", vec![operation]),
-            Action::Rate { item, value } => ("Rate", vec![operation, integer(item), integer(value)]),
-            Action::Look { home, item } => ("Look", vec![integer(home), integer(item)]),
-            Action::Cut => ("Cut", Vec::new()),
-            Action::Discard => ("Discard", Vec::new()),
-            Action::Peek { .. } => ("Peek", Vec::new()),
-            Action::Expire
-            | Action::Schema { .. }
-            | Action::Pause { .. }
-            | Action::Load { .. }
-            | Action::Restore { .. } => {
-                unreachable!("sent in other ways")
-            }
-        };
-        let mut parameters = (values.len() as i16).to_be_bytes().to_vec();
-        for value in &values {
-            write_value(&mut parameters, value).expect("parameters of these kinds can be written");
-        }
+        let (procedure, parameters) = call_of(action, number);
         let compiled = Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner));
         self.history.schema.seen = self.history.schema.seen.max(compiled.catalog.version.0);
         let procedure = compiled.find(procedure).expect("the first schema has it");
@@ -407,6 +370,49 @@ impl Clients {
             _ => Told::Failed(text),
         }
     }
+}
+
+/// The procedure that does it, and its parameters as clients send them.
+fn call_of(action: &Action, number: usize) -> (&'static str, Vec<u8>) {
+    let operation = Value::Integer(number as i64);
+    let integer = |value: i64| Value::Integer(value);
+    let (name_given, body_given);
+    let (procedure, values) = match *action {
+        Action::Put { home, item, value, name, body } => {
+            name_given = name.map(name_text);
+            body_given = body_text(number, body);
+            let name = name_given.as_deref().map_or(Value::Null, Value::Text);
+            let value = value.map_or(Value::Null, Value::Integer);
+            ("Put", vec![integer(home), operation, integer(item), value, name, Value::Text(&body_given)])
+        }
+        Action::Remove { home, item } => ("Remove", vec![integer(home), operation, integer(item)]),
+        Action::Bump { home, delta } => ("Bump", vec![integer(home), operation, integer(delta)]),
+        Action::Touch { home } => ("Touch", vec![integer(home), operation]),
+        Action::Spoil { home, item, overdraw } => {
+            ("Spoil", vec![integer(home), operation, integer(item), integer(overdraw.into())])
+        }
+        Action::Transfer { from, to, amount } => {
+            ("Transfer", vec![integer(from), integer(to), operation, integer(amount)])
+        }
+        Action::Clear { .. } => ("Clear", vec![operation]),
+        Action::Rate { item, value } => ("Rate", vec![operation, integer(item), integer(value)]),
+        Action::Look { home, item } => ("Look", vec![integer(home), integer(item)]),
+        Action::Cut => ("Cut", Vec::new()),
+        Action::Discard => ("Discard", Vec::new()),
+        Action::Peek { .. } => ("Peek", Vec::new()),
+        Action::Expire
+        | Action::Schema { .. }
+        | Action::Pause { .. }
+        | Action::Load { .. }
+        | Action::Restore { .. } => {
+            unreachable!("sent in other ways")
+        }
+    };
+    let mut parameters = (values.len() as i16).to_be_bytes().to_vec();
+    for value in &values {
+        write_value(&mut parameters, value).expect("parameters of these kinds can be written");
+    }
+    (procedure, parameters)
 }
 
 pub(crate) fn reply(doors: &Doors, number: usize, now: i64) -> Reply {

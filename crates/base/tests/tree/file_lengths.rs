@@ -15,8 +15,6 @@ const LONGER: &[&str] = &[
     "crates/partition/src/coordinator.rs",
     "crates/partition/src/thread.rs",
     "crates/replica/src/group/leader.rs",
-    "crates/sim/src/cluster/process.rs",
-    "crates/sim/src/cluster/world.rs",
 ];
 const LONGER_LINES_MAX: usize = 700;
 

@@ -1,157 +1,33 @@
 //! A node's process: the server's parties, moved on one step at a time. Nothing of it waits for
 //! another node.
 
-use crate::clients::{Doors, Letterbox};
-use crate::cluster::copying::{Copying, Parts, Wanted};
-use crate::cluster::invariants::promises;
-use crate::cluster::ledger::Ledger;
-use crate::cluster::metadata::{Asks, Seat, registration};
-use crate::cluster::noting::Noting;
-use crate::cluster::plan::TIMING;
+mod outside;
+mod start;
+
+use crate::clients::Doors;
+use crate::cluster::copying::Copying;
+use crate::cluster::metadata::Seat;
 use crate::cluster::wishes::{Wish, Wishes};
-use crate::node::{DIRECTORY, STANDSTILL};
-use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{Epoch, GroupId, NodeId};
-use ferrite_cluster::{
-    Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start as NodeStart, Transport,
-};
-use ferrite_group::{
-    FIRST_GROUP, FromLog, Identity, IdentityError, IdentityFile, Replication, Supplied, Supplier, Urgency,
-};
+use crossbeam_channel::Receiver;
+use ferrite_base::{Epoch, NodeId};
+use ferrite_cluster::{Cause, Groups, Lease, Node, Transport};
+use ferrite_group::{FIRST_GROUP, FromLog, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
-use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_log::LogOptions;
-use ferrite_meta::{Ask, Kind, State};
-use ferrite_node::{Mode, Pauses, Unsynced};
-use ferrite_notice::Notice;
-use ferrite_partition::applier::{Applier, CopyStart};
-use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
+use ferrite_io::simulated::SimulatedRandom;
+use ferrite_node::{Pauses, Unsynced};
+use ferrite_partition::applier::Applier;
 use ferrite_partition::commit::{Completion, DatabaseLog};
-use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Coordinator;
 use ferrite_partition::execute::Executor;
-use ferrite_partition::gate::Failure;
-use ferrite_partition::long_read::{Home, LongRead, LongReads};
-use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember, StartError};
+use ferrite_partition::long_read::LongRead;
 use ferrite_partition::thread::Partition;
-use ferrite_partition::waker::{WakingSender, waking_channel};
-use ferrite_partition::{Compiled, OwnLog, RecoveryProgress, RowCounts};
-use ferrite_plan::external::RuntimeHandle;
+use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
 use ferrite_table::Store;
-use ferrite_value::ring::Ring;
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use outside::Held;
+pub use start::{Means, throw_away};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// Nothing is interrupted: how long something takes in real time must not decide what happens.
-const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
-
-/// What a copy reads from its log: runs of positions, and how many there are to one of them.
-const FROM_LOG: [(u64, u64); 3] = [(8, 4), (8, 2), (3, 2)];
-/// How long it takes to send everything to a node that has nothing, as a leader is told.
-const TRANSFER_NANOS: u64 = 300_000_000;
-
-/// What stands around the node.
-struct Outside {
-    disk: SimulatedDisk,
-    file: IdentityFile,
-    wishes: Wishes,
-    asks: Asks,
-    wanted: Wanted,
-    cuts: Sender<ContentCut>,
-    current: Arc<Mutex<Arc<Compiled>>>,
-    held: Arc<Held>,
-    mode: Arc<Mode>,
-    ledger: Ledger,
-}
-
-/// Calls while a leader hands over.
-#[derive(Default)]
-pub struct Held {
-    /// Those that come wait.
-    pub holds: AtomicBool,
-    /// Those that were taken and have no answer.
-    pub waiting: AtomicUsize,
-}
-
-impl NodeEffects for Outside {
-    fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
-        self.file.write(identity, &self.disk, Path::new(DIRECTORY))?;
-        self.ledger.with(|book| promises::note(book, identity));
-        Ok(())
-    }
-
-    fn ask(&mut self, ask: Ask) {
-        self.asks.push(ask);
-    }
-
-    fn run(&mut self, _: GroupId, applier: Applier) {
-        self.wishes.push(Wish::Run(Box::new(applier)));
-    }
-
-    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
-        let current = Arc::clone(&self.current);
-        Box::new(move |compiled| *current.lock().unwrap_or_else(PoisonError::into_inner) = compiled)
-    }
-
-    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
-        self.wanted.push(node);
-    }
-
-    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
-        self.wanted.forget(node);
-    }
-
-    fn transfer_nanos(&self, _: GroupId) -> u64 {
-        TRANSFER_NANOS
-    }
-
-    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
-        let cuts = self.cuts.clone();
-        Box::new(move |cut| drop(cuts.send(cut)))
-    }
-
-    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
-        self.wishes.push(Wish::FromLog(wanted));
-    }
-
-    fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
-        self.wishes.push(Wish::Leads(epoch));
-    }
-
-    fn paused(&mut self, paused: bool) {
-        self.mode.pause(paused);
-    }
-
-    fn gave_up(&mut self, _: GroupId, _: Epoch) {}
-
-    fn hold(&mut self, _: GroupId, holds: bool) {
-        self.held.holds.store(holds, Ordering::Relaxed);
-    }
-
-    fn is_drained(&mut self, _: GroupId) -> bool {
-        self.held.waiting.load(Ordering::Relaxed) == 0
-    }
-
-    fn handed_over(&mut self, _: GroupId, outcome: Result<NodeId, NotHandedOver>) {
-        self.wishes.push(Wish::HandedOver(outcome));
-    }
-
-    fn make_anew(&mut self, _: GroupId, reason: &str) {
-        self.wishes.push(Wish::MakeAnew(reason.to_owned()));
-    }
-
-    fn end(&mut self, reason: &str) {
-        self.wishes.push(Wish::End(reason.to_owned()));
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        self.wishes.push(Wish::Notice(notice));
-    }
-}
 
 /// Who moves on while the coordinator waits: it waits for partitions of its own node only.
 struct Partitions {
@@ -172,22 +48,6 @@ impl Partitions {
         let number = *self.random.pick(&ready);
         self.all[number].step()
     }
-}
-
-/// What a process has of its machine.
-pub struct Means<'a> {
-    pub disk: &'a SimulatedDisk,
-    pub clock: &'a SimulatedClock,
-    pub log: &'a LogOptions,
-    pub partitions: u32,
-    /// Where other nodes reach it.
-    pub place: u32,
-    /// Nodes that have nothing get snapshots.
-    pub snapshots: bool,
-    /// Between two turns of the log, at most.
-    pub sync_micros: u64,
-    /// How often the machine was switched on.
-    pub boot: u64,
 }
 
 pub struct Process {
@@ -244,192 +104,11 @@ enum Party {
     Read,
 }
 
-/// Whether the log has all that this node has acknowledged, as the files on its disk say.
-fn unsynced(on: &Means<'_>) -> (Unsynced, bool) {
-    let disk = Arc::new(on.disk.clone());
-    let boot = format!("boot {}", on.boot);
-    let unsynced = Unsynced::begin(disk, Path::new(DIRECTORY), boot, on.log.durability);
-    unsynced.unwrap_or_else(|error| panic!("a healthy disk says what was written: {error}"))
-}
-
-/// The next start throws away what the node has.
-pub fn throw_away(on: &Means<'_>) {
-    unsynced(on).0.throw_away().expect("a healthy disk takes a word");
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
-    /// Starts where the disk's files end.
-    pub fn start(
-        on: &Means<'_>,
-        mut random: SimulatedRandom,
-        known: &State,
-        ledger: &Ledger,
-    ) -> Result<Process, StartError> {
-        let Means { disk, clock, log, partitions, sync_micros, place: at, .. } = *on;
-        let wishes = Wishes::default();
-        let (causes, inbox) = waking_channel();
-        let time: Arc<dyn Clock> = Arc::new(clock.clone());
-        let own = Identity::read(disk, Path::new(DIRECTORY)).map_err(StartError::Identity)?;
-        let own = own.ok_or(StartError::NoIdentity)?;
-        let next = ferrite_base::Incarnation(own.incarnation.0 + 1);
-        let here = Member { node: own.node, incarnation: next };
-        let lease = Lease::new(Arc::clone(&time));
-        let inner = Arc::new(Host::new(causes.clone(), Arc::new(wishes.clone()), lease.clone()));
-        let from_log = *random.pick(&FROM_LOG);
-        let shared = Arc::clone(&inner);
-        let noted = ledger.clone();
-        let host = Arc::new(Noting { host: shared, here, ledger: noted, causes: causes.clone(), from_log });
-        let options = Options {
-            log: log.clone(),
-            partitions: Some(partitions),
-            partitions_default: 1,
-            threads: 0,
-            report: &|_: Notice| {},
-            progress: &RecoveryProgress::default(),
-            runtime: &RuntimeHandle::default(),
-        };
-        let (unsynced, intact) = unsynced(on);
-        let as_member = AsMember { host, timing: TIMING, intact, snapshots: on.snapshots };
-        let opened = recovery::open_member(
-            Arc::new(disk.clone()),
-            Arc::clone(&time),
-            &mut random,
-            Path::new(DIRECTORY),
-            options,
-            as_member,
-        )?;
-        let RecoveredMember { recovered, place, replication } = opened;
-        assert_eq!(recovered.identity.incarnation, next, "each start is another incarnation");
-        let whole = intact && unsynced.is_whole().is_ok();
-        assert!(whole || !intact, "a healthy disk takes a word");
-        let unsynced = Arc::new(unsynced);
-        ledger.with(|book| promises::note(book, &recovered.identity));
-        let recovery::Recovered { stores, sequences, compiled, history, log, group, identity, snapshots, .. } =
-            recovered;
-        let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
-        let (coordinator, jobs) = unbounded();
-        let failure = Failure::new(|_| {});
-        let latched = Arc::clone(&failure);
-        let failing = Arc::clone(&unsynced);
-        let below = disk.clone();
-        log.on_failure(move |reason| {
-            // The end of a process is no failure.
-            if !below.has_halted() {
-                failing.log_failed();
-            }
-            latched.set(reason.clone());
-        });
-        let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
-        let counts = Arc::new(RowCounts::new(stores.len()));
-        let ring = Arc::new(Ring::new_default(stores.len() as u32));
-        let ends = partition_ends(stores.len());
-        let inboxes: Vec<_> = ends.iter().map(|(sender, _)| sender.clone()).collect();
-        let published = Arc::clone(&current);
-        let executors = assemble(Assembly {
-            partitions: ends,
-            jobs,
-            long_reads,
-            stores,
-            sequences: sequences.clone(),
-            compiled: Arc::clone(&compiled),
-            history: history.clone(),
-            group,
-            failure,
-            clock: Arc::clone(&time),
-            limits: QUERY_TIME_MAX.into(),
-            counts,
-            publish: Box::new(move |compiled| *lock(&published) = compiled),
-            is_copy: true,
-            without_log: None,
-        });
-        let Executors { partitions: all, coordinator: mut multi, gates } = executors;
-        inner.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));
-        let partitions = Arc::new(Mutex::new(Partitions { all, random: random.fork() }));
-        let moved = Arc::downgrade(&partitions);
-        multi.on_one_thread(move || {
-            let partitions = moved.upgrade().expect("the partitions live as long as the coordinator");
-            assert!(lock(&partitions).step(), "{STANDSTILL}");
-        });
-        let groups = Groups::new([Arc::clone(&replication)]);
-        let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
-        let parties = Parties { partitions: inboxes.clone(), coordinator: coordinator.clone(), log: own_log };
-        let copy = CopyStart { here: here.node, place, sequences, compiled, history };
-        let seat = Seat::open(here, disk, clock, random.fork(), known, causes.clone(), ledger);
-        let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
-        let parts = Parts {
-            here: here.node,
-            database: log.index().database().0,
-            snapshots,
-            group: Arc::clone(&replication),
-            partitions: inboxes.clone(),
-            coordinator: coordinator.clone(),
-        };
-        let copying = Copying::open(disk, parts);
-        let copying = copying.unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}"));
-        let start = NodeStart {
-            registration: registration(at, here.incarnation, Kind::Data, Some(seat.vote())),
-            identity,
-            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
-            groups: groups.clone(),
-            lease: lease.clone(),
-        };
-        let held = Arc::new(Held::default());
-        let mode = Arc::<Mode>::default();
-        let unable = Arc::<AtomicBool>::default();
-        replication.is_limited_by(Arc::clone(&unable));
-        let outside = Outside {
-            disk: disk.clone(),
-            file: IdentityFile::default(),
-            wishes: wishes.clone(),
-            asks: seat.asks().clone(),
-            wanted: copying.wanted.clone(),
-            cuts: copying.hasher(),
-            current: Arc::clone(&current),
-            held: Arc::clone(&held),
-            mode: Arc::clone(&mode),
-            ledger: ledger.clone(),
-        };
-        let node = Node::new(start, &causes, inbox, Box::new(outside));
-        let letterbox = Letterbox::new(disk.clone());
-        let doors =
-            Doors { partitions: inboxes, coordinator, ring, compiled: current, letterbox, mode, clock: clock.clone() };
-        Ok(Process {
-            member: here,
-            coordinator: multi,
-            partitions,
-            applier: None,
-            node,
-            seat,
-            copying,
-            lease,
-            groups,
-            supplier: Supplier::new(Arc::clone(&replication), Arc::clone(log.index())),
-            replication,
-            log,
-            reads,
-            executor: Executor::new(QUERY_TIME_MAX),
-            doors,
-            wishes,
-            causes,
-            random,
-            sync_micros,
-            next_sync: 0,
-            whole,
-            unsynced,
-            busy_until: 0,
-            applies_from: 0,
-            held,
-            pauses: Pauses::default(),
-            unable,
-            serves: None,
-            failed: false,
-        })
-    }
-
     fn ready(&self) -> Vec<Party> {
         let mut ready = Vec::new();
         let now = self.doors.clock.monotonic_nanos();

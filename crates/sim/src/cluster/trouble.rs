@@ -78,20 +78,25 @@ impl World {
             self.bereave();
             self.begin_to_stand_still();
             self.isolate();
-            if let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when)
-                && self.running().contains(&leader)
-            {
-                self.crash(leader, Restart::Process);
-                if self.random.percent(60) {
-                    let machine = self.machines.get_mut(&leader).expect("it ran");
-                    machine.down_until = self.now + self.random.below(AWAY_MILLIS) * MILLI;
-                }
-            }
+            self.end_leader();
             self.step()?;
         }
         (self.succession, self.still, self.isolation) = (None, None, None);
         self.counts.millis += self.plan.millis;
         Ok(())
+    }
+
+    /// The leader that was to end at this time does.
+    fn end_leader(&mut self) {
+        let Some((_, leader)) = self.succession.take_if(|(when, _)| self.now >= *when) else { return };
+        if !self.running().contains(&leader) {
+            return;
+        }
+        self.crash(leader, Restart::Process);
+        if self.random.percent(60) {
+            let machine = self.machines.get_mut(&leader).expect("it ran");
+            machine.down_until = self.now + self.random.below(AWAY_MILLIS) * MILLI;
+        }
     }
 
     /// The leader is to hand over, to any member or to a node that may be none.

@@ -1,0 +1,156 @@
+//! A process does something, and the world carries out what follows from it.
+
+use crate::cluster::invariants::{leaders, time};
+use crate::cluster::machine::leaves_alone;
+use crate::cluster::network::Packet;
+use crate::cluster::process::Process;
+use crate::cluster::wishes::Wish;
+use crate::cluster::world::{MILLI, World};
+use crate::invariants::Violation;
+use ferrite_base::{Epoch, NodeId};
+use ferrite_io::simulated::{PowerLost, Restart};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What a leader executes when it is deposed takes so long at most.
+const BUSY_MILLIS: u64 = 800;
+
+/// What is left to do when the wishes of a process are carried out.
+#[derive(Default)]
+struct Left {
+    /// The rule that was violated, and how.
+    problem: Option<(&'static str, String)>,
+    /// The process ends, and its copy is discarded.
+    anew: bool,
+}
+
+impl World {
+    /// Something is done by the process of a node, if it runs; and what follows from that.
+    pub fn step_machine(
+        &mut self,
+        id: NodeId,
+        body: impl FnOnce(&mut Process) -> Option<String>,
+    ) -> Result<(), Violation> {
+        // One that was wiped may be made the leader all the same.
+        let Some(machine) = self.machines.get_mut(&id) else { return Ok(()) };
+        let Some(process) = &mut machine.process else { return Ok(()) };
+        let lived = catch_unwind(AssertUnwindSafe(|| {
+            let line = body(process);
+            process.work_around();
+            line
+        }));
+        if process.node.state().settings().is_some() {
+            machine.known = Arc::clone(process.node.state());
+        }
+        let wishes = process.take_wishes();
+        self.callers.read_letters(process);
+        process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
+        let left = self.carry_out(id, wishes);
+        let machine = self.machines.get_mut(&id).expect("machines are known");
+        machine.wait_for_disk();
+        let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
+        let begins = process.copying.is_installing()
+            && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
+        let done = std::mem::take(&mut process.copying.done);
+        self.counts.snapshots += done.taken;
+        self.counts.copied += done.copied;
+        self.counts.hashed += done.hashed;
+        self.counts.installed += done.installed;
+        self.counts.needed += done.needed;
+        match lived {
+            Ok(line) => {
+                if let Some(line) = line {
+                    self.trace.line(&format!("{id} {line}"));
+                }
+            }
+            Err(panic) if panic.is::<PowerLost>() => {
+                self.crash(id, Restart::Power);
+                return Ok(());
+            }
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+        if let Some((invariant, detail)) = left.problem {
+            return Err(Violation { invariant, detail: format!("node {id}: {detail}") });
+        }
+        if left.anew {
+            self.counts.made_anew += 1;
+            self.crash(id, Restart::Process);
+            self.machines[&id].throw_away();
+            return Ok(());
+        }
+        if begins {
+            self.installs(id);
+        }
+        if done.copied > 0 {
+            self.has_cut(id);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, id: NodeId, wishes: Vec<Wish>) -> Left {
+        let mut left = Left::default();
+        let accepted = self.operator.is_some() || self.given_up == Some(id);
+        for wish in wishes {
+            let machine = self.machines.get_mut(&id).expect("machines are known");
+            let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
+            match wish {
+                Wish::Send(to, lane, bytes) => {
+                    self.network.send(Packet { from: process.member, to, lane, bytes }, self.now);
+                }
+                Wish::Run(_) => unreachable!("the process keeps it"),
+                Wish::FromLog(wanted) => {
+                    self.counts.from_log += 1;
+                    process.request(wanted);
+                }
+                Wish::Leads(epoch) => self.leads(id, epoch),
+                Wish::HandedOver(outcome) => {
+                    self.trace.line(&format!("{id} hands over: {outcome:?}"));
+                    self.counts.handed_over += u64::from(outcome.is_ok());
+                    if let Some(stopping) = &mut machine.stopping {
+                        self.counts.left_alone += u64::from(leaves_alone(outcome));
+                        stopping.handed_over(outcome);
+                    }
+                    self.handed_over = Some(outcome);
+                }
+                // As the server does, for which any disk may have such a log.
+                Wish::NotSupplied(node, _) if machine.has_rotted => process.copying.wanted.push(node),
+                Wish::NotSupplied(node, error) => {
+                    left.problem = Some(("the log has what a member missed", format!("for node {node}: {error}")));
+                }
+                // It has, or may have, more than what an operator continued with.
+                Wish::MakeAnew(reason) if accepted || process.was_lost(&reason) => {
+                    self.given_up = None;
+                    left.anew = true;
+                }
+                Wish::MakeAnew(reason) => left.problem = Some(("no copy is made anew for nothing", reason)),
+                Wish::End(reason) => left.problem = Some(("no process ends for nothing", reason)),
+                Wish::Notice(notice) => self.trace.line(&format!("{id} says {notice}")),
+            }
+        }
+        left
+    }
+
+    /// The node's partitions take calls in this epoch, or take none any more.
+    fn leads(&mut self, id: NodeId, epoch: Option<Epoch>) {
+        self.trace.line(&format!("{id} leads {epoch:?}"));
+        let machine = self.machines.get_mut(&id).expect("machines are known");
+        let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
+        process.serves = epoch;
+        let Some(epoch) = epoch else {
+            process.copying.deposed();
+            self.counts.deposed += 1;
+            if !self.network.calm && self.random.percent(50) {
+                process.keep_busy(self.random.below(BUSY_MILLIS) * MILLI);
+            }
+            return;
+        };
+        self.counts.promotions += 1;
+        let member = process.member;
+        let numbers = process.numbers_behind();
+        self.ledger.with(|book| {
+            leaders::note(book, epoch, member);
+            time::begins(book, member, epoch, numbers);
+        });
+    }
+}
