@@ -1,23 +1,17 @@
 //! What all voters agree on: a function of the commands in their order.
 
-use crate::bytes::{Malformed, Reader, put_list, put_u32};
+mod refusal;
+mod snapshot;
+
+pub use refusal::Refusal;
+
 use crate::command::Command;
-use crate::parts::{
-    Group, Kind, Node, Phase, Presence, Settings, put_group, put_node, put_settings, take_group, take_node,
-    take_settings, take_voters,
-};
+use crate::parts::{Group, Kind, Node, Phase, Presence, Settings};
 use crate::{ADDRESSES_MAX, GROUPS_MAX, MEMBERS_MAX, NODES_MAX, TEXT_BYTES_MAX, VOTERS_MAX};
-use ferrite_base::checksum::crc32c;
 use ferrite_base::limits::METADATA_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// The format of a snapshot of a state that says no more than the first release's.
-const FORMAT: u8 = 1;
-/// The format for a paused database: a release that does not know it refuses to take part.
-const FORMAT_PAUSED: u8 = 2;
 
 /// What a command did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,90 +20,6 @@ pub enum Change {
     /// The same command has already done it.
     Repeated,
 }
-
-/// Why a command did nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refusal {
-    NotFounded,
-    Founded,
-    UnknownNode(NodeId),
-    UnknownGroup(GroupId),
-    /// A new node's id is the next one.
-    NextNode(NodeId),
-    /// The comparison failed: this is the incarnation that is known.
-    Incarnation {
-        node: NodeId,
-        known: Incarnation,
-    },
-    /// The same incarnation was started twice.
-    CopiedDirectory(NodeId),
-    Retired(NodeId),
-    /// The comparison failed: this is the group's epoch.
-    Epoch {
-        group: GroupId,
-        known: Epoch,
-    },
-    /// The epoch is not the next one that is free.
-    NextEpoch {
-        group: GroupId,
-        next: Epoch,
-    },
-    /// The group is sealed, and has no leader that could change it.
-    Sealing(GroupId),
-    NotSealing(GroupId),
-    /// It may not be a member of that configuration.
-    Member {
-        node: NodeId,
-        why: &'static str,
-    },
-    /// The comparison failed: this is the settings' revision.
-    Revision(u64),
-    /// The comparison failed, or it is not one voter more or less.
-    Voters,
-    /// The node's vote is another, or one that was taken from it.
-    Vote(NodeId),
-    /// The group's last configuration has the node: its copy may be needed.
-    Needed {
-        node: NodeId,
-        group: GroupId,
-    },
-    Invalid(&'static str),
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::NotFounded => f.write_str("there is no cluster yet: found one"),
-            Refusal::Founded => f.write_str("there is a cluster already"),
-            Refusal::UnknownNode(node) => write!(f, "there is no node {node}"),
-            Refusal::UnknownGroup(group) => write!(f, "there is no group {group}"),
-            Refusal::NextNode(next) => write!(f, "a new node's id is {next}: ask again with it"),
-            Refusal::Incarnation { node, known } => {
-                write!(f, "node {node} is at incarnation {known}: ask again if that is yours")
-            }
-            Refusal::CopiedDirectory(node) => write!(
-                f,
-                "node {node} runs already, from a directory of which this one is a copy: start only one of the two; where the \
-                 other has ended, start this one again"
-            ),
-            Refusal::Retired(node) => write!(f, "node {node} is retired: it is no longer part of the cluster"),
-            Refusal::Epoch { group, known } => write!(f, "group {group} is at epoch {known}"),
-            Refusal::NextEpoch { group, next } => write!(f, "the next epoch of group {group} is {next}"),
-            Refusal::Sealing(group) => write!(f, "group {group} is sealed: its next leader changes it"),
-            Refusal::NotSealing(group) => write!(f, "group {group} is not sealed at that epoch"),
-            Refusal::Member { node, why } => write!(f, "node {node} cannot be a member: {why}"),
-            Refusal::Revision(known) => write!(f, "the settings are at revision {known}: read them again"),
-            Refusal::Voters => f.write_str("the voters are others, or more than one is changed: read them again"),
-            Refusal::Vote(node) => write!(f, "node {node} has another vote: read the voters again"),
-            Refusal::Needed { node, group } => {
-                write!(f, "node {node} is a member of group {group}: another must take its place first")
-            }
-            Refusal::Invalid(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The replicated state. Nothing in it depends on time, chance or the node it is on.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -523,78 +433,6 @@ impl State {
             (Presence::Running, Kind::Data) => return Ok(()),
         };
         Err(Refusal::Member { node: member.node, why })
-    }
-
-    /// The whole state as bytes, with a checksum.
-    pub fn snapshot(&self) -> Vec<u8> {
-        let mut bytes = self.encode();
-        let checksum = crc32c(&bytes);
-        put_u32(&mut bytes, checksum);
-        bytes
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let format = if self.is_paused() { FORMAT_PAUSED } else { FORMAT };
-        let mut bytes = vec![format, u8::from(self.settings.is_some())];
-        let out = &mut bytes;
-        if let Some(settings) = &self.settings {
-            put_settings(out, settings);
-        }
-        let nodes: Vec<_> = self.nodes.iter().collect();
-        put_list(out, &nodes, |out, (id, node)| put_node(out, **id, node));
-        let groups: Vec<_> = self.groups.iter().collect();
-        put_list(out, &groups, |out, (id, group)| put_group(out, **id, group));
-        let voters: Vec<_> = self.voters.iter().collect();
-        put_list(out, &voters, |out, node| put_u32(out, node.0));
-        let votes: Vec<_> = self.votes.iter().collect();
-        put_list(out, &votes, |out, (node, number)| {
-            put_u32(out, node.0);
-            put_u32(out, **number);
-        });
-        let joined: Vec<_> = self.joined.iter().collect();
-        put_list(out, &joined, |out, (node, key)| {
-            put_u32(out, node.0);
-            out.extend_from_slice(*key);
-        });
-        bytes
-    }
-
-    /// What [`State::snapshot`] has written.
-    pub fn restore(bytes: &[u8]) -> Result<State, Malformed> {
-        let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(Malformed("they end early"))?;
-        let mut rest = Reader(body);
-        let format = rest.u8()?;
-        if ![FORMAT, FORMAT_PAUSED].contains(&format) {
-            return Err(Malformed("a later release wrote them: start that one, or a later one"));
-        }
-        if crc32c(body) != u32::from_le_bytes(*checksum) {
-            return Err(Malformed("the checksum differs"));
-        }
-        let settings = match rest.u8()? {
-            0 => None,
-            1 => Some(Settings { paused: format == FORMAT_PAUSED, ..take_settings(&mut rest)? }),
-            _ => return Err(Malformed("it is not said whether there is a cluster")),
-        };
-        let nodes = rest.list(NODES_MAX, take_node)?;
-        let groups = rest.list(GROUPS_MAX, take_group)?;
-        let voters = take_voters(&mut rest)?;
-        let votes = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.u32()?)))?;
-        let joined = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.array()?)))?;
-        rest.end()?;
-        Ok(State {
-            settings,
-            nodes: nodes.into_iter().collect(),
-            groups: groups.into_iter().collect(),
-            voters: voters.into_iter().collect(),
-            votes: votes.into_iter().collect(),
-            joined: joined.into_iter().collect(),
-        })
-    }
-
-    /// Equal on all voters that applied the same commands.
-    pub fn hash(&self) -> u32 {
-        // Without the checksum: that of bytes with their own is always the same.
-        crc32c(&self.encode())
     }
 }
 

@@ -24,7 +24,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/log/src/recovery.rs", "look_for_proof", 90),
     ("crates/log/src/recovery.rs", "recover", 73),
     ("crates/meta/src/ask.rs", "encode", 74),
-    ("crates/meta/src/controller.rs", "asked", 99),
     ("crates/node/src/backup.rs", "scan", 86),
     ("crates/node/src/cluster/join.rs", "declaration", 81),
     ("crates/node/src/cluster/join.rs", "join", 94),

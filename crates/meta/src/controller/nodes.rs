@@ -6,7 +6,8 @@
 //! there. Each step follows from the state and from the nodes that are heard, so a leader that dies
 //! in between leaves nothing half done.
 
-use super::{Duties, is_current};
+use super::duties::Duties;
+use super::is_current;
 use crate::command::Command;
 use crate::founding::Layout;
 use crate::parts::{Kind, Node, Presence};

@@ -1,7 +1,10 @@
+use super::duties::{AGAIN_NANOS, MOVE_AGAIN_NANOS, MOVE_NANOS};
+use super::failover::{GRACE_AFTER_POWER_NANOS, GRACE_BEFORE_LOSS_NANOS, GRACE_NANOS};
 use super::*;
+use crate::lease::{LEAD_ENDED_NANOS, LEASE_ENDED_NANOS};
 use crate::testing::founded;
-use ferrite_base::Incarnation;
-use ferrite_replica::group::History;
+use ferrite_base::{Epoch, Incarnation, Position};
+use ferrite_replica::group::{GroupConfiguration, History, Mark, Sealed};
 
 /// Three nodes, all of them members.
 fn state() -> State {
