@@ -7,9 +7,11 @@
 
 mod clock;
 mod heard;
+mod install;
 mod own;
 mod sending;
 mod state;
+mod status;
 mod window;
 
 use crate::entry::{Entry, EntryBuffer};
@@ -18,14 +20,14 @@ use crate::recent::{Recent, SharedEntry};
 use crate::replayed::{Found, GroupPlace};
 use crate::times::{Shown, Times};
 use ferrite_base::limits::RECENT_ENTRIES_BYTES_MAX;
-use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
+use ferrite_base::{Epoch, GroupId, Position, planted};
 use ferrite_io::Clock;
-use ferrite_log::{Appender, LogFailed, LogPosition, Payload};
-use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, History, Mark, Member, Remembered, Timing};
+use ferrite_log::{Appender, LogFailed, Payload};
+use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, Mark, Member, Remembered, Timing};
 use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard};
 use window::Window;
 
 /// What the log is given with an append: what it was, and the party to tell.
@@ -99,15 +101,6 @@ pub struct Replication<C: Party> {
     state: Mutex<State<C>>,
     /// Taken before the state's lock is released, so that parties are notified in their order.
     telling: Mutex<Vec<Told<C>>>,
-}
-
-/// What a leader's stream has come to.
-pub(crate) struct Leads {
-    pub here: Member,
-    pub epoch: Epoch,
-    pub history: History,
-    pub durable: Position,
-    pub commit: Position,
 }
 
 type Locked<'a, C> = MutexGuard<'a, State<C>>;
@@ -204,78 +197,11 @@ impl<C: Party> Replication<C> {
         Position(self.commit.load(Ordering::Acquire))
     }
 
-    /// What the stream has come to.
-    pub fn place(&self) -> GroupPlace {
-        self.lock().place()
-    }
-
     /// Times of entries to come are not below `micros`, whatever the clock says.
     #[cold]
     pub fn raise_time(&self, micros: i64) {
         let mut state = self.lock();
         state.time = state.time.max(micros);
-    }
-
-    pub fn end(&self) -> Mark {
-        self.lock().machine.end()
-    }
-
-    /// Everything up to there is in this node's log.
-    pub fn durable(&self) -> Position {
-        self.lock().machine.durable()
-    }
-
-    /// The epochs of this node's stream, and up to where it is in its log.
-    pub fn durable_stream(&self) -> (History, Position) {
-        let state = self.lock();
-        (state.machine.history().clone(), state.machine.durable())
-    }
-
-    pub fn is_open(&self) -> bool {
-        self.lock().machine.is_open()
-    }
-
-    /// Whether it leads, though it may not take calls yet.
-    pub fn is_leading(&self) -> bool {
-        self.lock().machine.is_leading()
-    }
-
-    /// Whether that node counts for what is committed.
-    pub fn has_member(&self, node: NodeId) -> bool {
-        let state = self.lock();
-        state.machine.configuration().is_some_and(|configuration| configuration.has_node(node))
-    }
-
-    /// The epoch's first entry is known to be committed: its members have all before it, durably.
-    pub fn has_committed_start_of(&self, epoch: Epoch) -> bool {
-        let state = self.lock();
-        let starts = state.machine.history().starts();
-        let commit = state.machine.commit();
-        starts.iter().rev().any(|(begun, first)| *begun == epoch && *first <= commit)
-    }
-
-    /// Of the newest configuration that is known here.
-    pub fn is_member(&self) -> bool {
-        let state = self.lock();
-        state.machine.configuration().is_some_and(|configuration| configuration.has(state.machine.here()))
-    }
-
-    /// An earlier process of this node is a member, or that is not known yet: no snapshot replaces
-    /// what is here until the others do without it.
-    pub fn stands_in(&self) -> bool {
-        let state = self.lock();
-        let is_member = state.machine.configuration().is_some_and(|known| known.has(state.machine.here()));
-        state.machine.may_be_asked() && !is_member
-    }
-
-    /// None where this node does not lead.
-    pub(crate) fn leads(&self) -> Option<Leads> {
-        let state = self.lock();
-        let machine = &state.machine;
-        let epoch = machine.configuration().filter(|_| machine.is_leading())?.epoch;
-        let durable = machine.durable();
-        let commit = machine.commit();
-        Some(Leads { here: machine.here(), epoch, history: machine.history().clone(), durable, commit })
     }
 
     fn lock(&self) -> Locked<'_, C> {
@@ -401,47 +327,7 @@ impl<C: Party> Replication<C> {
         state.give_up(&NotCommitted::Log(failure));
     }
 
-    // A snapshot in the place of what is here.
-
-    /// This node's tables will be those of a snapshot that shows everything up to `place`. Writes
-    /// `record`, which begins a block, whose place is in `mark` when `party` learns that it is
-    /// durable; in the log only entries after `place` follow it. Until [`Replication::installed`]
-    /// nothing is taken from other nodes and nothing sent to them. `party` comes back if others
-    /// rely on what this node has: if it leads or is a member.
-    pub fn install(
-        self: &Arc<Self>,
-        place: GroupPlace,
-        record: Vec<u8>,
-        mark: Arc<OnceLock<LogPosition>>,
-        party: C,
-    ) -> Result<(), C> {
-        self.log.wait_for_room();
-        let mut state = self.lock();
-        let GroupPlace { end, history, configuration, time } = place;
-        if self.solo || state.installing || !state.machine.install(history, end) {
-            return Err(party);
-        }
-        state.installing = true;
-        state.event(GroupEvent::Replaced);
-        state.give_up(&NotCommitted::Deposed);
-        state.uncommitted.clear();
-        state.uncommitted_bytes = 0;
-        state.committed = (end, configuration.clone());
-        state.recent = Recent::new(end, RECENT_ENTRIES_BYTES_MAX);
-        state.configuration = configuration;
-        state.time = state.time.max(time);
-        self.commit.store(end.position.0, Ordering::Release);
-        let what = Appended::Own { after: end, party, since: None };
-        let taken = self.log.append_marked(record, mark, Committing { group: Arc::clone(self), what });
-        self.refused(&mut state, taken);
-        self.tell(state);
-        Ok(())
-    }
-
-    /// The snapshot is durable, and what was here before is gone.
-    pub fn installed(&self) {
-        self.lock().installing = false;
-    }
+    // What reads wait for.
 
     /// The round that has to be confirmed before a read that has just run is answered; 0: none.
     /// None if this node does not lead.
@@ -473,11 +359,6 @@ impl<C: Party> Replication<C> {
         let mut state = self.lock();
         state.ends = true;
         self.tell(state);
-    }
-
-    /// It has no other members and never will.
-    pub fn is_solo(&self) -> bool {
-        self.solo
     }
 
     // What the machine wants done.

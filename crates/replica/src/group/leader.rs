@@ -3,7 +3,8 @@
 use super::entry::{Header, Mark};
 use super::hand_over::Handing;
 use super::history::History;
-use super::message::{Effect, Proposal};
+use super::message::Effect;
+use super::progress::{Pace, Progress, Watch};
 use super::{Group, GroupConfiguration, Member, Role};
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{NodeId, Position, planted};
@@ -13,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Leading {
     /// The first entry of the epoch.
     pub(super) start: Position,
-    open: bool,
+    pub(super) open: bool,
     /// Counts the turns in which something was sent.
-    round: u64,
+    pub(super) round: u64,
     /// A read waits for a round that begins after it.
     wanted: bool,
     confirmed: u64,
@@ -25,146 +26,15 @@ pub(super) struct Leading {
     ticked_last: u64,
     /// This node's own log, and whether it stands still.
     own: Watch,
-    stands_still: bool,
+    pub(super) stands_still: bool,
     /// When a change was last proposed in this epoch.
-    proposed: Option<u64>,
+    pub(super) proposed: Option<u64>,
     pub(super) handing: Handing,
     pub(super) pace: Pace,
 }
 
-/// What was committed a moment ago: a copy that has applied that keeps up. When it was looked at
-/// last, what was committed then, and the time before.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
-    at: u64,
-    last: Position,
-    before: Position,
-}
-
 /// Between two heartbeats of a leader that hands over, at most.
 const SOON_NANOS: u64 = 2_000_000;
-/// Between two of these looks. What a copy reports may be as old.
-const PACE_NANOS: u64 = 100_000_000;
-
-impl Pace {
-    fn look(&mut self, commit: Position, now: u64) {
-        if now.saturating_sub(self.at) >= PACE_NANOS {
-            *self = Pace { at: now, last: commit, before: self.last };
-        }
-    }
-
-    /// How many entries a copy has to apply before it keeps up.
-    pub(super) fn behind(self, applied: Position, commit: Position) -> Option<u64> {
-        (applied < self.before && !planted!(NotApplied)).then(|| commit.0.saturating_sub(applied.0))
-    }
-}
-
-/// Where the stream ended at some time: by then plus [`super::Timing::stall`] that must be durable.
-/// So a slow log is judged like one that has stopped.
-#[derive(Clone, Copy, Debug)]
-struct Watch {
-    end: Position,
-    since: u64,
-}
-
-impl Watch {
-    fn look(&mut self, durable: Position, end: Position, now: u64) {
-        if durable >= self.end {
-            *self = Watch { end, since: now };
-        }
-    }
-
-    fn is_late(&self, now: u64, stall: u64) -> bool {
-        now.saturating_sub(self.since) >= stall
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
-    member: Member,
-    /// The next entry to send.
-    next: Position,
-    /// Everything up to there is there.
-    present: Position,
-    /// Everything up to there is durable there.
-    durable: Position,
-    /// Its tables show everything up to there.
-    pub(super) applied: Position,
-    /// It can run all procedures, as far as it has said.
-    pub(super) able: bool,
-    round: u64,
-    /// When what it lacks was last sent from the beginning: answers to earlier rounds tell nothing
-    /// new. Each of many messages after a lost one has such an answer.
-    rewound: u64,
-    /// False until it has answered in this epoch: then it is asked, not sent to.
-    matched: bool,
-    /// Answers to earlier rounds do not show its position: it was doubted since.
-    asked_since: u64,
-    heard: u64,
-    /// It has answered this leader.
-    answered: bool,
-    progressed: u64,
-    /// Its log.
-    watch: Watch,
-    /// What was durable there when it was first asked; more has become so since.
-    baseline: Option<Position>,
-    moves: bool,
-}
-
-impl Progress {
-    fn new(member: Member, next: Position, now: u64) -> Progress {
-        Progress {
-            member,
-            next,
-            present: Position(0),
-            durable: Position(0),
-            applied: Position(0),
-            able: true,
-            round: 0,
-            rewound: 0,
-            matched: false,
-            asked_since: 0,
-            heard: now,
-            answered: false,
-            progressed: now,
-            watch: Watch { end: Position(next.0 - 1), since: now },
-            baseline: None,
-            moves: false,
-        }
-    }
-
-    pub(super) fn is_silent(&self, now: u64, failure: u64) -> bool {
-        now.saturating_sub(self.heard) >= failure
-    }
-
-    /// It takes part, as far as can be told.
-    pub(super) fn answers(&self, now: u64, failure: u64) -> bool {
-        self.answered && !self.is_silent(now, failure)
-    }
-
-    /// It has everything up to there, durably and in its tables, as it has said in this epoch.
-    pub(super) fn has_all(&self, end: Position) -> bool {
-        self.matched && self.durable >= end && (self.applied >= end || planted!(NotApplied))
-    }
-
-    /// What was sent up to this round may not have arrived.
-    fn doubt(&mut self, round: u64) {
-        self.matched = false;
-        self.asked_since = round + 1;
-    }
-
-    /// What was sent seems to be lost.
-    fn is_stuck(&self, now: u64, resend: u64) -> bool {
-        let waits = self.matched && self.present.0 + 1 < self.next.0;
-        waits && now.saturating_sub(self.progressed) >= resend
-    }
-
-    /// What is durable there.
-    fn has_made_durable(&mut self, position: Position) {
-        let baseline = *self.baseline.get_or_insert(position);
-        self.moves |= position > baseline;
-    }
-}
 
 impl Leading {
     /// For a node without others, from `end` on.
@@ -312,18 +182,6 @@ impl Group {
         Some(leading.round + 1)
     }
 
-    /// A node wants to follow without being a member.
-    pub fn learner(&mut self, member: Member, now: u64) {
-        let next = Position(self.stream.end().position.0 + 1);
-        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
-        let Role::Leading(leading) = &mut self.role else { return };
-        let known = leading.others.get(&member.node).map(|progress| progress.member.incarnation);
-        if is_member || known.is_some_and(|incarnation| incarnation >= member.incarnation) {
-            return;
-        }
-        leading.others.insert(member.node, Progress::new(member, next, now));
-    }
-
     /// Whether this node leads, and the process follows: it was heard of within the failure time,
     /// or has that long yet.
     pub fn follows(&self, member: Member) -> bool {
@@ -354,33 +212,12 @@ impl Group {
         answered.map(|(node, progress)| (*node, end.saturating_sub(progress.durable.0))).collect()
     }
 
-    /// The process is not to become a member: nothing more is sent to it, unless it is one.
-    pub fn forget(&mut self, member: Member) {
-        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
-        if let Role::Leading(leading) = &mut self.role
-            && leading.followed(member).is_some()
-            && !is_member
-        {
-            leading.others.remove(&member.node);
-        }
-    }
-
     /// The connection to a node was lost: what was on its way may not have come.
     pub fn disconnected(&mut self, node: NodeId) {
         if let Role::Leading(leading) = &mut self.role
             && let Some(progress) = leading.others.get_mut(&node)
         {
             progress.doubt(leading.round);
-        }
-    }
-
-    /// No entries make the node equal: a member leaves, and gets a snapshot as a learner. It is
-    /// asked repeatedly where its stream ends: with a snapshot it is further at once.
-    pub fn needs_more_than_entries(&mut self, node: NodeId, now: u64) {
-        self.disconnected(node);
-        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has_node(node));
-        if self.is_leading() && is_member {
-            self.propose_without(&[node], now);
         }
     }
 
@@ -463,16 +300,6 @@ impl Group {
             // A node that takes another's snapshot goes back: then it is not a member.
             progress.applied = progress.applied.max(applied);
             progress.able = able;
-        }
-    }
-
-    /// The node reports that its tables are not what this leader's were: nothing that it has
-    /// counts, whatever is in its log.
-    pub(super) fn differed(&mut self, from: Member, entry: Position, now: u64) {
-        let Role::Leading(leading) = &self.role else { return };
-        if leading.followed(from).is_some() && entry <= self.stream.end().position {
-            self.effects.push(Effect::Differs(from.node, entry));
-            self.propose_without(&[from.node], now);
         }
     }
 
@@ -611,88 +438,5 @@ impl Group {
         let proposes = leading.proposed.map_or(u64::MAX, |proposed| proposed.saturating_add(self.timing.propose));
         let heartbeat = leading.sent_last.saturating_add(self.timing.heartbeat);
         Some(if at_once { now } else { heartbeat.min(proposes).max(now) })
-    }
-
-    /// Proposes to remove members that are silent or stand still, and to add learners that have
-    /// caught up.
-    fn review(&mut self, now: u64) {
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.stands_still {
-            // Another node decides which member to leave out.
-            return;
-        }
-        let Some(configuration) = &self.configuration else { return };
-        let is_silent = |progress: &Progress| progress.is_silent(now, self.timing.failure);
-        leading.others.retain(|_, progress| configuration.has(progress.member) || !is_silent(progress));
-        let others = configuration.members().iter().filter(|member| **member != self.here);
-        let stalls = |progress: &Progress| progress.watch.is_late(now, self.timing.stall);
-        let is_gone = |progress: &Progress| is_silent(progress) || stalls(progress);
-        let gone = others.copied().filter(|member| leading.followed(*member).is_none_or(is_gone));
-        let gone: Vec<NodeId> = gone.map(|member| member.node).collect();
-        if !gone.is_empty() {
-            return self.propose_without(&gone, now);
-        }
-        let ready = leading.others.values().find(|progress| {
-            let near = self.stream.bytes_behind(progress.durable) <= self.timing.join_bytes;
-            // A node whose log stands still answers, too.
-            let keeps_up = progress.durable >= self.stream.end().position || progress.moves && !stalls(progress);
-            leading.open && progress.matched && near && keeps_up && !configuration.has(progress.member)
-        });
-        let Some(learner) = ready.map(|progress| progress.member) else { return };
-        let mut members = configuration.members().to_vec();
-        members.retain(|member| member.node != learner.node);
-        members.push(learner);
-        self.propose(members, vec![learner.node], now);
-    }
-
-    /// The metadata says that a node's process is gone.
-    pub fn gone(&mut self, member: Member, now: u64) {
-        let is_member = self.configuration.as_ref().is_some_and(|configuration| configuration.has(member));
-        let Role::Leading(leading) = &mut self.role else { return };
-        if leading.followed(member).is_some() {
-            leading.others.remove(&member.node);
-        }
-        if is_member && member != self.here {
-            self.review(now);
-        }
-    }
-
-    fn propose_without(&mut self, gone: &[NodeId], now: u64) {
-        let Some(configuration) = &self.configuration else { return };
-        let stays = |node: &NodeId| !gone.contains(node) || *node == self.here.node;
-        let members = configuration.members().iter().copied().filter(|member| stays(&member.node)).collect();
-        let added = configuration.added().iter().copied().filter(stays).collect();
-        self.propose(members, added, now);
-    }
-
-    fn propose(&mut self, members: Vec<Member>, added: Vec<NodeId>, now: u64) {
-        self.propose_led_by(self.here, members, added, now);
-    }
-
-    /// Members added in the current epoch count as added until its start is committed. False: too
-    /// soon after the last proposal.
-    pub(super) fn propose_led_by(
-        &mut self,
-        leader: Member,
-        members: Vec<Member>,
-        mut added: Vec<NodeId>,
-        now: u64,
-    ) -> bool {
-        let expected = self.epoch();
-        let again = self.timing.propose;
-        let Role::Leading(leading) = &mut self.role else { return false };
-        if leading.proposed.is_some_and(|proposed| now.saturating_sub(proposed) < again) {
-            return false;
-        }
-        leading.proposed = Some(now);
-        let proven = leading.open && self.commit >= leading.start;
-        let unproven = self.configuration.as_ref().map_or(&[][..], |configuration| configuration.added());
-        if !proven {
-            added.extend(unproven.iter().filter(|node| members.iter().any(|member| member.node == **node)));
-            added.sort_unstable();
-            added.dedup();
-        }
-        self.effects.push(Effect::Propose(Proposal { expected, leader, members, added }));
-        true
     }
 }

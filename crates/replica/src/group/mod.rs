@@ -15,7 +15,9 @@ mod follower;
 mod hand_over;
 mod history;
 mod leader;
+mod membership;
 mod message;
+mod progress;
 mod stream;
 
 pub use configuration::{GroupConfiguration, Member, Sealed, decide, suffices};
