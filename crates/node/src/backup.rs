@@ -296,42 +296,57 @@ fn scanned(node: &Backups, parameters: &[Value<'_>]) -> UserResult<PathBuf> {
     }
 }
 
+/// The tables that `@SnapshotScan` answers.
+struct Scanned {
+    snapshots: SystemTable,
+    /// How much room the directory's file system has.
+    space: SystemTable,
+    files: SystemTable,
+}
+
+impl Default for Scanned {
+    fn default() -> Scanned {
+        let snapshots = SystemTable::new(&[
+            ("PATH", Varchar),
+            ("NONCE", Varchar),
+            ("TXNID", Bigint),
+            ("CREATED", Bigint),
+            ("SIZE", Bigint),
+            ("TABLES_REQUIRED", Varchar),
+            ("TABLES_MISSING", Varchar),
+            ("TABLES_INCOMPLETE", Varchar),
+            ("COMPLETE", Varchar),
+            ("PATHTYPE", Varchar),
+        ]);
+        let space =
+            SystemTable::new(&columns([("PATH", Varchar), ("TOTAL", Bigint), ("FREE", Bigint), ("USED", Bigint)]));
+        let files = SystemTable::new(&[
+            ("HOST_ID", Integer),
+            ("HOSTNAME", Varchar),
+            ("PATH", Varchar),
+            ("NAME", Varchar),
+            ("TXNID", Bigint),
+            ("CREATED", Bigint),
+            ("TABLE", Varchar),
+            ("COMPLETED", Varchar),
+            ("SIZE", Bigint),
+            ("IS_REPLICATED", Varchar),
+            ("PARTITIONS", Varchar),
+            ("TOTAL_PARTITIONS", Bigint),
+            ("READABLE", Varchar),
+            ("RESULT", Varchar),
+            ("ERR_MSG", Varchar),
+            ("PATHTYPE", Varchar),
+        ]);
+        Scanned { snapshots, space, files }
+    }
+}
+
 fn scan(node: &Backups, dir: &Path) -> SystemResult {
     let path = dir.display().to_string();
     let host_id = node.identity.host_id;
     let host = node.identity.host_name.as_str();
-    let mut snapshots = SystemTable::new(&[
-        ("PATH", Varchar),
-        ("NONCE", Varchar),
-        ("TXNID", Bigint),
-        ("CREATED", Bigint),
-        ("SIZE", Bigint),
-        ("TABLES_REQUIRED", Varchar),
-        ("TABLES_MISSING", Varchar),
-        ("TABLES_INCOMPLETE", Varchar),
-        ("COMPLETE", Varchar),
-        ("PATHTYPE", Varchar),
-    ]);
-    let mut space =
-        SystemTable::new(&columns([("PATH", Varchar), ("TOTAL", Bigint), ("FREE", Bigint), ("USED", Bigint)]));
-    let mut files = SystemTable::new(&[
-        ("HOST_ID", Integer),
-        ("HOSTNAME", Varchar),
-        ("PATH", Varchar),
-        ("NAME", Varchar),
-        ("TXNID", Bigint),
-        ("CREATED", Bigint),
-        ("TABLE", Varchar),
-        ("COMPLETED", Varchar),
-        ("SIZE", Bigint),
-        ("IS_REPLICATED", Varchar),
-        ("PARTITIONS", Varchar),
-        ("TOTAL_PARTITIONS", Bigint),
-        ("READABLE", Varchar),
-        ("RESULT", Varchar),
-        ("ERR_MSG", Varchar),
-        ("PATHTYPE", Varchar),
-    ]);
+    let Scanned { mut snapshots, mut space, mut files } = Scanned::default();
     if !dir.is_dir() {
         space.row(cells![host_id, host, path.as_str(), 0i64, 0i64, 0i64, "FAILURE", "Path is not a directory"]);
         let place = node.place().map_or_else(String::new, |place| format!(" on {place}"));

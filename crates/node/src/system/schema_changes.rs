@@ -1,0 +1,71 @@
+//! Calls that change the schema: statements, classes, and tables whose contents change places. The
+//! coordinator makes the changes.
+
+use super::{Handled, System};
+use crate::connection::is_admin;
+use ferrite_base::{SqlLimits, UserError, UserResult};
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::{Compiled, Reply};
+use ferrite_value::Value;
+use std::time::Duration;
+
+impl System {
+    /// One that a client asks for, so within the time that is set.
+    pub(super) fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
+        let time_max = Some(Duration::from_secs(self.settings.schema_seconds));
+        let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
+        self.submit.routes.to_coordinator(job).expect("the coordinator outlives the system thread");
+    }
+
+    /// The contents of two tables change places: a schema change, since it is the names that move.
+    pub(super) fn swap_tables(
+        &self,
+        parameters: &[Value<'_>],
+        compiled: &Compiled,
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        let [Value::Text(one), Value::Text(other)] = parameters else {
+            return Err(UserError::parameters("@SwapTables takes the names of two tables"));
+        };
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
+        let name = |name: &str| {
+            let tables = &compiled.catalog.tables;
+            let found = tables.get(name).or_else(|| tables.get(&name.to_uppercase()));
+            found.map(|table| table.name.replace('"', "\"\"")).ok_or_else(|| UserError::unknown_table(name))
+        };
+        let text = format!("SWAP TABLE \"{}\" WITH \"{}\"", name(one)?, name(other)?);
+        self.change_schema(text, SqlLimits::CEILING, reply);
+        Ok(Handled::PassedOn)
+    }
+
+    /// `@UpdateClasses(jar, patterns)`: what the patterns mean goes, then the jar's classes come.
+    /// One schema change, refused as a whole when a procedure does not fit its class any more.
+    pub(super) fn update_classes(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let (jar, patterns) = match parameters {
+            [jar @ (Value::Bytes(_) | Value::Null)] => (jar, ""),
+            [jar @ (Value::Bytes(_) | Value::Null), Value::Null] => (jar, ""),
+            [jar @ (Value::Bytes(_) | Value::Null), Value::Text(patterns)] => (jar, *patterns),
+            _ => {
+                return Err(UserError::parameters(
+                    "@UpdateClasses takes the bytes of a jar, or NULL, and patterns of class names to remove, or NULL",
+                ));
+            }
+        };
+        if patterns.contains(['\'', ';']) {
+            return Err(UserError::parameters("a pattern of class names consists of names, dots, * and **"));
+        }
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
+        let mut text = String::new();
+        if !patterns.trim().is_empty() {
+            text.push_str(&format!("REMOVE CLASSES '{}';\n", patterns.trim()));
+        }
+        if let Value::Bytes(jar) = jar {
+            text.push_str(&format!("LOAD CLASSES '{}';\n", ferrite_catalog::base64::encode(jar)));
+        }
+        if text.is_empty() {
+            return Err(UserError::parameters("@UpdateClasses was given neither a jar nor patterns of class names"));
+        }
+        self.change_schema(text, SqlLimits::CEILING, reply);
+        Ok(Handled::PassedOn)
+    }
+}
