@@ -10,6 +10,11 @@
 //! Invariant: what is applied is a beginning of the stream, and the applied position says which. An
 //! entry that does not fit ends the copy, loudly; it is never left out.
 
+mod holding;
+mod intake;
+
+pub use intake::Intake;
+
 use crate::compiled::Compiled;
 use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
@@ -17,90 +22,24 @@ use crate::event::{Event, Job, Loan};
 use crate::judge::{Change, Judge, ReplayError};
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
-use crate::schema::{self, Planned, SchemaHistory};
-use crate::waker::{WakingSender, waking_channel};
+use crate::schema::SchemaHistory;
+use crate::waker::waking_channel;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{Epoch, NodeId, PartitionId, Position, Sequence, limits};
+use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_catalog::Catalog;
 use ferrite_group::{CatchUpError, Entry, GroupAppender, GroupPlace, Replayed};
 use ferrite_replica::group::Mark;
-use ferrite_table::Store;
+use holding::{Holding, Purpose};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Changes gathered for a partition before they are handed over, where there are this many.
 const PARCEL_BYTES: usize = 256 * 1024;
 /// Between two looks whether the log has what is to be read there.
 const LOOK_AT_LOG_EVERY: Duration = Duration::from_millis(5);
-
-/// The way to an applier.
-#[derive(Clone)]
-pub struct Intake {
-    sender: WakingSender<Delivery>,
-    /// Bytes of entries that were sent and not yet applied.
-    held: Arc<AtomicUsize>,
-    /// Entries up to there are read from the log, and follow; 0: none are.
-    from_log: Arc<AtomicU64>,
-    applied: Arc<AtomicU64>,
-    compared: Arc<AtomicU64>,
-    ended: Arc<AtomicBool>,
-}
-
-impl Intake {
-    /// Sends committed entries; returns them where the limit of entries in flight is reached, or
-    /// earlier ones are read from the log. That is the bound of all queues from here to the
-    /// partitions. It never waits: where there is a log, [`Intake::up_to`] takes their place.
-    ///
-    /// This and the next are called by one thread.
-    pub fn entries(&self, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
-        let held = self.held.load(Ordering::Relaxed);
-        let is_full = held > 0 && held + bytes.len() > limits::COPY_ENTRIES_BYTES_MAX;
-        if is_full || self.from_log.load(Ordering::Acquire) > 0 {
-            return Err(bytes);
-        }
-        self.held.fetch_add(bytes.len(), Ordering::Relaxed);
-        self.send(Delivery::Entries(Arc::new(Arrival { bytes, held: Arc::clone(&self.held) })));
-        Ok(())
-    }
-
-    /// Entries after all that was sent, up to there, are committed, and in the node's log or on
-    /// their way to it: the applier reads them there ([`Applier::with_log`]).
-    pub fn up_to(&self, position: Position) {
-        let more = |up_to: u64| (up_to > 0).then_some(up_to.max(position.0));
-        if self.from_log.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_err() {
-            self.from_log.store(position.0, Ordering::Release);
-            self.send(Delivery::FromLog);
-        }
-    }
-
-    /// An applier that has ended drops what comes.
-    pub fn send(&self, delivery: Delivery) {
-        let _ = self.sender.send(delivery);
-    }
-
-    /// How often the tables were compared with the leader's, and were the same.
-    pub fn compared(&self) -> u64 {
-        self.compared.load(Ordering::Relaxed)
-    }
-
-    /// Where [`Intake::applied`] is read from.
-    pub fn progress(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.applied)
-    }
-
-    /// It asks nothing of the partitions any more.
-    pub fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
-    /// The copy's tables show everything up to there.
-    pub fn applied(&self) -> Position {
-        Position(self.applied.load(Ordering::Acquire))
-    }
-}
 
 /// The state of a copy when its applier begins.
 pub struct CopyStart {
@@ -192,23 +131,6 @@ struct Reading {
     entry: Position,
     /// The current entry's records that are left.
     records: Range<usize>,
-}
-
-/// The stores are here, or on their way.
-struct Holding {
-    stores: Vec<Option<Loan>>,
-    purpose: Purpose,
-}
-
-enum Purpose {
-    Schema {
-        planned: Planned,
-        time: i64,
-        compiled: Arc<Compiled>,
-    },
-    Snapshot(Sender<CopySnapshot>),
-    /// The entry that is a mark.
-    Contents((Epoch, Position)),
 }
 
 impl Applier {
@@ -520,23 +442,6 @@ impl Applier {
         Ok(())
     }
 
-    /// Something is known of what the tables hold, here or at the leader.
-    fn compare(&mut self, note: impl FnOnce(&mut Checking) -> Option<()>) {
-        let Some(checking) = &mut self.checking else { return };
-        note(checking);
-        let Checking { mark: (_, entry), own: Some(own), said: Some(said) } = checking else { return };
-        let entry = *entry;
-        let difference = own.first_difference(said);
-        self.checking = None;
-        let Some(table) = difference else {
-            self.intake.compared.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let known = self.compiled.catalog.table(table);
-        let table = known.map_or_else(|| table.to_string(), |known| known.name.clone());
-        self.fail(CopyFault { entry, reason: ReplayError::Contents { table } });
-    }
-
     fn gather(
         &mut self,
         bytes: &Arc<Arrival>,
@@ -558,99 +463,6 @@ impl Applier {
     /// Hands over what is gathered, all of it of one arrival.
     fn send_all(&mut self) {
         self.lanes.iter_mut().for_each(Lane::send);
-    }
-
-    /// Borrows all stores, after all that was dealt out so far.
-    fn hold(&mut self, purpose: Purpose) {
-        self.send_all();
-        for lane in &self.lanes {
-            let event = Event::Lend { to: self.loans.0.clone(), back: lane.back.1.clone() };
-            lane.inbox.send(event).expect("partitions outlive their applier");
-        }
-        self.holding = Some(Holding { stores: self.lanes.iter().map(|_| None).collect(), purpose });
-    }
-
-    /// A store has come; with the last one, what they were borrowed for is done.
-    fn lent(&mut self, loan: Loan) {
-        let Some(mut holding) = self.holding.take() else { panic!("a store comes when it was asked for") };
-        assert_eq!(loan.partition, loan.store.partition(), "a partition lends its own store");
-        let slot = &mut holding.stores[loan.partition.index()];
-        assert!(slot.is_none(), "a store comes once");
-        *slot = Some(loan);
-        if holding.stores.iter().any(Option::is_none) {
-            self.holding = Some(holding);
-            return;
-        }
-        let Holding { stores, purpose } = holding;
-        let mut loans: Vec<Loan> = stores.into_iter().flatten().collect();
-        if self.is_up_to_date(&loans) {
-            self.carry_out(purpose, &mut loans);
-        }
-        for (lane, loan) in self.lanes.iter().zip(loans) {
-            lane.back.0.send(loan).unwrap_or_else(|_| panic!("a partition waits for its store"));
-        }
-        self.publish_applied();
-    }
-
-    /// Whether the stores show all that was dealt out. One that does not has reported why, before
-    /// it was lent.
-    fn is_up_to_date(&mut self, loans: &[Loan]) -> bool {
-        let mut lags = loans.iter().zip(&self.judge.sequences).filter(|(loan, expected)| loan.sequence != **expected);
-        let Some((loan, expected)) = lags.next() else { return true };
-        let partition = loan.partition;
-        let expected = *expected;
-        let found = loan.sequence;
-        while let Ok(delivery) = self.inbox.try_recv() {
-            self.take(delivery);
-        }
-        let entry = Position(self.dealt.0 + 1);
-        self.fail(CopyFault { entry, reason: ReplayError::Sequence { partition, expected, found } });
-        false
-    }
-
-    fn carry_out(&mut self, purpose: Purpose, loans: &mut Vec<Loan>) {
-        match purpose {
-            Purpose::Snapshot(to) => {
-                let snapshot = CopySnapshot {
-                    place: self.place(),
-                    stores: loans.iter_mut().map(|loan| loan.store.snapshot(|_| true)).collect(),
-                    sequences: self.judge.sequences.clone(),
-                    catalog: Arc::clone(&self.compiled.catalog),
-                    history: self.judge.history.clone(),
-                };
-                // The caller may have given up waiting.
-                let _ = to.send(snapshot);
-            }
-            Purpose::Contents(mark) => {
-                let stores = loans.iter_mut().map(|loan| loan.store.snapshot(|_| true)).collect();
-                self.checking = Some(Checking { mark, own: None, said: None });
-                (self.events.contents)(ContentCut { mark, stores, back: self.intake.sender.clone() });
-            }
-            Purpose::Schema { planned, time, compiled } => {
-                let (mut stores, others): (Vec<Store>, Vec<_>) = std::mem::take(loans)
-                    .into_iter()
-                    .map(|Loan { partition, store, sequence, compiled }| (store, (partition, sequence, compiled)))
-                    .unzip();
-                let applied = schema::apply(&mut stores, &planned, time);
-                let back = |(store, (partition, sequence, before))| Loan {
-                    partition,
-                    store,
-                    sequence,
-                    compiled: if applied.is_ok() { Arc::clone(&compiled) } else { before },
-                };
-                *loans = stores.into_iter().zip(others).map(back).collect();
-                match applied {
-                    Ok(()) => {
-                        self.compiled = Arc::clone(&compiled);
-                        (self.events.publish)(compiled);
-                    }
-                    Err(error) => {
-                        let reason = ReplayError::Schema { version: planned.catalog.version.0, error };
-                        self.fail(CopyFault { entry: Position(self.dealt.0 + 1), reason });
-                    }
-                }
-            }
-        }
     }
 }
 

@@ -326,6 +326,50 @@ impl<'a> Reader<'a> {
         Ok(groups)
     }
 
+    /// The rest: a transaction over several partitions.
+    fn multi(&mut self) -> Result<Record<'a>, RecordError> {
+        let ticket = self.u64()?;
+        let count = self.u32()?;
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            let partition = PartitionId(self.u32()?);
+            let epoch = Epoch(self.u64()?);
+            let sequence = Sequence(self.u64()?);
+            let length = self.u32()? as usize;
+            parts.push(Part { partition, epoch, sequence, changes: self.take(length)? });
+        }
+        self.end()?;
+        Ok(Record::Multi { ticket, parts })
+    }
+
+    /// The rest: a snapshot that begins here, of a leader or of a copy that has taken it.
+    fn checkpoint(&mut self, kind: u8) -> Result<Record<'a>, RecordError> {
+        let snapshot = self.u64()?;
+        let catalog_version = self.u64()?;
+        let mut places = Vec::new();
+        for _ in 0..self.u32()? {
+            places.push((Epoch(self.u64()?), Sequence(self.u64()?)));
+        }
+        let groups = if self.0.is_empty() { Vec::new() } else { self.groups()? };
+        self.end()?;
+        Ok(match kind {
+            KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
+            _ => Record::Installed { snapshot, catalog_version, places, groups },
+        })
+    }
+
+    /// The rest: what the tables held where the leader marked the stream.
+    fn content_hashes(&mut self) -> Result<Record<'a>, RecordError> {
+        let epoch = Epoch(self.u64()?);
+        let position = Position(self.u64()?);
+        let mut tables = Vec::new();
+        for _ in 0..self.u32()? {
+            tables.push((TableId(self.u32()?), self.u32()?));
+        }
+        self.end()?;
+        Ok(Record::ContentHashes(ContentHashes { epoch, position, tables }))
+    }
+
     fn end(&self) -> Result<(), RecordError> {
         if self.0.is_empty() {
             Ok(())
@@ -363,25 +407,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             count: body.u32()?,
             transactions: body.0,
         },
-        KIND_MULTI => {
-            let ticket = body.u64()?;
-            let count = body.u32()?;
-            let mut parts = Vec::new();
-            for _ in 0..count {
-                let partition = body.u32()?;
-                let epoch = body.u64()?;
-                let sequence = body.u64()?;
-                let length = body.u32()? as usize;
-                parts.push(Part {
-                    partition: PartitionId(partition),
-                    epoch: Epoch(epoch),
-                    sequence: Sequence(sequence),
-                    changes: body.take(length)?,
-                });
-            }
-            body.end()?;
-            Record::Multi { ticket, parts }
-        }
+        KIND_MULTI => body.multi()?,
         KIND_SCHEMA => {
             let version = body.u64()?;
             let time = body.u64()? as i64;
@@ -389,20 +415,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
                 std::str::from_utf8(body.0).map_err(|_| RecordError::Malformed("a schema record is not UTF-8"))?;
             Record::Schema { version, time, text }
         }
-        KIND_CHECKPOINT | KIND_INSTALLED => {
-            let snapshot = body.u64()?;
-            let catalog_version = body.u64()?;
-            let mut places = Vec::new();
-            for _ in 0..body.u32()? {
-                places.push((Epoch(body.u64()?), Sequence(body.u64()?)));
-            }
-            let groups = if body.0.is_empty() { Vec::new() } else { body.groups()? };
-            body.end()?;
-            match kind {
-                KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
-                _ => Record::Installed { snapshot, catalog_version, places, groups },
-            }
-        }
+        KIND_CHECKPOINT | KIND_INSTALLED => body.checkpoint(kind)?,
         KIND_COPY_CHECKPOINT => {
             let snapshot = body.u64()?;
             let groups = body.groups()?;
@@ -414,16 +427,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             body.end()?;
             Record::ContentMark { snapshot }
         }
-        KIND_CONTENT_HASHES => {
-            let epoch = Epoch(body.u64()?);
-            let position = Position(body.u64()?);
-            let mut tables = Vec::new();
-            for _ in 0..body.u32()? {
-                tables.push((TableId(body.u32()?), body.u32()?));
-            }
-            body.end()?;
-            Record::ContentHashes(ContentHashes { epoch, position, tables })
-        }
+        KIND_CONTENT_HASHES => body.content_hashes()?,
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
         }

@@ -21,7 +21,7 @@ use ferrite_group::{
     message,
 };
 use ferrite_io::{Clock, Disk, Random};
-use ferrite_log::{DatabaseId, Durability, LogError, LogOptions, LogPosition, OpenError, Recovery};
+use ferrite_log::{DatabaseId, Durability, LogError, LogOptions, OpenError, Recovery};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use ferrite_snapshot::{Files, Found, SnapshotError};
@@ -417,17 +417,7 @@ impl Opened {
         }
         let mut log_options = options.log.clone();
         if let Some(base) = base {
-            let log = base.manifest.log;
-            log_options.database = Some(DatabaseId(base.manifest.database));
-            log_options.from = Some(LogPosition {
-                segment: log.segment,
-                position: log.position,
-                block: log.block,
-                previous_checksum: log.previous_checksum,
-            });
-            replay.begins_with = Some(base.manifest.snapshot);
-            replay.loaded = base.manifest.snapshot;
-            base.begin(&mut replay)?;
+            base.begin(&mut log_options, &mut replay)?;
         }
         log_options.numbers = Some(ferrite_group::numbers);
         let first_segment = log_options.from.map_or(1, |from| from.segment);

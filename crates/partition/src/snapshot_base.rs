@@ -13,7 +13,7 @@ use crate::start_error::StartError;
 use ferrite_catalog::Catalog;
 use ferrite_group::{FIRST_GROUP, Replayed};
 use ferrite_io::{Disk, SECTOR_BYTES};
-use ferrite_log::{LogError, segment_path};
+use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, segment_path};
 use ferrite_notice::Notice;
 use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
 use ferrite_table::Store;
@@ -43,7 +43,18 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    pub fn begin(self, replay: &mut Replay) -> Result<(), StartError> {
+    /// The log is read from where the snapshot was taken.
+    pub fn begin(self, log: &mut LogOptions, replay: &mut Replay) -> Result<(), StartError> {
+        let from = self.manifest.log;
+        log.database = Some(DatabaseId(self.manifest.database));
+        log.from = Some(LogPosition {
+            segment: from.segment,
+            position: from.position,
+            block: from.block,
+            previous_checksum: from.previous_checksum,
+        });
+        replay.begins_with = Some(self.manifest.snapshot);
+        replay.loaded = self.manifest.snapshot;
         let Manifest { partitions, created_ms, genesis_id, groups, .. } = self.manifest;
         let mut stream = None;
         for end in groups.into_iter().filter(|end| end.group == FIRST_GROUP) {

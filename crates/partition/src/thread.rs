@@ -5,21 +5,21 @@
 //! and leaves only when the commit rule says that everything up to there is committed. That covers
 //! reads and errors as well as writes.
 
+mod ad_hoc;
 mod copy;
+mod lend;
 mod rest;
 mod seat;
-
-pub use seat::{Ran, Seat};
 
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::counters::{Counters, ThreadReport};
-use crate::event::{CachedCall, CallBatch, Event, Loan, ProgramCall, Reply};
+use crate::event::{CallBatch, Event, Loan};
 use crate::execute::{Executor, Request};
 use crate::gate::Gate;
-use crate::long_read::{self, LongRead, LongReads};
+use crate::long_read::LongReads;
 use crate::predictor::PrefetchPredictor;
 use crate::prefetch::{self, Ahead};
 use crate::record::BatchWriter;
@@ -33,6 +33,7 @@ use ferrite_io::Clock;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
+pub use seat::{Ran, Seat};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -412,49 +413,6 @@ impl Partition {
         answers.finish_answer(call.connection);
     }
 
-    /// A call of an ad hoc statement whose plan was at hand. Its answer comes later if the text
-    /// must be compiled after all: because it fails, or because the plan was made for a schema that
-    /// is no longer in force.
-    fn run_cached(
-        &mut self,
-        batch: &CallBatch,
-        call: &CallHeader,
-        position: usize,
-        same_schema: bool,
-        now: i64,
-        answers: &mut AnswerBatch,
-    ) {
-        let cached = batch.cached.as_ref().expect("a batch with cached calls says what they mean");
-        let CachedCall { program, body_start, body_end, .. } = &cached.calls[position];
-        let store = self.store.as_mut().expect("the store is here while the partition runs");
-        let stores = std::slice::from_mut(store);
-        let out = &mut answers.bytes;
-        let parameters = batch.parameters(call);
-        if let Err(error) = self.executor.begin(call.id(batch.sent_micros)) {
-            response::write_error(out, call.handle, &error);
-            return answers.finish_answer(call.connection);
-        }
-        if same_schema {
-            let counted = self.counters.begin_ad_hoc();
-            let start = out.len();
-            let handle = call.handle;
-            let transaction_time = now;
-            let request = Request { program, parameters, drop_first_parameter: false, handle, transaction_time };
-            let outcome = self.executor.call_cached(stores, &request, None, out);
-            self.counters.end(counted, outcome, parameters.len(), out.len() - start);
-            if outcome.is_some() {
-                answers.finish_answer(call.connection);
-                return;
-            }
-        }
-        let mailbox = Arc::clone(&batch.mailbox);
-        let connection = call.connection;
-        let handle = call.handle;
-        let sent_micros = batch.sent_micros;
-        let reply = Reply { mailbox, connection, handle, sent_micros };
-        (cached.recompile)(reply, &batch.bytes[*body_start as usize..*body_end as usize]);
-    }
-
     /// Asks for memory that calls after `number`, the next to run, will need. The first of a long
     /// batch come late: their own group asks for them.
     #[inline]
@@ -492,50 +450,6 @@ impl Partition {
             _ => {}
         }
         self.ahead.prefetch_values_up_to(store, number + 1);
-    }
-
-    /// One ad hoc statement or batch.
-    fn run_program(&mut self, mut call: ProgramCall) {
-        if !Arc::ptr_eq(&call.compiled, &self.compiled)
-            && let Some(retry) = call.retry.take()
-        {
-            retry(Arc::clone(&self.compiled));
-            return;
-        }
-        if let Some(error) = self.refusal() {
-            return call.reply.refuse(&error);
-        }
-        if self.long_reads.cancellations().covers(call.reply.call()) {
-            return call.reply.refuse(&self.long_reads.cancellations().error());
-        }
-        let mut answers = AnswerBatch { sent_micros: call.reply.sent_micros, ..AnswerBatch::default() };
-        let now = self.log.transaction_time(self.clock.wall_micros());
-        let store = self.store.as_mut().expect("the store is here while the partition runs");
-        let stores = std::slice::from_mut(store);
-        if let Some(program) = long_read::program(&call, stores) {
-            if let Some((call, turn)) = self.long_reads.admit(call) {
-                let snapshots = long_read::snapshots(&program, stores);
-                let call = ProgramCall { program, ..call };
-                let cancellations = self.long_reads.cancellations();
-                self.long_reads.start(LongRead::new(call, turn, snapshots, now, &self.gate, cancellations));
-            }
-            return;
-        }
-        let mut redo = EntryBuffer::new(self.buffers.1.try_recv().unwrap_or_default());
-        let mut writer = BatchWriter::begin(redo.records(), self.id, RECORD_EPOCH, Sequence(self.sequence.0 + 1));
-        let out = &mut answers.bytes;
-        let counted = self.counters.begin_program(&call.program, &self.compiled);
-        let outcome = self.executor.call_program(stores, &call, now, None, out);
-        self.counters.end(counted, outcome, call.parameters.len(), out.len());
-        self.end_transaction(&mut redo, &mut writer);
-        let appended = self.append(redo, writer);
-        match call.recompile.take() {
-            Some(recompile) if outcome.is_none() => recompile(),
-            _ => {
-                answers.finish_answer(call.reply.connection);
-                self.hold(call.reply.mailbox, answers, appended);
-            }
-        }
     }
 
     fn buffer(&self) -> EntryBuffer {
@@ -584,30 +498,6 @@ impl Partition {
         };
         self.log.append(redo, completion);
         true
-    }
-
-    /// Gives the store to the coordinator, which outlives its transactions.
-    fn lend(&mut self, to: &Sender<Loan>) {
-        let store = self.store.take().expect("the store is lent to one borrower at a time");
-        assert!(store.is_committed(), "a store is lent between two transactions");
-        let loan = Loan { partition: self.id, store, sequence: self.sequence, compiled: Arc::clone(&self.compiled) };
-        to.send(loan).unwrap_or_else(|_| panic!("the coordinator waits for the store of partition {}", self.id));
-    }
-
-    fn take_back(&mut self, loan: Loan) {
-        assert!(self.store.is_none(), "the store comes back to where it is missing");
-        assert_eq!((loan.partition, loan.store.partition()), (self.id, self.id), "a store comes home");
-        assert!(loan.store.is_committed(), "a store comes back between two transactions");
-        assert!(loan.sequence >= self.sequence, "a history does not go back");
-        self.store = Some(loan.store);
-        if !Arc::ptr_eq(&self.compiled, &loan.compiled) {
-            self.counters.catalog_changes(&self.compiled);
-            self.predictor = PrefetchPredictor::new(&loan.compiled);
-            self.compiled = loan.compiled;
-            self.executor.catalog_changed();
-        }
-        // The coordinator has informed the gate.
-        self.sequence = loan.sequence;
     }
 }
 

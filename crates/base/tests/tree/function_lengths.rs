@@ -30,8 +30,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/node/src/cluster/running.rs", "start", 80),
     ("crates/node/src/cluster/running.rs", "start_with", 136),
     ("crates/node/src/start.rs", "start", 131),
-    ("crates/partition/src/record.rs", "next_record", 95),
-    ("crates/partition/src/recovery.rs", "read", 71),
     ("crates/shell/src/names.rs", "read", 99),
     ("crates/sql/src/bind/common.rs", "recursion", 71),
     ("crates/sql/src/bind/expression.rs", "expression_inner", 85),

@@ -4,7 +4,8 @@
 //! The wait for the commit is a state and not a pause: in a cluster it is a round trip to other
 //! nodes, and may end with this one not being the leader any more.
 
-use super::{Borrowed, Coordinator, StorePosition, put_back, take};
+use super::Coordinator;
+use super::lending::{Borrowed, StorePosition, put_back, take};
 use crate::answer::AnswerBatch;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
