@@ -1,14 +1,8 @@
-//! Files stay rooms with one purpose: none of Rust is longer than a reader holds in mind. Those of
-//! the list are longer; the list only shrinks.
+//! Files stay rooms with one purpose: none of Rust is longer than a reader holds in mind.
 
 use std::path::{Path, PathBuf};
 
 const LINES_MAX: usize = 600;
-
-/// Files that are longer, and this many lines at most.
-const LONGER: &[&str] = &[
-];
-const LONGER_LINES_MAX: usize = 700;
 
 fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).expect("a folder of the tree") {
@@ -31,16 +25,10 @@ fn no_file_is_longer_than_it_may_be() {
     let mut wrong = Vec::new();
     for path in &files {
         let lines = std::fs::read_to_string(path).expect("a readable file").lines().count();
-        let name = path.strip_prefix(root).expect("a file of the tree").display().to_string();
-        let is_listed = LONGER.contains(&name.as_str());
-        let most = if is_listed { LONGER_LINES_MAX } else { LINES_MAX };
-        if lines > most {
+        if lines > LINES_MAX {
+            let name = path.strip_prefix(root).expect("a file of the tree").display();
             wrong.push(format!("{name} has {lines} lines: find its second purpose, and give that a file"));
-        } else if is_listed && lines <= LINES_MAX {
-            wrong.push(format!("{name} has {lines} lines: take it out of the list"));
         }
     }
-    let gone = LONGER.iter().filter(|name| !root.join(name).exists());
-    wrong.extend(gone.map(|name| format!("{name} is not there: take it out of the list")));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
