@@ -2,20 +2,20 @@
 //! error). The rules are in docs/format/redo-log.md, "Reading". Changes nothing on disk before it
 //! has read everything without error.
 
-use std::path::Path;
-
-use ferrite_base::planted;
-use ferrite_io::{Disk, DiskResult, OpenMode, SECTOR_BYTES, SectorBuffer};
+mod cut;
+mod proof;
 
 use crate::begun::{Begun, KnownEnd};
 use crate::error::{LogError, OpenError};
 use crate::first_segment::{Found, Segment, begin_anew, create, find_segments, load, no_first_segment};
-use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, HeaderFault, LogPosition, SEAL};
+use crate::format::{Block, CLEAN_END, CONTINUES, DatabaseId, LogPosition, SEAL, SegmentHeader};
 use crate::index::{Indexed, Numbers};
-use crate::opened::{Recovery, Tail, TornTail, Unsealed};
+use crate::opened::{Recovery, Tail, Unsealed};
 use crate::options::LogOptions;
-use crate::quarantine::Quarantine;
-use crate::segment::{extent, segment_path};
+use crate::segment::segment_path;
+use ferrite_base::planted;
+use ferrite_io::{Disk, DiskResult, SECTOR_BYTES, SectorBuffer};
+use std::path::Path;
 
 /// Where a payload begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,43 +64,7 @@ pub(crate) fn recover<E>(
             return Ok(begin_anew(disk, dir, options, from, folder, found)?);
         }
     };
-    let Found { segments, stranded, begun } = found;
-    // The chain of blocks goes on from the header, or from what was written down of a later block.
-    let from = options.from.unwrap_or(LogPosition {
-        segment: first.number,
-        position: SECTOR_BYTES as u64,
-        block: first.first_block,
-        previous_checksum: first.previous_checksum,
-    });
-    let proven = match options.from {
-        Some(from) => from.block,
-        None => first.durable_through.max(u64::from(begun.is_begun())),
-    };
-    let mut reader = Reader {
-        disk,
-        database: first.database,
-        segments,
-        stranded,
-        begun,
-        known: if planted!(EndNotAsked) { KnownEnd::default() } else { begun.end() },
-        accept_loss: options.accept_loss.is_some(),
-        visit,
-        buffer: SectorBuffer::new(),
-        loaded: None,
-        next_block: from.block,
-        previous_checksum: from.previous_checksum,
-        last_flags: CLEAN_END,
-        proven,
-        left: Vec::new(),
-        first_position: from.position as usize,
-        last_data_block: 0,
-        group: Vec::new(),
-        group_start: None,
-        indexed: Vec::new(),
-        numbers: options.numbers,
-        blocks: 0,
-        payload_bytes: 0,
-    };
+    let mut reader = Reader::new(disk, first, found, options, visit);
     let stop = reader.read_all()?;
     // Without the first block nothing would be left.
     if !planted!(RotIsCut) && (options.accept_loss.is_none() || reader.cut_at(&stop).block == 1) {
@@ -164,7 +128,49 @@ struct Stop {
     fault: &'static str,
 }
 
-impl<V> Reader<'_, V> {
+impl<'a, V> Reader<'a, V> {
+    /// `first`: the header of the first segment that was found.
+    fn new(disk: &'a dyn Disk, first: SegmentHeader, found: Found, options: &LogOptions, visit: V) -> Reader<'a, V> {
+        let Found { segments, stranded, begun } = found;
+        // The chain of blocks continues from the header, or from what was written down of a later
+        // block.
+        let from = options.from.unwrap_or(LogPosition {
+            segment: first.number,
+            position: SECTOR_BYTES as u64,
+            block: first.first_block,
+            previous_checksum: first.previous_checksum,
+        });
+        let proven = match options.from {
+            Some(from) => from.block,
+            None => first.durable_through.max(u64::from(begun.is_begun())),
+        };
+        Reader {
+            disk,
+            database: first.database,
+            segments,
+            stranded,
+            begun,
+            known: if planted!(EndNotAsked) { KnownEnd::default() } else { begun.end() },
+            accept_loss: options.accept_loss.is_some(),
+            visit,
+            buffer: SectorBuffer::new(),
+            loaded: None,
+            next_block: from.block,
+            previous_checksum: from.previous_checksum,
+            last_flags: CLEAN_END,
+            proven,
+            left: Vec::new(),
+            first_position: from.position as usize,
+            last_data_block: 0,
+            group: Vec::new(),
+            group_start: None,
+            indexed: Vec::new(),
+            numbers: options.numbers,
+            blocks: 0,
+            payload_bytes: 0,
+        }
+    }
+
     fn read_all<E>(&mut self) -> Result<Stop, OpenError<E>>
     where
         V: Visitor<E>,
@@ -325,222 +331,5 @@ impl<V> Reader<'_, V> {
     /// A group of which a part is missing is cut whole.
     fn cut_at(&self, stop: &Stop) -> ReadPosition {
         self.group_start.unwrap_or(stop.place)
-    }
-
-    /// Searches all that lies behind the end of reading for proof that what should stand there had
-    /// been durable.
-    fn look_for_proof(&mut self, stop: &Stop, dir: &Path) -> Result<(), LogError> {
-        let cut = self.cut_at(stop);
-        // A batch never calls its own blocks durable, so with a whole log this holds for an
-        // incomplete group too.
-        let before = if cut.block == 1 { "the file redo-begun" } else { "what was written before it" };
-        let mut proof = (self.proven >= cut.block).then(|| before.to_owned());
-        let KnownEnd { block: known, segment: known_segment, position: known_position, .. } = self.known;
-        if known >= cut.block {
-            proof = Some(format!(
-                "the file redo-begun, by which the log reached byte {known_position} of segment {known_segment},"
-            ));
-        }
-        for index in stop.place.index..self.segments.len() {
-            if proof.is_some() {
-                break;
-            }
-            self.load(index)?;
-            let segment = &self.segments[index];
-            let from = if index == stop.place.index { stop.place.position } else { SECTOR_BYTES };
-            if index > stop.place.index
-                && let Ok(header) = segment.header
-                && header.durable_through >= cut.block
-            {
-                proof = Some(format!("the header of {}", segment.path.display()));
-            } else {
-                let buffer = self.buffer.as_slice();
-                let found = (from..buffer.len()).step_by(SECTOR_BYTES).find_map(|position| {
-                    let block = Block::decode(self.database, &buffer[position..]).ok()?;
-                    (block.durable_through >= cut.block).then_some((position, block.flags == SEAL))
-                });
-                proof = found.map(|(position, seal)| {
-                    let what = if seal { "the seal" } else { "the block" };
-                    format!("{what} at byte {position} of {}", segment.path.display())
-                });
-            }
-        }
-        if let Some(stranded) = self.stranded.first() {
-            // Whatever else says so: no segment is begun before the one before it is full.
-            proof.get_or_insert_with(|| format!("{}, which comes after it,", stranded.path.display()));
-        }
-        let Some(proof) = proof else { return self.look_for_short_files(stop) };
-        self.load(stop.place.index)?;
-        let segment = &self.segments[stop.place.index];
-        let header = segment.header.expect("only segments with a header are read");
-        let room = self.buffer.as_slice();
-        let here_blank = extent(&room[..room.len().min(header.blocks_end() as usize)], stop.place.position) == 0;
-        let next = self.segments.get(stop.place.index + 1);
-        let sealed = self.seal(stop.place.index);
-        let (path, position, fault) = match next {
-            // With a seal that fits, the segment is whole, whatever a torn write may have left
-            // behind its last block.
-            None if sealed.is_some()
-                || (here_blank && (!self.stranded.is_empty() || known_segment > segment.number)) =>
-            {
-                let missing = segment_path(dir, segment.number + 1);
-                let block = stop.place.block;
-                return Err(LogError::Rot {
-                    path: segment.path.clone(),
-                    position: stop.place.position as u64,
-                    missing: Some(missing),
-                    certain: true,
-                    detail: match sealed {
-                        Some(through) if through > block => {
-                            format!(
-                                "{proof} says that blocks {block} to {through}, the first of which stood in it, were durable"
-                            )
-                        }
-                        _ => format!("{proof} says that block {block}, which stood in it, was durable"),
-                    },
-                });
-            }
-            Some(next) if here_blank && next.header == Err(HeaderFault::Damaged) => {
-                (&next.path, 0, "the header's checksum is wrong")
-            }
-            Some(next) if here_blank && next.header == Err(HeaderFault::Blank) => {
-                (&next.path, 0, "the header is missing")
-            }
-            _ => (&segment.path, stop.place.position, stop.fault),
-        };
-        Err(LogError::Rot {
-            path: path.clone(),
-            position: position as u64,
-            missing: None,
-            certain: true,
-            detail: format!(
-                "block {} cannot be read ({fault}), though {proof} says that it was durable",
-                stop.place.block
-            ),
-        })
-    }
-
-    /// A file that is shorter than its header says has lost its end, whatever stood there: it was
-    /// durable in its whole length before its header was written. Only of a log that ended in good
-    /// order is it known that nothing was lost.
-    fn look_for_short_files(&self, stop: &Stop) -> Result<(), LogError> {
-        let complete = self.known.clean && self.known.block == stop.place.block - 1 && self.last_flags == CLEAN_END;
-        let short = |segment: &&Segment| segment.header.is_ok_and(|header| segment.bytes < header.bytes);
-        let Some(segment) = self.segments[stop.place.index..].iter().find(short).filter(|_| !complete) else {
-            return Ok(());
-        };
-        let whole = segment.header.expect("only those with a header are looked at").bytes;
-        Err(LogError::Rot {
-            path: self.segments[stop.place.index].path.clone(),
-            position: stop.place.position as u64,
-            missing: None,
-            certain: false,
-            detail: format!(
-                "{} has {} of its {whole} bytes, and no crash leaves it shorter",
-                segment.path.display(),
-                segment.bytes
-            ),
-        })
-    }
-
-    /// Cuts what was not durable, if there is anything, and tells where to go on.
-    fn cut(mut self, stop: &Stop, dir: &Path, options: &LogOptions) -> Result<(Tail, Recovery), LogError> {
-        let cut = self.cut_at(stop);
-        let mut torn_here = 0;
-        let mut torn = 0;
-        let mut spare = None;
-        let mut blank = Vec::new();
-        for index in cut.index..self.segments.len() {
-            self.load(index)?;
-            let count = extent(self.buffer.as_slice(), if index == cut.index { cut.position } else { 0 });
-            torn += count;
-            if index == cut.index {
-                torn_here = count;
-            } else if index == cut.index + 1 && torn == 0 && self.segments[index].bytes == options.segment_bytes {
-                spare = Some(self.segments[index].number);
-            } else if count == 0 {
-                blank.push(self.segments[index].number);
-            }
-        }
-        self.indexed.truncate(cut.index + 1);
-        let kept = cut.index + 1 + usize::from(spare.is_some());
-        let mut dropped: Vec<Segment> = self.segments.drain(kept.min(self.segments.len())..).collect();
-        dropped.append(&mut self.stranded);
-        let mut quarantine = None;
-        if let Some(folder) = &options.accept_loss {
-            let quarantine = quarantine.insert(Quarantine::new(self.disk, dir, folder));
-            if torn_here > 0 {
-                self.load(cut.index)?;
-                let bytes = &self.buffer.as_slice()[cut.position..cut.position + torn_here];
-                quarantine.keep_bytes(&self.segments[cut.index].path, cut.position as u64, bytes)?;
-            }
-        }
-        for segment in dropped.into_iter().rev() {
-            match &mut quarantine {
-                Some(quarantine) => quarantine.drop_file(&segment.path, !blank.contains(&segment.number))?,
-                None => {
-                    self.disk.remove(&segment.path)?;
-                    // One after another, so that no interruption leaves a gap.
-                    self.disk.sync_dir(dir)?;
-                }
-            }
-        }
-        self.disk.sync_dir(dir)?;
-        let segment = &self.segments[cut.index];
-        let header = segment.header.expect("only segments with a header are read");
-        let file = self.disk.open(&segment.path, OpenMode::Write)?;
-        // A file that lost its end: whole again before it is written on.
-        if segment.bytes < header.bytes {
-            file.preallocate(header.bytes)?;
-        }
-        if torn_here > 0 {
-            file.write_at(&vec![0; torn_here.next_multiple_of(SECTOR_BYTES)], cut.position as u64)?;
-        }
-        file.sync_data()?;
-        let mut unsealed = Vec::new();
-        for (left, durable_through) in self.left.into_iter().filter(|(left, _)| left.number < header.number) {
-            match durable_through {
-                Some(through) if through < cut.block => {}
-                Some(_) => {
-                    // It speaks for blocks that were just cut, which only accepted loss does: it
-                    // must not for those that follow.
-                    let file = self.disk.open(&segment_path(dir, left.number), OpenMode::Write)?;
-                    file.write_at(&[0; SECTOR_BYTES], left.seal_at)?;
-                    file.sync_data()?;
-                    unsealed.push(left);
-                }
-                None => unsealed.push(left),
-            }
-        }
-        let tail = Tail {
-            database: self.database,
-            segment_number: segment.number,
-            segment_bytes: header.bytes,
-            blocks_end: header.blocks_end(),
-            position: cut.position as u64,
-            next_block: cut.block,
-            previous_checksum: cut.previous_checksum,
-            last_flags: cut.flags_before,
-            needs_opened: self.last_data_block > self.proven,
-            spare,
-            unsealed,
-            begun: self.begun,
-            indexed: self.indexed,
-        };
-        let recovery = Recovery {
-            database: self.database,
-            created: false,
-            clean: torn == 0 && cut.flags_before == CLEAN_END,
-            segments: cut.index as u64 + 1,
-            blocks: cut.block - 1,
-            payload_bytes: self.payload_bytes,
-            torn: (torn > 0).then(|| TornTail {
-                path: segment.path.clone(),
-                position: cut.position as u64,
-                bytes: torn as u64,
-            }),
-            quarantined: quarantine.map_or(Vec::new(), |quarantine| quarantine.files),
-        };
-        Ok((tail, recovery))
     }
 }
