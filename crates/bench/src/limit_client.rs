@@ -43,12 +43,7 @@ pub fn run(
     seed: u64,
     mut watch: impl FnMut(Progress<'_>),
 ) -> BenchResult<LoadResult<BareTally>> {
-    let mut stream = TcpStream::connect(&plan.address).doing(format_args!("connecting to {}", plan.address))?;
-    stream.set_nodelay(true).doing("setting up the connection")?;
-    stream.set_read_timeout(Some(SILENCE_MAX)).doing("setting up the connection")?;
-    stream.set_write_timeout(Some(SILENCE_MAX)).doing("setting up the connection")?;
-    log_in(&mut stream)?;
-
+    let mut stream = connect(&plan.address)?;
     let areas: Vec<i64> = area_codes().iter().map(|area| i64::from(area.code) * i64::from(PHONES_PER_AREA)).collect();
     let mut random = FastRandom::new(seed);
     let mut input = vec![0; RECEIVE_BYTES];
@@ -84,13 +79,7 @@ pub fn run(
         }
         filled += bytes;
         let whole = filled - filled % ANSWER_BYTES;
-        for answer in input[..whole].chunks_exact(ANSWER_BYTES) {
-            match answer[ANSWER_BYTES - 8..] {
-                [0, 0, 0, 0, 0, 0, 0, 0] => tally.accepted += 1,
-                [0, 0, 0, 0, 0, 0, 0, 2] => tally.over_limit += 1,
-                _ => tally.other += 1,
-            }
-        }
+        input[..whole].chunks_exact(ANSWER_BYTES).for_each(|answer| tally.count(answer));
         input.copy_within(whole..filled, 0);
         filled -= whole;
         let answered = (whole / ANSWER_BYTES) as u64;
@@ -110,6 +99,26 @@ pub fn run(
         unanswered: 0,
         first_failure: None,
     })
+}
+
+fn connect(address: &str) -> BenchResult<TcpStream> {
+    let mut stream = TcpStream::connect(address).doing(format_args!("connecting to {address}"))?;
+    stream.set_nodelay(true).doing("setting up the connection")?;
+    stream.set_read_timeout(Some(SILENCE_MAX)).doing("setting up the connection")?;
+    stream.set_write_timeout(Some(SILENCE_MAX)).doing("setting up the connection")?;
+    log_in(&mut stream)?;
+    Ok(stream)
+}
+
+impl BareTally {
+    /// One answer to a vote, whole.
+    fn count(&mut self, answer: &[u8]) {
+        match answer[ANSWER_BYTES - 8..] {
+            [0, 0, 0, 0, 0, 0, 0, 0] => self.accepted += 1,
+            [0, 0, 0, 0, 0, 0, 0, 2] => self.over_limit += 1,
+            _ => self.other += 1,
+        }
+    }
 }
 
 /// Each call waited from its write to now.

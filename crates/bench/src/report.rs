@@ -137,6 +137,20 @@ impl LoadReport {
         }
     }
 
+    fn latency_text(&self) -> String {
+        let latency = &self.latency_microseconds;
+        format!(
+            "average {}, p50 {}, p95 {}, p99 {}, p99.9 {}, p99.99 {}, max {}",
+            duration_text(latency.average),
+            duration_text(latency.p50 as f64),
+            duration_text(latency.p95 as f64),
+            duration_text(latency.p99 as f64),
+            duration_text(latency.p99_9 as f64),
+            duration_text(latency.p99_99 as f64),
+            duration_text(latency.max as f64),
+        )
+    }
+
     /// Several lines for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -144,23 +158,10 @@ impl LoadReport {
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<24}{value}");
         };
-        let latency = &self.latency_microseconds;
         line("transactions", format!("{} in {:.1} s", grouped(self.transactions), self.measured_seconds));
         line("transactions per second", grouped(self.transactions_per_second.round() as u64));
         let from = if self.load.rate.is_some() { " (from the intended send)" } else { "" };
-        line(
-            "latency",
-            format!(
-                "average {}, p50 {}, p95 {}, p99 {}, p99.9 {}, p99.99 {}, max {}{from}",
-                duration_text(latency.average),
-                duration_text(latency.p50 as f64),
-                duration_text(latency.p95 as f64),
-                duration_text(latency.p99 as f64),
-                duration_text(latency.p99_9 as f64),
-                duration_text(latency.p99_99 as f64),
-                duration_text(latency.max as f64),
-            ),
-        );
+        line("latency", format!("{}{from}", self.latency_text()));
         if let Some(worst) = &self.worst_second {
             let transactions = grouped(worst.transactions);
             let p99 = duration_text(worst.p99 as f64);

@@ -108,27 +108,26 @@ impl Names {
             let mut response = session.ask("@SystemCatalog", &[text(selector)])?;
             Ok(Rows(if response.tables.is_empty() { None } else { Some(response.tables.swap_remove(0)) }))
         };
-        let mut names = Names::default();
-        for row in catalog("TABLES")?.iter() {
-            let kind = match row.text("TABLE_TYPE") {
-                "VIEW" => TableKind::View,
-                "EXPORT" | "STREAM" => TableKind::Stream,
-                _ => TableKind::Table,
-            };
-            names.tables.push(Table {
-                name: row.text("TABLE_NAME").to_owned(),
-                kind,
-                columns: Vec::new(),
-                // One that is kept up names the table that it follows.
-                computed: kind == TableKind::View && !row.text("REMARKS").contains("\"sourceTable\""),
-                partition_column: None,
-                partitioned: row.text("REMARKS").contains("\"partitionColumn\""),
-                primary_key: Vec::new(),
-            });
-        }
-        let mut columns: Vec<(i64, String, bool, Column)> = Vec::new();
-        for row in catalog("COLUMNS")?.iter() {
-            let column = Column {
+        let tables = catalog("TABLES")?.iter().map(|row| table(&row)).collect();
+        let procedures = catalog("PROCEDURES")?.iter().map(|row| procedure(&row)).collect();
+        let mut names = Names { tables, procedures, ..Names::default() };
+        names.read_columns(&catalog("COLUMNS")?);
+        names.read_keys(&catalog("PRIMARYKEYS")?);
+        names.read_indexes(&catalog("INDEXINFO")?);
+        names.read_parameters(&catalog("PROCEDURECOLUMNS")?);
+        Ok(names)
+    }
+
+    fn read_columns(&mut self, rows: &Rows) {
+        let mut columns: Vec<Row<'_>> = rows.iter().collect();
+        columns.sort_by_key(|row| row.integer("ORDINAL_POSITION").unwrap_or(0));
+        for row in columns {
+            let table = row.text("TABLE_NAME");
+            let Some(table) = self.tables.iter_mut().find(|other| other.name == table) else { continue };
+            if row.text("REMARKS") == "PARTITION_COLUMN" {
+                table.partition_column = Some(table.columns.len());
+            }
+            table.columns.push(Column {
                 name: row.text("COLUMN_NAME").to_owned(),
                 column_type: column_type(
                     row.text("TYPE_NAME"),
@@ -137,40 +136,29 @@ impl Names {
                 ),
                 nullable: row.text("IS_NULLABLE") != "NO",
                 default: row.optional_text("COLUMN_DEF").map(str::to_owned),
-            };
-            let is_partitioning = row.text("REMARKS") == "PARTITION_COLUMN";
-            let table = row.text("TABLE_NAME").to_owned();
-            columns.push((row.integer("ORDINAL_POSITION").unwrap_or(0), table, is_partitioning, column));
+            });
         }
-        columns.sort_by_key(|(position, ..)| *position);
-        for (_, table, is_partitioning, column) in columns {
-            if let Some(table) = names.tables.iter_mut().find(|other| other.name == table) {
-                if is_partitioning {
-                    table.partition_column = Some(table.columns.len());
-                }
-                table.columns.push(column);
+    }
+
+    fn read_keys(&mut self, rows: &Rows) {
+        let mut keys: Vec<Row<'_>> = rows.iter().collect();
+        keys.sort_by_key(|row| row.integer("KEY_SEQ").unwrap_or(0));
+        for row in keys {
+            let table = row.text("TABLE_NAME");
+            if let Some(table) = self.tables.iter_mut().find(|other| other.name == table) {
+                table.primary_key.push(row.text("COLUMN_NAME").to_owned());
             }
         }
-        let mut keys: Vec<(i64, &str, &str)> = Vec::new();
-        let key_rows = catalog("PRIMARYKEYS")?;
-        keys.extend(
-            key_rows
-                .iter()
-                .map(|row| (row.integer("KEY_SEQ").unwrap_or(0), row.text("TABLE_NAME"), row.text("COLUMN_NAME"))),
-        );
-        keys.sort_by_key(|(position, ..)| *position);
-        for (_, table, column) in keys {
-            if let Some(table) = names.tables.iter_mut().find(|other| other.name == table) {
-                table.primary_key.push(column.to_owned());
-            }
-        }
-        for row in catalog("INDEXINFO")?.iter() {
+    }
+
+    fn read_indexes(&mut self, rows: &Rows) {
+        for row in rows.iter() {
             let table = row.text("TABLE_NAME");
             let name = row.text("INDEX_NAME");
             let column = row.text("COLUMN_NAME").to_owned();
-            match names.indexes.iter_mut().find(|index| index.name == name && index.table == table) {
+            match self.indexes.iter_mut().find(|index| index.name == name && index.table == table) {
                 Some(index) => index.columns.push(column),
-                None => names.indexes.push(Index {
+                None => self.indexes.push(Index {
                     name: name.to_owned(),
                     table: table.to_owned(),
                     columns: vec![column],
@@ -178,21 +166,14 @@ impl Names {
                 }),
             }
         }
-        for row in catalog("PROCEDURES")?.iter() {
-            let remarks = row.text("REMARKS");
-            names.procedures.push(Procedure {
-                name: row.text("PROCEDURE_NAME").to_owned(),
-                parameters: Vec::new(),
-                single_partition: remarks.contains("\"singlePartition\":true"),
-                read_only: remarks.contains("\"readOnly\":true"),
-            });
-        }
-        let parameter_rows = catalog("PROCEDURECOLUMNS")?;
-        let mut parameters: Vec<Row<'_>> = parameter_rows.iter().collect();
+    }
+
+    fn read_parameters(&mut self, rows: &Rows) {
+        let mut parameters: Vec<Row<'_>> = rows.iter().collect();
         parameters.sort_by_key(|row| row.integer("ORDINAL_POSITION"));
         for row in parameters {
             let name = row.text("PROCEDURE_NAME");
-            if let Some(procedure) = names.procedures.iter_mut().find(|other| other.name == name) {
+            if let Some(procedure) = self.procedures.iter_mut().find(|other| other.name == name) {
                 procedure.parameters.push(Parameter {
                     name: row.text("COLUMN_NAME").to_owned(),
                     type_name: row.text("TYPE_NAME").to_owned(),
@@ -200,7 +181,6 @@ impl Names {
                 });
             }
         }
-        Ok(names)
     }
 
     /// By its name as the catalog has it, or else without regard to case.
@@ -220,6 +200,36 @@ impl Names {
         let columns = self.tables.iter().flat_map(|table| table.columns.iter().map(|column| column.name.as_str()));
         let procedures = self.procedures.iter().map(|procedure| procedure.name.as_str());
         tables.chain(columns).chain(procedures)
+    }
+}
+
+/// Without its columns.
+fn table(row: &Row<'_>) -> Table {
+    let kind = match row.text("TABLE_TYPE") {
+        "VIEW" => TableKind::View,
+        "EXPORT" | "STREAM" => TableKind::Stream,
+        _ => TableKind::Table,
+    };
+    Table {
+        name: row.text("TABLE_NAME").to_owned(),
+        kind,
+        columns: Vec::new(),
+        // One that is kept up names the table that it follows.
+        computed: kind == TableKind::View && !row.text("REMARKS").contains("\"sourceTable\""),
+        partition_column: None,
+        partitioned: row.text("REMARKS").contains("\"partitionColumn\""),
+        primary_key: Vec::new(),
+    }
+}
+
+/// Without its parameters.
+fn procedure(row: &Row<'_>) -> Procedure {
+    let remarks = row.text("REMARKS");
+    Procedure {
+        name: row.text("PROCEDURE_NAME").to_owned(),
+        parameters: Vec::new(),
+        single_partition: remarks.contains("\"singlePartition\":true"),
+        read_only: remarks.contains("\"readOnly\":true"),
     }
 }
 

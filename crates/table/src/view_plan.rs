@@ -84,21 +84,7 @@ impl ViewPlan {
     pub(crate) fn compile(table: &Table, view: &View, catalog: &Catalog) -> UserResult<ViewPlan> {
         let mut tables = vec![view.source];
         tables.extend(view.joins.iter().map(|join| join.0));
-        let definitions: Vec<&Table> = tables
-            .iter()
-            .map(|id| {
-                catalog.table(*id).map(|table| &**table).ok_or_else(|| UserError::unknown_table(format!("table {id}")))
-            })
-            .collect::<UserResult<_>>()?;
-        if definitions.iter().any(|definition| definition.kind == TableKind::View) {
-            return Err(UserError::not_supported("a materialized view of a view"));
-        }
-        if definitions[1..].iter().any(|definition| definition.kind == TableKind::Stream) {
-            return Err(UserError::not_supported("a materialized view that joins a stream"));
-        }
-        if (1..tables.len()).any(|slot| tables[..slot].contains(&tables[slot])) {
-            return Err(UserError::not_supported("a materialized view that joins a table with itself"));
-        }
+        let definitions = sources(&tables, catalog)?;
         let not_null = |expression: &Expr| match expression {
             Expr::Column { slot, column } => !definitions[*slot as usize].columns[*column as usize].nullable,
             _ => false,
@@ -123,19 +109,7 @@ impl ViewPlan {
             in_place: true,
             source_index: None,
         };
-        for (position, group) in view.group_by.iter().enumerate() {
-            let mut shown_in = (0..view.outputs.len() as u16)
-                .filter(|column| view.outputs[*column as usize] == ViewOutput::Group(position as u16));
-            let Some(column) = shown_in.next() else {
-                return Err(UserError::not_supported("a materialized view that groups by what it does not select"));
-            };
-            columns[column as usize].1 = !not_null(group);
-            for copy in shown_in {
-                columns[copy as usize].1 = !not_null(group);
-                plan.copies.push((copy, column));
-            }
-            plan.groups.push(Group { part: KeyPart::new(group), column });
-        }
+        plan.add_groups(view, &mut columns, &not_null)?;
         for (column, output) in view.outputs.iter().enumerate() {
             let ViewOutput::Aggregate(position) = output else { continue };
             let aggregate = &view.aggregates[*position as usize];
@@ -166,31 +140,59 @@ impl ViewPlan {
                     columns[group.column as usize] == (source.column_type, source.nullable)
                 })
             });
+        plan.add_hidden(&mut columns);
+        plan.columns = columns;
+        Ok(plan)
+    }
+
+    /// `columns`: of the view, and whether each may be NULL. `not_null`: of an expression.
+    fn add_groups(
+        &mut self,
+        view: &View,
+        columns: &mut [(ColumnType, bool)],
+        not_null: &impl Fn(&Expr) -> bool,
+    ) -> UserResult<()> {
+        for (position, group) in view.group_by.iter().enumerate() {
+            let mut shown_in = (0..view.outputs.len() as u16)
+                .filter(|column| view.outputs[*column as usize] == ViewOutput::Group(position as u16));
+            let Some(column) = shown_in.next() else {
+                return Err(UserError::not_supported("a materialized view that groups by what it does not select"));
+            };
+            columns[column as usize].1 = !not_null(group);
+            for copy in shown_in {
+                columns[copy as usize].1 = !not_null(group);
+                self.copies.push((copy, column));
+            }
+            self.groups.push(Group { part: KeyPart::new(group), column });
+        }
+        Ok(())
+    }
+
+    /// Columns behind those that the view shows: counts, and rests of sums.
+    fn add_hidden(&mut self, columns: &mut Vec<(ColumnType, bool)>) {
         let hidden = (ColumnType::fixed(SqlType::Bigint), false);
-        if plan.row_count == u16::MAX {
-            plan.row_count = columns.len() as u16;
-            plan.aggregates.push(Aggregate {
+        if self.row_count == u16::MAX {
+            self.row_count = columns.len() as u16;
+            self.aggregates.push(Aggregate {
                 operation: Operation::CountRows,
                 argument: None,
-                column: plan.row_count,
+                column: self.row_count,
                 non_null: None,
                 rest: None,
             });
             columns.push(hidden);
         }
-        for aggregate in plan.aggregates.iter_mut().filter(|aggregate| aggregate.non_null.is_some()) {
+        for aggregate in self.aggregates.iter_mut().filter(|aggregate| aggregate.non_null.is_some()) {
             aggregate.non_null = Some(columns.len() as u16);
             columns.push(hidden);
         }
         // Last: snapshots of earlier releases are without them.
-        for aggregate in plan.aggregates.iter_mut().filter(|aggregate| aggregate.rest.is_some()) {
+        for aggregate in self.aggregates.iter_mut().filter(|aggregate| aggregate.rest.is_some()) {
             aggregate.rest = Some(columns.len() as u16);
             columns.extend([(ColumnType::fixed(SqlType::Float), false); 2]);
         }
         // Counts first: the others look at them.
-        plan.aggregates.sort_by_key(|aggregate| aggregate.operation != Operation::CountRows);
-        plan.columns = columns;
-        Ok(plan)
+        self.aggregates.sort_by_key(|aggregate| aggregate.operation != Operation::CountRows);
     }
 
     /// The columns but for the rests of sums.
@@ -282,6 +284,26 @@ impl ViewPlan {
             }
         }
     }
+}
+
+/// The tables that a view reads, in the order of its slots.
+fn sources<'c>(tables: &[TableId], catalog: &'c Catalog) -> UserResult<Vec<&'c Table>> {
+    let definitions: Vec<&Table> = tables
+        .iter()
+        .map(|id| {
+            catalog.table(*id).map(|table| &**table).ok_or_else(|| UserError::unknown_table(format!("table {id}")))
+        })
+        .collect::<UserResult<_>>()?;
+    if definitions.iter().any(|definition| definition.kind == TableKind::View) {
+        return Err(UserError::not_supported("a materialized view of a view"));
+    }
+    if definitions[1..].iter().any(|definition| definition.kind == TableKind::Stream) {
+        return Err(UserError::not_supported("a materialized view that joins a stream"));
+    }
+    if (1..tables.len()).any(|slot| tables[..slot].contains(&tables[slot])) {
+        return Err(UserError::not_supported("a materialized view that joins a table with itself"));
+    }
+    Ok(definitions)
 }
 
 fn serves(index: &IndexData, group_columns: &[u16]) -> bool {

@@ -101,6 +101,45 @@ impl Sample {
     }
 }
 
+impl SoakReport {
+    /// Of a load in which nothing was wrong.
+    fn print(&self) {
+        ferrite_bench::outln!(
+            "{} votes, {} of them withdrawn, {} left, as in the view; {} calls per second; nothing grows",
+            grouped(self.votes),
+            grouped(self.withdrawn),
+            grouped(self.left as u64),
+            grouped(self.calls_per_second as u64),
+        );
+    }
+
+    /// Whether anything grew from one of these samples to the next; what did is a finding.
+    fn judge(&mut self, settled: &[Sample], findings: &mut Vec<String>) {
+        for (place, (name, growth_max)) in JUDGED.iter().enumerate() {
+            let series: Vec<f64> = settled.iter().map(|sample| sample.judged[place]).collect();
+            let Some(trend) = Trend::of(&series) else { continue };
+            let text = format!(
+                "{name}: median {:.1}, {:+.1} % over the last {} samples, {:.1} standard deviations",
+                trend.median,
+                trend.relative_growth() * 100.0,
+                series.len(),
+                trend.significance
+            );
+            ferrite_bench::outln!("{text}");
+            self.trends.push(TrendReport {
+                name,
+                median: trend.median,
+                relative_growth: trend.relative_growth(),
+                significance: trend.significance,
+                samples: series,
+            });
+            if trend.significance > SIGNIFICANCE_MAX && trend.relative_growth() > *growth_max {
+                findings.push(format!("it grows: {text}"));
+            }
+        }
+    }
+}
+
 /// Runs the load to its end. Fails when a call did, or when something grew.
 pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult<()> {
     let session = Session::open(environment, &options.target)?;
@@ -163,41 +202,13 @@ pub fn run_soak(environment: &Environment, options: &SoakOptions) -> BenchResult
         left: rows,
         trends: Vec::new(),
     };
-    let settled = &samples[samples.len() / SETTLING_PART..];
-    for (place, (name, growth_max)) in JUDGED.iter().enumerate() {
-        let series: Vec<f64> = settled.iter().map(|sample| sample.judged[place]).collect();
-        let Some(trend) = Trend::of(&series) else { continue };
-        let text = format!(
-            "{name}: median {:.1}, {:+.1} % over the last {} samples, {:.1} standard deviations",
-            trend.median,
-            trend.relative_growth() * 100.0,
-            series.len(),
-            trend.significance
-        );
-        ferrite_bench::outln!("{text}");
-        report.trends.push(TrendReport {
-            name,
-            median: trend.median,
-            relative_growth: trend.relative_growth(),
-            significance: trend.significance,
-            samples: series,
-        });
-        if trend.significance > SIGNIFICANCE_MAX && trend.relative_growth() > *growth_max {
-            findings.push(format!("it grows: {text}"));
-        }
-    }
+    report.judge(&samples[samples.len() / SETTLING_PART..], &mut findings);
     // What grew is as worth keeping as what did not.
     keep(options.load.json.as_deref(), "soak", &report)?;
     if !findings.is_empty() {
         return Err(BenchError::Wrong(findings));
     }
-    ferrite_bench::outln!(
-        "{} votes, {} of them withdrawn, {} left, as in the view; {} calls per second; nothing grows",
-        grouped(load.voted),
-        grouped(load.withdrawn),
-        grouped(rows as u64),
-        grouped(report.calls_per_second as u64),
-    );
+    report.print();
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use super::{Draft, already_exists, check, depended_on, invalid, view};
 use crate::change::{ColumnSource, Effect, NewIndex, Rebuild, RebuiltColumn, TableAction};
-use crate::objects::{Check, Column, Procedure, Table, TableKind, TimeToLive, ViewOutput};
+use crate::objects::{Check, Column, Export, Procedure, Table, TableKind, TimeToLive, ViewOutput};
 use ferrite_base::{UserError, UserResult};
 use ferrite_expr::{Expr, Function};
 use ferrite_value::{ColumnType, SqlType};
@@ -46,17 +46,7 @@ impl Draft {
                 self.set_nullable(&mut table, position, *nullable)?;
             }
             TableAction::AddKey { index, primary_key } => self.add_key(&mut table, index, *primary_key)?,
-            TableAction::AddCheck(new) => {
-                refuse_for_stream(&table, "a constraint")?;
-                check::identifier(&new.name)?;
-                if is_constraint(&table, &new.name) {
-                    return Err(already_exists(&new.name));
-                }
-                check::row_expression(&format!("the constraint {}", new.name), &new.condition, &[&table])?;
-                let condition = check::kept(self.catalog.values, &new.condition, &[&table]);
-                table.checks.push(Check { condition, ..new.clone() });
-                self.effects.push(Effect::Validate(table.id));
-            }
+            TableAction::AddCheck(new) => self.add_check(&mut table, new)?,
             TableAction::DropConstraint { name, if_exists } => self.drop_constraint(&mut table, name, *if_exists)?,
             TableAction::DropPrimaryKey => {
                 let Some(key) = table.primary_key else {
@@ -72,19 +62,35 @@ impl Draft {
                 table.time_to_live = *time_to_live;
                 self.effects.push(Effect::Refresh(table.id));
             }
-            TableAction::SetExport(export) => {
-                for column in export.iter().flat_map(|export| export.key.iter().chain(&export.value)) {
-                    table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
-                }
-                let migrates = export.as_ref().is_some_and(|export| export.migrate);
-                if let (false, Some(user)) = (migrates, self.asks_whether_rows_migrate(&table)) {
-                    return Err(depended_on(format!("{user} asks for rows of {} that are MIGRATING", table.name)));
-                }
-                table.export.clone_from(export);
-                self.effects.push(Effect::Refresh(table.id));
-            }
+            TableAction::SetExport(export) => self.set_export(&mut table, export.as_ref())?,
         }
         self.catalog.put_table(table);
+        Ok(())
+    }
+
+    fn add_check(&mut self, table: &mut Table, new: &Check) -> UserResult<()> {
+        refuse_for_stream(table, "a constraint")?;
+        check::identifier(&new.name)?;
+        if is_constraint(table, &new.name) {
+            return Err(already_exists(&new.name));
+        }
+        check::row_expression(&format!("the constraint {}", new.name), &new.condition, &[&*table])?;
+        let condition = check::kept(self.catalog.values, &new.condition, &[&*table]);
+        table.checks.push(Check { condition, ..new.clone() });
+        self.effects.push(Effect::Validate(table.id));
+        Ok(())
+    }
+
+    fn set_export(&mut self, table: &mut Table, export: Option<&Export>) -> UserResult<()> {
+        for column in export.iter().flat_map(|export| export.key.iter().chain(&export.value)) {
+            table.column_named(column).ok_or_else(|| UserError::unknown_column(column).in_ddl())?;
+        }
+        let migrates = export.is_some_and(|export| export.migrate);
+        if let (false, Some(user)) = (migrates, self.asks_whether_rows_migrate(table)) {
+            return Err(depended_on(format!("{user} asks for rows of {} that are MIGRATING", table.name)));
+        }
+        table.export = export.cloned();
+        self.effects.push(Effect::Refresh(table.id));
         Ok(())
     }
 

@@ -43,10 +43,6 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
         }
     }
     settled.retain(|effect| !matches!(effect, Effect::Repartition(table) if rebuilds.contains_key(table)));
-    let repartitioned = settled.iter().filter_map(|effect| match effect {
-        Effect::Repartition(table) => Some(*table),
-        _ => None,
-    });
     // Where rows are taken from goes afterwards.
     let is_source = |id: &TableId, settled: &[Effect]| {
         settled.iter().any(|effect| matches!(effect, Effect::Fill(_, from) if from == id))
@@ -58,19 +54,7 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
             _ => None,
         })
         .collect();
-    let filled = settled.iter().filter_map(|effect| match effect {
-        Effect::Fill(table, _) => Some(*table),
-        _ => None,
-    });
-    let mut refilled = Vec::new();
-    for table in repartitioned.chain(filled).chain(rebuilds.keys().copied()) {
-        let views = &new.table(table).expect("kept only if it is there").dependent_views;
-        for view in views.iter().filter(|view| old.table(**view).is_some()) {
-            if !refilled.contains(&Effect::Refill(*view)) {
-                refilled.push(Effect::Refill(*view));
-            }
-        }
-    }
+    let refilled = refilled(&settled, &rebuilds, old, new);
     settled.extend(rebuilds.into_values().map(|rebuild| Effect::Rebuild(Arc::new(rebuild))));
     settled.extend(refilled);
     let is_view = |table: &TableId| new.table(*table).is_some_and(|table| table.kind == TableKind::View);
@@ -87,4 +71,26 @@ pub fn settle(effects: Vec<Effect>, old: &Catalog, new: &Catalog) -> Vec<Effect>
         Effect::Refresh(_) => 8,
     });
     settled
+}
+
+/// Views that were there before, of tables whose rows change as a whole.
+fn refilled(settled: &[Effect], rebuilds: &BTreeMap<TableId, Rebuild>, old: &Catalog, new: &Catalog) -> Vec<Effect> {
+    let repartitioned = settled.iter().filter_map(|effect| match effect {
+        Effect::Repartition(table) => Some(*table),
+        _ => None,
+    });
+    let filled = settled.iter().filter_map(|effect| match effect {
+        Effect::Fill(table, _) => Some(*table),
+        _ => None,
+    });
+    let mut views_again = Vec::new();
+    for table in repartitioned.chain(filled).chain(rebuilds.keys().copied()) {
+        let views = &new.table(table).expect("kept only if it is there").dependent_views;
+        for view in views.iter().filter(|view| old.table(**view).is_some()) {
+            if !views_again.contains(&Effect::Refill(*view)) {
+                views_again.push(Effect::Refill(*view));
+            }
+        }
+    }
+    views_again
 }

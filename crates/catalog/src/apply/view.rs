@@ -24,27 +24,7 @@ impl Draft {
                 source.name
             )));
         }
-        let mut tables = vec![Arc::clone(&source)];
-        for (joined, condition) in &view.joins {
-            let joined = Arc::clone(self.table(*joined)?);
-            let reason = match joined.kind {
-                TableKind::View => Some("is a view"),
-                TableKind::Stream => Some("is a stream"),
-                TableKind::Table if joined.is_partitioned() && !stays_local(condition.as_ref(), &tables, &joined) => {
-                    Some("is partitioned, and not joined on its partitioning column")
-                }
-                TableKind::Table if tables.iter().any(|table| table.id == joined.id) => Some("is there twice"),
-                TableKind::Table => None,
-            };
-            if let Some(reason) = reason {
-                return Err(invalid(format!(
-                    "Materialized view \"{name}\" can join replicated tables, and partitioned ones on their partitioning columns, \
-                     each once: {} {reason}",
-                    joined.name
-                )));
-            }
-            tables.push(joined);
-        }
+        let tables = self.view_tables(name, &source, view)?;
         check_definition(name, columns, view, &tables)?;
         let mut view = view.clone();
         let definitions: Vec<&Table> = tables.iter().map(Arc::as_ref).collect();
@@ -84,6 +64,32 @@ impl Draft {
             self.catalog.put_table(table);
         }
         Ok(())
+    }
+
+    /// The tables that a view reads: its source, and those that are joined to it.
+    fn view_tables(&self, name: &str, source: &Arc<Table>, view: &View) -> UserResult<Vec<Arc<Table>>> {
+        let mut tables = vec![Arc::clone(source)];
+        for (joined, condition) in &view.joins {
+            let joined = Arc::clone(self.table(*joined)?);
+            let reason = match joined.kind {
+                TableKind::View => Some("is a view"),
+                TableKind::Stream => Some("is a stream"),
+                TableKind::Table if joined.is_partitioned() && !stays_local(condition.as_ref(), &tables, &joined) => {
+                    Some("is partitioned, and not joined on its partitioning column")
+                }
+                TableKind::Table if tables.iter().any(|table| table.id == joined.id) => Some("is there twice"),
+                TableKind::Table => None,
+            };
+            if let Some(reason) = reason {
+                return Err(invalid(format!(
+                    "Materialized view \"{name}\" can join replicated tables, and partitioned ones on their partitioning columns, \
+                     each once: {} {reason}",
+                    joined.name
+                )));
+            }
+            tables.push(joined);
+        }
+        Ok(tables)
     }
 }
 

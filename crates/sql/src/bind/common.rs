@@ -239,11 +239,20 @@ impl Binder<'_> {
                 "both sides of a set operation must have the same number of columns",
             ));
         }
+        self.step_as_first(name, &first, &mut step)?;
+        let columns = first.columns.clone();
+        let first = Box::new(first);
+        let step = Box::new(step);
+        Ok(Query::of(QueryBody::Recursive { working, all, first, step }, columns))
+    }
+
+    /// The step of a recursive table returns columns of the types that its first part has.
+    fn step_as_first(&mut self, name: &str, first: &Query, step: &mut Query) -> UserResult<()> {
         for position in 0..first.columns.len() {
-            let common = self.common_output([&first, &step], position)?;
+            let common = self.common_output([first, &*step], position)?;
             let OutputColumn { name: column, sql_type } = &first.columns[position];
-            let learned = common.filter(|_| self.is_open_output(&first, position));
-            let wanted = self.output_type(&first, position).or(learned).unwrap_or(*sql_type);
+            let learned = common.filter(|_| self.is_open_output(first, position));
+            let wanted = self.output_type(first, position).or(learned).unwrap_or(*sql_type);
             let given = step.columns[position].sql_type;
             if common.is_some_and(|common| !common.same_kind(wanted)) {
                 return Err(UserError::compile(
@@ -254,12 +263,9 @@ impl Binder<'_> {
                 )
                 .with_hint(format!("CAST it to {given} in the first part")));
             }
-            self.cast_output(&mut step, position, wanted)?;
+            self.cast_output(step, position, wanted)?;
         }
-        let columns = first.columns.clone();
-        let first = Box::new(first);
-        let step = Box::new(step);
-        Ok(Query::of(QueryBody::Recursive { working, all, first, step }, columns))
+        Ok(())
     }
 }
 

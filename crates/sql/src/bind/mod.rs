@@ -4,6 +4,7 @@
 //! A [`Binder`] lives for one program. What it numbers (slots, registers, subqueries, parameters)
 //! is numbered through the whole program.
 
+mod aggregation;
 mod arithmetic;
 pub(crate) mod change;
 pub(crate) mod common;

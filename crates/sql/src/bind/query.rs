@@ -1,21 +1,20 @@
 //! Queries: SELECT blocks, set operations and VALUES, with LIMIT and what else stands around them.
 
 use super::Binder;
+use super::aggregation::Above;
 use super::folding::Folding;
 use super::from::table_of;
-use super::grouping::{Grouping, gather_dependents, keyed_slots};
 use super::ordering::{Tail, order_items};
 use super::proposals::{Proposal, Types};
-use super::scope::{Groups, Scope};
+use super::scope::Scope;
 use super::size::check_count;
 use super::types::{Typed, common_type, widest};
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Table, TableKind};
 use ferrite_expr::Expr;
-use ferrite_plan::walk::{conjunction, for_each_expr_mut, split_conjunction};
+use ferrite_plan::walk::{conjunction, split_conjunction};
 use ferrite_plan::{
-    Adoption, Aggregation, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind,
-    Windowing,
+    Adoption, Input, OutputColumn, Query, QueryBody, Select, SetOperator, Source, Subquery, SubqueryKind, Windowing,
 };
 use ferrite_value::{OwnedValue, SqlType};
 use sqlparser::ast;
@@ -311,11 +310,7 @@ impl Binder<'_> {
     }
 
     fn select_in_scope(&mut self, select: &ast::Select, tail: Tail<'_>) -> UserResult<Query> {
-        let distinct = match &select.distinct {
-            None | Some(ast::Distinct::All) => false,
-            Some(ast::Distinct::Distinct) => true,
-            Some(ast::Distinct::On(_)) => false,
-        };
+        let distinct = matches!(select.distinct, Some(ast::Distinct::Distinct));
         let unread = std::mem::take(&mut self.list_is_unread);
         let mut conjuncts = Vec::new();
         let sources = self.bind_from(&select.from, &mut conjuncts)?;
@@ -357,64 +352,13 @@ impl Binder<'_> {
         let aggregates = self.scope().map(|scope| std::mem::take(&mut scope.aggregates)).unwrap_or_default();
         let aggregated = aggregates.slot.is_some() || select.having.is_some();
         let aggregation = if aggregated {
-            let slot = match aggregates.slot {
-                Some(slot) => slot,
-                None => self.plan.new_slot()?,
-            };
-            let names = self.scope().map(|scope| scope.sources.clone()).unwrap_or_default();
-            let keyed = keyed_slots(&groups, &tables, self.catalog);
-            let Groups { keys: mut group_by, sets, .. } = groups;
-            let named = group_by.len();
-            let subqueries = &mut self.plan.subqueries;
-            let mut each = |visit: &mut dyn FnMut(&mut Expr) -> UserResult<()>| -> UserResult<()> {
-                exprs.iter_mut().chain(&mut having).try_for_each(&mut *visit)?;
-                for window in &mut windows {
-                    let order_by = window.order_by.iter_mut().map(|(expr, _)| expr);
-                    let arguments = window.functions.iter_mut().flat_map(|function| &mut function.arguments);
-                    window.partition_by.iter_mut().chain(order_by).chain(arguments).try_for_each(&mut *visit)?;
-                }
-                for (place, subquery) in subqueries.iter_mut().enumerate().skip(first_subquery) {
-                    // Those inside an aggregate's argument see the rows before they are grouped.
-                    if aggregates.inside.iter().any(|range| range.contains(&place)) {
-                        continue;
-                    }
-                    let mut result = Ok(());
-                    for_each_expr_mut(&mut subquery.query, &mut |expr| {
-                        if result.is_ok() {
-                            result = visit(expr);
-                        }
-                    });
-                    result?;
-                }
-                Ok(())
-            };
-            if !keyed.is_empty() {
-                each(&mut |expr| gather_dependents(expr, &keyed, &mut group_by))?;
-            }
-            let grouping = Grouping {
-                group_by: &group_by,
-                dependent: (group_by.len() - named) as u16,
-                aggregates: aggregates.group_count,
-                slot,
-                local_slots: &local_slots,
-                names: &names,
-            };
-            each(&mut |expr| grouping.apply(expr))?;
-            let aggregate_columns = grouping.aggregates;
-            let dependent = grouping.dependent;
-            self.move_columns(slot, aggregate_columns, dependent);
-            for (position, key) in group_by.iter().enumerate().take(named) {
-                self.column_like(slot, position as u16, SqlType::Varchar, std::slice::from_ref(key));
-            }
-            Some(Aggregation { slot, group_by, sets, aggregates: aggregates.found, having: conjunction(having) })
+            let above = Above { exprs: &mut exprs, having, windows: &mut windows, first_subquery };
+            Some(self.aggregation(groups, aggregates, above, &tables, &local_slots)?)
         } else {
             None
         };
         let windowing = window_slot.map(|slot| {
-            let kept = match &aggregation {
-                Some(aggregation) => vec![aggregation.slot],
-                None => local_slots,
-            };
+            let kept = aggregation.as_ref().map_or(local_slots, |aggregation| vec![aggregation.slot]);
             Box::new(Windowing { slot, kept, windows })
         });
         let columns: Vec<OutputColumn> = outputs

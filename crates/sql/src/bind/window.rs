@@ -83,40 +83,11 @@ impl Binder<'_> {
         for expr in &spec.partition_by {
             partition_by.push(self.expression(expr)?.expr);
         }
-        let mut order_by = Vec::with_capacity(spec.order_by.len());
         check_count(spec.partition_by.len() + spec.order_by.len(), limits::SORT_KEYS_MAX, "keys in one window")?;
-        let mut types = Vec::with_capacity(spec.order_by.len());
-        for item in &spec.order_by {
-            let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
-            let mut typed = self.expression(expr)?;
-            if let Some(distance) = spec.window_frame.as_ref().and_then(distance_of) {
-                // Something that a distance is added to.
-                let is_time = matches!(distance, ast::Expr::Interval(_));
-                let of = if is_time { SqlType::Timestamp } else { SqlType::Bigint };
-                let is_taken = |given: SqlType| match given {
-                    SqlType::Timestamp | SqlType::Date => true,
-                    given => given.is_numeric() && !is_time,
-                };
-                let proposal = Proposal::of(ColumnType::fixed(of), Adoption::Carried).taking(Types::that(is_taken));
-                self.propose(&mut typed, proposal);
-            }
-            if nulls_apart {
-                order_by.push((is_null(typed.expr.clone()), descending));
-            }
-            types.push(typed.decided_type());
-            order_by.push((typed.expr, descending));
-        }
+        let (order_by, types) = self.window_order(&spec)?;
         let frame = self.window_frame(spec.window_frame.as_ref(), &types)?;
         let (kind, arguments, result_type) = self.window_kind(name, arguments, filter)?;
-        let alike = match &kind {
-            WindowKind::Lag | WindowKind::Lead if arguments.len() == 3 => {
-                vec![arguments[0].clone(), arguments[2].clone()]
-            }
-            WindowKind::Lag | WindowKind::Lead => vec![arguments[0].clone()],
-            WindowKind::FirstValue | WindowKind::LastValue | WindowKind::NthValue => vec![arguments[0].clone()],
-            WindowKind::Aggregate(aggregate) if super::function::is_extreme(aggregate.kind) => arguments.clone(),
-            _ => Vec::new(),
-        };
+        let alike = alike(&kind, &arguments);
         let slot = match self.scope().and_then(|scope| scope.windows.slot) {
             Some(slot) => slot,
             None => self.plan.new_slot()?,
@@ -153,6 +124,33 @@ impl Binder<'_> {
             }
         };
         Ok(self.column_like(slot, output, result_type, &alike))
+    }
+
+    /// What a window is ordered by, and the types of that.
+    fn window_order(&mut self, spec: &ast::WindowSpec) -> UserResult<(Vec<(Expr, bool)>, Vec<SqlType>)> {
+        let mut order_by = Vec::with_capacity(spec.order_by.len());
+        let mut types = Vec::with_capacity(spec.order_by.len());
+        for item in &spec.order_by {
+            let OrderItem { expr, descending, nulls_apart } = order_item(item)?;
+            let mut typed = self.expression(expr)?;
+            if let Some(distance) = spec.window_frame.as_ref().and_then(distance_of) {
+                // Something that a distance is added to.
+                let is_time = matches!(distance, ast::Expr::Interval(_));
+                let of = if is_time { SqlType::Timestamp } else { SqlType::Bigint };
+                let is_taken = |given: SqlType| match given {
+                    SqlType::Timestamp | SqlType::Date => true,
+                    given => given.is_numeric() && !is_time,
+                };
+                let proposal = Proposal::of(ColumnType::fixed(of), Adoption::Carried).taking(Types::that(is_taken));
+                self.propose(&mut typed, proposal);
+            }
+            if nulls_apart {
+                order_by.push((is_null(typed.expr.clone()), descending));
+            }
+            types.push(typed.decided_type());
+            order_by.push((typed.expr, descending));
+        }
+        Ok((order_by, types))
     }
 
     /// The window with what it takes from the named window that it begins with.
@@ -399,5 +397,18 @@ pub(crate) fn interval_distance(interval: &ast::Interval, of: SqlType, what: &st
         SqlType::Timestamp => Ok(microseconds),
         SqlType::Date if microseconds % MICROSECONDS_PER_DAY == 0 => Ok(microseconds / MICROSECONDS_PER_DAY),
         _ => Err(malformed()),
+    }
+}
+
+/// The arguments whose type the result has, with all that belongs to it.
+fn alike(kind: &WindowKind, arguments: &[Expr]) -> Vec<Expr> {
+    match kind {
+        WindowKind::Lag | WindowKind::Lead if arguments.len() == 3 => {
+            vec![arguments[0].clone(), arguments[2].clone()]
+        }
+        WindowKind::Lag | WindowKind::Lead => vec![arguments[0].clone()],
+        WindowKind::FirstValue | WindowKind::LastValue | WindowKind::NthValue => vec![arguments[0].clone()],
+        WindowKind::Aggregate(aggregate) if super::function::is_extreme(aggregate.kind) => arguments.to_vec(),
+        _ => Vec::new(),
     }
 }

@@ -14,34 +14,8 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
     if description.parameters.len() > limits::PARAMETERS_CEILING {
         return Err(UserError::limit(format!("{class}.run has more than {} parameters", limits::PARAMETERS_CEILING)));
     }
-    match (&description.body, procedure.compound) {
-        (RoutineBody::Compound(_), true) => return Ok(compound(procedure, description)),
-        (RoutineBody::NonTransactional(_), false) => {
-            let clause = match (&procedure.partitioning, procedure.directed) {
-                (Some(_), _) => "PARTITION ON",
-                (None, true) => "DIRECTED",
-                (None, false) => return Ok(compound(procedure, description)),
-            };
-            return Err(UserError::ddl(
-                "42P13",
-                format!("class {class} runs outside of transactions, on no partition: it cannot be {clause}"),
-            )
-            .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
-        }
-        (RoutineBody::Transaction(_), false) => {}
-        (RoutineBody::Compound(_), false) => {
-            return Err(UserError::ddl("42P13", format!("class {class} is a compound procedure"))
-                .with_hint(format!("say CREATE COMPOUND PROCEDURE FROM CLASS {class}")));
-        }
-        (RoutineBody::Transaction(_) | RoutineBody::NonTransactional(_), true) => {
-            return Err(UserError::ddl(
-                "42P13",
-                format!(
-                    "class {class} is not a compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"
-                ),
-            )
-            .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")));
-        }
+    if runs_outside(class, procedure, description)? {
+        return Ok(compound(procedure, description));
     }
     let partitioning = match (&procedure.partitioning, &description.partition_info) {
         (Some(partitioning), _) => Some(partitioning.clone()),
@@ -90,6 +64,35 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
         })),
         ..bare(procedure, routing)
     })
+}
+
+/// Whether the class runs outside of transactions, as the statement must say of it, too.
+fn runs_outside(class: &str, procedure: &Procedure, description: &Description) -> UserResult<bool> {
+    match (&description.body, procedure.compound) {
+        (RoutineBody::Compound(_), true) => Ok(true),
+        (RoutineBody::NonTransactional(_), false) => {
+            let clause = match (&procedure.partitioning, procedure.directed) {
+                (Some(_), _) => "PARTITION ON",
+                (None, true) => "DIRECTED",
+                (None, false) => return Ok(true),
+            };
+            Err(UserError::ddl(
+                "42P13",
+                format!("class {class} runs outside of transactions, on no partition: it cannot be {clause}"),
+            )
+            .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}")))
+        }
+        (RoutineBody::Transaction(_), false) => Ok(false),
+        (RoutineBody::Compound(_), false) => {
+            Err(UserError::ddl("42P13", format!("class {class} is a compound procedure"))
+                .with_hint(format!("say CREATE COMPOUND PROCEDURE FROM CLASS {class}")))
+        }
+        (RoutineBody::Transaction(_) | RoutineBody::NonTransactional(_), true) => Err(UserError::ddl(
+            "42P13",
+            format!("class {class} is not a compound procedure: it does not extend org.voltdb.VoltCompoundProcedure"),
+        )
+        .with_hint(format!("say CREATE PROCEDURE FROM CLASS {class}"))),
+    }
 }
 
 /// A procedure that answers every call with what is wrong with it.

@@ -21,8 +21,7 @@ pub(crate) fn bind_view(
     query: &ast::Query,
     text: &str,
 ) -> UserResult<Change> {
-    let refuse =
-        |what: &str| Err(UserError::ddl("0A000", format!("Materialized view \"{name}\" must not have {what}.")));
+    let refuse = |what: &str| Err(refused(name, what));
     let ast::SetExpr::Select(select) = query.body.as_ref() else { return refuse("set operations or VALUES") };
     if query.with.is_some() || query.order_by.is_some() || query.limit_clause.is_some() || query.fetch.is_some() {
         return refuse("WITH, ORDER BY, LIMIT or OFFSET")
@@ -43,23 +42,7 @@ pub(crate) fn bind_view(
     }
     let mut builder = ViewBuilder { name, tables, group_by: Vec::new(), group_columns: Vec::new() };
     builder.group_by(&mut binder, select)?;
-    let mut outputs = Vec::new();
-    let mut columns: Vec<Column> = Vec::new();
-    for item in &select.projection {
-        let (expr, alias) = match item {
-            ast::SelectItem::UnnamedExpr(expr) => (expr, None),
-            ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold_name(alias))),
-            _ => return refuse("* in its SELECT list"),
-        };
-        let (output, mut column) = builder.output(&mut binder, expr)?;
-        if let Some(alias) = alias {
-            column.name = alias;
-        } else if column.name.is_empty() {
-            column.name = format!("C{}", columns.len() + 1);
-        }
-        outputs.push(output);
-        columns.push(column);
-    }
+    let (outputs, mut columns) = builder.outputs(&mut binder, select)?;
     name_columns(name, names, &mut columns)?;
     if !binder.plan.subqueries.is_empty() {
         return refuse("subqueries");
@@ -90,6 +73,10 @@ pub(crate) fn bind_view(
     place_conditions(&mut view, &builder.tables, conjuncts);
     renumber(&mut view, &builder.tables);
     Ok(Change::CreateView { name: name.to_owned(), columns, view })
+}
+
+fn refused(name: &str, what: &str) -> UserError {
+    UserError::ddl("0A000", format!("Materialized view \"{name}\" must not have {what}."))
 }
 
 struct ViewBuilder<'n> {
@@ -129,6 +116,28 @@ fn source_tables(catalog: &Catalog, name: &str, sources: &[Source]) -> UserResul
 }
 
 impl ViewBuilder<'_> {
+    /// What the view shows, column by column.
+    fn outputs(&mut self, binder: &mut Binder<'_>, select: &ast::Select) -> UserResult<(Vec<ViewOutput>, Vec<Column>)> {
+        let mut outputs = Vec::new();
+        let mut columns: Vec<Column> = Vec::new();
+        for item in &select.projection {
+            let (expr, alias) = match item {
+                ast::SelectItem::UnnamedExpr(expr) => (expr, None),
+                ast::SelectItem::ExprWithAlias { expr, alias } => (expr, Some(fold_name(alias))),
+                _ => return Err(refused(self.name, "* in its SELECT list")),
+            };
+            let (output, mut column) = self.output(binder, expr)?;
+            if let Some(alias) = alias {
+                column.name = alias;
+            } else if column.name.is_empty() {
+                column.name = format!("C{}", columns.len() + 1);
+            }
+            outputs.push(output);
+            columns.push(column);
+        }
+        Ok((outputs, columns))
+    }
+
     fn group_by(&mut self, binder: &mut Binder<'_>, select: &ast::Select) -> UserResult<()> {
         let ast::GroupByExpr::Expressions(exprs, modifiers) = &select.group_by else {
             return Err(UserError::not_supported("GROUP BY ALL"));

@@ -264,6 +264,33 @@ fn create_procedure(cursor: &mut Cursor<'_>, kind: Kind, or_replace: bool) -> Us
     if cursor.accept_token(&Token::LParen) {
         procedure.parameters = Some(declared_parameters(cursor)?);
     }
+    procedure_clauses(cursor, &mut procedure)?;
+    if cursor.accept_all(&["FROM", "CLASS"]) {
+        return procedure_from_class(cursor, procedure);
+    }
+    if procedure.compound && (cursor.is_word("AS") || procedure.parameters.is_some()) {
+        return Err(UserError::not_supported("CREATE COMPOUND PROCEDURE ... AS")
+            .with_hint("a compound procedure is a Java class: CREATE COMPOUND PROCEDURE FROM CLASS package.Class"));
+    }
+    if procedure.name.is_empty() {
+        return Err(cursor.unexpected("a procedure name"));
+    }
+    if procedure.compound {
+        return Err(cursor.unexpected("FROM CLASS"));
+    }
+    cursor.expect("AS")?;
+    let body: &[Lexeme] = cursor.rest();
+    if body.is_empty() {
+        return Err(cursor.unexpected("a statement or BEGIN"));
+    }
+    procedure.body = cursor.rest_text().to_owned();
+    procedure.body_start = tokens::start(body);
+    while cursor.advance().is_some() {}
+    Ok(Ddl::CreateProcedure(procedure))
+}
+
+/// Where it runs, and who may call it.
+fn procedure_clauses(cursor: &mut Cursor<'_>, procedure: &mut CreateProcedure) -> UserResult<()> {
     loop {
         if cursor.accept("PARTITION") {
             cursor.expect("ON")?;
@@ -299,39 +326,21 @@ fn create_procedure(cursor: &mut Cursor<'_>, kind: Kind, or_replace: bool) -> Us
     if procedure.compound && procedure.directed {
         return Err(UserError::ddl("42601", "a procedure cannot be both DIRECTED and COMPOUND"));
     }
-    if cursor.accept_all(&["FROM", "CLASS"]) {
-        if procedure.parameters.is_some() {
-            return Err(UserError::syntax(
-                "the parameters of a procedure FROM CLASS are those of the class's run method",
-            ));
-        }
-        let class = class_name(cursor)?;
-        if procedure.name.is_empty() {
-            // Only the part behind the last dot; and of a nested class that behind the last dollar
-            // sign.
-            procedure.name = class.rsplit(['.', '$']).next().unwrap_or(&class).to_owned();
-        }
-        procedure.class = Some(class);
-        return Ok(Ddl::CreateProcedure(procedure));
+    Ok(())
+}
+
+/// The rest of a procedure that is a class's run method.
+fn procedure_from_class(cursor: &mut Cursor<'_>, mut procedure: CreateProcedure) -> UserResult<Ddl> {
+    if procedure.parameters.is_some() {
+        return Err(UserError::syntax("the parameters of a procedure FROM CLASS are those of the class's run method"));
     }
-    if procedure.compound && (cursor.is_word("AS") || procedure.parameters.is_some()) {
-        return Err(UserError::not_supported("CREATE COMPOUND PROCEDURE ... AS")
-            .with_hint("a compound procedure is a Java class: CREATE COMPOUND PROCEDURE FROM CLASS package.Class"));
-    }
+    let class = class_name(cursor)?;
     if procedure.name.is_empty() {
-        return Err(cursor.unexpected("a procedure name"));
+        // Only the part behind the last dot; and of a nested class that behind the last dollar
+        // sign.
+        procedure.name = class.rsplit(['.', '$']).next().unwrap_or(&class).to_owned();
     }
-    if procedure.compound {
-        return Err(cursor.unexpected("FROM CLASS"));
-    }
-    cursor.expect("AS")?;
-    let body: &[Lexeme] = cursor.rest();
-    if body.is_empty() {
-        return Err(cursor.unexpected("a statement or BEGIN"));
-    }
-    procedure.body = cursor.rest_text().to_owned();
-    procedure.body_start = tokens::start(body);
-    while cursor.advance().is_some() {}
+    procedure.class = Some(class);
     Ok(Ddl::CreateProcedure(procedure))
 }
 

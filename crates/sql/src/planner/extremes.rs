@@ -77,42 +77,8 @@ pub(super) fn separate_extremes(
         }
     }
     let mut tables = Vec::with_capacity(parts.len());
-    for (place, (mut source, aggregate)) in parts.into_iter().enumerate() {
-        let mut aggregate = aggregate.clone();
-        if place > 0 {
-            // A row of its own for each, also for those who count rows.
-            let own = context.new_slot()?;
-            let moved = |argument: &Expr| move_slot(argument, source.slot, own);
-            aggregate.argument = aggregate.argument.as_ref().map(moved);
-            source.slot = own;
-        }
-        let group = context.new_slot()?;
-        let slot = context.new_slot()?;
-        let mut correlated = false;
-        if let Input::Table { access, .. } = &source.input {
-            for_each_access_expr(access, &mut |expr| {
-                for_each_slot(expr, &context.subqueries, &mut |_| correlated = true);
-            });
-        }
-        let column = OutputColumn { name: aggregate.kind.name().to_owned(), sql_type: aggregate.result_type };
-        let aggregation = Aggregation {
-            slot: group,
-            group_by: Vec::new(),
-            sets: Vec::new(),
-            aggregates: vec![aggregate],
-            having: None,
-        };
-        let select = Select {
-            sources: vec![source],
-            filter: None,
-            aggregation: Some(aggregation),
-            windowing: None,
-            distinct: false,
-            output: vec![Expr::column(group, 0)],
-        };
-        let query = Box::new(Query::of(QueryBody::Select(Box::new(select)), vec![column]));
-        let input = Input::Derived { query, correlated };
-        tables.push(Source { slot, input, join: JoinKind::Inner, on: None, filter: None });
+    for (place, (source, aggregate)) in parts.into_iter().enumerate() {
+        tables.push(alone(context, source, aggregate.clone(), place > 0)?);
     }
     let to_tables = |expr: &mut Expr| {
         rewrite(expr, &mut |inner| match inner {
@@ -126,4 +92,43 @@ pub(super) fn separate_extremes(
     let mut having = aggregation.having.clone();
     having.iter_mut().for_each(to_tables);
     Ok(Some((tables, having)))
+}
+
+/// A derived table of one row, in which one aggregate reads its source alone. `is_moved`: from a
+/// row of its own.
+fn alone(
+    context: &mut PlanContext<'_>,
+    mut source: Source,
+    mut aggregate: Aggregate,
+    is_moved: bool,
+) -> UserResult<Source> {
+    if is_moved {
+        // A row of its own for each, also for those who count rows.
+        let own = context.new_slot()?;
+        let moved = |argument: &Expr| move_slot(argument, source.slot, own);
+        aggregate.argument = aggregate.argument.as_ref().map(moved);
+        source.slot = own;
+    }
+    let group = context.new_slot()?;
+    let slot = context.new_slot()?;
+    let mut correlated = false;
+    if let Input::Table { access, .. } = &source.input {
+        for_each_access_expr(access, &mut |expr| {
+            for_each_slot(expr, &context.subqueries, &mut |_| correlated = true);
+        });
+    }
+    let column = OutputColumn { name: aggregate.kind.name().to_owned(), sql_type: aggregate.result_type };
+    let aggregation =
+        Aggregation { slot: group, group_by: Vec::new(), sets: Vec::new(), aggregates: vec![aggregate], having: None };
+    let select = Select {
+        sources: vec![source],
+        filter: None,
+        aggregation: Some(aggregation),
+        windowing: None,
+        distinct: false,
+        output: vec![Expr::column(group, 0)],
+    };
+    let query = Box::new(Query::of(QueryBody::Select(Box::new(select)), vec![column]));
+    let input = Input::Derived { query, correlated };
+    Ok(Source { slot, input, join: JoinKind::Inner, on: None, filter: None })
 }

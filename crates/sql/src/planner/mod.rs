@@ -56,6 +56,93 @@ impl Reached<'_> {
     }
 }
 
+/// A source whose turn has come in the order of its block.
+struct Placing<'a> {
+    slot: u16,
+    join: JoinKind,
+    /// No source is before it, or there is no other.
+    first: bool,
+    alone: bool,
+    /// The block has a FULL JOIN. WHERE is about the rows after it, and it must first see all of
+    /// both sides.
+    full: bool,
+    /// The order in which rows should come.
+    wanted: &'a [(Expr, bool)],
+    reached: Reached<'a>,
+}
+
+impl Placing<'_> {
+    /// The conditions by which its rows are found.
+    fn conditions<'c>(&self, conjuncts: &'c mut Vec<Expr>, on: &'c mut Vec<Expr>) -> &'c mut Vec<Expr> {
+        if self.join == JoinKind::Inner { conjuncts } else { on }
+    }
+
+    fn table(
+        &self,
+        context: &PlanContext<'_>,
+        table: &Arc<Table>,
+        conjuncts: &mut Vec<Expr>,
+        on: &mut Vec<Expr>,
+        presorted: &mut bool,
+    ) -> Input {
+        let mut choice = match self.join {
+            _ if self.full => Choice::scan(),
+            JoinKind::Inner => choose(table, self.slot, conjuncts, &self.reached),
+            JoinKind::Left => choose(table, self.slot, on, &self.reached),
+            JoinKind::Full => Choice::scan(),
+        };
+        if self.first && !self.full && !self.wanted.is_empty() {
+            let rows = context.rows(table);
+            *presorted = access::order_as(table, self.slot, self.wanted, conjuncts, &self.reached, rows, &mut choice);
+            let one_store = context.reach == Reach::Local || !table.is_partitioned();
+            *presorted |= self.alone && choice.unique && one_store;
+        }
+        let conditions = self.conditions(conjuncts, on);
+        let hashable = !(*presorted || self.full && self.first);
+        if hashable && hash::is_better(self.slot, &choice, conditions, &self.reached) {
+            choice = hash::independent(table, self.slot, conditions, &self.reached, self.full);
+            remove_all(conditions, &choice.consumed);
+            let input = Input::Table { table: table.id, access: choice.access };
+            return hash::hashed(self.slot, input, conditions, &self.reached, self.full);
+        }
+        remove_all(conditions, &choice.consumed);
+        Input::Table { table: table.id, access: choice.access }
+    }
+
+    /// A view of which every partition holds a part of each group; whether that reads other
+    /// sources.
+    fn partial_view(
+        &self,
+        context: &PlanContext<'_>,
+        table: &Arc<Table>,
+        (raw_slot, group_slot): (u16, u16),
+        conjuncts: &mut Vec<Expr>,
+    ) -> (Input, bool) {
+        let pushed = if self.join == JoinKind::Inner && !self.full {
+            take_for_groups(table, self.slot, conjuncts, self.reached.local, context)
+        } else {
+            Vec::new()
+        };
+        let mut correlated = false;
+        for expr in &pushed {
+            for_each_slot(expr, &context.subqueries, &mut |read| correlated |= read != self.slot);
+        }
+        let query = added_up(table, self.slot, raw_slot, group_slot, pushed, context);
+        (Input::Derived { query: Box::new(query), correlated }, correlated)
+    }
+
+    /// What is computed: once, and hashed, where that is better than for each row before it.
+    fn once(&self, input: Input, correlated: bool, conjuncts: &mut Vec<Expr>, on: &mut Vec<Expr>) -> Input {
+        let conditions = self.conditions(conjuncts, on);
+        let hashable = !(correlated || self.full && self.first);
+        if hashable && hash::is_better(self.slot, &Choice::scan(), conditions, &self.reached) {
+            hash::hashed(self.slot, input, conditions, &self.reached, self.full)
+        } else {
+            input
+        }
+    }
+}
+
 /// Orders the sources, gives each its access path, and hands every condition to the earliest source
 /// that can decide it.
 fn arrange(
@@ -71,7 +158,7 @@ fn arrange(
     let mut sources: Vec<Source> = Vec::with_capacity(pending.len());
     let mut bound: Vec<u16> = Vec::with_capacity(pending.len());
     let mut presorted = false;
-    let only_source = pending.len() == 1;
+    let alone = pending.len() == 1;
     let full = pending.iter().any(|source| source.join == JoinKind::Full);
     if !full {
         push_into_derived_tables(context, &mut pending, &mut conjuncts);
@@ -81,77 +168,29 @@ fn arrange(
     }
     let mut left = pending.into_iter();
     while let Some(source) = left.next() {
-        let first = sources.is_empty();
         let slot = source.slot;
         let mut on = source.on;
-        let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
+        let placing = Placing {
+            slot,
+            join: source.join,
+            first: sources.is_empty(),
+            alone,
+            full,
+            wanted,
+            reached: Reached { local: &local, bound: &bound, subqueries: &context.subqueries },
+        };
         let input = match source.input {
-            PendingInput::Table(table) => {
-                let mut choice = match source.join {
-                    // WHERE is about the rows after a FULL JOIN, which must first see all of both
-                    // sides.
-                    _ if full => Choice::scan(),
-                    JoinKind::Inner => choose(&table, slot, &conjuncts, &reached),
-                    JoinKind::Left => choose(&table, slot, &on, &reached),
-                    JoinKind::Full => Choice::scan(),
-                };
-                if first && !full && !wanted.is_empty() {
-                    let rows = context.rows(&table);
-                    presorted = access::order_as(&table, slot, wanted, &conjuncts, &reached, rows, &mut choice);
-                    let one_store = context.reach == Reach::Local || !table.is_partitioned();
-                    presorted |= only_source && choice.unique && one_store;
-                }
-                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let hashable = !(presorted || full && first);
-                if hashable && hash::is_better(slot, &choice, conditions, &reached) {
-                    choice = hash::independent(&table, slot, conditions, &reached, full);
-                    remove_all(conditions, &choice.consumed);
-                    let input = Input::Table { table: table.id, access: choice.access };
-                    hash::hashed(slot, input, conditions, &reached, full)
-                } else {
-                    remove_all(conditions, &choice.consumed);
-                    Input::Table { table: table.id, access: choice.access }
-                }
-            }
+            PendingInput::Table(table) => placing.table(context, &table, &mut conjuncts, &mut on, &mut presorted),
             PendingInput::PartialView { table, raw_slot, group_slot } => {
-                let pushed = if source.join == JoinKind::Inner && !full {
-                    take_for_groups(&table, slot, &mut conjuncts, &local, context)
-                } else {
-                    Vec::new()
-                };
-                let correlated = !pushed.is_empty() && {
-                    let mut outside = false;
-                    for expr in &pushed {
-                        for_each_slot(expr, &context.subqueries, &mut |read| outside |= read != slot);
-                    }
-                    outside
-                };
-                let query = added_up(&table, slot, raw_slot, group_slot, pushed, context);
-                let input = Input::Derived { query: Box::new(query), correlated };
-                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
-                let hashable = !(correlated || full && first);
-                if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
-                    hash::hashed(slot, input, conditions, &reached, full)
-                } else {
-                    input
-                }
+                let slots = (raw_slot, group_slot);
+                let (input, correlated) = placing.partial_view(context, &table, slots, &mut conjuncts);
+                placing.once(input, correlated, &mut conjuncts, &mut on)
             }
             PendingInput::Working { slot } => Input::Working { slot },
-            input @ (PendingInput::Derived { .. } | PendingInput::Common { .. }) => {
-                let (input, correlated) = match input {
-                    PendingInput::Derived { query, correlated } => (Input::Derived { query, correlated }, correlated),
-                    PendingInput::Common { table } => (Input::Common { table }, false),
-                    _ => unreachable!("the pattern has these two"),
-                };
-                let conditions = if source.join == JoinKind::Inner { &mut conjuncts } else { &mut on };
-                let hashable = !(correlated || full && first);
-                if hashable && hash::is_better(slot, &Choice::scan(), conditions, &reached) {
-                    hash::hashed(slot, input, conditions, &reached, full)
-                } else {
-                    input
-                }
+            PendingInput::Derived { query, correlated } => {
+                placing.once(Input::Derived { query, correlated }, correlated, &mut conjuncts, &mut on)
             }
+            PendingInput::Common { table } => placing.once(Input::Common { table }, false, &mut conjuncts, &mut on),
         };
         bound.push(slot);
         let reached = Reached { local: &local, bound: &bound, subqueries: &context.subqueries };
@@ -279,6 +318,55 @@ fn take_for_groups(
     pushed
 }
 
+/// What adds up the partitions' parts of a view.
+struct Sums {
+    group_by: Vec<Expr>,
+    aggregates: Vec<Aggregate>,
+    /// Where each of the view's columns stands in a group's row.
+    places: Vec<usize>,
+}
+
+fn sums(table: &Table, raw_slot: u16) -> Sums {
+    let view = table.view.as_ref();
+    let mut group_by = Vec::new();
+    let mut aggregates = Vec::new();
+    // Whether each column is among the keys or the aggregates, and where.
+    let mut columns = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        let raw = Expr::column(raw_slot, position as u16);
+        let aggregate = view.and_then(|view| match view.outputs.get(position) {
+            Some(ViewOutput::Aggregate(aggregate)) => view.aggregates.get(usize::from(*aggregate)),
+            _ => None,
+        });
+        match aggregate {
+            None => {
+                columns.push((true, group_by.len()));
+                group_by.push(raw);
+            }
+            Some(aggregate) => {
+                let sql_type = column.column_type.sql_type;
+                let kind = match aggregate.kind {
+                    AggregateKind::Min => AggregateKind::Min,
+                    AggregateKind::Max => AggregateKind::Max,
+                    _ => AggregateKind::Sum,
+                };
+                columns.push((false, aggregates.len()));
+                aggregates.push(Aggregate {
+                    kind,
+                    distinct: false,
+                    argument: Some(raw),
+                    argument_type: sql_type,
+                    result_type: sql_type,
+                    user: None,
+                });
+            }
+        }
+    }
+    let keys = group_by.len();
+    let places = columns.into_iter().map(|(key, place)| if key { place } else { keys + place }).collect();
+    Sums { group_by, aggregates, places }
+}
+
 /// The query that adds up the partitions' parts of each group of a view.
 fn added_up(
     table: &Arc<Table>,
@@ -292,47 +380,8 @@ fn added_up(
     let reached = Reached { local: &[raw_slot], bound: &[], subqueries: &context.subqueries };
     let choice = choose(table, raw_slot, &conditions, &reached);
     remove_all(&mut conditions, &choice.consumed);
-    let view = table.view.as_ref();
-    let mut group_by = Vec::new();
-    let mut aggregates = Vec::new();
-    // First where each column stands among the keys or the aggregates, then its place in the
-    // group's row.
-    let mut places = Vec::with_capacity(table.columns.len());
-    for (position, column) in table.columns.iter().enumerate() {
-        let raw = Expr::column(raw_slot, position as u16);
-        let aggregate = view.and_then(|view| match view.outputs.get(position) {
-            Some(ViewOutput::Aggregate(aggregate)) => view.aggregates.get(usize::from(*aggregate)),
-            _ => None,
-        });
-        match aggregate {
-            None => {
-                places.push((true, group_by.len()));
-                group_by.push(raw);
-            }
-            Some(aggregate) => {
-                let sql_type = column.column_type.sql_type;
-                let kind = match aggregate.kind {
-                    AggregateKind::Min => AggregateKind::Min,
-                    AggregateKind::Max => AggregateKind::Max,
-                    _ => AggregateKind::Sum,
-                };
-                places.push((false, aggregates.len()));
-                aggregates.push(Aggregate {
-                    kind,
-                    distinct: false,
-                    argument: Some(raw),
-                    argument_type: sql_type,
-                    result_type: sql_type,
-                    user: None,
-                });
-            }
-        }
-    }
-    let keys = group_by.len();
-    let output = places
-        .into_iter()
-        .map(|(key, place)| Expr::column(group_slot, (if key { place } else { keys + place }) as u16))
-        .collect();
+    let Sums { group_by, aggregates, places } = sums(table, raw_slot);
+    let output = places.into_iter().map(|place| Expr::column(group_slot, place as u16)).collect();
     let columns = table
         .columns
         .iter()

@@ -102,55 +102,16 @@ pub fn run(
         Victim::Leader => before.leader,
         Victim::Other(turn) => (before.leader + 1 + turn as usize % (count - 1)) % count,
     };
-    let trigger = match plan.harm {
-        Harm::Kill | Harm::KillAll | Harm::Wipe => Trigger::Signal(Signal::KILL),
-        Harm::Pause(_) => Trigger::Signal(Signal::STOP),
-        Harm::Stop => Trigger::Signal(Signal::TERM),
-        Harm::Split(split, _) => {
-            let (_, trouble) = split.trouble(victim, count, &before.members);
-            Trigger::Trouble(network_of(cluster), trouble)
-        }
-    };
-    let mut control = Control::of_cluster(epoch, cluster.process(victim).id(), trigger);
+    let mut control = Control::of_cluster(epoch, cluster.process(victim).id(), trigger(cluster, plan, victim, &before));
     control.only_read_from = plan.looks.then_some(victim);
     let control = Arc::new(control);
     let mut seeds = FastRandom::new(plan.seed);
     for load in loads.iter_mut() {
         load.begin(FastRandom::new(seeds.next_u64()));
     }
-    let options = ClientOptions { affinity: plan.affinity, ..cluster.client_options() };
     let harm = HarmDone { victim, was_leader: victim == before.leader, before };
-    let healed = thread::scope(|scope| {
-        let running: Vec<_> = loads
-            .iter_mut()
-            .map(|load| {
-                let control = Arc::clone(&control);
-                let options = &options;
-                scope.spawn(move || {
-                    let mut cut = Cut::default();
-                    let result = through::drive(load.as_mut(), options, pace, &control, &mut cut);
-                    (result, cut)
-                })
-            })
-            .collect();
-        let healed = go_through(cluster, plan, &harm, &control);
-        control.stop.store(true, Ordering::SeqCst);
-        if healed.is_err() {
-            // Calls that a paused node has, or one that is cut off, would be waited for.
-            (0..count).filter(|place| cluster.is_running(*place)).for_each(|place| cluster.resume(place));
-            // The error that there is says more than another one.
-            let _ = cluster.network().map(|network| network.heal());
-        }
-        for thread in running {
-            match thread.join() {
-                Ok((Ok(()), of_load)) => of_load.findings.into_iter().for_each(|finding| cut.finding(finding)),
-                Ok((Err(error), _)) => cut.finding(error.to_string()),
-                Err(_) => cut.finding("a load's thread panicked".to_string()),
-            }
-        }
-        healed
-    });
-    let (silence, during, harmed_at) = healed?;
+    let loaded = load_through(cluster, loads, plan, pace, &harm, &control, cut);
+    let Passed { silence, during, harmed_at } = loaded?;
     if plan.harm == Harm::Wipe && !cluster.is_running(victim) {
         cluster.start_anew(victim)?;
     }
@@ -176,10 +137,76 @@ pub fn run(
     })
 }
 
+/// What does the harm in the midst of the loads.
+fn trigger(cluster: &Cluster, plan: &Plan, victim: usize, before: &Membership) -> Trigger {
+    match plan.harm {
+        Harm::Kill | Harm::KillAll | Harm::Wipe => Trigger::Signal(Signal::KILL),
+        Harm::Pause(_) => Trigger::Signal(Signal::STOP),
+        Harm::Stop => Trigger::Signal(Signal::TERM),
+        Harm::Split(split, _) => {
+            let (_, trouble) = split.trouble(victim, cluster.count(), &before.members);
+            Trigger::Trouble(network_of(cluster), trouble)
+        }
+    }
+}
+
 struct HarmDone {
     victim: usize,
     was_leader: bool,
     before: Membership,
+}
+
+/// What came of the harm, once calls were acknowledged as before.
+struct Passed {
+    /// How long none was.
+    silence: Duration,
+    during: Option<During>,
+    harmed_at: Instant,
+}
+
+/// Runs the loads, each on a thread of its own, while the harm comes and passes. What they found is
+/// in `cut`.
+fn load_through(
+    cluster: &mut Cluster,
+    loads: &mut [Box<dyn Load>],
+    plan: &Plan,
+    pace: Pace,
+    harm: &HarmDone,
+    control: &Arc<Control>,
+    cut: &mut Cut,
+) -> BenchResult<Passed> {
+    let count = cluster.count();
+    let options = ClientOptions { affinity: plan.affinity, ..cluster.client_options() };
+    thread::scope(|scope| {
+        let running: Vec<_> = loads
+            .iter_mut()
+            .map(|load| {
+                let control = Arc::clone(control);
+                let options = &options;
+                scope.spawn(move || {
+                    let mut cut = Cut::default();
+                    let result = through::drive(load.as_mut(), options, pace, &control, &mut cut);
+                    (result, cut)
+                })
+            })
+            .collect();
+        let healed = go_through(cluster, plan, harm, control);
+        control.stop.store(true, Ordering::SeqCst);
+        if healed.is_err() {
+            // Calls that a paused node has, or one that is cut off, would be waited for.
+            (0..count).filter(|place| cluster.is_running(*place)).for_each(|place| cluster.resume(place));
+            // The error that there is says more than another one.
+            let _ = cluster.network().map(|network| network.heal());
+        }
+        for thread in running {
+            match thread.join() {
+                Ok((Ok(()), of_load)) => of_load.findings.into_iter().for_each(|finding| cut.finding(finding)),
+                Ok((Err(error), _)) => cut.finding(error.to_string()),
+                Err(_) => cut.finding("a load's thread panicked".to_string()),
+            }
+        }
+        healed
+    })
 }
 
 /// The network of a cluster that is to be split.
@@ -187,14 +214,8 @@ fn network_of(cluster: &Cluster) -> Arc<Network> {
     Arc::clone(cluster.network().expect("splits are planned for a cluster with a network"))
 }
 
-/// The harm at its moment, and until calls are acknowledged as before. Returns how long they were
-/// not, how many were while the harm lasted, and when it came.
-fn go_through(
-    cluster: &mut Cluster,
-    plan: &Plan,
-    harm: &HarmDone,
-    control: &Control,
-) -> BenchResult<(Duration, Option<During>, Instant)> {
+/// The harm at its moment, and until calls are acknowledged as before.
+fn go_through(cluster: &mut Cluster, plan: &Plan, harm: &HarmDone, control: &Control) -> BenchResult<Passed> {
     if plan.harm == Harm::Wipe {
         // What nobody else has is lost for good: all copies have what the epoch begins with.
         await_calls(cluster, control, Instant::now())?;
@@ -208,48 +229,7 @@ fn go_through(
     control.kill();
     let harmed_at = Instant::now();
     control.only_reads.store(false, Ordering::Relaxed);
-    let mut during = None;
-    match plan.harm {
-        Harm::Kill => cluster.await_kill(harm.victim)?,
-        Harm::Wipe => {
-            cluster.await_kill(harm.victim)?;
-            cluster.wipe(harm.victim)?;
-        }
-        Harm::KillAll => {
-            cluster.await_kill(harm.victim)?;
-            for place in 0..cluster.count() {
-                if cluster.is_running(place) {
-                    cluster.kill(place)?;
-                }
-            }
-            cluster.start_all_again()?;
-        }
-        Harm::Stop => cluster.stop_told(harm.victim)?,
-        Harm::Pause(length) => {
-            during = Some(watch(length, control));
-            cluster.resume(harm.victim);
-        }
-        Harm::Split(split, length) => {
-            let network = network_of(cluster);
-            let (side, trouble) = split.trouble(harm.victim, cluster.count(), &harm.before.members);
-            // Who was to do it at its moment has told nobody whether that was possible.
-            network.trouble(&trouble)?;
-            let counted = watch(length, control);
-            during = Some(counted);
-            network.heal()?;
-            // Clients that call all in turn have all their calls with the one that answers nobody,
-            // in the end.
-            let is_long = length >= SPLIT_MIN && plan.affinity;
-            if is_long && split.is_served(&side, &harm.before.members) && counted.at_end == 0 {
-                return Err(BenchError::Wrong(vec![format!(
-                    "node {} was {split} for {:.1} s, and no call was acknowledged in the last {:.0} s of it",
-                    harm.victim + 1,
-                    length.as_secs_f64(),
-                    AT_END.as_secs_f64()
-                )]));
-            }
-        }
-    }
+    let during = last_through(cluster, plan, harm, control)?;
     // What is acknowledged now may be answers of a leader that is no more.
     if harm.was_leader && plan.harm.deposes(harm.victim, cluster.count(), &harm.before.members) {
         cluster.await_keepers("another node leads", |keepers| keepers.epoch > harm.before.epoch)?;
@@ -267,7 +247,54 @@ fn go_through(
         cluster.await_copies(0)?;
         await_calls(cluster, control, harmed_at)?;
     }
-    Ok((silence, during, harmed_at))
+    Ok(Passed { silence, during, harmed_at })
+}
+
+/// The harm that has begun, to its end. Returns what was acknowledged while it lasted, if it lasts.
+fn last_through(cluster: &mut Cluster, plan: &Plan, harm: &HarmDone, control: &Control) -> BenchResult<Option<During>> {
+    match plan.harm {
+        Harm::Kill => cluster.await_kill(harm.victim)?,
+        Harm::Wipe => {
+            cluster.await_kill(harm.victim)?;
+            cluster.wipe(harm.victim)?;
+        }
+        Harm::KillAll => {
+            cluster.await_kill(harm.victim)?;
+            for place in 0..cluster.count() {
+                if cluster.is_running(place) {
+                    cluster.kill(place)?;
+                }
+            }
+            cluster.start_all_again()?;
+        }
+        Harm::Stop => cluster.stop_told(harm.victim)?,
+        Harm::Pause(length) => {
+            let counted = watch(length, control);
+            cluster.resume(harm.victim);
+            return Ok(Some(counted));
+        }
+        Harm::Split(split, length) => {
+            let network = network_of(cluster);
+            let (side, trouble) = split.trouble(harm.victim, cluster.count(), &harm.before.members);
+            // Who was to do it at its moment has told nobody whether that was possible.
+            network.trouble(&trouble)?;
+            let counted = watch(length, control);
+            network.heal()?;
+            // Clients that call all in turn have all their calls with the one that answers nobody,
+            // in the end.
+            let is_long = length >= SPLIT_MIN && plan.affinity;
+            if is_long && split.is_served(&side, &harm.before.members) && counted.at_end == 0 {
+                return Err(BenchError::Wrong(vec![format!(
+                    "node {} was {split} for {:.1} s, and no call was acknowledged in the last {:.0} s of it",
+                    harm.victim + 1,
+                    length.as_secs_f64(),
+                    AT_END.as_secs_f64()
+                )]));
+            }
+            return Ok(Some(counted));
+        }
+    }
+    Ok(None)
 }
 
 /// Watches for so long.
