@@ -194,36 +194,51 @@ impl<'p> Databases<'p> {
             // Tolerated, but the databases are not alike any more.
             return Some(Finding::stop());
         }
+        if let Some(finding) = self.inconsistency(&text) {
+            return Some(finding);
+        }
+        self.change_theirs(change, &text, &one, hazardous, counts)
+    }
+
+    /// What is wrong within one of ours.
+    fn inconsistency(&self, text: &str) -> Option<Finding> {
         for engine in [&self.one, &self.seven] {
             let verified = catch_unwind(AssertUnwindSafe(|| engine.verify()));
             let problem = verified.unwrap_or_else(|_| Err(last_panic()));
             if let Err(problem) = problem {
                 let failure = Failure { code: "verify".to_owned(), message: problem };
-                return Some(Finding::alone("consistency", &text, &failure));
+                return Some(Finding::alone("consistency", text, &failure));
             }
         }
+        None
+    }
+
+    /// The same change in PostgreSQL; `one`: what ours made of it.
+    fn change_theirs(
+        &mut self,
+        change: &Change,
+        text: &str,
+        one: &EngineResult,
+        hazardous: bool,
+        counts: &mut Counts,
+    ) -> Option<Finding> {
         let postgres = self.theirs.as_deref_mut()?;
         let their_text = print::change(change, Dialect::Theirs);
         let theirs = postgres.run(&their_text, &[]);
         let table = change.table();
         // Their views are computed when they are read, so only an error of ours can come from one.
         let hazardous = hazardous || (one.is_err() && self.watched.contains(table));
-        if let Err(failure) = &one
+        if let Err(failure) = one
             && failure.is_refusal()
         {
-            let entry = counts.refused.entry(failure.reason()).or_insert((0, text.clone()));
+            let entry = counts.refused.entry(failure.reason()).or_insert((0, text.to_owned()));
             entry.0 += 1;
             return theirs.is_ok().then(Finding::stop);
         }
         let undone = one.is_ok() != theirs.is_ok() && hazardous;
-        let compared = Compared {
-            oracle: "change, PostgreSQL",
-            text: &text,
-            theirs: Some(&their_text),
-            ordered: false,
-            hazardous,
-        };
-        if let Some(finding) = compared.with_theirs(&one, &theirs, counts) {
+        let compared =
+            Compared { oracle: "change, PostgreSQL", text, theirs: Some(&their_text), ordered: false, hazardous };
+        if let Some(finding) = compared.with_theirs(one, &theirs, counts) {
             return Some(finding);
         }
         if undone || one.is_ok() != theirs.is_ok() {
@@ -238,7 +253,7 @@ impl<'p> Databases<'p> {
         let theirs = postgres.run(&content, &types);
         let compared = Compared {
             oracle: "content after a change, PostgreSQL",
-            text: &text,
+            text,
             theirs: Some(&their_text),
             ordered: false,
             hazardous: false,

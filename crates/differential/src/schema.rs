@@ -145,6 +145,33 @@ impl View {
     }
 }
 
+/// `has`: whether the table has these columns.
+fn random_index(
+    random: &mut Random,
+    name: String,
+    keyable: &[String],
+    has: &impl Fn(&[&str]) -> bool,
+    partition_column: Option<&String>,
+) -> Index {
+    let mut keys: Vec<String> = Vec::new();
+    for _ in 0..1 + random.below(2) {
+        let (expression, needed) = *random.pick(&INDEX_EXPRESSIONS);
+        let key = if random.chance(25) && has(needed) { expression.to_owned() } else { random.pick(keyable).clone() };
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    let unique = random.chance(20);
+    if let Some(column) = partition_column.filter(|_| unique)
+        && !keys.contains(column)
+    {
+        keys.push(column.clone());
+    }
+    let (predicate, needed) = *random.pick(&PREDICATES);
+    let predicate = (random.chance(25) && has(needed)).then_some(predicate);
+    Index { name, unique, hash: random.chance(20), keys, predicate }
+}
+
 impl Table {
     fn random(random: &mut Random, number: usize) -> Table {
         let mut columns = Vec::new();
@@ -200,36 +227,11 @@ impl Table {
         for column in &mut columns {
             column.not_null |= partition_column.as_ref() == Some(&column.name);
         }
-        let mut indexes = Vec::new();
-        for index in 0..random.below(4) {
-            let mut keys: Vec<String> = Vec::new();
-            for _ in 0..1 + random.below(2) {
-                let (expression, needed) = *random.pick(&INDEX_EXPRESSIONS);
-                let key = if random.chance(25) && has(needed) {
-                    expression.to_owned()
-                } else {
-                    random.pick(&keyable).clone()
-                };
-                if !keys.contains(&key) {
-                    keys.push(key);
-                }
-            }
-            let unique = random.chance(20);
-            if let Some(column) = partition_column.as_ref().filter(|_| unique)
-                && !keys.contains(column)
-            {
-                keys.push(column.clone());
-            }
-            let (predicate, needed) = *random.pick(&PREDICATES);
-            let predicate = (random.chance(25) && has(needed)).then_some(predicate);
-            indexes.push(Index {
-                name: format!("i{number}_{index}"),
-                unique,
-                hash: random.chance(20),
-                keys,
-                predicate,
-            });
-        }
+        let indexes = (0..random.below(4)).map(|index| {
+            let name = format!("i{number}_{index}");
+            random_index(random, name, &keyable, &has, partition_column.as_ref())
+        });
+        let indexes = indexes.collect();
         let (check, needed) = *random.pick(&CHECKS);
         let check = (random.chance(20) && has(needed)).then_some(check);
         Table { name: format!("t{number}"), columns, primary_key, check, indexes, partition_column }

@@ -4,7 +4,7 @@
 use crate::check::{Case, Finding};
 use crate::datum::{Datum, Type};
 use crate::postgres::Postgres;
-use crate::tree::{Body, Change, Expr, From, JoinKind, On, Query, Select};
+use crate::tree::{AggregateCall, Body, Change, Expr, From, JoinKind, On, Query, Select};
 use std::time::{Duration, Instant};
 
 pub fn shrink(mut case: Case, finding: Finding, mut theirs: Option<&mut Postgres>, time: Duration) -> (Case, Finding) {
@@ -361,34 +361,38 @@ fn smaller_exprs(expr: &Expr) -> Vec<Expr> {
                 smaller.push(Expr::Quantified { left, comparison, all: *all, query: query.clone() });
             }
         }
-        Expr::Aggregate(call) => {
-            if call.filter.is_some() {
-                let mut less = call.clone();
-                less.filter = None;
-                smaller.push(Expr::Aggregate(less));
-            }
-            for argument in call.argument.iter().flat_map(|argument| smaller_exprs(argument)) {
-                let mut less = call.clone();
-                less.argument = Some(Box::new(argument));
-                smaller.push(Expr::Aggregate(less));
-            }
-            for filter in call.filter.iter().flat_map(|filter| smaller_exprs(filter)) {
-                let mut less = call.clone();
-                less.filter = Some(Box::new(filter));
-                smaller.push(Expr::Aggregate(less));
-            }
-            if let Some(window) = &call.window {
-                for number in 0..window.partition.len() {
-                    let mut less = call.clone();
-                    less.window.as_mut().expect("it has one").partition.remove(number);
-                    smaller.push(Expr::Aggregate(less));
-                }
-                if window.frame.is_some() {
-                    let mut less = call.clone();
-                    less.window.as_mut().expect("it has one").frame = None;
-                    smaller.push(Expr::Aggregate(less));
-                }
-            }
+        Expr::Aggregate(call) => smaller.extend(smaller_calls(call).into_iter().map(Expr::Aggregate)),
+    }
+    smaller
+}
+
+fn smaller_calls(call: &AggregateCall) -> Vec<AggregateCall> {
+    let mut smaller = Vec::new();
+    if call.filter.is_some() {
+        let mut less = call.clone();
+        less.filter = None;
+        smaller.push(less);
+    }
+    for argument in call.argument.iter().flat_map(|argument| smaller_exprs(argument)) {
+        let mut less = call.clone();
+        less.argument = Some(Box::new(argument));
+        smaller.push(less);
+    }
+    for filter in call.filter.iter().flat_map(|filter| smaller_exprs(filter)) {
+        let mut less = call.clone();
+        less.filter = Some(Box::new(filter));
+        smaller.push(less);
+    }
+    if let Some(window) = &call.window {
+        for number in 0..window.partition.len() {
+            let mut less = call.clone();
+            less.window.as_mut().expect("it has one").partition.remove(number);
+            smaller.push(less);
+        }
+        if window.frame.is_some() {
+            let mut less = call.clone();
+            less.window.as_mut().expect("it has one").frame = None;
+            smaller.push(less);
         }
     }
     smaller
