@@ -6,11 +6,13 @@
 //! reads and errors as well as writes.
 
 mod ad_hoc;
+mod backoff;
 mod copy;
 mod lend;
 mod rest;
 mod seat;
 
+use self::backoff::SeatBackoff;
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
@@ -84,8 +86,8 @@ pub struct Partition {
     sleeps: bool,
     /// By other threads while it rested, not yet taken from its idle time.
     worked_at_rest: Duration,
-    /// Batches that are not run while it rests, since one took long.
-    declines: u32,
+    /// Which batches are declined although it rests.
+    seat_backoff: SeatBackoff,
 }
 
 /// What comes after an event.
@@ -145,7 +147,7 @@ impl Partition {
             events: 0,
             sleeps: false,
             worked_at_rest: Duration::ZERO,
-            declines: 0,
+            seat_backoff: SeatBackoff::default(),
         }
     }
 

@@ -12,18 +12,12 @@ use std::time::{Duration, Instant};
 const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Looks after which nothing is expected any more, if no memory was given back between them.
 const IDLE_LOOKS_IN_VAIN_MAX: u32 = 2;
-/// A batch that is run while a partition rests should take less; a short call takes a few
-/// microseconds.
-const ELSEWHERE_TIME_MAX: Duration = Duration::from_micros(200);
-/// Batches that then go to the partition's thread.
-const DECLINED_AFTER_LONG: u32 = 1_000;
 
 impl Partition {
     /// Runs a batch of short calls while it rests, on another thread than its own; or gives it
     /// back.
     pub(crate) fn run_elsewhere(&mut self, batch: CallBatch) -> Result<Ran, CallBatch> {
-        if self.declines > 0 {
-            self.declines -= 1;
+        if self.seat_backoff.declines() {
             return Err(batch);
         }
         // Of another version a program may have become a long one.
@@ -38,9 +32,7 @@ impl Partition {
         self.end_event();
         let took = began.elapsed();
         self.worked_at_rest += took;
-        if took > ELSEWHERE_TIME_MAX {
-            self.declines = DECLINED_AFTER_LONG;
-        }
+        self.seat_backoff.ran(took);
         let has_work = self.sleeps && (self.waits_for_memory() || self.can_compact(true));
         Ok(match has_work || self.is_due() {
             true => Ran::ThreadIsWanted,
