@@ -21,43 +21,44 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 #[derive(Subcommand)]
 pub enum Command {
-    /// Write a snapshot into a running server's directory and wait until it is complete.
+    /// Take a snapshot in a running server's directory, and wait until it is complete.
     Snapshot(AdminAddress),
-    /// Back up the database as it is now to a directory on the server's machine, in a cluster on
-    /// that of the node that leads, and wait until the backup is complete.
+    /// Back up the current contents of the database to a directory on the server's machine, and
+    /// wait until the backup is complete. In a cluster, the leader writes it on its own machine.
     Backup(BackupOptions),
-    /// Restore the rows of a backup into a running server, whatever its number of partitions: all
-    /// or nothing.
+    /// Restore the rows of a backup into a running server: all or nothing. The server can have
+    /// another number of partitions.
     Restore(RestoreOptions),
-    /// Show the progress of a starting server's recovery, or what a running server recovered at
-    /// start.
+    /// Show the progress of recovery on a server that is starting, or what a running server has
+    /// recovered.
     Recovery(AdminAddress),
-    /// Accept a loss, so that a database can be used again. With --dir: of a damaged redo log, the
-    /// part that cannot be read is given up; the server must not be running. With --node: in a
-    /// cluster whose group waits for nodes that are lost for good, this node leads with what it
-    /// has.
+    /// Make a database usable again by accepting a loss. With --dir: cut off the part of a damaged
+    /// redo log that cannot be read; the server must not be running. With --node: if a cluster
+    /// waits for nodes that are lost for good, let this node lead with the data that it has.
     Recover(RecoverOptions),
-    /// Show a cluster and its nodes: which one leads, which have copies and votes, how many losses
-    /// the cluster tolerates, and whether it is paused.
+    /// Show a cluster and its nodes: which node leads, which nodes have copies and votes, how many
+    /// losses the cluster tolerates, and whether it is paused.
     Status(StatusOptions),
-    /// Pause the database: clients may read, and only administrators may write, until it is
-    /// resumed. A cluster stays paused whichever node leads, and when all nodes start again.
+    /// Pause the database until it is resumed: clients may read, but only administrators may write.
+    /// A cluster stays paused when its leader changes, and after a restart of all nodes.
     Pause(AdminAddress),
     /// Resume a paused database.
     Resume(AdminAddress),
-    /// Let another node of a cluster lead. No call fails for it.
+    /// Transfer leadership of a cluster to another node. Calls wait meanwhile; none of them fails.
     Transfer(TransferOptions),
-    /// Take a node that is lost out of the cluster for good. It must not run, keep a copy that is
-    /// needed, or be missed by the layout; its vote goes to another node. Its directory cannot come
-    /// back.
+    /// Remove a lost node from the cluster for good. This is refused if the node is running or a
+    /// member of the group, or if too few nodes would be left. Its vote goes to another node, and
+    /// its directory cannot be used again.
+    #[command(visible_alias = "remove")]
     RemoveNode(RemoveNodeOptions),
 }
 
 #[derive(Args)]
 pub struct AdminAddress {
-    /// Address for administration, or those of several nodes of a cluster, separated by commas: the
-    /// first that answers is asked. Without a port, 21211 is tried, the port for administration,
-    /// and then 21212. Only the port for administration answers before the server is ready.
+    /// Address of the server, or addresses of several nodes of a cluster, separated by commas. All
+    /// are tried at once, and the first in the list that answers is used; by `status`, the first
+    /// that reports service. Without a port, the administration port (21211) is tried, then the
+    /// client port (21212). Until a server accepts clients, only its administration port answers.
     #[arg(
         long,
         value_name = "ADDRESS[:PORT]",
@@ -67,9 +68,10 @@ pub struct AdminAddress {
         value_parser = ferrite_shell::options::server
     )]
     server: Vec<String>,
-    /// User name to log in with.
+    /// User name.
     #[arg(long, value_name = "NAME", default_value = "")]
     user: String,
+    /// Password.
     #[arg(long, value_name = "PASSWORD", default_value = "")]
     password: String,
 }
@@ -115,7 +117,7 @@ impl ServerAddress {
 pub struct TransferOptions {
     #[command(flatten)]
     address: AdminAddress,
-    /// The node that is to lead, by its number [default: any that has everything].
+    /// Number of the node that should lead [default: any node with a complete copy].
     #[arg(long, value_name = "NODE")]
     to: Option<u32>,
 }
@@ -124,7 +126,7 @@ pub struct TransferOptions {
 pub struct RemoveNodeOptions {
     #[command(flatten)]
     address: AdminAddress,
-    /// The node that is lost, by its number (see `ferrite admin status`).
+    /// Number of the lost node (see `ferrite admin status`).
     #[arg(value_name = "NODE")]
     node: u32,
 }
@@ -133,8 +135,8 @@ pub struct RemoveNodeOptions {
 pub struct BackupOptions {
     #[command(flatten)]
     server: AdminAddress,
-    /// Directory on the server's machine, created if missing; in the server's --backup-dir, if it
-    /// has one.
+    /// Directory on the server's machine, created if missing; inside the server's --backup-dir, if
+    /// it has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// Name of the backup in its directory: letters, digits, `_` and `.`.
@@ -150,13 +152,13 @@ pub struct BackupOptions {
 pub struct RestoreOptions {
     #[command(flatten)]
     server: AdminAddress,
-    /// Directory on the server's machine; in its --backup-dir, if it has one.
+    /// Directory on the server's machine; inside its --backup-dir, if it has one.
     #[arg(value_name = "DIRECTORY")]
     directory: PathBuf,
     /// Name of the backup in its directory.
     #[arg(long, value_name = "NAME", default_value = "backup")]
     name: String,
-    /// Leave out this table. May be repeated.
+    /// Table to leave out. May be repeated.
     #[arg(long, value_name = "TABLE")]
     skip: Vec<String>,
 }
@@ -167,19 +169,20 @@ pub struct RecoverOptions {
     /// Directory of the database.
     #[arg(long, value_name = "DATA")]
     dir: Option<PathBuf>,
-    /// The node that is to lead, by its number (see `ferrite admin status`).
+    /// Number of the node that should lead (see `ferrite admin status`).
     #[arg(long, value_name = "NODE", conflicts_with = "dir")]
     node: Option<u32>,
     #[command(flatten)]
     address: AdminAddress,
-    /// Cut the redo log where it cannot be read. Acknowledged transactions after that point are
-    /// lost; a report of them is printed and written to a file in the directory. What is cut off is
-    /// kept beside it, in accepted-loss-..., which may be deleted by hand.
+    /// Confirm that acknowledged transactions may be lost. With --dir: the redo log is cut off at
+    /// the point where it cannot be read, and a report of the loss is printed and written to a file
+    /// in the directory. What is cut off is kept in a subdirectory, accepted-loss-..., which you
+    /// can delete.
     #[arg(long, required = true)]
     accept_loss: bool,
-    /// Take the directory out of its cluster, whose other nodes are lost: it becomes a single-node
-    /// database, from which a new cluster can be started. What only the other nodes had is lost;
-    /// do not start them with their old directories again.
+    /// Take the directory out of a cluster whose other nodes are lost. It becomes a single-node
+    /// database, from which a new cluster can be started. Data that only the other nodes had are
+    /// lost; do not start them with their old directories again.
     #[arg(long, requires = "dir", conflicts_with = "node")]
     leave_cluster: bool,
 }

@@ -10,27 +10,29 @@ use std::sync::atomic::AtomicBool;
 
 #[derive(Args)]
 pub struct MemberOptions {
-    /// All nodes of a cluster, this one too, each as the others reach it; the same list on every
-    /// machine. Default port: 3021. Needed at the first start only.
+    /// All nodes of the cluster, including this one, each by the name or address at which the
+    /// others reach it; the same list on every machine. Default port: 3021. Required only at the
+    /// first start.
     #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',')]
     cluster: Vec<String>,
-    /// Copies of all data beside the first, on other nodes of the cluster: this many of them may be
-    /// lost. Needed where a cluster of several nodes begins, and cannot be changed later.
+    /// Number of additional copies of all data, on other nodes: this many nodes can be lost.
+    /// Required when a cluster of several nodes is founded, and cannot be changed later.
     #[arg(long, value_name = "K", requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
     kfactor: Option<u32>,
-    /// Join the cluster that the other nodes of --cluster belong to, as a new node. The list names
-    /// this node and any that are in the cluster already; --kfactor is the cluster's.
+    /// Join an existing cluster as a new node. --cluster then lists this node and any nodes that
+    /// are already in the cluster, which has its own --kfactor.
     #[arg(long, requires = "cluster", conflicts_with = "kfactor")]
     join: bool,
-    /// Which of --cluster this node is, written as there. Needed where that does not follow from
-    /// its addresses, since they are translated on the way.
+    /// This node's entry in --cluster, spelled the same way. Required if the node cannot recognize
+    /// its entry by its own addresses, for example behind NAT.
     #[arg(long, value_name = "HOST[:PORT]", requires = "cluster")]
     cluster_as: Option<String>,
-    /// Where this node listens for the others [default: at its place in --cluster].
+    /// Address and port on which to accept other nodes [default: those of this node's entry in
+    /// --cluster].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address::listen)]
     cluster_listen: Option<SocketAddr>,
-    /// How this node writes what it reports on standard error: `text` (a line with time, level,
-    /// message and code) or `json` (an object on each line). docs/events.md explains the codes.
+    /// Format of the events that this node reports on standard error: `text` (a line with time,
+    /// level, message and code) or `json` (one object per line). docs/events.md explains the codes.
     #[arg(long, value_enum, value_name = "text|json", default_value = "text")]
     log_format: Format,
 }

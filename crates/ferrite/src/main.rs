@@ -30,8 +30,8 @@ struct Arguments {
 enum Command {
     /// Run a database server.
     Server(server::Options),
-    /// Run a node of a cluster that votes and keeps no data, so that two nodes with data survive
-    /// the loss of one.
+    /// Run a witness: a node that votes but keeps no data, so that a cluster of two nodes with data
+    /// survives the loss of either.
     Witness(witness::Options),
     /// Talk to a server: statements and commands, typed or from files.
     Sql(ferrite_shell::SqlOptions),
@@ -47,8 +47,8 @@ enum Command {
     /// Measure a server, or the machine's limit for this kind of work.
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Administer a database or a cluster: status of its nodes, which one leads, snapshots,
-    /// backups, and recovery from losses.
+    /// Administer a server or a cluster: status, leadership, pauses, snapshots, backups, and
+    /// recovery from losses.
     #[command(subcommand)]
     Admin(admin::Command),
     /// See it run: a server, the Voter application and a live scoreboard.

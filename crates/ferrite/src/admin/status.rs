@@ -16,15 +16,15 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 pub struct StatusOptions {
     #[command(flatten)]
     address: AdminAddress,
-    /// Print one JSON object. Its fields are documented in docs/cluster.md.
+    /// Print a JSON object, with --watch one per line. docs/cluster.md describes its fields.
     #[arg(long)]
     json: bool,
-    /// Show the status again every SECONDS, until Ctrl-C [default: 2].
+    /// Repeat the status every SECONDS until Ctrl-C [default: 2].
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     watch: Option<u16>,
     /// Exit with 0 only if the cluster is whole, with 3 if it is degraded, and with 4 if it cannot
-    /// execute calls. The exit code is 1 if no node answers, with this option and without it.
+    /// execute calls. With and without this option, the exit code is 1 if no node answers.
     #[arg(long)]
     check: bool,
 }

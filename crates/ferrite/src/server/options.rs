@@ -4,7 +4,7 @@ use crate::address;
 use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_base::Settings;
-use ferrite_base::limits::{DISK_RESERVE_BYTES, MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
+use ferrite_base::limits::{MEMORY_BYTES_MIN, MEMORY_PERCENT_DEFAULT, QUERY_TIME_MAX};
 use ferrite_node::{DecimalScale, Durability};
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ pub struct Options {
     #[arg(long, value_name = "DATA")]
     pub(super) dir: PathBuf,
     /// Create a database if the directory has none. Without this option, --schema, --classes or
-    /// --cluster, such a directory is refused: its volume may not be mounted.
+    /// --cluster, such a directory is refused, because its volume might not be mounted.
     #[arg(long, conflicts_with_all = ["cluster", "kfactor", "join", "cluster_as"])]
     pub(super) new: bool,
-    /// Address, or name of the machine, and port to listen on.
+    /// Address (or host name) and port on which to accept clients.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
     pub(super) listen: SocketAddr,
     /// Address and port for administrators. Only this port accepts pause, resume and shutdown, and
@@ -29,12 +29,12 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS:PORT|none", value_parser = admin_listen)]
     pub(super) admin_listen: Option<AdminListen>,
     /// Let every client load classes (that is, run code with the server's rights), name directories
-    /// for backups and stop the server. Clients may do so anyway while --listen is reachable from
-    /// this machine only. If other machines can reach it, only the administration port accepts
-    /// these requests, unless this option is given.
+    /// for backups and stop the server. If only this machine can reach --listen, every client can
+    /// do so anyway. If other machines can reach it, only the administration port accepts these
+    /// requests, unless this option is given.
     #[arg(long)]
     pub(super) trust_clients: bool,
-    /// The directory for all backups, created if missing; callers name directories inside it
+    /// Directory for all backups, created if missing; callers name directories inside it
     /// [default: callers may name any directory on this machine except the database's].
     #[arg(long, value_name = "DIRECTORY")]
     pub(super) backup_dir: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Options {
     /// they are either kept or dropped.
     #[arg(long, value_enum, value_name = "keep|drop", default_value = "keep")]
     pub(super) migrating_rows: MigratingRows,
-    /// Partitions of a new database [default: 75 % of the cores, at least 1].
+    /// Partitions of a new database [default: 75% of the cores, at least 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(super) partitions: Option<u32>,
     /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write;
@@ -66,23 +66,23 @@ pub struct Options {
     /// Seconds that one call may run before it is interrupted and rolled back.
     #[arg(long, value_name = "SECONDS", default_value_t = QUERY_TIME_MAX.as_secs(), value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(super) query_timeout: u64,
-    /// Megabytes of memory for rows to reserve at start. Where first use of memory is slow (most
-    /// virtual machines), this keeps latency even until the data outgrow it.
+    /// Megabytes of memory to reserve for rows at start. If the first use of memory is slow, as on
+    /// most virtual machines, this keeps latency steady until the data outgrow it.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 16, value_parser = clap::value_parser!(u64).range(0..=1_048_576))]
     pub(super) memory_ahead: u64,
     /// Memory that the server may use: bytes (such as 500M or 16G), or a percentage of the
-    /// machine's or control group's memory (80%). Shortly before the limit new rows are refused;
+    /// machine's or control group's memory (80%). Shortly before the limit, new rows are refused;
     /// deletions and queries continue.
     #[arg(long, value_name = "BYTES|PERCENT", default_value_t = Memory::default(), value_parser = memory)]
     pub(super) memory_limit: Memory,
     /// Refuse writes while less disk space than this is free (bytes, such as 500M or 2G). 0: never.
-    #[arg(long, value_name = "BYTES", default_value_t = DISK_RESERVE_BYTES, value_parser = size)]
+    #[arg(long, value_name = "BYTES", default_value = DISK_RESERVE, value_parser = size)]
     pub(super) disk_reserve: u64,
     /// Change a limit named in docs/limits.md, such as temporary-bytes=500M. May be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
     pub(super) limit: Vec<(String, String)>,
-    /// Threads for long-running queries: up to this many run beside the transactions [default: a
-    /// quarter of the cores, at least 1].
+    /// Threads for long-running queries: up to this many queries run beside the transactions
+    /// [default: a quarter of the cores, at least 1].
     #[arg(long, alias = "report-threads", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) long_query_threads: Option<u32>,
     /// Options for the JVM that runs Java procedures, separated by spaces, such as
@@ -95,12 +95,12 @@ pub struct Options {
     /// Threads that write snapshots, one file each. They yield to all other threads.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) snapshot_threads: u32,
-    /// Megabytes per second at which snapshots are written [default: unlimited; a third of the
-    /// disk's speed while calls run].
+    /// Maximum rate at which snapshots are written, in megabytes per second [default: a third of
+    /// the disk's speed while calls run, otherwise unlimited].
     #[arg(long, value_name = "MEGABYTES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) snapshot_rate: Option<u64>,
     /// Take a snapshot after this many megabytes of redo log, but not before the log is as large as
-    /// the data; every node of a cluster by its own log. 0: never.
+    /// the data. In a cluster, each node measures its own log. 0: never.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub(super) snapshot_log: u64,
     /// Take a snapshot after this many seconds if anything was written. 0: never [default: 60 with
@@ -113,7 +113,7 @@ pub struct Options {
     pub(super) recovery_threads: Option<u32>,
     #[command(flatten)]
     pub(super) member: MemberOptions,
-    /// Rate limit for snapshots that are sent to other nodes of the cluster, in megabytes per
+    /// Maximum rate at which snapshots are sent to other nodes of the cluster, in megabytes per
     /// second.
     #[arg(long, value_name = "MEGABYTES", default_value_t = 150, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) transfer_rate: u64,
@@ -121,12 +121,16 @@ pub struct Options {
     /// parts of it survive.
     #[arg(long, value_name = "SEED", hide = true)]
     pub(super) unsynced_writes_are_lost: Option<u64>,
-    /// Confirm leadership with the other members before each read is answered, instead of by
-    /// lease. For virtual machines that are suspended or moved while they run: their clocks stand
-    /// still meanwhile, and a node could answer a read with old data for up to two seconds.
+    /// Before each read is answered, confirm leadership with the other members instead of relying
+    /// on a lease. Use this on virtual machines that are suspended or moved while they run: their
+    /// clocks stop meanwhile, so that a leader that was replaced could answer reads with old data
+    /// for up to two seconds.
     #[arg(long)]
     pub(super) reads_by_barrier: bool,
 }
+
+/// `DISK_RESERVE_BYTES` in the notation of the option.
+const DISK_RESERVE: &str = "256M";
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(super) enum MigratingRows {
@@ -232,4 +236,15 @@ fn size(text: &str) -> Result<u64, String> {
 
 pub(super) fn quarter_of_the_cores() -> usize {
     (cores() / 4).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DISK_RESERVE, size};
+    use ferrite_base::limits::DISK_RESERVE_BYTES;
+
+    #[test]
+    fn the_reserve_in_the_help_is_the_limit() {
+        assert_eq!(size(DISK_RESERVE), Ok(DISK_RESERVE_BYTES));
+    }
 }
