@@ -3,7 +3,7 @@
 
 use crate::sample::HOSTILE;
 use crate::{Level, LoggedNotice, Notice, message_of};
-use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,6 +106,103 @@ fn the_page_explains_each_code_and_no_other() {
     let known: BTreeMap<String, String> =
         Notice::CODES.iter().map(|(code, level)| ((*code).to_owned(), level.name().to_owned())).collect();
     assert_eq!(explained, known, "docs/events.md and the enum differ");
+}
+
+/// What docs/cluster.md quotes, with the values that stand there.
+fn quoted_in_the_page() -> Vec<Notice> {
+    let group = GroupId(0);
+    let kept = |nodes: &[u32], epoch, stale| Notice::KeptBy {
+        group,
+        nodes: nodes.iter().copied().map(NodeId).collect(),
+        leader: NodeId(1),
+        epoch: Epoch(epoch),
+        stale,
+    };
+    let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    vec![
+        Notice::WaitsForNodes { nodes: hosts(&["node 2 (db2:3021)", "node 3 (db3:3021)"]) },
+        Notice::InCluster { node: NodeId(1), cluster: "0f4c...".to_owned(), nodes: 3 },
+        Notice::FoundsFromDatabase { dir: PathBuf::from("/var/lib/ferrite") },
+        kept(&[1], 3, false),
+        kept(&[1, 2], 4, false),
+        kept(&[1, 2], 4, true),
+        Notice::ChoosesLeader { group, last: NodeId(1), stale: false },
+        Notice::Leads { group, epoch: Epoch(7) },
+        Notice::CutOff { group, dispensable: false },
+        Notice::CutOff { group, dispensable: true },
+        Notice::WaitsForMajority { nodes: hosts(&["node 2 (db2:3021)"]) },
+        Notice::HandedOver { group, node: NodeId(2) },
+        Notice::AwaitsMembers {
+            group,
+            epoch: Epoch(7),
+            away: hosts(&["node 1 (db1:3021)", "node 2 (db2:3021)"]),
+            incomplete: Vec::new(),
+            loss_offered: false,
+            latest: None,
+        },
+        Notice::DecidesLeader { group, node: NodeId(2) },
+        Notice::LossAccepted { group, node: NodeId(2), epoch: Epoch(7), stale: false },
+        Notice::PeerRefused { node: NodeId(3), ip: [10_u8, 0, 0, 3].into(), reason: String::new() },
+        Notice::CopyDiffers { group, node: NodeId(2), entry: Position(81_234) },
+    ]
+}
+
+/// `...` stands for any words.
+fn is_quoted_by(quoted: &str, message: &str) -> bool {
+    let mut parts = quoted.split("...");
+    let Some(mut rest) = parts.next().and_then(|first| message.strip_prefix(first)) else { return false };
+    let mut left = parts.peekable();
+    while let Some(part) = left.next() {
+        let found = if left.peek().is_none() && !part.is_empty() {
+            rest.ends_with(part).then_some(rest.len() - part.len())
+        } else {
+            rest.find(part)
+        };
+        let Some(at) = found else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    quoted.ends_with("...") || rest.is_empty()
+}
+
+/// Rows of a table: `| `message` | `code` | meaning |`. Lines of output: `ferrite: message [code]`.
+#[test]
+fn what_the_page_about_clusters_quotes_is_what_a_node_reports() {
+    let page = fs::read_to_string(path("../../docs/cluster.md")).expect("the page is there");
+    let (_, table) = page.split_once("\n| message | code | meaning |\n").expect("the table is there");
+    let rows = table.lines().take_while(|line| line.starts_with('|')).skip(1).map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect();
+        let [message, code, _] = cells[..] else { panic!("three cells: {row}") };
+        (message, code)
+    });
+    let lines = page.lines().filter_map(|line| line.strip_prefix("    ferrite: ")).map(|line| {
+        let (message, code) = line.rsplit_once(" [").expect("a code");
+        (message, code.trim_end_matches(']'))
+    });
+    let one_line = page.replace('\n', " ");
+    assert!(
+        one_line.contains("the tables of node 2 differ from this leader's at entry 81234 of group 0"),
+        "it is quoted"
+    );
+    let mut quoted: Vec<(&str, &str)> = rows.chain(lines).collect();
+    quoted.push(("the tables of node 2 differ from this leader's at entry 81234 of group 0...", "copy-differs"));
+    assert!(quoted.len() > 16, "{quoted:?}");
+    let notices = quoted_in_the_page();
+    let is_of = |(message, code): (&str, &str), notice: &Notice| {
+        notice.code() == code && is_quoted_by(message, &notice.to_string())
+    };
+    for one in &quoted {
+        assert!(notices.iter().any(|notice| is_of(*one, notice)), "docs/cluster.md: {one:?}");
+    }
+    for notice in &notices {
+        assert!(quoted.iter().any(|one| is_of(*one, notice)), "not quoted: {notice} [{}]", notice.code());
+    }
+}
+
+#[test]
+fn a_quoted_message_is_compared_to_its_end() {
+    assert!(is_quoted_by("a b", "a b") && is_quoted_by("a ...", "a b") && is_quoted_by("a (...) c", "a (b) c"));
+    assert!(is_quoted_by("0f... of 3", "0f... of 3"));
+    assert!(!is_quoted_by("a", "a b") && !is_quoted_by("b ...", "a b") && !is_quoted_by("a ... c", "a b c d"));
 }
 
 #[test]
