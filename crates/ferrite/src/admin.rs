@@ -27,7 +27,7 @@ pub enum Command {
     /// wait until the backup is complete. In a cluster, the leader writes it on its own machine.
     Backup(BackupOptions),
     /// Restore the rows of a backup into a running server: all or nothing. The server can have
-    /// another number of partitions.
+    /// a different number of partitions.
     Restore(RestoreOptions),
     /// Show the progress of recovery on a server that is starting, or what a running server has
     /// recovered.
@@ -45,6 +45,7 @@ pub enum Command {
     /// Resume a paused database.
     Resume(AdminAddress),
     /// Transfer leadership of a cluster to another node. Calls wait meanwhile; none of them fails.
+    /// This is refused while calls take longer than a second.
     Transfer(TransferOptions),
     /// Remove a lost node from the cluster for good. This is refused if the node is running or a
     /// member of the group, or if too few nodes would be left. Its vote goes to another node, and
@@ -69,10 +70,10 @@ pub struct AdminAddress {
     )]
     server: Vec<String>,
     /// User name.
-    #[arg(long, value_name = "NAME", default_value = "")]
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     user: String,
     /// Password.
-    #[arg(long, value_name = "PASSWORD", default_value = "")]
+    #[arg(long, value_name = "PASSWORD", default_value = "", hide_default_value = true)]
     password: String,
 }
 

@@ -19,7 +19,7 @@ pub struct StatusOptions {
     /// Print a JSON object, with --watch one per line. docs/cluster.md describes its fields.
     #[arg(long)]
     json: bool,
-    /// Repeat the status every SECONDS until Ctrl-C [default: 2].
+    /// Repeat the status until Ctrl-C, every SECONDS (2 if none are given).
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     watch: Option<u16>,
