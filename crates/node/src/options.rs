@@ -1,7 +1,6 @@
 //! What a node is started with, and why a start fails.
 
 use crate::connections::ConnectionLimits;
-use crate::snapshots::SnapshotSettings;
 use ferrite_base::Settings;
 use ferrite_catalog::DecimalScale;
 use ferrite_io::Disk;
@@ -57,6 +56,29 @@ pub struct ServerOptions {
     pub runtime: RuntimeHandle,
     /// The node's cluster, if its directory does not name it.
     pub cluster: ClusterOptions,
+}
+
+/// When snapshots are taken by themselves, and how they are written.
+#[derive(Clone, Debug)]
+pub struct SnapshotSettings {
+    /// Files written, or read back, at a time.
+    pub threads: usize,
+    /// None: as fast as the disk, and a third as fast while calls are in flight.
+    pub bytes_per_second: Option<u64>,
+    /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not
+    /// more. None: never.
+    pub log_bytes: Option<u64>,
+    /// Time since the last one after which one is taken, if anything was written. None: never.
+    pub interval: Option<Duration>,
+}
+
+/// The interval with durability memory, unless another is set.
+pub const MEMORY_INTERVAL: Duration = Duration::from_secs(60);
+
+impl Default for SnapshotSettings {
+    fn default() -> Self {
+        SnapshotSettings { threads: 2, bytes_per_second: None, log_bytes: Some(1 << 30), interval: None }
+    }
 }
 
 /// A server without others has the default.

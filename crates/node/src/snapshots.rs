@@ -8,6 +8,7 @@ use crate::cluster::CopySide;
 use crate::last_snapshot::LastSnapshot;
 use crate::message::{SnapshotJob, Told};
 use crate::mode::Mode;
+use crate::options::SnapshotSettings;
 use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -48,29 +49,6 @@ const REMEMBERED: usize = 16;
 thread_local! {
     /// When the thread began to write or read its present block.
     static RESTED: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-/// When snapshots are taken by themselves, and how they are written.
-#[derive(Clone, Debug)]
-pub struct SnapshotSettings {
-    /// Files written, or read back, at a time.
-    pub threads: usize,
-    /// None: as fast as the disk, and a third as fast while calls are in flight.
-    pub bytes_per_second: Option<u64>,
-    /// Bytes of log since the last snapshot at which one is taken, if the data in memory are not
-    /// more. None: never.
-    pub log_bytes: Option<u64>,
-    /// Time since the last one after which one is taken, if anything was written. None: never.
-    pub interval: Option<Duration>,
-}
-
-/// The interval with durability memory, unless another is set.
-pub const MEMORY_INTERVAL: Duration = Duration::from_secs(60);
-
-impl Default for SnapshotSettings {
-    fn default() -> Self {
-        SnapshotSettings { threads: 2, bytes_per_second: None, log_bytes: Some(1 << 30), interval: None }
-    }
 }
 
 impl SnapshotSettings {
