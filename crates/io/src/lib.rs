@@ -1,6 +1,8 @@
 //! The seam to the world: clock, random numbers, disk, standard output and error. The real ones
 //! live here; a simulated one can take the place of the first three.
 //!
+//! A node's threads begin and end here, too, since a panic of one ends the process.
+//!
 //! Owns no state but the lines that wait to be written to the latter, and the last notices.
 //! Promises that every error names the operation and the file. Does not know what is stored.
 //! Everything is `dyn`: the calls behind it are one per batch, so an indirect call costs nothing
@@ -27,6 +29,7 @@ pub mod simulated;
 pub mod small_file;
 pub mod stdio;
 mod steady_clock;
+pub mod threads;
 mod volatile_disk;
 
 pub use clock::{Clock, SystemClock, coarse_monotonic};

@@ -36,6 +36,7 @@ mod message;
 mod mode;
 mod network;
 mod options;
+mod page_preallocator;
 mod plan_cache;
 pub mod privilege;
 mod publish;
@@ -54,7 +55,6 @@ mod system_procedures;
 mod tasks;
 #[cfg(test)]
 mod testing;
-mod threads;
 mod topology;
 mod work;
 

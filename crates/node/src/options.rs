@@ -4,6 +4,7 @@ use crate::connections::ConnectionLimits;
 use ferrite_base::Settings;
 use ferrite_catalog::DecimalScale;
 use ferrite_io::Disk;
+use ferrite_io::threads::ThreadError;
 use ferrite_log::Durability;
 use ferrite_partition::recovery::StartError;
 use ferrite_plan::external::RuntimeHandle;
@@ -126,7 +127,7 @@ pub enum ServerError {
     Schema(String),
     Backups(PathBuf, String),
     DecimalScale(String),
-    Threads(io::Error),
+    Thread(ThreadError),
     /// The node cannot be one of a cluster, or not of this one.
     Cluster(String),
     ClusterListen(SocketAddr, io::Error),
@@ -156,7 +157,7 @@ impl fmt::Display for ServerError {
                 write!(f, "backups cannot go to {} (--backup-dir): {reason}", dir.display())
             }
             ServerError::DecimalScale(text) => f.write_str(text),
-            ServerError::Threads(error) => write!(f, "cannot start a thread: {error}"),
+            ServerError::Thread(error) => error.fmt(f),
             ServerError::Cluster(text) | ServerError::CopyGivenUp(text) => f.write_str(text),
             ServerError::ClusterListen(address, error) => {
                 write!(f, "cannot listen for other nodes on {address}: {error}; see --cluster and --cluster-listen")
@@ -177,6 +178,12 @@ impl fmt::Display for ServerError {
 }
 
 impl std::error::Error for ServerError {}
+
+impl From<ThreadError> for ServerError {
+    fn from(error: ThreadError) -> ServerError {
+        ServerError::Thread(error)
+    }
+}
 
 fn listen_advice(error: &io::Error) -> &'static str {
     match error.kind() {

@@ -21,6 +21,7 @@ use crate::mailbox::Mail;
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::network::{Listeners, NetworkThread};
 use crate::options::{ServerError, ServerOptions, SnapshotSettings};
+use crate::page_preallocator::PagePreallocator;
 use crate::publish;
 use crate::server::Server;
 use crate::snapshots::{SnapshotThread, SnapshotsOnly};
@@ -32,9 +33,9 @@ use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
-use crate::threads::{PARTITION_STACK_BYTES, PagePreallocator, Starting, Threads, spawn};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
+use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
 use ferrite_notice::Notice;
 use ferrite_partition::assemble::{Assembly, Executors, assemble};
@@ -192,7 +193,7 @@ fn watch_space(
     parts: &Parts,
     disk: &Arc<MeteredDisk>,
     failure: &SharedFailure,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let watch = Arc::new(SpaceWatch {
         mode: Arc::clone(&parts.mode),
         disk: Arc::clone(&options.disk),
@@ -226,7 +227,7 @@ fn start_executors(
     failure: SharedFailure,
     clock: &Arc<dyn Clock>,
     is_copy: bool,
-) -> Result<Vec<Arc<Gate>>, ServerError> {
+) -> Result<Vec<Arc<Gate>>, ThreadError> {
     let ExecutorEnds { partitions, jobs, long_reads, reads } = ends;
     let stores = std::mem::take(&mut recovered.stores);
     let sequences = recovered.sequences.clone();
@@ -288,7 +289,7 @@ fn start_forward(
     member: &Member,
     inbox: forward::Inbox,
     submit: &Arc<Submit>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let forward = Arc::new(parts.forward.clone().expect("a member passes calls on"));
     let uses = forward::Uses {
         submit: Arc::clone(submit),
@@ -424,7 +425,7 @@ fn start_snapshots(
     last_entry: Box<dyn Fn() -> Position + Send>,
     copy: Option<Arc<cluster::CopySide>>,
     without_log: Option<SnapshotsOnly>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let recovery = &parts.recovery;
     let may_be_cut_short = without_log.is_none();
     let thread = SnapshotThread {
@@ -458,7 +459,7 @@ fn start_expiry(
     inbox: Receiver<ExpiryNotice>,
     clock: &Arc<dyn Clock>,
     drop_migrating: bool,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let handles = expiry::Handles {
         compiled: Arc::clone(&parts.compiled),
         routes: Arc::clone(&parts.routes),
@@ -482,7 +483,7 @@ fn start_system(
     backups: &Arc<Backups>,
     collector: Collector,
     cluster: Option<cluster::Handle>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let system = System {
         inbox,
         submit: Arc::clone(submit),
@@ -514,7 +515,7 @@ fn start_compounds(
     parts: &Parts,
     inboxes: compound::Inboxes,
     submit: &Arc<Submit>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     // Disconnected when all workers have ended.
     let (alive, ended) = bounded::<()>(0);
@@ -545,7 +546,7 @@ fn start_tasks(
     parts: &Parts,
     inbox: Receiver<TaskNotice>,
     clock: &Arc<dyn Clock>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let handles = tasks::Handles {
         compiled: Arc::clone(&parts.compiled),
         mode: Arc::clone(&parts.mode),
@@ -567,7 +568,7 @@ fn open_network(
     ends: Vec<NetworkEnd>,
     doors: Doors,
     submit: &Arc<Submit>,
-) -> Result<(), ServerError> {
+) -> Result<(), ThreadError> {
     let handles = dispatch::Handles {
         submit: Arc::clone(submit),
         plan_cache: Arc::clone(&parts.plan_cache),
@@ -592,7 +593,7 @@ fn open_network(
     let mut listeners = Some(Listeners { clients: doors.clients, admin });
     for (number, NetworkEnd { poll, mailbox, mail }) in ends.into_iter().enumerate() {
         let thread = NetworkThread::new(poll, listeners.take(), mail, mailbox, handles.clone());
-        let thread = thread.map_err(ServerError::Threads)?;
+        let thread = thread.map_err(ThreadError)?;
         threads.spawn(&format!("network-{number}"), move || thread.run())?;
     }
     Ok(())

@@ -12,6 +12,7 @@ use crate::listen::peer_strangers_max;
 use crate::options::{ClusterOptions, ServerError};
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_group::Identity;
+use ferrite_io::threads::ThreadError;
 use ferrite_io::{Disk, DiskLock, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
 use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown};
@@ -164,7 +165,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     };
     let handler = Arc::clone(&dispatcher) as Arc<dyn ferrite_peer::Handler>;
     let peers =
-        ferrite_peer::start(hello, listener, limits, Box::new(SystemRandom), handler).map_err(ServerError::Threads)?;
+        ferrite_peer::start(hello, listener, limits, Box::new(SystemRandom), handler).map_err(ThreadError)?;
     let leaving = Leaving(Some(peers.clone()));
     let links = Links::new(peers, &limits);
     about.waits.set(Some(Arc::clone(&founders)));

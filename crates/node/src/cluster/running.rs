@@ -32,12 +32,12 @@ use crate::cluster::transfer::{Into, TransferThread};
 use crate::message::SnapshotJob;
 use crate::options::ServerError;
 use crate::publish::Publisher;
-use crate::threads::{Threads, spawn};
 use crate::topology::Topology;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
 use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
 use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
+use ferrite_io::threads::{ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
 use ferrite_meta::founding::Acquainted;
@@ -245,7 +245,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         effects: Some(effects),
         procedures: Some(procedures),
     };
-    start_with(threads, joined, uses, parts, |threads, orders| {
+    let running = start_with(threads, joined, uses, parts, |threads, orders| {
         let told = inboxes.clone();
         threads.ended_by(move || {
             let _ = told.supplier.send(SupplierNotice::Stop);
@@ -284,7 +284,8 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
             not_taken: None,
         };
         threads.spawn("transfer", move || transfer.run())
-    })
+    })?;
+    Ok(running)
 }
 
 /// Begins the threads of a node without data.
@@ -293,7 +294,7 @@ pub fn start_witness(
     joined: Joined,
     uses: Uses,
     identity: Identity,
-) -> Result<Running, ServerError> {
+) -> Result<Running, ThreadError> {
     let parts = NodeParts {
         identity,
         parties: BTreeMap::new(),
@@ -343,8 +344,8 @@ fn start_with(
     mut joined: Joined,
     uses: Uses,
     parts: NodeParts,
-    between: impl FnOnce(&mut Threads, &WakingSender<Order>) -> Result<(), ServerError>,
-) -> Result<Running, ServerError> {
+    between: impl FnOnce(&mut Threads, &WakingSender<Order>) -> Result<(), ThreadError>,
+) -> Result<Running, ThreadError> {
     let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, effects, procedures } = parts;
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);

@@ -13,7 +13,7 @@ use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::mode::Mode;
 use crate::network;
-use crate::options::{ServerError, ServerOptions};
+use crate::options::ServerOptions;
 use crate::plan_cache::PlanCache;
 use crate::publish::{Publisher, lacks_java};
 use crate::routes::Routes;
@@ -24,6 +24,7 @@ use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::Settings;
+use ferrite_io::threads::ThreadError;
 use ferrite_io::{Clock, Disk, MeteredDisk};
 use ferrite_log::LogStatistics;
 use ferrite_partition::coordinator::Job;
@@ -102,14 +103,14 @@ pub(super) struct NetworkEnd {
     pub(super) mail: Receiver<Mail>,
 }
 
-pub(super) fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ServerError> {
+pub(super) fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ThreadError> {
     let end = |_| {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), network::WAKER)?;
         let (mailbox, mail) = NetworkMailbox::new(waker);
         Ok(NetworkEnd { poll, mailbox, mail })
     };
-    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ServerError::Threads)
+    (0..count.max(1)).map(end).collect::<io::Result<_>>().map_err(ThreadError)
 }
 
 /// Makes what the threads are handed, before the first of them.
@@ -119,7 +120,7 @@ pub(super) fn connect(
     recovered: &Recovered,
     clock: &Arc<dyn Clock>,
     member: Option<&Member>,
-) -> Result<(Parts, Inboxes), ServerError> {
+) -> Result<(Parts, Inboxes), ThreadError> {
     let (forward, forward_inbox) = forward::connect();
     let forward = member.map(|_| forward);
     let elsewhere = forward

@@ -1,17 +1,29 @@
 //! The threads of a node: how each begins, and in which order they end.
 
-use crate::options::ServerError;
-use crossbeam_channel::{Receiver, TryRecvError, bounded};
-use ferrite_base::{limits, memory};
-use ferrite_io::{AbortOnPanic, ThreadNumber, Yielding, lower_priority};
+use crate::notify::notify;
+use crate::panic::AbortOnPanic;
+use ferrite_base::limits;
 use ferrite_notice::Notice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::io;
+use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Java frames, deep expressions and recursive plans all live on a partition's stack.
 pub const PARTITION_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// The system has given no thread.
+#[derive(Debug)]
+pub struct ThreadError(pub io::Error);
+
+impl fmt::Display for ThreadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot start a thread: {}", self.0)
+    }
+}
+
+impl std::error::Error for ThreadError {}
 
 /// Threads in the order in which they began. They end in the opposite one: work goes downwards, so
 /// a thread that hands it over ends before the one that takes it.
@@ -30,7 +42,7 @@ impl Threads {
         self.0.push(Stage { stop: Box::new(stop), threads: Vec::new() });
     }
 
-    pub fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ServerError> {
+    pub fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ThreadError> {
         let stage = self.0.last_mut().expect("who begins a thread has said how it ends");
         stage.threads.push(spawn(name, body)?);
         Ok(())
@@ -60,7 +72,7 @@ impl Drop for Starting {
     fn drop(&mut self) {
         let time_max = Duration::from_secs(limits::STOP_SECONDS_MAX) + limits::STOP_GRACE;
         if !end_within(std::mem::take(&mut self.0), time_max) {
-            ferrite_io::notify(Notice::StartThreadsAbandoned);
+            notify(Notice::StartThreadsAbandoned);
         }
     }
 }
@@ -70,7 +82,7 @@ fn end_within(mut threads: Threads, time_max: Duration) -> bool {
     if threads.0.is_empty() {
         return true;
     }
-    let (tell, ended) = bounded::<()>(1);
+    let (tell, ended) = sync_channel::<()>(1);
     let end = spawn("stop", move || {
         threads.end();
         let _ = tell.send(());
@@ -86,7 +98,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
 
 /// The threads of a node live and die together: state after a panic cannot be trusted, and the log
 /// has all that was promised.
-pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ServerError> {
+pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ThreadError> {
     thread::Builder::new()
         .name(name.to_owned())
         .stack_size(PARTITION_STACK_BYTES)
@@ -94,59 +106,18 @@ pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHan
             let _guard = AbortOnPanic::default();
             body();
         })
-        .map_err(ServerError::Threads)
-}
-
-/// The thread that touches page memory before it is needed.
-pub struct PagePreallocator {
-    stop: Arc<AtomicBool>,
-    thread: ThreadNumber,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<ThreadNumber>,
-}
-
-impl PagePreallocator {
-    pub fn start(extents: usize) -> Result<PagePreallocator, ServerError> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
-        let (tell, ended) = bounded(1);
-        spawn("memory", move || {
-            let _ = tell.send(ThreadNumber::here());
-            lower_priority(Yielding::Most);
-            memory::keep_ahead(extents, limits::EXTENTS_AHEAD, &told);
-        })?;
-        let thread = ended.recv().expect("a thread tells its number first");
-        Ok(PagePreallocator { stop, thread, ended })
-    }
-
-    /// It is to end. Nothing waits for what it does.
-    pub fn ends(&self) {
-        self.stop.store(true, Ordering::Release);
-        memory::wake_preallocator();
-        if matches!(self.ended.try_recv(), Err(TryRecvError::Empty)) {
-            self.thread.restore_priority();
-        }
-    }
-}
-
-/// So that a start that fails leaves no thread behind; but where others take all processors, its
-/// end may take longer than anything should wait for.
-impl Drop for PagePreallocator {
-    fn drop(&mut self) {
-        self.ends();
-        let _ = self.ended.recv_timeout(limits::STOP_GRACE);
-    }
+        .map_err(ThreadError)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crossbeam_channel::{Receiver, Sender, unbounded};
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     /// Three stages; each writes its number when it is told to end, and its thread when it does.
     fn three(threads: &mut Threads, log: &Sender<String>) {
         for number in 0..3 {
-            let (stop, stopped) = unbounded::<()>();
+            let (stop, stopped) = channel::<()>();
             let (told, ended) = (log.clone(), log.clone());
             threads.ended_by(move || {
                 let _ = told.send(format!("stop {number}"));
@@ -167,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_began_last_ends_first() {
-        let (log, said) = unbounded();
+        let (log, said) = channel();
         let mut threads = Threads::default();
         three(&mut threads, &log);
         threads.end();
@@ -176,12 +147,12 @@ mod tests {
 
     #[test]
     fn a_thread_that_does_not_end_is_left_behind() {
-        let (log, said) = unbounded();
+        let (log, said) = channel();
         let mut threads = Threads::default();
         three(&mut threads, &log);
         assert!(end_within(threads, Duration::from_secs(60)));
         check(&said);
-        let (hold, held) = unbounded::<()>();
+        let (hold, held) = channel::<()>();
         let mut threads = Threads::default();
         threads.ended_by(|| {});
         threads.spawn("stubborn", move || assert!(held.recv().is_err())).expect("there is room for a thread");
@@ -191,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_start_that_fails_ends_what_it_began() {
-        let (log, said) = unbounded();
+        let (log, said) = channel();
         let start = || -> Result<Threads, &str> {
             let mut starting = Starting::default();
             three(&mut starting.0, &log);
@@ -202,7 +173,7 @@ mod tests {
         let mut starting = Starting::default();
         three(&mut starting.0, &log);
         let mut threads = starting.succeeded();
-        assert!(said.is_empty(), "they run on");
+        assert!(said.try_recv().is_err(), "they run on");
         threads.end();
         check(&said);
     }
