@@ -3,7 +3,7 @@
 use crate::address;
 use clap::Args;
 use ferrite_io::LogFormat;
-use ferrite_node::ClusterOptions;
+use ferrite_member::ClusterOptions;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 /// FerriteDB: an in-memory, distributed, ACID SQL database for transaction processing.
 #[derive(Parser)]
-#[command(name = "ferrite", version, long_version = ferrite_node::versions(), max_term_width = 100)]
+#[command(name = "ferrite", version, long_version = ferrite_member::release::versions(), max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -9,6 +9,7 @@ mod report;
 mod stop;
 
 use crate::anew;
+use ferrite_member::MemberError;
 use ferrite_node::{Server, ServerError};
 use ferrite_notice::Notice;
 pub use options::Options;
@@ -39,8 +40,8 @@ fn start_and_wait(options: Options) -> Result<ExitCode, String> {
     let server = match Server::start(assemble::server_options(options, &ends)?) {
         Ok(server) => server,
         // What has ended it was said.
-        Err(ServerError::CopyGivenUp(_)) => return Ok(anew::begin()),
-        Err(ServerError::Ended) => {
+        Err(ServerError::Member(MemberError::CopyGivenUp(_))) => return Ok(anew::begin()),
+        Err(ServerError::Member(MemberError::Ended)) => {
             ferrite_io::notify(Notice::StartInterrupted);
             return Ok(ExitCode::SUCCESS);
         }

@@ -5,7 +5,7 @@
 use crate::cluster_options::MemberOptions;
 use clap::Args;
 use ferrite_io::{RealDisk, notices, stdio};
-use ferrite_node::{ServerError, Witness, WitnessOptions};
+use ferrite_member::{MemberError, Witness, WitnessOptions};
 use ferrite_notice::Notice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -44,7 +44,7 @@ pub fn run(options: Options) -> ExitCode {
     let cluster = options.member.cluster(&ends);
     let witness = match Witness::start(WitnessOptions { dir: options.dir, disk: Arc::new(RealDisk), cluster }) {
         Ok(witness) => witness,
-        Err(ServerError::Ended) => {
+        Err(MemberError::Ended) => {
             ferrite_io::notify(Notice::StartInterrupted);
             stdio::flush(stdio::LAST_LINES_TIME);
             return ExitCode::SUCCESS;

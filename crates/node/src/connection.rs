@@ -1,7 +1,7 @@
 //! One client connection: its socket, bytes in and out, and what is known of the peer.
 
-use crate::work::Outstanding;
 use ferrite_base::{ProcedureId, limits};
+use ferrite_member::forward::Outstanding;
 use ferrite_partition::Compiled;
 use ferrite_partition::counters::AD_HOC;
 use ferrite_system::traffic::{ConnectionReport, Traffic};

@@ -13,7 +13,6 @@ use crate::call_time::CallTime;
 use crate::cancelling::Cancelling;
 use crate::connection::{Connection, is_admin};
 use crate::connections::Connections;
-use crate::forward::{self, Forward, Passage, Way};
 use crate::mailbox::NetworkMailbox;
 use crate::message::SystemJob;
 use crate::mode::Mode;
@@ -23,11 +22,12 @@ use crate::route::Route;
 use crate::routes::Routes;
 use crate::submit::Submit;
 use crate::system_procedures;
-use crate::topology::Topology;
 use crate::work::{Room, Work};
 use arc_swap::ArcSwap;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, ProcedureId, Settings, UserError, limits};
+use ferrite_member::Topology;
+use ferrite_member::forward::{self, Forward, Passage, Way};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
     AnswerBatch, CachedCalls, CallBatch, Compiled, Event, MailboxHandle, ProgramCall, Recompile, Reply, StoreSet,

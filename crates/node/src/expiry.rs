@@ -6,7 +6,6 @@
 //! partition that answers late, since its store is lent, holds up neither the others nor other
 //! tables' rounds. In a cluster it begins nothing while its node does not lead, or hands over.
 
-use crate::forward::Forward;
 use crate::message::ExpiryNotice;
 use crate::mode::Mode;
 use crate::routes::Routes;
@@ -15,6 +14,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_base::{PartitionId, TableId};
 use ferrite_catalog::Table;
 use ferrite_io::Clock;
+use ferrite_member::forward::Forward;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;

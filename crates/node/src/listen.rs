@@ -6,7 +6,6 @@
 use crate::options::ServerError;
 use ferrite_base::limits;
 use ferrite_notice::Notice;
-use ferrite_peer::Lane;
 use mio::net::TcpListener;
 use rustix::net::sockopt;
 use std::io;
@@ -15,8 +14,6 @@ use std::time::Duration;
 
 /// Of each network thread: what it waits with, and what wakes it.
 const DESCRIPTORS_PER_THREAD: usize = 2;
-/// Of what the process may open, one in this many may be a stranger's.
-const DESCRIPTORS_PER_STRANGER: usize = 16;
 
 /// A port, and its address, which may have been chosen by the system.
 pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
@@ -54,22 +51,6 @@ pub fn connections_max(wanted: usize, network_threads: usize, peers: usize) -> u
     wanted.min(room)
 }
 
-/// Connections to the cluster port that have not identified themselves: fewer where the process may
-/// open few files, so that they leave some to the log and to the vote.
-pub fn peer_strangers_max() -> usize {
-    ferrite_io::descriptors().map_or(limits::PEER_STRANGERS_MAX, |descriptors| strangers_within(descriptors.most))
-}
-
-fn strangers_within(most: usize) -> usize {
-    (most / DESCRIPTORS_PER_STRANGER).clamp(4, limits::PEER_STRANGERS_MAX)
-}
-
-/// What connections of other nodes may take: strangers', and in both directions those of the
-/// members of a large group.
-pub fn peer_connections_max() -> usize {
-    peer_strangers_max() + 2 * Lane::ALL.len() * limits::CLUSTER_MEMBERS_MAX
-}
-
 fn connections_within(most: usize, open: usize, network_threads: usize, peers: usize) -> usize {
     let kept = limits::DESCRIPTORS_RESERVED + limits::ADMIN_CONNECTIONS_RESERVED + peers;
     let room = most.saturating_sub(open + network_threads * DESCRIPTORS_PER_THREAD);
@@ -80,11 +61,6 @@ fn connections_within(most: usize, open: usize, network_threads: usize, peers: u
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn strangers_leave_some_descriptors() {
-        assert_eq!([64, 128, 1_024, usize::MAX].map(strangers_within), [4, 8, 64, limits::PEER_STRANGERS_MAX]);
-    }
 
     #[test]
     fn connections_leave_some_descriptors() {

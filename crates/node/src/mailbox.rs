@@ -1,7 +1,7 @@
 //! A network thread's mailbox: what other threads send to it.
 
-use crate::behind::Behind;
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_member::forward::Behind;
 use ferrite_partition::{AnswerBatch, Mailbox};
 use ferrite_system::traffic::NetworkReport;
 use mio::Waker;

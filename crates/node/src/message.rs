@@ -4,10 +4,9 @@
 //! A leaf: the sender of a message need not know the thread that takes it.
 
 use ferrite_base::TableId;
+use ferrite_member::SnapshotRequest;
 use ferrite_partition::Reply;
-use ferrite_partition::contents::ContentCut;
-use ferrite_partition::snapshots::{Saved, Snapshots};
-use std::time::Duration;
+use ferrite_partition::snapshots::Saved;
 
 /// For the system thread.
 pub enum SystemJob {
@@ -35,22 +34,10 @@ pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 pub enum SnapshotJob {
     /// None: no caller waits.
     Save(Option<Told>),
-    /// For another node: with a number above this one, and held with the log after it from then on.
-    /// Called with the number.
-    SaveFor(u64, Box<dyn FnOnce(Result<u64, String>) + Send>),
-    /// What a copy's tables hold is to be hashed.
-    Hash(Box<ContentCut>),
-    /// The snapshots that are on their way to other nodes, or are read there: they stay, with the
-    /// log after them.
-    Hold(Vec<u64>),
-    /// Another node's snapshot takes the place of what is here: done piece by piece, until it says
-    /// that it is over. No snapshot is taken meanwhile.
-    TakeIn(TakeIn),
+    /// From the cluster's threads.
+    OfCluster(SnapshotRequest),
     Stop,
 }
-
-/// Does the next piece of work with the node's own snapshots. None: it is over.
-pub type TakeIn = Box<dyn FnMut(&mut Snapshots) -> Option<Duration> + Send>;
 
 /// For the expiry thread.
 pub enum ExpiryNotice {

@@ -6,10 +6,10 @@
 use crate::connection::{self, Connection, is_admin};
 use crate::dispatch::{Dispatcher, Handles};
 use crate::mailbox::{Mail, NetworkMailbox};
-use crate::work::Outstanding;
 use crossbeam_channel::Receiver;
 use ferrite_base::{limits, memory};
 use ferrite_io::{Clock, SystemClock};
+use ferrite_member::forward::Outstanding;
 use ferrite_notice::Notice;
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};

@@ -6,6 +6,7 @@ use ferrite_catalog::DecimalScale;
 use ferrite_io::Disk;
 use ferrite_io::threads::ThreadError;
 use ferrite_log::Durability;
+use ferrite_member::{ClusterOptions, MemberError};
 use ferrite_partition::recovery::StartError;
 use ferrite_plan::external::RuntimeHandle;
 use std::fmt;
@@ -13,7 +14,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub struct ServerOptions {
@@ -82,44 +82,6 @@ impl Default for SnapshotSettings {
     }
 }
 
-/// A server without others has the default.
-#[derive(Clone)]
-pub struct ClusterOptions {
-    /// All nodes, the same list on each; empty: what the directory says.
-    pub hosts: Vec<String>,
-    /// The others are of a cluster already, which this node joins.
-    pub joins: bool,
-    /// Copies of everything beside the first. None: its operator says nothing of it.
-    pub kfactor: Option<u32>,
-    /// Which of the nodes this one is, as the list has it. None: that follows from its addresses.
-    pub place: Option<String>,
-    /// Where this node listens for the others. None: at its place in the list.
-    pub listen: Option<SocketAddr>,
-    /// Bytes a second at which a snapshot is sent to another node.
-    pub transfer_rate: u64,
-    /// Reads leave when the other members have confirmed that this node leads, though it may have a
-    /// lease.
-    pub reads_by_barrier: bool,
-    /// Set by an owner that no longer wants a start that may wait for others for ever.
-    pub ends: Arc<AtomicBool>,
-}
-
-impl Default for ClusterOptions {
-    fn default() -> ClusterOptions {
-        let transfer_rate = 150_000_000;
-        ClusterOptions {
-            hosts: Vec::new(),
-            joins: false,
-            kfactor: None,
-            place: None,
-            listen: None,
-            transfer_rate,
-            reads_by_barrier: false,
-            ends: Arc::default(),
-        }
-    }
-}
-
 #[derive(Debug)]
 pub enum ServerError {
     Start(StartError),
@@ -128,21 +90,8 @@ pub enum ServerError {
     Backups(PathBuf, String),
     DecimalScale(String),
     Thread(ThreadError),
-    /// The node cannot be one of a cluster, or not of this one.
-    Cluster(String),
-    ClusterListen(SocketAddr, io::Error),
-    /// The node's copy is given up: the same process may be started again at once, and gets
-    /// everything from the leader.
-    CopyGivenUp(String),
-    /// Another release has written in the directory what this one does not understand. Each with
-    /// the number of its formats.
-    LaterRelease {
-        dir: PathBuf,
-        written: (String, u32),
-        here: (&'static str, u32),
-    },
-    /// The start was given up before its end.
-    Ended,
+    /// As one of a cluster, or before it was clear that it is none.
+    Member(MemberError),
 }
 
 impl fmt::Display for ServerError {
@@ -158,26 +107,18 @@ impl fmt::Display for ServerError {
             }
             ServerError::DecimalScale(text) => f.write_str(text),
             ServerError::Thread(error) => error.fmt(f),
-            ServerError::Cluster(text) | ServerError::CopyGivenUp(text) => f.write_str(text),
-            ServerError::ClusterListen(address, error) => {
-                write!(f, "cannot listen for other nodes on {address}: {error}; see --cluster and --cluster-listen")
-            }
-            ServerError::LaterRelease { dir, written, here } => write!(
-                f,
-                "{} was last used by a later release, {} (formats {}); this is {} (formats {}). Nothing was changed: start that release \
-                 or a later one here",
-                dir.display(),
-                written.0,
-                written.1,
-                here.0,
-                here.1
-            ),
-            ServerError::Ended => f.write_str("ended before the other nodes were there"),
+            ServerError::Member(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for ServerError {}
+
+impl From<MemberError> for ServerError {
+    fn from(error: MemberError) -> ServerError {
+        ServerError::Member(error)
+    }
+}
 
 impl From<ThreadError> for ServerError {
     fn from(error: ThreadError) -> ServerError {

@@ -6,6 +6,7 @@ use crate::plan_cache::PlanCache;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::UserError;
+use ferrite_member::Clients;
 use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
@@ -41,6 +42,24 @@ impl Publisher {
         for mailbox in self.network.iter() {
             mailbox.send(Mail::CatalogChanged);
         }
+    }
+}
+
+impl Clients for Publisher {
+    fn publish(&self, compiled: Arc<Compiled>) {
+        Publisher::publish(self, compiled);
+    }
+
+    fn compiled(&self) -> Arc<Compiled> {
+        self.compiled.load_full()
+    }
+
+    fn topology_changed(&self) {
+        self.network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
+    }
+
+    fn procedures_changed(&self) {
+        self.network.iter().for_each(|mailbox| mailbox.send(Mail::CatalogChanged));
     }
 }
 

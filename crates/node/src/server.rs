@@ -1,12 +1,12 @@
 //! A running node, as its owner (the caller of `start.rs`) sees it.
 
 use crate::administration::Shutdown;
-use crate::cluster::Running;
-use crate::forward::Forward;
 use crate::plan_cache::PlanCache;
 use crate::stop::{self, Ending, Insist, Insistence, Stopped};
 use ferrite_base::NodeId;
 use ferrite_log::LogFailed;
+use ferrite_member::Running;
+use ferrite_member::forward::Forward;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::recovery::Summary;
 use ferrite_system::Identity;

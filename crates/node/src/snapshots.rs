@@ -4,7 +4,6 @@
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
 //! time: all callers that ask while one is being written get the next.
 
-use crate::cluster::CopySide;
 use crate::last_snapshot::LastSnapshot;
 use crate::message::{SnapshotJob, Told};
 use crate::mode::Mode;
@@ -16,6 +15,7 @@ use ferrite_base::{Position, limits, memory};
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_log::LogStatistics;
+use ferrite_member::{CopySide, SnapshotRequest};
 use ferrite_notice::Notice;
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
@@ -119,15 +119,15 @@ impl SnapshotThread {
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(&mut last, asked),
-                Ok(SnapshotJob::Hash(cut)) => {
+                Ok(SnapshotJob::OfCluster(SnapshotRequest::Hash(cut))) => {
                     // Refused only where the server stops.
                     let _ = self.hash(*cut);
                     continue;
                 }
-                Ok(other) => {
+                Ok(SnapshotJob::OfCluster(request)) => {
                     // What comes takes the place of what the copy is about to take.
                     cut = None;
-                    self.for_others(other);
+                    self.for_others(request);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -160,7 +160,7 @@ impl SnapshotThread {
                 match job {
                     SnapshotJob::Save(told) => asked.extend(told),
                     SnapshotJob::Stop => return self.end(&mut last, asked),
-                    other => self.for_others(other),
+                    SnapshotJob::OfCluster(request) => self.for_others(request),
                 }
             }
             let written = self.log.written_bytes.load(Relaxed);
@@ -247,9 +247,9 @@ impl SnapshotThread {
     }
 
     /// What transfers to and from other nodes need.
-    fn for_others(&mut self, job: SnapshotJob) {
-        match job {
-            SnapshotJob::SaveFor(above, told) => {
+    fn for_others(&mut self, request: SnapshotRequest) {
+        match request {
+            SnapshotRequest::SaveFor(above, told) => {
                 let number = self.snapshots.next_number_above(above);
                 let outcome = self.save(number, 0);
                 if outcome.is_ok() {
@@ -257,8 +257,8 @@ impl SnapshotThread {
                 }
                 told(outcome.map(|saved| saved.snapshot).map_err(|error| error.to_string()));
             }
-            SnapshotJob::Hold(held) => self.snapshots.hold(held),
-            SnapshotJob::TakeIn(mut piece) => {
+            SnapshotRequest::Hold(held) => self.snapshots.hold(held),
+            SnapshotRequest::TakeIn(mut piece) => {
                 while let Some(wait) = piece(&mut self.snapshots) {
                     if self.status.stop.load(Relaxed) {
                         return;
@@ -266,8 +266,7 @@ impl SnapshotThread {
                     std::thread::sleep(wait);
                 }
             }
-            SnapshotJob::Hash(cut) => drop(self.hash(*cut)),
-            SnapshotJob::Save(_) | SnapshotJob::Stop => unreachable!("taken by who calls this"),
+            SnapshotRequest::Hash(cut) => drop(self.hash(*cut)),
         }
     }
 

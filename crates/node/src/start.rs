@@ -5,18 +5,18 @@
 //! Each phase takes what it needs as values and says what it has made. A thread that was begun ends
 //! in its turn where a later phase fails.
 
+mod cluster;
 mod opening;
 mod parts;
 mod without_log;
 
 use crate::administration::Administration;
 use crate::backup::{self, Backups};
-use crate::cluster::{self, FirstSchema, Member};
 use crate::collect::Collector;
 use crate::compound::{self, Worker};
 use crate::dispatch;
 use crate::expiry::{self, Expiry};
-use crate::forward::{self};
+use crate::first_schema::FirstSchema;
 use crate::mailbox::Mail;
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
 use crate::network::{Listeners, NetworkThread};
@@ -26,6 +26,7 @@ use crate::publish;
 use crate::server::Server;
 use crate::snapshots::{SnapshotThread, SnapshotsOnly};
 use crate::space::{self, SpaceWatch};
+use crate::start::cluster::{RestOfNode, give_first_schema, start_cluster, start_forward};
 use crate::start::opening::{Doors, begin_if_new, limit_memory, open_doors, recover, wait_for_others};
 use crate::start::parts::{ExecutorEnds, NetworkEnd, Parts, connect};
 use crate::start::without_log::{instead_of_log, last_snapshot, snapshots_only};
@@ -33,10 +34,11 @@ use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
+use ferrite_member::{CopySide, Handle, Running};
 use ferrite_notice::Notice;
 use ferrite_partition::assemble::{Assembly, Executors, assemble};
 use ferrite_partition::coordinator::Job;
@@ -44,11 +46,11 @@ use ferrite_partition::gate::{Gate, SharedFailure};
 use ferrite_partition::recovery::Recovered;
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::worker_pool::Helpers;
-use ferrite_partition::{Event, MailboxHandle, long_read};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use ferrite_partition::{Event, long_read};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Within this the stages of compound procedures that still run when the server stops must end.
 const WORKERS_END_WITHIN: Duration = Duration::from_secs(limits::COMPOUND_STOP_SECONDS_MAX);
@@ -95,7 +97,7 @@ impl Server {
             start_forward(threads, &parts, member, inboxes.forward, &submit)?;
         }
         let is_copy = member.is_some();
-        let copy = member.as_ref().map(cluster::CopySide::new);
+        let copy = member.as_ref().map(CopySide::new);
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
         if is_copy && let Some(gate) = gates.last() {
@@ -111,17 +113,15 @@ impl Server {
         let running = match member {
             Some(member) => {
                 let copy = copy.clone().expect("a member may be a copy");
-                Some(start_cluster(
-                    threads,
-                    &options,
-                    &parts,
-                    &recovered,
-                    gates,
-                    (member, copy),
-                    &backups,
-                    &disk,
-                    &clock,
-                )?)
+                let rest = RestOfNode {
+                    options: &options,
+                    parts: &parts,
+                    recovered: &recovered,
+                    backups: &backups,
+                    disk: &disk,
+                    clock: &clock,
+                };
+                Some(start_cluster(threads, member, copy, gates, &rest)?)
             }
             None => None,
         };
@@ -142,7 +142,7 @@ impl Server {
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
         let collector = parts.collector(&backups, &disk);
         collector.begin();
-        let of_cluster = running.as_ref().map(cluster::Running::handle);
+        let of_cluster = running.as_ref().map(Running::handle);
         start_system(threads, &parts, inboxes.system, &submit, &backups, collector, of_cluster)?;
         start_compounds(threads, &parts, inboxes.compounds, &submit)?;
         start_tasks(threads, &parts, inboxes.tasks, &clock)?;
@@ -281,139 +281,6 @@ fn start_executors(
     Ok(gates)
 }
 
-/// Passes calls on to the leader, and takes those of other nodes. Ends when no thread is left that
-/// answers.
-fn start_forward(
-    threads: &mut Threads,
-    parts: &Parts,
-    member: &Member,
-    inbox: forward::Inbox,
-    submit: &Arc<Submit>,
-) -> Result<(), ThreadError> {
-    let forward = Arc::new(parts.forward.clone().expect("a member passes calls on"));
-    let uses = forward::Uses {
-        submit: Arc::clone(submit),
-        work: Arc::clone(&parts.work),
-        connections: Arc::clone(&parts.connections),
-        cancelling: Arc::clone(&parts.cancelling),
-        mailboxes: Arc::clone(&parts.network),
-    };
-    let executor = forward::Executor::new(uses, Arc::clone(&forward) as MailboxHandle);
-    let thread = forward::ForwardThread::new(
-        inbox,
-        Arc::new(member.joined.links.clone()),
-        executor,
-        Arc::clone(&parts.forwarding),
-    );
-    member.joined.dispatcher.take_calls(Arc::clone(&forward) as Arc<dyn cluster::Calls>);
-    threads.ended_by(move || forward.stop());
-    threads.spawn("forward", move || thread.run())
-}
-
-/// What a node of a cluster has besides.
-#[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
-fn start_cluster(
-    threads: &mut Threads,
-    options: &ServerOptions,
-    parts: &Parts,
-    recovered: &Recovered,
-    gates: Vec<Arc<Gate>>,
-    (member, copy): (Member, Arc<cluster::CopySide>),
-    backups: &Arc<Backups>,
-    disk: &Arc<MeteredDisk>,
-    clock: &Arc<dyn Clock>,
-) -> Result<cluster::Running, ServerError> {
-    let here = member.joined.node;
-    let forward = parts.forward.clone().expect("a member passes calls on");
-    let topology = Arc::clone(&parts.topology);
-    let network = Arc::clone(&parts.network);
-    topology.leads_by(parts.identity.host_id, member.lease.clone());
-    let lease = member.lease.clone();
-    let told = Box::new(move |seen: &cluster::StatusSnapshot| {
-        let (leadership, epoch) = forward::leadership(seen, here);
-        forward.lead(leadership, epoch);
-        if cluster::hosts(seen).is_some_and(|hosts| topology.learn(hosts)) {
-            network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
-        }
-    });
-    let uses = cluster::Uses {
-        disk: Arc::clone(disk) as Arc<dyn Disk>,
-        clock: Arc::clone(clock),
-        node_status: Arc::new(cluster::NodeStatus::new(here, lease, Arc::clone(&parts.mode), told)),
-        shutdown: Arc::clone(&parts.shutdown),
-        figures: own_figures(parts, backups),
-    };
-    let data = cluster::DataUses {
-        publisher: parts.publisher(),
-        topology: Arc::clone(&parts.topology),
-        drain: Box::new(forward::Drain::new(
-            Arc::clone(&parts.network),
-            parts.forward.clone().expect("a member passes calls on"),
-        )),
-        cancellations: Arc::clone(&parts.cancelling.list),
-        partitions: parts.routes.partition_inboxes().to_vec(),
-        coordinator: parts.routes.coordinator_inbox().clone(),
-        gates,
-        snapshots: parts.snapshots.clone(),
-        copy,
-        files: recovered.snapshots.files().clone(),
-        log_index: Arc::clone(recovered.log.index()),
-        runtime: options.runtime.clone(),
-        transaction_bytes_max: options.settings.transaction_bytes,
-        transfer_rate: options.cluster.transfer_rate,
-        identity: recovered.identity.clone(),
-        sequences: recovered.sequences.clone(),
-        compiled: Arc::clone(&recovered.compiled),
-        history: recovered.history.clone(),
-    };
-    cluster::start(threads, member, uses, data)
-}
-
-/// What a node tells the others of itself.
-fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> cluster::OwnFigures {
-    let mode = Arc::clone(&parts.mode);
-    let identity = Arc::clone(&parts.identity);
-    let recovery = Arc::clone(&parts.recovery);
-    let snapshots = Arc::clone(&parts.snapshot_status);
-    let backups = Arc::clone(backups);
-    let began = Instant::now();
-    Box::new(move || {
-        let now = SystemClock.wall_micros();
-        let age = |micros: i64| u64::try_from(now - micros).unwrap_or(0) / 1_000_000;
-        let taken = snapshots.newest().map(|saved| saved.taken);
-        cluster::Figures {
-            uptime_seconds: began.elapsed().as_secs(),
-            memory_bytes: memory::used() as u64,
-            data_bytes: memory::bytes_used() as u64,
-            disk_free_bytes: mode.disk_free(),
-            snapshot_age_seconds: taken.or(recovery.snapshot.map(|found| found.taken)).map(age),
-            backup_age_seconds: backups.last_complete_ms().map(|ended| age(ended * 1_000)),
-            durability: identity.durability.clone(),
-            end: Default::default(),
-            behind: Vec::new(),
-        }
-    })
-}
-
-/// The first leader gives a new database its schema.
-fn give_first_schema(
-    threads: &mut Threads,
-    first: FirstSchema,
-    running: &cluster::Running,
-    parts: &Parts,
-    ends: &AtomicBool,
-) -> Result<(), ServerError> {
-    let node_status = Arc::clone(running.node_status());
-    let compiled = Arc::clone(&parts.compiled);
-    let place = cluster::Place { node_status, compiled, routes: Arc::clone(&parts.routes) };
-    if first.begin(&place, ends)? {
-        let (told, stop) = bounded(0);
-        threads.ended_by(move || drop::<Sender<()>>(told));
-        threads.spawn("first-schema", move || first.go_on(&place, &stop))?;
-    }
-    Ok(())
-}
-
 #[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
 fn start_snapshots(
     threads: &mut Threads,
@@ -423,7 +290,7 @@ fn start_snapshots(
     clock: &Arc<dyn Clock>,
     settings: SnapshotSettings,
     last_entry: Box<dyn Fn() -> Position + Send>,
-    copy: Option<Arc<cluster::CopySide>>,
+    copy: Option<Arc<CopySide>>,
     without_log: Option<SnapshotsOnly>,
 ) -> Result<(), ThreadError> {
     let recovery = &parts.recovery;
@@ -482,7 +349,7 @@ fn start_system(
     submit: &Arc<Submit>,
     backups: &Arc<Backups>,
     collector: Collector,
-    cluster: Option<cluster::Handle>,
+    cluster: Option<Handle>,
 ) -> Result<(), ThreadError> {
     let system = System {
         inbox,

@@ -6,9 +6,7 @@
 //! answer leaves only when the log has what it says. Does not know signals.
 
 use crate::cancelling::Cancelling;
-use crate::cluster::{HandOver, Order, Running};
 use crate::connections::Connections;
-use crate::forward::Forward;
 use crate::last_snapshot::LastSnapshot;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::page_preallocator::PagePreallocator;
@@ -17,6 +15,8 @@ use ferrite_base::NodeId;
 use ferrite_cluster::NotHandedOver;
 use ferrite_io::threads::{Threads, spawn};
 use ferrite_log::LogFailed;
+use ferrite_member::forward::Forward;
+use ferrite_member::{HandOver, Order, Running};
 use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::waker::WakingSender;

@@ -10,16 +10,17 @@ use crate::administration::Administration;
 use crate::backup::Backups;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
-use crate::forward::Forward;
 use crate::load::{self, Load};
 use crate::message::{SnapshotJob, SystemJob, Told};
 use crate::plan_cache::PlanCache;
 use crate::submit::Submit;
-use crate::{administration, backup, cluster, privilege, system_procedures};
+use crate::{administration, backup, privilege, system_procedures};
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, fault};
+use ferrite_member::Handle;
+use ferrite_member::forward::Forward;
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
@@ -59,7 +60,7 @@ pub struct System {
     /// None: a server without others.
     pub forward: Option<Forward>,
     /// Likewise.
-    pub cluster: Option<cluster::Handle>,
+    pub cluster: Option<Handle>,
 }
 
 impl System {
@@ -144,7 +145,7 @@ impl System {
             "@SystemCatalog" => system_catalog::system_catalog(compiled, one_text(name, parameters)?),
             "@SystemInformation" => {
                 let selector = if parameters.is_empty() { None } else { Some(one_text(name, parameters)?) };
-                let safe = self.cluster.as_ref().is_none_or(cluster::Handle::has_all_copies);
+                let safe = self.cluster.as_ref().is_none_or(Handle::has_all_copies);
                 let sources = Sources { safe, ..self.collector.sources() };
                 system_information::system_information(&sources, selector)
             }

@@ -83,7 +83,7 @@ pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) 
             durability: "interval=5".to_owned(),
             query_time_max,
         }),
-        topology: Arc::new(crate::topology::Topology::new(ferrite_system::hosts::Hosts::alone(0))),
+        topology: Arc::new(ferrite_member::Topology::new(ferrite_system::hosts::Hosts::alone(0))),
         mailboxes: Arc::new([]),
         forward: None,
         settings,

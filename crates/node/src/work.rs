@@ -8,8 +8,8 @@
 //! take what it has just read while the others do.
 
 use ferrite_base::{Settings, memory};
+use ferrite_member::forward::Outstanding;
 use ferrite_notice::Notice;
-use std::ops::{AddAssign, Sub};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize};
@@ -20,38 +20,6 @@ const TELL_EVERY: Duration = Duration::from_secs(60);
 /// Waiting connections are woken when one part in this many of what clients may hold was given
 /// back.
 const EASED_PART: usize = 16;
-
-/// Calls, and about how many bytes they had.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Outstanding {
-    pub calls: usize,
-    pub bytes: usize,
-}
-
-impl Outstanding {
-    /// Takes the share of this many calls out: they count as calls of average size, so that nothing
-    /// is left when none is outstanding.
-    #[inline]
-    pub fn answered(&mut self, calls: usize) {
-        self.bytes -= self.bytes * calls / self.calls;
-        self.calls -= calls;
-    }
-}
-
-impl Sub for Outstanding {
-    type Output = Outstanding;
-
-    fn sub(self, less: Outstanding) -> Outstanding {
-        Outstanding { calls: self.calls - less.calls, bytes: self.bytes - less.bytes }
-    }
-}
-
-impl AddAssign for Outstanding {
-    fn add_assign(&mut self, more: Outstanding) {
-        self.calls += more.calls;
-        self.bytes += more.bytes;
-    }
-}
 
 /// What may be taken at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -260,15 +228,6 @@ mod tests {
         one.take(of(1, 50));
         assert!(!one.found_full());
         assert!(one.give_back(of(1, 50)));
-    }
-
-    #[test]
-    fn what_is_answered_is_of_average_size_and_leaves_nothing() {
-        let mut outstanding = of(3, 100);
-        outstanding.answered(1);
-        assert_eq!(outstanding, of(2, 67));
-        outstanding.answered(2);
-        assert_eq!(outstanding, Outstanding::default());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// In the order of the page's columns: the file, and what stands before the number.
 const VERSIONS: [(&str, &str); 10] = [
-    ("crates/node/src/release.rs", "const FORMATS: u32 = "),
+    ("crates/member/src/release.rs", "const FORMATS: u32 = "),
     ("crates/log/src/format.rs", "const FORMAT_VERSION: u32 = "),
     ("crates/partition/src/record.rs", "pub const FORMAT_VERSION: u32 = "),
     ("crates/snapshot/src/manifest.rs", "const VERSION: u32 = "),

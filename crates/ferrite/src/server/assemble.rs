@@ -5,7 +5,8 @@ use super::options::{ADMIN_PORT, AdminListen, CLIENT_PORT, MigratingRows, Option
 use super::process::java_exits;
 use ferrite_base::Settings;
 use ferrite_io::{Disk, RealDisk, VolatileDisk};
-use ferrite_node::{ClusterOptions, ConnectionLimits, Durability, MEMORY_INTERVAL, ServerOptions, SnapshotSettings};
+use ferrite_member::ClusterOptions;
+use ferrite_node::{ConnectionLimits, Durability, MEMORY_INTERVAL, ServerOptions, SnapshotSettings};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ pub(super) fn server_options(options: Options, ends: &Arc<AtomicBool>) -> Result
     };
     let cluster = ClusterOptions { transfer_rate, reads_by_barrier, ..options.member.cluster(ends) };
     let wants_new = options.new || schema.is_some() || !classes.is_empty() || !cluster.hosts.is_empty();
-    if !wants_new && !ferrite_node::has_database(&disk, &options.dir) {
+    if !wants_new && !ferrite_member::has_database(&disk, &options.dir) {
         return Err(no_database(&options.dir));
     }
     let query_time_max = Duration::from_secs(options.query_timeout);

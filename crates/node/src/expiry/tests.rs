@@ -1,11 +1,11 @@
 //! The expiry thread without partition threads, answer by answer.
 
 use super::*;
-use crate::forward::{Leadership, connect};
 use crate::testing::{Inboxes, handles_and_inboxes};
 use crossbeam_channel::unbounded;
 use ferrite_base::Epoch;
 use ferrite_io::simulated::SimulatedClock;
+use ferrite_member::forward::{Leadership, connect};
 
 const TABLES: &str = "
     CREATE TABLE one (id BIGINT NOT NULL, d TIMESTAMP NOT NULL, PRIMARY KEY (id)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 10;

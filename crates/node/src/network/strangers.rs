@@ -3,8 +3,9 @@
 
 use super::NetworkThread;
 use crate::connection::{Connection, is_admin, queued_bytes};
-use crate::work::{Outstanding, Work};
+use crate::work::Work;
 use ferrite_base::{limits, memory};
+use ferrite_member::forward::Outstanding;
 use ferrite_notice::Notice;
 use std::time::{Duration, Instant};
 

@@ -1,16 +1,15 @@
 //! Ports and directories, recovery, and what a new database begins with.
 
-use crate::cluster::{self, Member};
 use crate::listen::listen_on;
 use crate::options::{ServerError, ServerOptions};
 use crate::privilege;
-use crate::release;
 use crate::status_listener::{self, Meanwhile, Ports};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Settings, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
 use ferrite_log::LogOptions;
+use ferrite_member::{About, Member, MemberError, Running, Waits, cluster_name, release};
 use ferrite_meta::founding::{Manner, Partitions};
 use ferrite_notice::Notice;
 use ferrite_partition::recovery::{self, Recovered};
@@ -71,7 +70,7 @@ pub(super) fn recover(
 ) -> Result<(Recovered, Option<Member>), ServerError> {
     release::check(&**disk, &options.dir)?;
     let progress = RecoveryProgress::default();
-    let waits = cluster::Waits::default();
+    let waits = Waits::default();
     let clients = [Some(doors.listen), doors.admin.as_ref().map(|(_, address)| *address)];
     let how = || recovery::Options {
         log: LogOptions {
@@ -89,15 +88,15 @@ pub(super) fn recover(
     let on = || (Arc::clone(disk) as Arc<dyn Disk>, Arc::clone(clock));
     let look = || {
         let (disk, clock) = on();
-        cluster::look(disk, clock, &options.dir, how())
+        ferrite_member::examine_database(disk, clock, &options.dir, how())
     };
     let begins = || {
         let jars = &options.classes;
         let text = options.schema.as_deref().unwrap_or_default();
         first_start::check(options.decimal_scale, jars, text, &options.settings.sql, &options.runtime)
-            .map_err(|error| ServerError::Schema(error.to_string()))
+            .map_err(|error| MemberError::Cluster(ServerError::Schema(error.to_string()).to_string()))
     };
-    let about = cluster::About {
+    let about = About {
         disk: Arc::clone(disk) as Arc<dyn Disk>,
         dir: &options.dir,
         kind: ferrite_meta::Kind::Data,
@@ -109,11 +108,13 @@ pub(super) fn recover(
         look: Some(&look),
         begins: Some(&begins),
     };
-    let recover = || {
+    let recover = || -> Result<(Recovered, Option<Member>), ServerError> {
         let (disk, clock) = on();
-        match cluster::join(&options.cluster, &about)? {
-            Some(joined) => cluster::open(joined, disk, clock, how(), &options.cluster)
-                .map(|(recovered, member)| (recovered, Some(member))),
+        match ferrite_member::join(&options.cluster, &about)? {
+            Some(joined) => {
+                let (recovered, member) = ferrite_member::open(joined, disk, clock, how(), &options.cluster)?;
+                Ok((recovered, Some(member)))
+            }
             None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how())
                 .map(|recovered| (recovered, None))
                 .map_err(ServerError::Start),
@@ -128,16 +129,13 @@ pub(super) fn recover(
 }
 
 /// Waits until the node takes part in its cluster, which may take for ever; operators see why.
-pub(super) fn wait_for_others(
-    running: &cluster::Running,
-    doors: &mut Doors,
-    ends: &AtomicBool,
-) -> Result<(), ServerError> {
+pub(super) fn wait_for_others(running: &Running, doors: &mut Doors, ends: &AtomicBool) -> Result<(), ServerError> {
     let handle = running.handle();
     let status = || handle.status();
     let waits_for = || running.waits_for();
     let meanwhile = Meanwhile::Waits(&status, &waits_for);
-    status_listener::open_during(doors.ports(), meanwhile, BUILD, || running.is_registered(ends))
+    status_listener::open_during(doors.ports(), meanwhile, BUILD, || running.is_registered(ends))?;
+    Ok(())
 }
 
 /// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
@@ -186,11 +184,11 @@ pub(super) fn identity(
     recovered: &Recovered,
     member: Option<&Member>,
 ) -> Identity {
-    let named = member.and_then(|member| cluster::name(&member.joined.state));
+    let named = member.and_then(|member| cluster_name(&member.joined.state));
     let listen = doors.listen;
     let admin_listen = doors.admin.as_ref().map(|(_, address)| *address);
     Identity {
-        host_id: member.map_or(0, |member| cluster::host_id(member.joined.node)),
+        host_id: member.map_or(0, |member| ferrite_member::host_id(member.joined.node)),
         host_name: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         listen,
         admin_listen,

@@ -1,15 +1,15 @@
 //! Orders to this node as a part of its cluster; each is answered when the node has carried it out.
 
 use super::{Handled, System, answer};
-use crate::cluster;
 use ferrite_base::{ErrorKind, NodeId, UserError, UserResult};
 use ferrite_cluster::NotHandedOver;
+use ferrite_member::{AcceptLoss, HandOver, Handle, Order, RemoveNode};
 use ferrite_partition::Reply;
 use ferrite_value::Value;
 use ferrite_wire::response::{self, ResponseWriter};
 
 impl System {
-    pub(super) fn of_cluster(&self, name: &str) -> UserResult<&cluster::Handle> {
+    pub(super) fn of_cluster(&self, name: &str) -> UserResult<&Handle> {
         let alone = || {
             let error = UserError::parameters(format!("{name}: this server is not part of a cluster"));
             error.with_hint("it has no other nodes; a restart with --cluster makes it one of several")
@@ -25,7 +25,7 @@ impl System {
         };
         let node = NodeId(u32::try_from(*node).unwrap_or(0));
         let told = answers(reply);
-        self.order("@AcceptLoss", cluster::Order::AcceptLoss(cluster::AcceptLoss { node, told }))
+        self.order("@AcceptLoss", Order::AcceptLoss(AcceptLoss { node, told }))
     }
 
     /// `@RemoveNode(node)`: a lost node no longer belongs to the cluster. The answer comes when
@@ -36,10 +36,10 @@ impl System {
         };
         let node = NodeId(u32::try_from(*node).unwrap_or(0));
         let told = answers(reply);
-        self.order("@RemoveNode", cluster::Order::RemoveNode(cluster::RemoveNode { node, told }))
+        self.order("@RemoveNode", Order::RemoveNode(RemoveNode { node, told }))
     }
 
-    pub(super) fn order(&self, procedure: &str, order: cluster::Order) -> UserResult<Handled> {
+    pub(super) fn order(&self, procedure: &str, order: Order) -> UserResult<Handled> {
         let gone = |_| UserError::new(ErrorKind::Unavailable, "57P03", "this node is shutting down");
         self.of_cluster(procedure)?.orders.send(order).map_err(gone)?;
         Ok(Handled::PassedOn)
@@ -61,8 +61,8 @@ impl System {
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
             tell(outcome.map(|node| format!("node {node} leads")).map_err(|reason| reason.to_string()));
         });
-        let order = cluster::HandOver { to, by_call: true, patience: None, told };
-        self.order("@TransferLead", cluster::Order::HandOver(order))
+        let order = HandOver { to, by_call: true, patience: None, told };
+        self.order("@TransferLead", Order::HandOver(order))
     }
 }
 

@@ -1,11 +1,11 @@
 //! The database is paused and resumed: by this server alone, or by the voters of its cluster.
 
 use super::{Handled, System};
-use crate::behind::Behind;
-use crate::cluster;
 use crate::mailbox::Mail;
 use crate::message::SystemJob;
 use ferrite_base::UserResult;
+use ferrite_member::forward::Behind;
+use ferrite_member::{Order, Pause};
 use ferrite_notice::Notice;
 use ferrite_partition::Reply;
 use ferrite_partition::coordinator::Job;
@@ -51,6 +51,6 @@ impl System {
             }
             Err(error) => back.refuse(&error),
         });
-        self.order(procedure, cluster::Order::Pause(cluster::Pause { paused, told }))
+        self.order(procedure, Order::Pause(Pause { paused, told }))
     }
 }

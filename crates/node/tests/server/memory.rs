@@ -4,7 +4,8 @@
 use crate::common::{Db, connect, options, start, text_of};
 use ferrite_client::Status;
 use ferrite_io::simulated::{Fault, FaultKind, SimulatedDisk};
-use ferrite_node::{ClusterOptions, Durability, Server, ServerError, ServerOptions, SnapshotSettings, Stopped};
+use ferrite_member::{ClusterOptions, MemberError};
+use ferrite_node::{Durability, Server, ServerError, ServerOptions, SnapshotSettings, Stopped};
 use ferrite_value::OwnedValue;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -204,7 +205,9 @@ fn a_node_of_a_cluster_is_told_what_to_use() {
     let hosts = vec!["127.0.0.1:1".to_owned(), "127.0.0.1:2".to_owned()];
     let cluster = ClusterOptions { hosts, kfactor: Some(1), ..ClusterOptions::default() };
     match Server::start(ServerOptions { cluster, ..on(&disk, Durability::Memory) }) {
-        Err(ServerError::Cluster(text)) => assert!(text.contains("Use --durability none"), "{text}"),
+        Err(ServerError::Member(MemberError::Cluster(text))) => {
+            assert!(text.contains("Use --durability none"), "{text}")
+        }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it started"),
     }

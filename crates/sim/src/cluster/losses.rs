@@ -9,7 +9,7 @@ use ferrite_base::NodeId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Disk;
 use ferrite_io::simulated::Restart;
-use ferrite_node::leads_without;
+use ferrite_member::leads_without;
 use std::path::Path;
 
 /// A copy that cannot be read is looked at again after so long, as an operator would start it.

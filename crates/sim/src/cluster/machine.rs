@@ -13,8 +13,8 @@ use ferrite_group::{CannotHandOver, Identity};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk};
 use ferrite_log::{DatabaseId, Durability, LogOptions};
+use ferrite_member::{MemberError, accept_loss, damage};
 use ferrite_meta::State;
-use ferrite_node::{ServerError, accept_loss, damage};
 use ferrite_partition::recovery::StartError;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -255,7 +255,7 @@ impl Machine {
         let outcome = accept_loss(disk, clock, Path::new(DIRECTORY), &|_| {});
         match outcome {
             Ok(_) => true,
-            Err(ServerError::Cluster(reason)) if reason.contains("Nothing here can be used") => false,
+            Err(MemberError::Cluster(reason)) if reason.contains("Nothing here can be used") => false,
             Err(error) => panic!("a loss can be accepted: {error}"),
         }
     }

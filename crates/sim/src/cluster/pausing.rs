@@ -10,7 +10,7 @@ use ferrite_base::{Epoch, NodeId, UserResult};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_io::simulated::Restart;
-use ferrite_node::Pause;
+use ferrite_member::Pause;
 use ferrite_partition::coordinator::Job;
 
 /// Between two attempts.

@@ -14,7 +14,7 @@ use ferrite_cluster::{Cause, Groups, Lease, Node, Transport};
 use ferrite_group::{FIRST_GROUP, FromLog, Replication, Supplied, Supplier, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::SimulatedRandom;
-use ferrite_node::{Pauses, Unsynced};
+use ferrite_member::{Pauses, Unsynced};
 use ferrite_partition::applier::Applier;
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::Coordinator;

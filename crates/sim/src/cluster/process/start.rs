@@ -18,8 +18,8 @@ use ferrite_group::{FIRST_GROUP, GroupAppender, Identity, Replication, Supplier}
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::{DatabaseId, LogOptions};
+use ferrite_member::{Pauses, Unsynced};
 use ferrite_meta::{Kind, State};
-use ferrite_node::{Pauses, Unsynced};
 use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};

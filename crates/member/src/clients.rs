@@ -1,0 +1,19 @@
+//! What a cluster's threads do for the clients of their node.
+
+use ferrite_partition::Compiled;
+use std::sync::Arc;
+
+/// The node's clients. Which there are, and how messages reach them, is known to the node alone.
+pub trait Clients: Send + Sync {
+    /// A new version of the catalog is in force.
+    fn publish(&self, compiled: Arc<Compiled>);
+
+    /// The catalog in force.
+    fn compiled(&self) -> Arc<Compiled>;
+
+    /// Subscribers are to be told which hosts there are and which of them leads.
+    fn topology_changed(&self);
+
+    /// Subscribers are to be told of the procedures.
+    fn procedures_changed(&self);
+}

@@ -1,0 +1,236 @@
+//! What surrounds the node's steps on a server: its disk, its threads, its terminal.
+
+use crate::clients::Clients;
+use crate::copy_side::CopySide;
+use crate::directory::Unsynced;
+use crate::drain::Drain;
+use crate::node_status::NodeStatus;
+use crate::orders::HandOver;
+use crate::peer_dispatcher::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
+use crate::snapshot_request::{SnapshotRequest, SnapshotRequests};
+use crossbeam_channel::Sender;
+use ferrite_base::{Epoch, GroupId, NodeId, memory};
+use ferrite_cluster::{NodeEffects, NotHandedOver};
+use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
+use ferrite_io::Disk;
+use ferrite_io::threads::spawn;
+use ferrite_meta::Ask;
+use ferrite_notice::Notice;
+use ferrite_partition::applier::{Applier, Intake};
+use ferrite_partition::cancel::Cancellations;
+use ferrite_partition::contents::ContentCut;
+use ferrite_partition::{Compiled, Delivery};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+/// The appliers that run, or have run.
+#[derive(Default)]
+pub struct Appliers {
+    begun: AtomicU64,
+    threads: Mutex<Vec<(Intake, JoinHandle<()>)>>,
+}
+
+impl Appliers {
+    fn run(&self, applier: Applier) {
+        let mut threads = self.threads.lock().expect("no panic with the threads");
+        threads.retain(|(_, thread)| !thread.is_finished());
+        self.begun.fetch_add(1, Ordering::AcqRel);
+        let intake = applier.intake().clone();
+        let thread = spawn("applier", move || applier.run()).expect("a copy needs a thread to be applied by");
+        threads.push((intake, thread));
+    }
+
+    /// How many have begun.
+    pub fn count(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Ends them.
+    pub fn end(&self) {
+        for (intake, thread) in self.threads.lock().expect("no panic with the threads").drain(..) {
+            intake.send(Delivery::Stop);
+            thread.join().expect("a thread that panics ends the process");
+        }
+    }
+}
+
+/// Asks the owner of this process to end it.
+pub type StopProcess = Arc<dyn Fn() + Send + Sync>;
+
+pub struct ServerEffects {
+    pub disk: Arc<dyn Disk>,
+    pub dir: PathBuf,
+    pub identity: IdentityFile,
+    pub metadata: Sender<MetadataNotice>,
+    /// None: a witness.
+    pub data: Option<DataEffects>,
+    pub node_status: Arc<NodeStatus>,
+    pub unsynced: Arc<Unsynced>,
+    pub asked: Arc<AskedToHandOver>,
+    pub stop: StopProcess,
+}
+
+/// The effects of a node that keeps data.
+pub struct DataEffects {
+    pub inboxes: DataInboxes,
+    pub clients: Arc<dyn Clients>,
+    pub appliers: Arc<Appliers>,
+    pub copy: Arc<CopySide>,
+    pub snapshots: SnapshotRequests,
+    /// Bytes a second at which another node is sent everything.
+    pub transfer_rate: u64,
+    pub drain: Box<dyn Drain>,
+    /// Stops what is being executed.
+    pub cancellations: Arc<Cancellations>,
+}
+
+/// The hand-over that is under way.
+pub type AskedToHandOver = Mutex<Option<HandOver>>;
+
+const NO_PANIC: &str = "no panic with who asks";
+
+impl ServerEffects {
+    fn data(&self) -> &DataEffects {
+        self.data.as_ref().expect("only a node with data has groups")
+    }
+}
+
+impl NodeEffects for ServerEffects {
+    fn keep(&mut self, identity: &Identity) -> Result<(), IdentityError> {
+        self.identity.write(identity, &*self.disk, &self.dir)
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let _ = self.metadata.send(MetadataNotice::Ask(ask));
+    }
+
+    fn run(&mut self, _: GroupId, applier: Applier) {
+        self.data().cancellations.depose(false);
+        self.data().copy.begun(applier.intake());
+        self.data().appliers.run(applier);
+    }
+
+    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+        let clients = Arc::clone(&self.data().clients);
+        Box::new(move |compiled| clients.publish(compiled))
+    }
+
+    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+        let snapshots = Arc::clone(&self.data().snapshots);
+        Box::new(move |cut| snapshots(SnapshotRequest::Hash(Box::new(cut))))
+    }
+
+    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
+        let _ = self.data().inboxes.supplier.send(SupplierNotice::Wanted(wanted));
+    }
+
+    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
+        let _ = self.data().inboxes.transfer.send(TransferNotice::Wanted(node));
+    }
+
+    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
+        let _ = self.data().inboxes.transfer.send(TransferNotice::Unwanted(node));
+    }
+
+    fn transfer_nanos(&self, _: GroupId) -> u64 {
+        let nanos = memory::bytes_used() as u128 * 1_000_000_000 / u128::from(self.data().transfer_rate.max(1));
+        nanos.try_into().unwrap_or(u64::MAX)
+    }
+
+    fn serves(&mut self, group: GroupId, epoch: Option<Epoch>) {
+        match epoch {
+            Some(epoch) => ferrite_io::notify(Notice::Leads { group, epoch }),
+            None => {
+                ferrite_io::notify(Notice::LeadEnded { group });
+                // Partitions step back after what they execute.
+                self.data().cancellations.depose(true);
+                let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
+            }
+        }
+        self.node_status.change(|seen| seen.serves = epoch);
+    }
+
+    fn paused(&mut self, paused: bool) {
+        ferrite_io::notify(if paused { Notice::Paused } else { Notice::Resumed });
+        self.node_status.change(|seen| seen.paused = paused);
+    }
+
+    fn gave_up(&mut self, group: GroupId, epoch: Epoch) {
+        self.node_status.change(|seen| {
+            seen.given_up.insert(group, epoch);
+        });
+    }
+
+    fn hold(&mut self, _: GroupId, holds: bool) {
+        self.node_status.change(|seen| seen.holds = holds);
+        if holds {
+            self.data.as_mut().expect("only a node with data has groups").drain.begin();
+        }
+    }
+
+    fn is_drained(&mut self, _: GroupId) -> bool {
+        let but_for = self.asked.lock().expect(NO_PANIC).as_ref().map_or(0, |asked| usize::from(asked.by_call));
+        self.data.as_mut().expect("only a node with data has groups").drain.is_done(but_for)
+    }
+
+    fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        match &outcome {
+            Ok(node) => ferrite_io::notify(Notice::HandedOver { group, node: *node }),
+            // A node that is alone ends as a single server does.
+            Err(NotHandedOver::Cannot(CannotHandOver::Alone)) => {}
+            Err(reason) => ferrite_io::notify(Notice::NotHandedOver { group, reason: reason.to_string() }),
+        }
+        if let Some(asked) = self.asked.lock().expect(NO_PANIC).take() {
+            (asked.told)(outcome);
+        }
+    }
+
+    fn make_anew(&mut self, group: GroupId, reason: &str) {
+        let here = self.node_status.here();
+        let seen = self.node_status.seen();
+        let others = seen.state.groups().get(&group).is_some_and(|known| {
+            let configuration = &known.configuration;
+            let has_all = |node: &NodeId| *node != here && !configuration.added().contains(node);
+            configuration.members().iter().map(|member| member.node).any(|node| has_all(&node))
+        });
+        if !others {
+            return self.end(&format!(
+                "the copy of group {group} cannot be used ({reason}), and no other node has everything, so it is left as it is. \
+                 Start the node again: it reads what it has from its disk. If that fails, restore a backup"
+            ));
+        }
+        // The next start begins with nothing, and no node relies on what it said it had.
+        match self.unsynced.throw_away() {
+            Ok(()) => {
+                self.node_status.change(|seen| seen.begins_anew = true);
+                self.end(&format!(
+                    "the copy of group {group} is unusable: {reason}. The next start puts it aside and gets everything from the \
+                     leader"
+                ));
+            }
+            Err(error) => self.end(&format!(
+                "the copy of group {group} cannot be used ({reason}) and could not be given up: {error}"
+            )),
+        }
+    }
+
+    fn end(&mut self, reason: &str) {
+        let mut is_news = false;
+        self.node_status.change(|seen| {
+            seen.serves = None;
+            is_news = seen.ended.is_none();
+            seen.ended.get_or_insert_with(|| reason.to_owned());
+        });
+        // A second request has nothing left to wait for.
+        if is_news {
+            ferrite_io::notify(Notice::NodeEnds { reason: reason.to_owned() });
+            (self.stop)();
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        ferrite_io::notify(notice);
+    }
+}

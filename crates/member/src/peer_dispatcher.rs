@@ -1,0 +1,272 @@
+//! What comes in at the cluster's port: questions of nodes that are founding, and messages of this
+//! cluster's nodes, each for its receiver. Runs on the connections' threads, so nothing here waits.
+//!
+//! Promises that queues which peers fill are bounded: what there is no room for is lost, as on a
+//! broken line, or is not read until there is.
+
+use crate::figures::{AllFigures, Figures};
+use crate::founding::Founders;
+use crate::health::{Health, Healths};
+use crate::node_status::NodeStatus;
+use crate::notices::Notices;
+use crate::orders::Order;
+use crate::procedures::Procedures;
+use crossbeam_channel::Sender;
+use ferrite_base::{Incarnation, NodeId};
+use ferrite_cluster::{Cause, Groups, MessageKind};
+use ferrite_meta::founding::{Joins, Looks};
+use ferrite_notice::Notice;
+use ferrite_partition::applier::CopyStart;
+use ferrite_partition::waker::WakingSender;
+use ferrite_peer::{Handler, Lane, Room};
+use ferrite_replica::group::Member;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+/// For the metadata's thread.
+pub enum MetadataNotice {
+    /// What this node asks the voters.
+    Ask(ferrite_meta::Ask),
+    Lost(NodeId),
+    Stop,
+}
+
+/// For the thread of transfers.
+pub enum TransferNotice {
+    /// The node follows, and needs a snapshot of what this leader has.
+    Wanted(NodeId),
+    /// The node no longer follows: others have become members.
+    Unwanted(NodeId),
+    /// This node no longer leads.
+    Deposed,
+    /// The snapshot that was asked for is there, or why not.
+    Taken(Result<u64, String>),
+    /// Another node's snapshot is this node's own, or what became of it.
+    Installed(Installed),
+    Stop,
+}
+
+/// The outcome of another node's snapshot.
+pub enum Installed {
+    Done(Box<CopyStart>),
+    /// Nothing has changed, and the files are of no use.
+    GivenUp(String),
+    /// The same: this node has snapshots of its own up to that number.
+    Number(u64),
+    /// The node must end.
+    Failed(String),
+}
+
+/// What came from a node's process, by which node.
+pub type Message = (NodeId, Vec<u8>);
+
+/// For the thread that reads the log for others.
+pub enum SupplierNotice {
+    Wanted(ferrite_group::FromLog),
+    Lost(NodeId),
+    Stop,
+}
+
+/// Takes calls of clients that are connected to other nodes, and the answers to those that were
+/// sent there. Must be quick. False: nothing more is read from that lane until
+/// [`ferrite_peer::Peers::resume`].
+pub trait Calls: Send + Sync + 'static {
+    fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool;
+    fn answers(&self, node: NodeId, message: &[u8]) -> bool;
+    /// What was sent to the node, or came from it, may be lost.
+    fn lost(&self, node: NodeId);
+}
+
+/// The receivers of messages. Set once this node knows which node it is.
+pub struct PeerHandlers {
+    pub groups: Groups,
+    pub causes: WakingSender<Cause>,
+    pub metadata: Sender<MetadataNotice>,
+    pub metadata_messages: Sender<Message>,
+    pub orders: WakingSender<Order>,
+    pub healths: Arc<Healths>,
+    pub figures: Arc<AllFigures>,
+    /// None: a witness.
+    pub procedures: Option<Arc<Procedures>>,
+    /// What nodes without an id ask the voters.
+    pub joins: Sender<Joins>,
+    /// What this node knows of the cluster.
+    pub node_status: Arc<NodeStatus>,
+    /// None: a witness.
+    pub data: Option<DataInboxes>,
+}
+
+#[derive(Clone)]
+pub struct DataInboxes {
+    pub transfer: Sender<TransferNotice>,
+    pub transfer_messages: Sender<Message>,
+    pub supplier: Sender<SupplierNotice>,
+}
+
+pub struct PeerDispatcher {
+    founders: Arc<Founders>,
+    handlers: OnceLock<PeerHandlers>,
+    calls: OnceLock<Arc<dyn Calls>>,
+    notices: Notices,
+}
+
+impl PeerDispatcher {
+    pub fn new(founders: Arc<Founders>) -> PeerDispatcher {
+        PeerDispatcher { founders, handlers: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
+    }
+
+    /// Starts to take messages.
+    ///
+    /// # Panics
+    /// When called twice.
+    pub fn open(&self, handlers: PeerHandlers) {
+        assert!(self.handlers.set(handlers).is_ok(), "the dispatcher is opened once");
+    }
+
+    /// Starts to take calls, and answers. A witness takes none.
+    ///
+    /// # Panics
+    /// When called twice.
+    pub fn take_calls(&self, calls: Arc<dyn Calls>) {
+        assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
+    }
+
+    /// A node without an id asks to be taken in. It looks for its id in what it is shown, and asks
+    /// again until it is there.
+    fn joins(&self, joins: Joins) -> Option<Vec<u8>> {
+        let handlers = self.handlers.get()?;
+        let seen = handlers.node_status.seen();
+        let cluster = seen.state.settings()?.cluster;
+        if joins.cluster.is_some_and(|wanted| wanted != cluster) {
+            self.notices.say(Notice::JoinsOtherCluster);
+            return None;
+        }
+        if seen.state.joined_with(joins.key).is_none() {
+            let _ = handlers.joins.try_send(joins);
+        }
+        self.founders.show(seen.index, &seen.state)
+    }
+
+    /// A node of the cluster starts and asks what has become of it: it may throw its copy away for
+    /// that.
+    fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
+        let seen = self.handlers.get()?.node_status.seen();
+        if seen.tells_of(looks.cluster) { self.founders.show(seen.index, &seen.state) } else { None }
+    }
+
+    fn taken(&self, handlers: &PeerHandlers, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
+        let (message_kind, body) = MessageKind::decode(message).map_err(|error| error.to_string())?;
+        // One that waits for room would hold up unrelated ones.
+        if !belongs_on(message_kind, lane) {
+            return Err(format!(
+                "a message of kind {} came on the lane of something else ({lane:?})",
+                message_kind as u8
+            ));
+        }
+        match message_kind {
+            MessageKind::Group => handlers.groups.received(from, body).map_err(|error| error.to_string())?,
+            // The sender repeats it.
+            MessageKind::Metadata => drop(handlers.metadata_messages.try_send((from.node, body.to_vec()))),
+            MessageKind::Transfer => {
+                if let Some(data) = &handlers.data {
+                    drop(data.transfer_messages.try_send((from.node, body.to_vec())));
+                }
+            }
+            MessageKind::Health => {
+                let health = Health::decode(body).ok_or("its health cannot be read")?;
+                handlers.healths.said(from, health, Instant::now());
+            }
+            MessageKind::Figures => {
+                // Those of another release are not shown.
+                if let Some(figures) = Figures::decode(body) {
+                    handlers.figures.said(from.node, figures, Instant::now());
+                }
+            }
+            MessageKind::ProceduresAsked => {
+                if handlers.procedures.as_ref().is_some_and(|procedures| procedures.asked(from.node, body)) {
+                    // A node that has ended does not mind.
+                    let _ = handlers.orders.send(Order::AnswerProcedures);
+                }
+            }
+            MessageKind::Procedures => handlers.procedures.iter().for_each(|procedures| procedures.learn(body)),
+            MessageKind::Calls | MessageKind::Answers => {
+                let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
+                let has_room = match message_kind {
+                    MessageKind::Calls => calls.calls(from.node, from.incarnation, body),
+                    _ => calls.answers(from.node, body),
+                };
+                return Ok(if has_room { Room::More } else { Room::Wait });
+            }
+        }
+        Ok(Room::More)
+    }
+}
+
+fn belongs_on(message_kind: MessageKind, lane: Lane) -> bool {
+    match message_kind {
+        MessageKind::Group => matches!(lane, Lane::Control | Lane::Entries),
+        MessageKind::Metadata | MessageKind::Health | MessageKind::Figures | MessageKind::ProceduresAsked => {
+            lane == Lane::Control
+        }
+        MessageKind::Transfer => lane == Lane::Transfer,
+        MessageKind::Calls | MessageKind::Answers | MessageKind::Procedures => lane == Lane::Calls,
+    }
+}
+
+impl Handler for PeerDispatcher {
+    fn connected(&self, _: NodeId, _: Incarnation, lane: Lane) {
+        if let Some(handlers) = self.handlers.get().filter(|_| lane == Lane::Control) {
+            // A node that has ended does not mind.
+            let _ = handlers.orders.send(Order::SayHealth);
+        }
+    }
+
+    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
+        let Some(handlers) = self.handlers.get() else { return Room::More };
+        self.taken(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
+            self.notices.say(Notice::PeerMessageUnusable { node, reason: error });
+            Room::More
+        })
+    }
+
+    fn lost(&self, node: NodeId, lane: Lane) {
+        let Some(handlers) = self.handlers.get() else { return };
+        match lane {
+            // A node that has ended does not mind.
+            Lane::Control => {
+                let _ = handlers.causes.send(Cause::Lost(node));
+                let _ = handlers.metadata.send(MetadataNotice::Lost(node));
+            }
+            Lane::Entries => {
+                let _ = handlers.causes.send(Cause::Lost(node));
+                if let Some(data) = &handlers.data {
+                    let _ = data.supplier.send(SupplierNotice::Lost(node));
+                }
+            }
+            Lane::Calls => {
+                if let Some(calls) = self.calls.get() {
+                    calls.lost(node);
+                }
+            }
+            Lane::Transfer => {}
+        }
+    }
+
+    fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>> {
+        if let Some(looks) = Looks::decode(&question) {
+            return self.looks(&looks);
+        }
+        let Some(joins) = Joins::decode(&question) else { return self.founders.answer(&question) };
+        match joins {
+            Ok(joins) => self.joins(joins),
+            Err(error) => {
+                self.notices.say(Notice::QuestionUnreadable { reason: error.to_string() });
+                None
+            }
+        }
+    }
+
+    fn notice(&self, notice: Notice) {
+        self.notices.say(notice);
+    }
+}

@@ -1,0 +1,495 @@
+//! The threads of a node of a cluster, and what the server's owner asks of them.
+
+use crate::clients::Clients;
+use crate::copy_side::CopySide;
+use crate::directory::Unsynced;
+use crate::drain::Drain;
+use crate::effects::{Appliers, AskedToHandOver, DataEffects, ServerEffects, StopProcess};
+use crate::error::MemberError;
+use crate::figures::{AllFigures, OwnFigures};
+use crate::giving_way::GivingWay;
+use crate::health::{Healths, OwnVote};
+use crate::join::{self, Joined};
+use crate::links::{self, Links, hosts_of};
+use crate::loss::Losses;
+use crate::membership_report::MembershipReport;
+use crate::metadata::MetadataThread;
+use crate::node::NodeThread;
+use crate::node_status::{NodeStatus, StatusSnapshot};
+use crate::notices::Notices;
+use crate::open::Member;
+use crate::orders::Order;
+use crate::pausing::Pauses;
+use crate::peer_dispatcher::{DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice, TransferNotice};
+use crate::procedures::Procedures;
+use crate::reachability::Reachability;
+use crate::remove::Removals;
+use crate::snapshot_request::SnapshotRequests;
+use crate::status::Handle;
+use crate::supply::SupplierThread;
+use crate::tolerance::waits_for;
+use crate::topology::Topology;
+use crate::transfer::{Into, TransferThread};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
+use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
+use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
+use ferrite_io::threads::{ThreadError, Threads, spawn};
+use ferrite_io::{Clock, Disk, Random, SystemRandom};
+use ferrite_log::SegmentIndex;
+use ferrite_meta::founding::Acquainted;
+use ferrite_meta::{Controller, Node as Registration, State};
+use ferrite_notice::Notice;
+use ferrite_partition::applier::CopyStart;
+use ferrite_partition::cancel::Cancellations;
+use ferrite_partition::coordinator::Job;
+use ferrite_partition::gate::Gate;
+use ferrite_partition::schema::SchemaHistory;
+use ferrite_partition::waker::{WakingSender, channel_to, waking_channel};
+use ferrite_partition::{Compiled, Event, OwnLog};
+use ferrite_plan::external::RuntimeHandle;
+use ferrite_snapshot::Files;
+use ferrite_snapshot::transfer::{Sending, Sink};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where another node's snapshot is stored, in the directory of the node.
+const INCOMING: &str = "incoming";
+/// Between two checks whether the start was given up.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// After this the operator hears which nodes the start waits for. Where all start again, it takes
+/// three seconds until the lease of an earlier process must have ended.
+const SAY_AFTER: Duration = Duration::from_secs(5);
+
+/// What the cluster's threads use of the rest of the node.
+pub struct Uses {
+    pub disk: Arc<dyn Disk>,
+    pub clock: Arc<dyn Clock>,
+    pub node_status: Arc<NodeStatus>,
+    pub stop: StopProcess,
+    pub figures: OwnFigures,
+}
+
+/// The same of a node that keeps data.
+pub struct DataUses {
+    pub clients: Arc<dyn Clients>,
+    /// Procedures or functions of the catalog in force cannot run on this node: where another can
+    /// lead, it does not.
+    pub unable: Arc<AtomicBool>,
+    pub topology: Arc<Topology>,
+    pub drain: Box<dyn Drain>,
+    pub cancellations: Arc<Cancellations>,
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+    pub gates: Vec<Arc<Gate>>,
+    pub snapshots: SnapshotRequests,
+    pub copy: Arc<CopySide>,
+    /// The node's own snapshots.
+    pub files: Files,
+    pub log_index: Arc<SegmentIndex>,
+    pub runtime: RuntimeHandle,
+    pub transaction_bytes_max: usize,
+    /// Bytes a second at which a snapshot is sent to another node.
+    pub transfer_rate: u64,
+    pub identity: Identity,
+    pub sequences: Vec<ferrite_base::Sequence>,
+    pub compiled: Arc<Compiled>,
+    pub history: SchemaHistory,
+}
+
+/// A node of a cluster that runs.
+pub struct Running {
+    node_status: Arc<NodeStatus>,
+    unsynced: Arc<Unsynced>,
+    whole: Arc<AtomicBool>,
+    orders: WakingSender<Order>,
+    links: Links,
+    healths: Arc<Healths>,
+    figures: Arc<AllFigures>,
+    begun: Instant,
+    before: Arc<State>,
+}
+
+impl Running {
+    /// What calls about the cluster use.
+    pub fn handle(&self) -> Handle {
+        let orders = self.orders.clone();
+        let links = self.links.clone();
+        let node_status = Arc::clone(&self.node_status);
+        let healths = Arc::clone(&self.healths);
+        let figures = Arc::clone(&self.figures);
+        let before = Arc::clone(&self.before);
+        Handle { orders, node_status, links, healths, figures, begun: self.begun, before }
+    }
+
+    /// The way to the node's thread.
+    pub fn orders(&self) -> &WakingSender<Order> {
+        &self.orders
+    }
+
+    pub fn node_status(&self) -> &Arc<NodeStatus> {
+        &self.node_status
+    }
+
+    /// Why this process has to end, if it has.
+    pub fn ended(&self) -> Option<String> {
+        self.node_status.seen().ended.clone()
+    }
+
+    /// The same process may continue from an empty copy.
+    pub fn begins_anew(&self) -> bool {
+        self.node_status.seen().begins_anew
+    }
+
+    /// This process is about to end: the others hear that at once.
+    pub fn ends(&self) {
+        // Its thread has ended only with the process.
+        let _ = self.orders.send(Order::Ends);
+    }
+
+    /// The log was closed in good order.
+    pub fn closed(&self) {
+        if let Err(error) = self.unsynced.closed(self.whole.load(Ordering::Relaxed)) {
+            ferrite_io::notify(Notice::MarkNotWritten { reason: error.to_string() });
+        }
+    }
+
+    /// Waits until this node takes part and a node leads that may report it, and prints which nodes
+    /// it waits for.
+    pub fn takes_part(&self, ends: &AtomicBool) -> Result<(), MemberError> {
+        self.wait_until(ends, |seen| seen.registered && seen.leader().is_some())
+    }
+
+    /// Waits until this node takes part.
+    pub fn is_registered(&self, ends: &AtomicBool) -> Result<(), MemberError> {
+        self.wait_until(ends, |seen| seen.registered)
+    }
+
+    fn wait_until(&self, ends: &AtomicBool, holds: impl Fn(&StatusSnapshot) -> bool) -> Result<(), MemberError> {
+        let mut waited = Duration::ZERO;
+        let mut said = false;
+        while !self.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || holds(seen)) {
+            if ends.load(Ordering::Acquire) {
+                return Err(MemberError::Ended);
+            }
+            waited += LOOK_EVERY;
+            if waited >= SAY_AFTER && !std::mem::replace(&mut said, true) {
+                ferrite_io::notify(self.awaits());
+            }
+        }
+        self.node_status.seen().why_it_ends().map_or(Ok(()), Err)
+    }
+
+    /// The nodes it waits for, in words.
+    pub fn waits_for(&self) -> String {
+        self.awaits().to_string()
+    }
+
+    fn awaits(&self) -> Notice {
+        let seen = self.node_status.seen();
+        let here = self.node_status.here();
+        let reachability = Reachability::look(&seen.state, here, &self.links, &self.healths);
+        let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
+        let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
+        match seen.registered {
+            true => {
+                let group = seen.state.groups().get(&FIRST_GROUP);
+                let nodes = group.and_then(|group| waits_for(group, &reachability)).unwrap_or_default();
+                Notice::WaitsForLeader { nodes }
+            }
+            false => Notice::WaitsForMajority { nodes: names },
+        }
+    }
+}
+
+/// Begins the threads of a node that keeps data, which ends before the connections do.
+pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) -> Result<Running, MemberError> {
+    let Member { joined, place, replication, host, causes, lease } = member;
+    host.set_gates(BTreeMap::from([(FIRST_GROUP, data.gates)]));
+    let (transfer, transfer_inbox) = unbounded();
+    let (transfer_messages, transfer_arrivals) = bounded(TRANSFER_MESSAGES_MAX);
+    let (supplier, supplier_inbox) = unbounded();
+    let inboxes = DataInboxes { transfer, transfer_messages, supplier };
+    let appliers = Arc::new(Appliers::default());
+    let log = OwnLog::new(Arc::clone(&replication), Arc::clone(&data.log_index));
+    let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
+    let DataUses { sequences, compiled, history, identity, .. } = data;
+    let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
+    let procedures = Procedures::new(Arc::clone(&data.clients), data.topology);
+    let effects = DataEffects {
+        inboxes: inboxes.clone(),
+        clients: data.clients,
+        appliers,
+        copy: Arc::clone(&data.copy),
+        snapshots: Arc::clone(&data.snapshots),
+        transfer_rate: data.transfer_rate,
+        drain: data.drain,
+        cancellations: data.cancellations,
+    };
+    replication.is_limited_by(Arc::clone(&data.unable));
+    let here = joined.node;
+    let links = joined.links.clone();
+    let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
+    let sink = sink(&uses.disk, &joined.dir, &data.files, joined.database.0).map_err(MemberError::Cluster)?;
+    let clock = Arc::clone(&uses.clock);
+    let ends = Ends { node_status: Arc::clone(&uses.node_status), stop: Arc::clone(&uses.stop) };
+    let parts = NodeParts {
+        identity,
+        parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
+        groups: Groups::new([Arc::clone(&replication)]),
+        causes,
+        lease,
+        effects: Some(effects),
+        unable: Some(data.unable),
+        procedures: Some(procedures),
+    };
+    let running = start_with(threads, joined, uses, parts, |threads, orders| {
+        let supplier = SupplierThread {
+            supplier: Supplier::new(Arc::clone(&replication), data.log_index),
+            inbox: supplier_inbox,
+            links: links.clone(),
+            transfer: inboxes.transfer.clone(),
+            clock: Arc::clone(&clock),
+            notices: Notices::default(),
+        };
+        let into = Into {
+            here,
+            group: replication,
+            partitions: data.partitions,
+            runtime: data.runtime,
+            transaction_bytes_max: data.transaction_bytes_max,
+        };
+        let transfer = TransferThread {
+            inbox: transfer_inbox,
+            messages: transfer_arrivals,
+            own: inboxes.transfer.clone(),
+            sending,
+            sink,
+            into,
+            snapshots: data.snapshots,
+            orders: orders.clone(),
+            links,
+            copy: data.copy,
+            clock,
+            fail: Box::new(move |reason| ends.end(reason)),
+            notices: Notices::default(),
+            not_taken: None,
+        };
+        start_suppliers(threads, inboxes, supplier, transfer)
+    })?;
+    Ok(running)
+}
+
+/// Begins the threads that bring other nodes what they lack.
+fn start_suppliers(
+    threads: &mut Threads,
+    inboxes: DataInboxes,
+    supplier: SupplierThread,
+    transfer: TransferThread,
+) -> Result<(), ThreadError> {
+    threads.ended_by(move || {
+        let _ = inboxes.supplier.send(SupplierNotice::Stop);
+        let _ = inboxes.transfer.send(TransferNotice::Stop);
+    });
+    threads.spawn("supplier", move || supplier.run())?;
+    threads.spawn("transfer", move || transfer.run())
+}
+
+/// Begins the threads of a node without data.
+pub fn start_witness(
+    threads: &mut Threads,
+    joined: Joined,
+    uses: Uses,
+    identity: Identity,
+) -> Result<Running, ThreadError> {
+    let parts = NodeParts {
+        identity,
+        parties: BTreeMap::new(),
+        groups: Groups::new([]),
+        causes: waking_channel(),
+        lease: Lease::new(Arc::clone(&uses.clock)),
+        effects: None,
+        unable: None,
+        procedures: None,
+    };
+    start_with(threads, joined, uses, parts, |_, _| Ok(()))
+}
+
+struct NodeParts {
+    identity: Identity,
+    parties: BTreeMap<ferrite_base::GroupId, (Parties, CopyStart)>,
+    groups: Groups,
+    causes: (WakingSender<Cause>, Receiver<Cause>),
+    lease: Lease,
+    effects: Option<DataEffects>,
+    unable: Option<Arc<AtomicBool>>,
+    procedures: Option<Arc<Procedures>>,
+}
+
+/// The owner that ends this process.
+struct Ends {
+    node_status: Arc<NodeStatus>,
+    stop: StopProcess,
+}
+
+impl Ends {
+    fn end(&self, reason: &str) {
+        let mut is_news = false;
+        self.node_status.change(|seen| {
+            is_news = seen.ended.is_none();
+            seen.ended.get_or_insert_with(|| reason.to_owned());
+        });
+        // A second request has nothing left to wait for.
+        if is_news {
+            ferrite_io::notify(Notice::NodeEnds { reason: reason.to_owned() });
+            (self.stop)();
+        }
+    }
+}
+
+/// `between`: threads that end after the node's and before the metadata's.
+fn start_with(
+    threads: &mut Threads,
+    mut joined: Joined,
+    uses: Uses,
+    parts: NodeParts,
+    between: impl FnOnce(&mut Threads, &WakingSender<Order>) -> Result<(), ThreadError>,
+) -> Result<Running, ThreadError> {
+    let NodeParts { identity, parties, groups, causes: (causes, inbox), lease, effects, unable, procedures } = parts;
+    let (metadata, metadata_inbox) = unbounded();
+    let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
+    let (joins, joins_inbox) = bounded(JOINS_MAX);
+    let (names, told) = unbounded();
+    let (orders, orders_inbox) = channel_to(causes.waker());
+    let hosts = (joined.node, hosts_of(&joined.state, joined.node));
+    let peers = joined.links.peers().clone();
+    let founders = Arc::clone(&joined.founders);
+    let own_disk = Arc::clone(&uses.disk);
+    let own_dir = joined.dir.clone();
+    let node = joined.node;
+    let learn = move |index, state: &State| {
+        let known = Acquainted { node, index, state: state.clone() };
+        if let Err(error) = founders.learn(&*own_disk, &own_dir, known) {
+            ferrite_io::notify(Notice::NodesNotRecorded { reason: error.to_string() });
+        }
+    };
+    // A name that is not found takes a while, which the end does not wait for.
+    spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
+    let controller = joined.voter.take().map(|voter| Controller::new(joined.node, voter));
+    let voters = joined.state.voters().iter().copied().collect();
+    let here = joined.node;
+    let disk = Arc::clone(&uses.disk);
+    let dir = joined.dir.clone();
+    let forgotten_disk = Arc::clone(&disk);
+    let forgotten_dir = dir.clone();
+    let forget_vote = Box::new(move || join::forget_vote(&*forgotten_disk, &forgotten_dir));
+    let votes = controller.is_some();
+    let open_vote = Box::new(move || {
+        let voter = join::open_voter(here, &disk, &dir)?;
+        Ok(voter.map(|voter| Controller::new(here, voter)))
+    });
+    let vote = Arc::<OwnVote>::default();
+    vote.rests(controller.as_ref().is_some_and(Controller::votes));
+    let thread = MetadataThread {
+        metadata: Metadata::new(joined.node, voters, controller, SystemRandom.next_u64()),
+        inbox: metadata_inbox,
+        messages: metadata_arrivals,
+        joins: joins_inbox,
+        causes: causes.clone(),
+        links: joined.links.clone(),
+        names,
+        clock: Arc::clone(&uses.clock),
+        notices: Notices::default(),
+        forget_vote,
+        open_vote,
+        // A fault of the disk may have been in the way of it.
+        vote_again: (!votes).then_some(0),
+        vote: Arc::clone(&vote),
+        next_probe: 0,
+    };
+    let stop = metadata.clone();
+    threads.ended_by(move || drop(stop.send(MetadataNotice::Stop)));
+    threads.spawn("metadata", move || thread.run())?;
+    between(threads, &orders)?;
+    let unsynced = Arc::clone(&joined.unsynced);
+    let whole = Arc::new(AtomicBool::new(joined.intact));
+    let healths = Arc::<Healths>::default();
+    let figures = Arc::<AllFigures>::default();
+    let handlers = PeerHandlers {
+        healths: Arc::clone(&healths),
+        figures: Arc::clone(&figures),
+        procedures: procedures.clone(),
+        groups: groups.clone(),
+        causes: causes.clone(),
+        metadata: metadata.clone(),
+        metadata_messages,
+        orders: orders.clone(),
+        joins,
+        node_status: Arc::clone(&uses.node_status),
+        data: effects.as_ref().map(|effects| effects.inboxes.clone()),
+    };
+    let appliers = effects.as_ref().map(|effects| Arc::clone(&effects.appliers)).unwrap_or_default();
+    let asked = Arc::<AskedToHandOver>::default();
+    let effects = ServerEffects {
+        disk: uses.disk,
+        dir: joined.dir,
+        identity: IdentityFile::default(),
+        metadata: metadata.clone(),
+        data: effects,
+        node_status: Arc::clone(&uses.node_status),
+        unsynced: Arc::clone(&unsynced),
+        asked: Arc::clone(&asked),
+        stop: uses.stop,
+    };
+    let registration: Registration = joined.registration;
+    let start = Start { identity, registration, parties, groups: groups.clone(), lease };
+    let node = Node::new(start, &causes, inbox, Box::new(effects));
+    let thread = NodeThread {
+        node,
+        orders: orders_inbox,
+        waker: Arc::clone(causes.waker()),
+        node_status: Arc::clone(&uses.node_status),
+        groups,
+        appliers,
+        unsynced: Arc::clone(&unsynced),
+        asked,
+        losses: Losses::default(),
+        removals: Removals::default(),
+        pauses: Pauses::default(),
+        keepers: MembershipReport::default(),
+        metadata: metadata.clone(),
+        whole: Arc::clone(&whole),
+        clock: uses.clock,
+        links: joined.links.clone(),
+        healths: Arc::clone(&healths),
+        figures: Arc::clone(&figures),
+        own_figures: uses.figures,
+        vote,
+        ends: false,
+        little_room: GivingWay::default(),
+        no_java: GivingWay::default(),
+        unable,
+        procedures,
+        notices: Notices::default(),
+        next_look: 0,
+    };
+    let goodbye = orders.clone();
+    threads.ended_by(move || drop(goodbye.send(Order::Goodbye)));
+    threads.spawn("cluster", move || thread.run())?;
+    joined.dispatcher.open(handlers);
+    let node_status = uses.node_status;
+    let links = joined.links;
+    let begun = Instant::now();
+    Ok(Running { node_status, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
+}
+
+/// Continues with what an earlier process has left of another node's snapshot.
+fn sink(disk: &Arc<dyn Disk>, dir: &Path, own: &Files, database: [u8; 16]) -> Result<Sink, String> {
+    let newest = own.find().map_err(|error| error.to_string())?.snapshots.last().copied().unwrap_or(0);
+    let files = Files::new(Arc::clone(disk), &dir.join(INCOMING));
+    let opened = Sink::open(files, database).and_then(|sink| sink.above(newest));
+    opened.map_err(|error| error.to_string())
+}
