@@ -43,6 +43,7 @@ mod pausing;
 mod peer_dispatcher;
 mod place;
 mod procedures;
+mod quorum_report;
 mod reachability;
 pub mod release;
 mod remove;

@@ -17,6 +17,7 @@ use crate::orders::{CopyNow, HandOver, Order};
 use crate::pausing::Pauses;
 use crate::peer_dispatcher::MetadataNotice;
 use crate::procedures::Procedures;
+use crate::quorum_report::QuorumReport;
 use crate::reachability::Reachability;
 use crate::remove::{Removals, Seen};
 use crossbeam_channel::{Receiver, Sender};
@@ -55,6 +56,7 @@ pub struct NodeThread {
     pub removals: Removals,
     pub pauses: Pauses,
     pub keepers: MembershipReport,
+    pub quorum: QuorumReport,
     pub metadata: Sender<MetadataNotice>,
     /// The log has everything that was acknowledged.
     pub whole: Arc<AtomicBool>,
@@ -217,6 +219,7 @@ impl NodeThread {
             leads: self.node.phase(FIRST_GROUP),
         };
         self.warn_of_durability(durability);
+        self.report_quorum(&state, now);
         self.healths.said(self.node.here(), health, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, MessageKind::Health, health.encode());
@@ -230,6 +233,14 @@ impl NodeThread {
         if lacks_memory {
             self.notices.say(Notice::CopyBeyondMemory);
         }
+    }
+
+    fn report_quorum(&mut self, state: &State, now: u64) {
+        if self.ends || !self.node.is_registered() {
+            return;
+        }
+        let reached = Reachability::look(state, self.node.here().node, &self.links, &self.healths);
+        self.quorum.report(reached.no_majority(state), now).into_iter().for_each(ferrite_io::notify);
     }
 
     /// Where this node leads and lacks what another member has, that member is to lead. A lack of

@@ -22,6 +22,7 @@ use crate::orders::Order;
 use crate::pausing::Pauses;
 use crate::peer_dispatcher::{DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice, TransferNotice};
 use crate::procedures::Procedures;
+use crate::quorum_report::QuorumReport;
 use crate::reachability::Reachability;
 use crate::remove::Removals;
 use crate::snapshot_request::SnapshotRequests;
@@ -460,6 +461,7 @@ fn start_with(
         removals: Removals::default(),
         pauses: Pauses::default(),
         keepers: MembershipReport::default(),
+        quorum: QuorumReport::default(),
         metadata: metadata.clone(),
         whole: Arc::clone(&whole),
         clock: uses.clock,

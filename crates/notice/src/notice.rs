@@ -319,6 +319,10 @@ notices! {
         } else {
             "this node can reach neither a majority of the voters nor all members"
         };
+    NoMajority "no-majority" Warn { missing: String }
+        "this node cannot reach a majority of the voters, so no leader can be chosen: {missing}";
+    MajorityReached "majority-reached" Info
+        "this node reaches a majority of the voters again";
     LogStalled "log-stalled" Warn { group: GroupId }
         "this node's log makes no progress: it gives up the lead of group {group}";
     LogMoves "log-progresses" Info

@@ -85,6 +85,11 @@ fn the_status_for_programs_tells_whole_degraded_and_no_service_apart() {
     assert!(ferrite(&["admin", "status", "--server", &one]).status.success());
     let nobody = addresses(2).join(",");
     assert_eq!(status(&nobody), (Some(1), Value::Null));
+    // Its operator reads there that it is alone, whether it led or not, and when it is no longer.
+    let left = cluster.running().map(|(_, node)| node.lines.clone()).next().expect("one is left");
+    left.wait("a majority of the voters, so no leader can be chosen: node 1 is not reached");
+    cluster.start_again(last);
+    left.wait("this node reaches a majority of the voters again");
 }
 
 #[test]
