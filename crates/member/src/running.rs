@@ -351,6 +351,26 @@ impl Ends {
     }
 }
 
+/// Looks up the names of the others that it is sent, and records who they are. A name that is not
+/// found takes a while, so nothing waits for the end of this thread.
+fn spawn_names(joined: &Joined, disk: &Arc<dyn Disk>) -> Result<Sender<(u64, Arc<State>)>, ThreadError> {
+    let (names, told) = unbounded();
+    let node = joined.node;
+    let hosts = hosts_of(&joined.state, node);
+    let peers = joined.links.peers().clone();
+    let founders = Arc::clone(&joined.founders);
+    let disk = Arc::clone(disk);
+    let dir = joined.dir.clone();
+    let learn = move |index, state: &State| {
+        let known = Acquainted { node, index, state: state.clone() };
+        if let Err(error) = founders.learn(&*disk, &dir, known) {
+            ferrite_io::notify(Notice::NodesNotRecorded { reason: error.to_string() });
+        }
+    };
+    spawn("names", move || links::look_up(&peers, (node, hosts), &told, learn))?;
+    Ok(names)
+}
+
 /// `between`: threads that end after the node's and before the metadata's.
 fn start_with(
     threads: &mut Threads,
@@ -363,22 +383,8 @@ fn start_with(
     let (metadata, metadata_inbox) = unbounded();
     let (metadata_messages, metadata_arrivals) = bounded::<Message>(METADATA_MESSAGES_MAX);
     let (joins, joins_inbox) = bounded(JOINS_MAX);
-    let (names, told) = unbounded();
+    let names = spawn_names(&joined, &uses.disk)?;
     let (orders, orders_inbox) = channel_to(causes.waker());
-    let hosts = (joined.node, hosts_of(&joined.state, joined.node));
-    let peers = joined.links.peers().clone();
-    let founders = Arc::clone(&joined.founders);
-    let own_disk = Arc::clone(&uses.disk);
-    let own_dir = joined.dir.clone();
-    let node = joined.node;
-    let learn = move |index, state: &State| {
-        let known = Acquainted { node, index, state: state.clone() };
-        if let Err(error) = founders.learn(&*own_disk, &own_dir, known) {
-            ferrite_io::notify(Notice::NodesNotRecorded { reason: error.to_string() });
-        }
-    };
-    // A name that is not found takes a while, which the end does not wait for.
-    spawn("names", move || links::look_up(&peers, hosts, &told, learn))?;
     let controller = joined.voter.take().map(|voter| Controller::new(joined.node, voter));
     let voters = joined.state.voters().iter().copied().collect();
     let here = joined.node;

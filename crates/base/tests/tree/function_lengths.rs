@@ -16,7 +16,7 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/member/src/join.rs", "join", 94),
     ("crates/member/src/offline.rs", "leave_cluster", 74),
     ("crates/member/src/running.rs", "start", 76),
-    ("crates/member/src/running.rs", "start_with", 134),
+    ("crates/member/src/running.rs", "start_with", 121),
     ("crates/node/src/start.rs", "start", 127),
     ("crates/sql/src/bind/expression.rs", "expression_inner", 85),
     ("crates/sql/src/ddl/schema.rs", "bind_ddl", 95),
