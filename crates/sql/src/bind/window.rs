@@ -15,6 +15,9 @@ use ferrite_value::temporal::{MICROSECONDS_PER_DAY, TimeUnit};
 use ferrite_value::{ColumnType, SqlType};
 use sqlparser::ast;
 
+/// An expression that rows are ordered by, and whether in descending order.
+type OrderKey = (Expr, bool);
+
 /// Longest chain of windows that are made from each other.
 const WINDOW_CHAIN_MAX: usize = 16;
 
@@ -126,8 +129,8 @@ impl Binder<'_> {
         Ok(self.column_like(slot, output, result_type, &alike))
     }
 
-    /// What a window is ordered by, and the types of that.
-    fn window_order(&mut self, spec: &ast::WindowSpec) -> UserResult<(Vec<(Expr, bool)>, Vec<SqlType>)> {
+    /// What a window is ordered by, each descending or not; and the types of its ORDER BY's entries.
+    fn window_order(&mut self, spec: &ast::WindowSpec) -> UserResult<(Vec<OrderKey>, Vec<SqlType>)> {
         let mut order_by = Vec::with_capacity(spec.order_by.len());
         let mut types = Vec::with_capacity(spec.order_by.len());
         for item in &spec.order_by {
