@@ -4,6 +4,7 @@ use crate::cluster::invariants::time;
 use crate::cluster::plan::OFF_SECONDS;
 use crate::cluster::process::Process;
 use crate::cluster::world::World;
+use crate::invariants::Violation;
 use ferrite_base::NodeId;
 use ferrite_group::{FIRST_GROUP, GroupAppender};
 use ferrite_io::Clock;
@@ -14,6 +15,10 @@ const SET_EVERY: u64 = 2_000;
 const READ_EVERY: u64 = 8;
 /// The same for the clock of a leader that others do not hear.
 const CUT_OFF_SET_EVERY: u64 = 50;
+/// A leader that is cut off is read for this long, by the lease that it still has.
+const LEASE_MILLIS: u64 = 1_500;
+/// Within this the others have heard what a leader says of its clock.
+const HEARD_MILLIS: u64 = 200;
 
 impl Process {
     /// What a transaction would show that reads by the lease, if it has one.
@@ -71,5 +76,25 @@ impl World {
                 self.ledger.with(|book| time::shown(book, process.member, &group.configuration, shown));
             }
         }
+    }
+    /// A leader is cut off, and its clock is set forward while all others are behind. It is read by
+    /// the lease that it still has, and then the next leader is: what the former one has shown no
+    /// other node knows.
+    pub(super) fn a_leader_beyond_reach_has_a_clock_ahead(&mut self) -> Result<(), Violation> {
+        let Some(old) = self.quiet_leader()? else { return Ok(()) };
+        self.trace.line(&format!("{old} is to be cut off, with a clock that is ahead"));
+        let ids: Vec<NodeId> = self.machines.keys().copied().collect();
+        for id in ids.into_iter().filter(|id| *id != old) {
+            self.set_clock(id, -OFF_SECONDS * 1_000_000);
+        }
+        // They hear what the leader says of its clock.
+        self.step_until(HEARD_MILLIS, |_| false)?;
+        self.network.cut_off(&self.everybody(), old);
+        self.counts.cut_off += 1;
+        self.set_clock(old, OFF_SECONDS * 1_000_000);
+        self.step_until(LEASE_MILLIS, |_| false)?;
+        self.is_replaced(old, 1)?;
+        self.end_of_scene(old);
+        Ok(())
     }
 }

@@ -1,11 +1,15 @@
 //! What has to go well when nothing is done wrong.
 
 use crate::cluster::rest::REST_NANOS;
-use crate::cluster::world::World;
+use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::FIRST_GROUP;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// What a leader executes as it is asked to hand over takes this long at most: calls that were
+/// taken wait behind it, and are drained before the leader gives up.
+const BUSY_MILLIS: u64 = 500;
 
 impl World {
     /// Nothing is done wrong any more: all nodes become members, and a write succeeds.
@@ -47,8 +51,8 @@ impl World {
         Err(Violation { invariant: "without faults a write succeeds", detail })
     }
 
-    /// The leader hands over while clients call: none of them hears that it was refused, or that
-    /// nobody knows.
+    /// The leader hands over while clients call, and in half of the cases while it executes
+    /// something long: no call is refused, and no outcome is unknown.
     pub fn hand_over_in_peace(&mut self) -> Result<(), Violation> {
         let Some(leader) = self.leader().filter(|_| self.plan.kfactor > 0) else { return Ok(()) };
         let epoch = self.configuration().epoch;
@@ -62,11 +66,17 @@ impl World {
         self.callers.clients.quiet = true;
         self.handed_over = None;
         let begin = self.now;
+        let busy = if self.later.percent(50) { self.later.below(BUSY_MILLIS) * MILLI } else { 0 };
         self.step_machine(leader, |process| {
+            process.keep_busy(busy);
             process.node.hand_over(FIRST_GROUP, None, None);
             None
         })?;
         while self.handed_over.is_none() && self.now - begin < REST_NANOS {
+            // Until the leader holds them, clients continue to call.
+            if self.later.percent(10) && self.running().contains(&leader) {
+                self.call(leader, false);
+            }
             self.step()?;
         }
         self.rest()?;

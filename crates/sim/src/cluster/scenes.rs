@@ -63,6 +63,12 @@ impl World {
                 return Ok(());
             }
         }
+        if self.sets_clocks && self.later.percent(20) {
+            self.a_leader_beyond_reach_has_a_clock_ahead()?;
+            if !self.step_until(WHOLE_MILLIS, is_whole)? {
+                return Ok(());
+            }
+        }
         if self.random.percent(50) {
             match self.random.below(5) {
                 0..3 if self.plan.database.power_loss => self.a_snapshot_runs_ahead_of_its_log()?,
@@ -174,7 +180,7 @@ impl World {
 
     /// The leader, if it has answered all its calls soon: a write that is not committed would hold
     /// up all reads behind it. Nobody calls it by chance until the end of the scene.
-    fn quiet_leader(&mut self) -> Result<Option<NodeId>, Violation> {
+    pub(super) fn quiet_leader(&mut self) -> Result<Option<NodeId>, Violation> {
         let Some(leader) = self.leader() else { return Ok(None) };
         self.network.heal();
         (self.still, self.isolation) = (None, None);
@@ -195,7 +201,7 @@ impl World {
     }
 
     /// Whether another leads soon, and acknowledges so many writes.
-    fn is_replaced(&mut self, old: NodeId, writes: usize) -> Result<bool, Violation> {
+    pub(super) fn is_replaced(&mut self, old: NodeId, writes: usize) -> Result<bool, Violation> {
         let before = self.callers.writes();
         let is_replaced = move |world: &World| {
             world.leader().is_some_and(|leader| leader != old) && world.callers.writes() >= before + writes
@@ -205,7 +211,7 @@ impl World {
         Ok(replaced)
     }
 
-    fn end_of_scene(&mut self, old: NodeId) {
+    pub(super) fn end_of_scene(&mut self, old: NodeId) {
         self.avoided = None;
         if let Some(machine) = self.machines.get_mut(&old) {
             machine.still_until = 0;

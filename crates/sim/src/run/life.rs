@@ -99,7 +99,9 @@ impl World {
                 if in_restore {
                     // The log writes and fsyncs what else there is in the same moment, so it is one
                     // of the next.
-                    return (STEPS_TO_A_RESTORE, Some(InRestore::Fault(Fault { at: 1 + within / 2 % 3, ..fault })));
+                    let next = if kind == FaultKind::Sync { 2 } else { 3 };
+                    let at = 1 + within / 2 % next;
+                    return (STEPS_TO_A_RESTORE, Some(InRestore::Fault(Fault { at, ..fault })));
                 }
                 self.disk.fail(Fault { at: self.disk.count(kind) + within, ..fault });
             }
@@ -171,7 +173,9 @@ impl World {
         if end == End::Close && !node.log_has_failed() {
             return self.close(node);
         }
-        let power = self.plan.power_loss && self.random.percent(60) && swept.is_empty();
+        // What was written of a restore's last step, and not fsynced, mostly stays.
+        let of_hundred = if matches!(end, End::Fault { in_restore: true, .. }) { 20 } else { 60 };
+        let power = self.plan.power_loss && self.random.percent(of_hundred) && swept.is_empty();
         self.end_process(node, if power { Restart::Power } else { Restart::Process })?;
         self.put_back(swept);
         Ok(())

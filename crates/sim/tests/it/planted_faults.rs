@@ -1,5 +1,5 @@
-//! Planted faults: for ten of them, a seed that finds the fault, by the rule that must find it, and
-//! finds nothing without it. `histories --planted all --seeds 60` runs them all.
+//! Planted faults: for twelve of them, a seed that finds the fault, by the rule that must find it,
+//! and finds nothing without it. `histories --planted all --seeds 60` runs them all.
 
 use ferrite_base::planted_fault::PlantedFault::{self, *};
 use ferrite_sim::planted::{must_find, run_planted, run_seed};
@@ -9,16 +9,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The fault, a seed, and the rule that it violates.
-const FOUND: [(PlantedFault, u64, &str); 10] = [
+const FOUND: [(PlantedFault, u64, &str); 12] = [
     (AnswerBeforeFsync, 1, "what was acknowledged is there"),
     (RotIsCut, 1, "a shortened log is never passed over in silence"),
     (ReadAtOnce, 10, "what was read is durable, and was so"),
     (BackupNamesNotDurable, 1, "a backup that has a manifest is whole, whenever the power goes"),
-    (LeaseForEver, 1, "no read is older than what was acknowledged"),
-    (EarlyAcknowledgement, 4, "a committed entry never changes"),
+    (LeaseForEver, 2, "no read is older than what was acknowledged"),
+    (EarlyAcknowledgement, 1, "what was acknowledged is there"),
     (OwnFsyncOnly, 2, "no copy is made anew for nothing"),
+    (UndrainedHandOver, 6, "a hand-over fails no call"),
     (CutBeforeRecord, 10, "a healthy disk can be opened"),
     (TimeOfEntries, 1, "time does not go back"),
+    (TimeUnlimited, 2, "time does not go back"),
     (PauseOfLeader, 7, "no write is executed while the database is paused"),
 ];
 
@@ -38,7 +40,7 @@ fn on_two_threads<T: Copy + Sync>(all: &[T], check: impl Fn(T) -> Option<String>
 }
 
 #[test]
-fn ten_faults_are_found_by_the_rules_that_must_find_them() {
+fn twelve_faults_are_found_by_the_rules_that_must_find_them() {
     let wrong = on_two_threads(&FOUND, |(fault, seed, rule)| {
         assert!(must_find(fault).1.contains(&rule), "{fault:?}");
         match run_planted(fault, seed, false) {
