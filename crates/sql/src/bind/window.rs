@@ -129,7 +129,8 @@ impl Binder<'_> {
         Ok(self.column_like(slot, output, result_type, &alike))
     }
 
-    /// What a window is ordered by, each descending or not; and the types of its ORDER BY's entries.
+    /// What a window is ordered by, each descending or not, and the types of its ORDER BY's
+    /// entries.
     fn window_order(&mut self, spec: &ast::WindowSpec) -> UserResult<(Vec<OrderKey>, Vec<SqlType>)> {
         let mut order_by = Vec::with_capacity(spec.order_by.len());
         let mut types = Vec::with_capacity(spec.order_by.len());
