@@ -28,7 +28,7 @@ pub struct Seen {
 }
 
 /// All backups in a directory, whole or not, by their nonces.
-pub fn look(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
+pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
     let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
     let files = Files::new(Arc::clone(disk), dir);
     let mut backups: BTreeMap<&str, Vec<&String>> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub fn takes(&self, table: &str) -> bool {
+    pub fn includes(&self, table: &str) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(table));
         self.only.as_deref().is_none_or(named) && !named(&self.skipped)
     }
@@ -389,8 +389,8 @@ mod tests {
         }
         let csv =
             save_text("{path:'/tmp/dir',nonce:'x',block:TRUE,format:csv,tables:['A',\"b\"],skiptables:[C]}").unwrap();
-        assert!(csv.block && csv.format == Format::Csv && csv.tables.takes("a") && csv.tables.takes("B"));
-        assert!(!csv.tables.takes("C") && !csv.tables.takes("D"));
+        assert!(csv.block && csv.format == Format::Csv && csv.tables.includes("a") && csv.tables.includes("B"));
+        assert!(!csv.tables.includes("C") && !csv.tables.includes("D"));
         assert_eq!(csv.tables.unknown(["A", "B"].into_iter()), Some("C"));
         let classic = [Value::Text("/tmp/dir"), Value::Text("x"), Value::Integer(1)];
         assert_eq!(save(&classic, &anywhere()).unwrap(), Save { block: true, ..expected });

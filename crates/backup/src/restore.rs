@@ -144,7 +144,7 @@ fn targets(
         return Err(UserError::parameters(format!("the backup has no table {name}")));
     }
     let mut targets = BTreeMap::new();
-    for table in tables().filter(|table| request.tables.takes(&table.name)) {
+    for table in tables().filter(|table| request.tables.includes(&table.name)) {
         let definition = here.tables.get(&table.name).ok_or_else(|| {
             UserError::parameters(format!("the backup's table {} is not in this database", table.name))
                 .with_hint("make it first, or leave it out with skiptables")

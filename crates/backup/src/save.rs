@@ -11,7 +11,7 @@ use crate::server::Server;
 use ferrite_base::{TableId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Change, Table, TableKind};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, Random};
-use ferrite_partition::coordinator::{Taken, wait_until_committed};
+use ferrite_partition::coordinator::{TakenSnapshot, wait_until_committed};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_snapshot::{
     FileIdentity, Files, Head, LogPlace, Manifest, RowsFile, SnapshotError, StoreWriter, Verified, Verifier, Written,
@@ -29,7 +29,7 @@ pub const SCHEMA_FILE: &str = ".schema.sql";
 
 /// What is needed to write a backup once its moment is fixed.
 pub struct Begun {
-    taken: Taken,
+    taken: TakenSnapshot,
     files: Files,
     request: Save,
 }
@@ -54,7 +54,7 @@ pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserRes
 
 /// Names of the tables that a backup has.
 pub fn tables(catalog: &Catalog, request: &Save) -> Vec<String> {
-    let is_table = |table: &&Arc<Table>| table.kind == TableKind::Table && request.tables.takes(&table.name);
+    let is_table = |table: &&Arc<Table>| table.kind == TableKind::Table && request.tables.includes(&table.name);
     catalog.tables.values().filter(is_table).map(|table| table.name.clone()).collect()
 }
 
@@ -117,7 +117,7 @@ fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
         procedures.map(|procedure| Change::DropProcedure { name: procedure.name.clone(), if_exists: false });
     let of_kind = |kind: TableKind| {
         let others = whole.tables.values().filter(move |table| table.kind == kind);
-        let others = others.filter(|table| table.kind != TableKind::Table || !request.tables.takes(&table.name));
+        let others = others.filter(|table| table.kind != TableKind::Table || !request.tables.includes(&table.name));
         others.map(move |table| Change::DropTable { name: table.name.clone(), if_exists: false, cascade: false, kind })
     };
     let tables = [TableKind::View, TableKind::Stream, TableKind::Table].into_iter().flat_map(of_kind);
@@ -137,11 +137,11 @@ fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
 fn write_native(
     files: &Files,
     nonce: &str,
-    taken: Taken,
+    taken: TakenSnapshot,
     chosen: Option<Chosen>,
     random: &mut dyn Random,
 ) -> Result<u64, NotSaved> {
-    let Taken { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
+    let TakenSnapshot { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
     let partitions = stores.len() as u32;
     let tables: Option<BTreeSet<TableId>> =
         chosen.as_ref().map(|chosen| chosen.catalog.tables.values().map(|table| table.id).collect());
@@ -202,7 +202,12 @@ fn write_native(
     Ok(bytes)
 }
 
-fn write_csv(files: &Files, request: &Save, taken: &Taken, written: &mut Vec<PathBuf>) -> Result<u64, NotSaved> {
+fn write_csv(
+    files: &Files,
+    request: &Save,
+    taken: &TakenSnapshot,
+    written: &mut Vec<PathBuf>,
+) -> Result<u64, NotSaved> {
     let disk = files.disk();
     let mut bytes = 0;
     for name in tables(&taken.catalog, request) {

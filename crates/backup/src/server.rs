@@ -2,7 +2,7 @@
 
 use ferrite_base::{PartitionId, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_partition::coordinator::Taken;
+use ferrite_partition::coordinator::TakenSnapshot;
 use ferrite_value::Value;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub trait Server {
     }
 
     /// All stores as they are now.
-    fn take_snapshot(&self) -> UserResult<Taken>;
+    fn take_snapshot(&self) -> UserResult<TakenSnapshot>;
 }
 
 /// Statements that drop all tables whose names begin so. Empty where there are none.

@@ -12,6 +12,7 @@
 // Counts and positions of 64 bits index memory with `as usize`: docs/decisions/0054.
 const _: () = assert!(usize::BITS == 64, "FerriteDB is built for machines of 64 bits");
 
+pub mod bytes;
 pub mod checksum;
 pub mod earlier;
 pub mod error;

@@ -234,7 +234,7 @@ impl Pool {
 
     /// The free page at the lowest address, or the first of an extent that is idle. None: there is
     /// neither.
-    fn take(&mut self) -> Option<usize> {
+    fn pop(&mut self) -> Option<usize> {
         if let Some(mut lowest) = self.partial.first_entry() {
             let extent = *lowest.key();
             let page = lowest.get().trailing_zeros() as usize;
@@ -269,7 +269,7 @@ impl Pool {
 /// A page whose contents are whatever they are.
 fn page() -> NonNull<u8> {
     let mut pool = pool();
-    let address = pool.take().unwrap_or_else(|| {
+    let address = pool.pop().unwrap_or_else(|| {
         let extent = pool.unbacked_extent();
         if preallocator::is_at_work() {
             // It could not keep up. A little at a time holds the caller up less.
@@ -346,11 +346,11 @@ mod tests {
     #[test]
     fn a_pool_hands_out_the_lowest_and_knows_when_an_extent_is_idle() {
         let mut pool = Pool { partial: BTreeMap::new(), ready: vec![EXTENT_BYTES * 7], unbacked: Vec::new() };
-        let pages: Vec<usize> = (0..EXTENT_PAGES).map(|_| pool.take().expect("an extent's worth")).collect();
+        let pages: Vec<usize> = (0..EXTENT_PAGES).map(|_| pool.pop().expect("an extent's worth")).collect();
         assert!(pages.iter().enumerate().all(|(number, page)| *page == EXTENT_BYTES * 7 + number * PAGE_BYTES));
-        assert_eq!((pool.take(), pool.partial.len()), (None, 0));
+        assert_eq!((pool.pop(), pool.partial.len()), (None, 0));
         pages.iter().rev().take(2).for_each(|page| pool.put_back(*page));
-        assert_eq!(pool.take(), Some(pages[EXTENT_PAGES - 2]));
+        assert_eq!(pool.pop(), Some(pages[EXTENT_PAGES - 2]));
         pages[..EXTENT_PAGES - 1].iter().for_each(|page| pool.put_back(*page));
         assert_eq!((&pool.ready[..], pool.partial.len()), (&[EXTENT_BYTES * 7][..], 0));
     }
@@ -359,7 +359,7 @@ mod tests {
     #[should_panic(expected = "comes back once")]
     fn a_page_cannot_come_back_twice() {
         let mut pool = Pool { partial: BTreeMap::new(), ready: vec![EXTENT_BYTES], unbacked: Vec::new() };
-        let page = pool.take().expect("the first");
+        let page = pool.pop().expect("the first");
         pool.put_back(page + PAGE_BYTES);
     }
 }

@@ -108,7 +108,7 @@ impl Shown {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, event: String) {
+    fn add_event(&self, event: String) {
         self.lock().events.push(event);
     }
 

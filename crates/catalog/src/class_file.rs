@@ -206,15 +206,15 @@ fn constants<'a>(reader: &mut Reader<'a>) -> Option<Constants<'a>> {
     if reader.u32()? != MAGIC {
         return None;
     }
-    reader.take(4)?;
+    reader.bytes(4)?;
     let count = reader.u16()?;
     let mut constants = vec![Constant::Other];
     while constants.len() < usize::from(count) {
-        let [tag] = *reader.take(1)? else { return None };
+        let [tag] = *reader.bytes(1)? else { return None };
         constants.push(match tag {
             1 => {
                 let length = reader.u16()?;
-                Constant::Text(reader.take(length.into())?)
+                Constant::Text(reader.bytes(length.into())?)
             }
             7 => Constant::Class(reader.u16()?),
             9..=11 => Constant::Member(reader.u16()?, reader.u16()?),
@@ -300,7 +300,7 @@ fn members<'a>(reader: &mut Reader<'a>, text: &dyn Fn(u16) -> Option<&'a [u8]>) 
         for _ in 0..reader.u16()? {
             reader.u16()?;
             let length = reader.u32()?;
-            reader.take(length as usize)?;
+            reader.bytes(length as usize)?;
         }
         members.push(Method { access, name, descriptor });
     }
@@ -311,22 +311,22 @@ fn members<'a>(reader: &mut Reader<'a>, text: &dyn Fn(u16) -> Option<&'a [u8]>) 
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
     fn skip(&mut self, count: usize) -> Option<Constant<'a>> {
-        self.take(count).map(|_| Constant::Other)
+        self.bytes(count).map(|_| Constant::Other)
     }
 
     fn u16(&mut self) -> Option<u16> {
-        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+        self.bytes(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     fn u32(&mut self) -> Option<u32> {
-        self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+        self.bytes(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 }
 

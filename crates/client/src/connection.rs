@@ -134,7 +134,7 @@ impl<C> Connection<C> {
         match written {
             Ok(()) => Ok(handle),
             Err(error) => {
-                self.calls.take(handle);
+                self.calls.remove(handle);
                 Err(error)
             }
         }
@@ -163,7 +163,7 @@ impl<C> Connection<C> {
 
     /// Gives a call up: its context comes back, its answer will be [`Event::Unmatched`].
     pub fn give_up(&mut self, handle: i64) -> Option<C> {
-        self.calls.take(handle)
+        self.calls.remove(handle)
     }
 
     /// Gives all calls up.
@@ -180,7 +180,7 @@ impl<C> Connection<C> {
         while let Ok(Some((size, body))) = frame::split(&self.out[at..]) {
             if at >= self.sent
                 && let Ok(invocation) = Invocation::parse(body)
-                && let Some(context) = self.calls.take(invocation.handle)
+                && let Some(context) = self.calls.remove(invocation.handle)
             {
                 // Requests of `Prepared` and `ask` are plain: length, layout, name, handle.
                 let handle_at = 4 + 1 + 4 + invocation.procedure.len();
@@ -274,7 +274,7 @@ impl<C> Connection<C> {
             return Ok(Some(Event::LoggedIn(info)));
         }
         let response = Response::parse(body)?;
-        Ok(Some(match self.calls.take(response.handle) {
+        Ok(Some(match self.calls.remove(response.handle) {
             Some(context) => Event::Response(context, response),
             None if response.handle >= handles::RESERVED_MIN => Event::Pushed(response),
             None => Event::Unmatched,

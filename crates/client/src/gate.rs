@@ -103,7 +103,7 @@ impl Gate {
             state.rejected += u64::from(self.when_full == WhenFull::Reject);
             return Submitted::Full(call);
         }
-        self.take(state, call);
+        self.enqueue(state, call);
         Submitted::Taken
     }
 
@@ -125,7 +125,7 @@ impl Gate {
         if let Some(ticket) = ticket.take() {
             state.waiting.remove(&ticket);
         }
-        self.take(state, call);
+        self.enqueue(state, call);
         Submitted::Taken
     }
 
@@ -150,11 +150,11 @@ impl Gate {
         if state.closed {
             return false;
         }
-        self.take(state, call);
+        self.enqueue(state, call);
         true
     }
 
-    fn take(&self, mut state: MutexGuard<'_, GateState>, call: Queued) {
+    fn enqueue(&self, mut state: MutexGuard<'_, GateState>, call: Queued) {
         state.outstanding += 1;
         state.queue.push(call);
         let wake = !std::mem::replace(&mut state.notified, true);

@@ -65,7 +65,7 @@ impl<C> Slab<C> {
     /// Takes the context of this handle out. `None` for a handle that was never given, or was taken
     /// already.
     #[inline]
-    pub fn take(&mut self, handle: i64) -> Option<C> {
+    pub fn remove(&mut self, handle: i64) -> Option<C> {
         let index = handle as u32;
         let generation = (handle >> 32) as u32;
         let slot = self.slots.get_mut(index as usize)?;
@@ -91,7 +91,7 @@ impl<C> Slab<C> {
     /// Takes everything out. Handles given before stay invalid.
     pub fn drain(&mut self) -> Vec<C> {
         let handles: Vec<i64> = self.iter().map(|(handle, _)| handle).collect();
-        handles.into_iter().filter_map(|handle| self.take(handle)).collect()
+        handles.into_iter().filter_map(|handle| self.remove(handle)).collect()
     }
 }
 
@@ -105,12 +105,12 @@ mod tests {
         let a = slab.insert('a');
         let b = slab.insert('b');
         assert_ne!(a, b);
-        assert_eq!(slab.take(a), Some('a'));
-        assert_eq!(slab.take(a), None);
+        assert_eq!(slab.remove(a), Some('a'));
+        assert_eq!(slab.remove(a), None);
         let c = slab.insert('c');
         assert_eq!(c as u32, a as u32, "the slot is used again");
         assert_ne!(c, a, "under another handle");
-        assert_eq!(slab.take(a), None);
+        assert_eq!(slab.remove(a), None);
         assert_eq!(slab.len(), 2);
         assert_eq!(slab.drain(), ['c', 'b']);
         assert_eq!(slab.len(), 0);
@@ -121,7 +121,7 @@ mod tests {
         let mut slab = Slab::default();
         let a = slab.insert(());
         for foreign in [0, -1, i64::MIN, i64::MAX, i64::MAX - 1, a + 1, a | i64::MIN, a + (1 << 32)] {
-            assert_eq!(slab.take(foreign), None, "{foreign:#x}");
+            assert_eq!(slab.remove(foreign), None, "{foreign:#x}");
         }
         assert_eq!(slab.len(), 1);
     }
@@ -133,7 +133,7 @@ mod tests {
         slab.slots[0].generation = GENERATION_MAX;
         let last = handle(0, GENERATION_MAX);
         assert!(last > 0 && !ferrite_wire::handles::is_reserved(last));
-        assert_eq!(slab.take(last), Some(()));
+        assert_eq!(slab.remove(last), Some(()));
         assert_eq!(slab.insert(()), handle(0, 1));
     }
 }

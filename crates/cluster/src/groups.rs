@@ -49,13 +49,13 @@ impl Groups {
     }
 
     /// A message of a group, from the process at the other end of a connection.
-    pub fn received(&self, from: Member, bytes: &[u8]) -> Result<(), Unusable> {
+    pub fn dispatch(&self, from: Member, bytes: &[u8]) -> Result<(), Unusable> {
         let (group, envelope, entries) = message::decode(bytes).map_err(|error| Unusable::Malformed(error.0))?;
         if envelope.from != from {
             return Err(Unusable::Sender(envelope.from));
         }
         let group = self.get(group).ok_or(Unusable::Group(group))?;
-        group.received(envelope, entries);
+        group.handle_message(envelope, entries);
         Ok(())
     }
 

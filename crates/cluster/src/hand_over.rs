@@ -132,7 +132,7 @@ impl GroupReplica {
     }
 
     /// Ends what takes too long.
-    pub fn look_at_hand_over(&mut self, now: u64, state: &State, effects: &mut dyn NodeEffects) {
+    pub fn advance_hand_over(&mut self, now: u64, state: &State, effects: &mut dyn NodeEffects) {
         let Some(handing) = &mut self.handing else { return };
         let waited = now.saturating_sub(*handing.since.get_or_insert(now));
         let successor = self.group.successor(handing.to);

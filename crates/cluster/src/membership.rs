@@ -169,7 +169,7 @@ pub(crate) fn forget(leader: &GroupHandle, kept: &Group, state: &State, offers: 
 
 /// To be called for each update of the metadata; telling the group what it already knows does no
 /// harm.
-pub(crate) fn tell(leader: &GroupHandle, kept: &Group, state: &State) {
+pub(crate) fn report_gone(leader: &GroupHandle, kept: &Group, state: &State) {
     let members = kept.configuration.members();
     members.iter().filter(|member| is_gone(state, member)).for_each(|member| leader.gone(*member));
 }

@@ -6,9 +6,9 @@ use std::fmt;
 /// The part that a message is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageKind {
-    /// For a replica group: [`crate::Groups::received`].
+    /// For a replica group: [`crate::Groups::dispatch`].
     Group = 1,
-    /// [`crate::Metadata::received`].
+    /// [`crate::Metadata::handle_message`].
     Metadata = 2,
     /// A snapshot on its way.
     Transfer = 3,

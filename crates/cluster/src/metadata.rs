@@ -6,7 +6,7 @@
 use crate::cause::Cause;
 use ferrite_base::NodeId;
 use ferrite_meta::voter::VoterError;
-use ferrite_meta::{Ask, Controller, Link, Malformed, Out, Question, State, Told};
+use ferrite_meta::{Ask, Controller, Link, Malformed, MetadataUpdate, Out, Question, State};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -26,19 +26,19 @@ enum Message {
     /// From one voter to another.
     Raft(Vec<u8>),
     Question(Question),
-    Told(Told),
+    Update(MetadataUpdate),
 }
 
 const RAFT: u8 = 1;
 const QUESTION: u8 = 2;
-const TOLD: u8 = 3;
+const UPDATE: u8 = 3;
 
 impl Message {
     fn encode(&self) -> Vec<u8> {
         let (kind, body) = match self {
             Message::Raft(body) => (RAFT, body.clone()),
             Message::Question(question) => (QUESTION, question.encode()),
-            Message::Told(told) => (TOLD, told.encode()),
+            Message::Update(update) => (UPDATE, update.encode()),
         };
         [&[kind], &body[..]].concat()
     }
@@ -47,7 +47,7 @@ impl Message {
         match bytes.split_first() {
             Some((&RAFT, body)) => Ok(Message::Raft(body.to_vec())),
             Some((&QUESTION, body)) => Question::decode(body).map(Message::Question),
-            Some((&TOLD, body)) => Told::decode(body).map(Message::Told),
+            Some((&UPDATE, body)) => MetadataUpdate::decode(body).map(Message::Update),
             _ => Err(Malformed("a message is of a kind that this release does not know")),
         }
     }
@@ -105,8 +105,8 @@ impl Metadata {
     }
 
     /// A message of another node's process.
-    pub fn received(&mut self, from: NodeId, bytes: &[u8], now: u64) -> Result<(), Malformed> {
-        self.take(from, Message::decode(bytes)?, now)
+    pub fn handle_message(&mut self, from: NodeId, bytes: &[u8], now: u64) -> Result<(), Malformed> {
+        self.handle(from, Message::decode(bytes)?, now)
     }
 
     /// Messages to that node that were not answered may be lost.
@@ -143,7 +143,7 @@ impl Metadata {
         loop {
             self.keep(now);
             let Some(message) = self.own.pop_front() else { break };
-            self.take(self.here, message, now).expect("what this node says to itself is in order");
+            self.handle(self.here, message, now).expect("what this node says to itself is in order");
         }
         errands.append(&mut self.errands);
     }
@@ -155,7 +155,7 @@ impl Metadata {
         for out in outs {
             match out {
                 Out::Raft { to, message } => self.post(to, Message::Raft(message)),
-                Out::Tell { to, told } => self.post(to, Message::Told(told)),
+                Out::Update { to, update } => self.post(to, Message::Update(update)),
             }
         }
         if let Err(error) = outcome {
@@ -172,12 +172,12 @@ impl Metadata {
         }
     }
 
-    fn take(&mut self, from: NodeId, message: Message, now: u64) -> Result<(), Malformed> {
+    fn handle(&mut self, from: NodeId, message: Message, now: u64) -> Result<(), Malformed> {
         match message {
             // A voter that counts on a vote that this node does not have does without.
             Message::Raft(bytes) => {
                 if let Some(controller) = &mut self.controller {
-                    controller.received(from, &bytes)?;
+                    controller.handle_raft(from, &bytes)?;
                 }
             }
             Message::Question(question) => {
@@ -187,7 +187,7 @@ impl Metadata {
                     None => self.pass_on(from, &question),
                 }
             }
-            Message::Told(told) => self.told(from, told),
+            Message::Update(update) => self.receive_update(from, update),
         }
         Ok(())
     }
@@ -198,13 +198,13 @@ impl Metadata {
         let (index, state) = self.link.state();
         let state = (index > known).then(|| Arc::clone(state));
         let leader = self.link.leader().filter(|leader| *leader != self.here);
-        self.post(from, Message::Told(Told { index, state, lease: None, leader }));
+        self.post(from, Message::Update(MetadataUpdate { index, state, lease: None, leader }));
     }
 
     /// The node looks at the state even if it is the same: what it said because of it may have been
     /// lost.
-    fn told(&mut self, from: NodeId, told: Told) {
-        self.link.told(from, told);
+    fn receive_update(&mut self, from: NodeId, update: MetadataUpdate) {
+        self.link.receive_update(from, update);
         let (index, state) = self.link.state();
         if index == 0 {
             return;

@@ -138,7 +138,7 @@ impl Node {
     /// clock, in nanoseconds.
     pub fn step(&mut self, now: u64) -> bool {
         self.now = now;
-        let taken = self.inbox.try_recv().map(|cause| self.take(cause)).is_ok();
+        let taken = self.inbox.try_recv().map(|cause| self.handle(cause)).is_ok();
         let mut moved = false;
         for replica in self.replicas.values_mut() {
             moved |= replica.move_on(&mut *self.effects);
@@ -205,7 +205,7 @@ impl Node {
         for replica in self.replicas.values_mut() {
             replica.move_on(&mut *self.effects);
             replica.hand_on(&self.known.1, &mut *self.effects);
-            replica.look_at_hand_over(now, &self.known.1, &mut *self.effects);
+            replica.advance_hand_over(now, &self.known.1, &mut *self.effects);
         }
         if self.hands_over && !self.replicas.values().any(GroupReplica::is_handing_over) {
             self.hands_over = false;
@@ -333,7 +333,7 @@ impl Node {
         known.is_none_or(|node| node.presence == Presence::Running)
     }
 
-    fn take(&mut self, cause: Cause) {
+    fn handle(&mut self, cause: Cause) {
         if self.ended {
             return;
         }
@@ -348,7 +348,7 @@ impl Node {
                 }
                 self.made_anew(id, &fault.to_string());
             }
-            Cause::Metadata { index, state } => self.told(index, state),
+            Cause::Metadata { index, state } => self.metadata_changed(index, state),
             Cause::Lease { index, until } => self.leased(index, until),
             Cause::Lost(node) => self.groups.disconnected(node),
         }
@@ -475,7 +475,7 @@ impl Node {
     }
 
     /// The metadata as this node now knows it.
-    fn told(&mut self, index: u64, state: Arc<State>) {
+    fn metadata_changed(&mut self, index: u64, state: Arc<State>) {
         if index < self.known.0 {
             return;
         }
@@ -487,7 +487,7 @@ impl Node {
             }
         }
         self.known = (index, Arc::clone(&state));
-        self.look_for_itself(&state);
+        self.check_own_entry(&state);
         if !self.registered || self.ended {
             return;
         }
@@ -518,7 +518,7 @@ impl Node {
                 replica.group.seal(group.burnt);
             }
             if leads {
-                membership::tell(&replica.group, group, &state);
+                membership::report_gone(&replica.group, group, &state);
                 let transfer = self.effects.transfer_nanos(*id);
                 membership::offer(&replica.group, group, &state, &mut replica.offers, transfer, self.now);
             }
@@ -554,7 +554,7 @@ impl Node {
     }
 
     /// What the metadata knows of this node.
-    fn look_for_itself(&mut self, state: &State) {
+    fn check_own_entry(&mut self, state: &State) {
         let Member { node, incarnation } = self.here();
         let Some(known) = state.nodes().get(&node) else { return };
         let reason = if let Some(reason) = why_retired(state, node) {

@@ -103,12 +103,12 @@ impl<'s> Meter<'s> {
     pub(crate) fn charge(&self, bytes: usize) -> UserResult<()> {
         let total = self.temporary_bytes.get() + bytes;
         self.temporary_bytes.set(total);
-        if total > self.temporary_look.get() { self.look(total) } else { Ok(()) }
+        if total > self.temporary_look.get() { self.check_memory(total) } else { Ok(()) }
     }
 
     /// Whether the statement may hold this much, and the server has memory for it.
     #[cold]
-    fn look(&self, total: usize) -> UserResult<()> {
+    fn check_memory(&self, total: usize) -> UserResult<()> {
         check_temporary(self.call, total.saturating_mul(self.parts))?;
         self.temporary_look.set((total + limits::MEMORY_ALWAYS_BYTES).min(self.call.temporary_bytes_max));
         Ok(())

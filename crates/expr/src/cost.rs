@@ -40,34 +40,34 @@ pub(crate) fn announce<'a, C: Context<'a> + ?Sized>(
     }
     match function {
         Function::Repeat | Function::Space | Function::PadLeft | Function::PadRight | Function::Replace => {
-            tell(made(function, arguments).saturating_mul(MADE).saturating_add(bytes), context)
+            charge(made(function, arguments).saturating_mul(MADE).saturating_add(bytes), context)
         }
         _ if bytes < TOLD_FROM => Ok(()),
-        _ => tell(bytes * weight(function), context),
+        _ => charge(bytes * weight(function), context),
     }
 }
 
 #[inline]
-pub(crate) fn tell<'a, C: Context<'a> + ?Sized>(units: usize, context: &C) -> UserResult<()> {
+pub(crate) fn charge<'a, C: Context<'a> + ?Sized>(units: usize, context: &C) -> UserResult<()> {
     if units < TOLD_FROM { Ok(()) } else { context.cost(units) }
 }
 
 /// For a value that was copied or is to be parsed into another type.
 #[inline]
 pub(crate) fn parse<'a, C: Context<'a> + ?Sized>(value: &Value<'_>, context: &C) -> UserResult<()> {
-    tell(value.bytes_apart() * PARSED, context)
+    charge(value.bytes_apart() * PARSED, context)
 }
 
 /// Before two values are compared.
 #[inline]
 pub(crate) fn compare<'a, C: Context<'a> + ?Sized>(value: &Value<'_>, context: &C) -> UserResult<()> {
-    tell(value.bytes_apart() / COMPARED, context)
+    charge(value.bytes_apart() / COMPARED, context)
 }
 
 /// Before values are put together.
 #[inline]
 pub(crate) fn join<'a, C: Context<'a> + ?Sized>(left: &Value<'_>, right: &Value<'_>, context: &C) -> UserResult<()> {
-    tell((left.bytes_apart() + right.bytes_apart()) * MADE, context)
+    charge((left.bytes_apart() + right.bytes_apart()) * MADE, context)
 }
 
 /// Bytes of a result that is longer than the arguments; none is longer than a value may be.

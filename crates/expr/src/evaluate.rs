@@ -62,7 +62,7 @@ impl Expr {
                 Ok(true)
             }
             Expr::Or(operands) => {
-                cost::tell(operands.len() * cost::COMPARED, context)?;
+                cost::charge(operands.len() * cost::COMPARED, context)?;
                 for operand in operands {
                     if operand.is_true(context)? {
                         return Ok(true);
@@ -193,7 +193,7 @@ impl Expr {
                             membership.found = !operand.is_null() && sorted.has(&operand);
                             return Ok(membership.result(*negated));
                         }
-                        cost::tell(elements.len() * cost::COMPARED, context)?;
+                        cost::charge(elements.len() * cost::COMPARED, context)?;
                         for element in elements {
                             if membership.is_decided() {
                                 break;
@@ -241,7 +241,7 @@ fn truth(value: Option<bool>) -> Value<'static> {
 /// AND (`absorbing` false) or OR (`absorbing` true): ends at the first absorbing operand; else
 /// unknown if any is.
 fn logical<'a, C: Context<'a> + ?Sized>(operands: &'a [Expr], context: &C, absorbing: bool) -> UserResult<Value<'a>> {
-    cost::tell(operands.len() * cost::COMPARED, context)?;
+    cost::charge(operands.len() * cost::COMPARED, context)?;
     let mut unknown = false;
     for operand in operands {
         match operand.eval(context)? {
@@ -299,7 +299,7 @@ impl<'a> Membership<'a> {
         elements: impl ExactSizeIterator<Item = &'a Expr>,
         context: &C,
     ) -> UserResult<()> {
-        cost::tell(elements.len() * cost::COMPARED, context)?;
+        cost::charge(elements.len() * cost::COMPARED, context)?;
         for element in elements {
             if self.is_decided() {
                 break;

@@ -5,6 +5,7 @@
 
 use crate::entry::{Entry, EntryError};
 use crate::times::TIMES;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::limits::PEER_MESSAGE_BYTES_MAX;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_replica::group::{Envelope, Header, History, Mark, Member, Message, Said};
@@ -77,22 +78,22 @@ pub fn encode(out: &mut Vec<u8>, group: GroupId, envelope: &Envelope, entries: &
 
 /// A message with its group, and the entries of an append: as many as it has headers.
 pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
-    let mut rest = Bytes(bytes);
-    let [kind] = rest.array()?;
+    let mut rest = Reader::<EntryError>::new(bytes);
+    let kind = rest.u8()?;
     let group = GroupId(rest.u32()?);
     let from = Member { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) };
     let epoch = Epoch(rest.u64()?);
     let mut entries = &[][..];
     let message = match kind {
         APPEND => {
-            let previous = rest.mark()?;
+            let previous = read_mark(&mut rest)?;
             let commit = Position(rest.u64()?);
             let round = rest.u64()?;
-            entries = std::mem::take(&mut rest.0);
+            entries = rest.remainder();
             Message::Append { previous, entries: headers(group, previous, entries)?, commit, round }
         }
         ACKED => {
-            let durable = rest.mark()?;
+            let durable = read_mark(&mut rest)?;
             let compares = rest.flag()?;
             Message::Acked { durable, compares, round: rest.u64()? }
         }
@@ -100,7 +101,7 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
             let end = Position(rest.u64()?);
             let round = rest.u64()?;
             let mut starts = Vec::new();
-            while !rest.0.is_empty() {
+            while !rest.is_empty() {
                 starts.push((Epoch(rest.u64()?), Position(rest.u64()?)));
             }
             let history = History::new(starts).ok_or(EntryError("a history is out of order"))?;
@@ -108,15 +109,12 @@ pub fn decode(bytes: &[u8]) -> Result<(GroupId, Envelope, &[u8]), EntryError> {
         }
         REFUSED => Message::Refused { promised: Epoch(rest.u64()?) },
         DIFFERS => Message::Differs { entry: Position(rest.u64()?) },
-        CLOCK => Message::Clock(rest.said()?),
-        KNOWS => Message::Knows { said: rest.said()?, applied: Position(rest.u64()?), able: rest.flag()? },
+        CLOCK => Message::Clock(read_said(&mut rest)?),
+        KNOWS => Message::Knows { said: read_said(&mut rest)?, applied: Position(rest.u64()?), able: rest.flag()? },
         _ => return Err(EntryError("a message is of an unknown kind")),
     };
-    if rest.0.is_empty() {
-        Ok((group, Envelope { from, epoch, message }, entries))
-    } else {
-        Err(EntryError("bytes are left over at the end of a message"))
-    }
+    rest.end()?;
+    Ok((group, Envelope { from, epoch, message }, entries))
 }
 
 /// The entries of an append: each follows the one before it, with the body that its checksum says.
@@ -144,43 +142,27 @@ fn put_said(out: &mut Vec<u8>, said: Said) {
     }
 }
 
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], EntryError> {
-        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(EntryError("a message ends early"))?;
-        self.0 = tail;
-        Ok(*head)
+impl From<ReadFault> for EntryError {
+    fn from(fault: ReadFault) -> EntryError {
+        EntryError(match fault {
+            ReadFault::EndsEarly => "a message ends early",
+            ReadFault::LeftOver => "bytes are left over at the end of a message",
+            ReadFault::Malformed(_) => "a message is malformed",
+        })
     }
+}
 
-    fn u32(&mut self) -> Result<u32, EntryError> {
-        self.array().map(u32::from_le_bytes)
-    }
+fn read_said(rest: &mut Reader<'_, EntryError>) -> Result<Said, EntryError> {
+    Ok(Said { now: read_time(rest)?, numbers: read_time(rest)? })
+}
 
-    fn u64(&mut self) -> Result<u64, EntryError> {
-        self.array().map(u64::from_le_bytes)
-    }
+fn read_time(rest: &mut Reader<'_, EntryError>) -> Result<i64, EntryError> {
+    let time = rest.i64()?;
+    if TIMES.contains(&time) { Ok(time) } else { Err(EntryError("a time of a message is out of range")) }
+}
 
-    fn flag(&mut self) -> Result<bool, EntryError> {
-        match self.array()? {
-            [0] => Ok(false),
-            [1] => Ok(true),
-            _ => Err(EntryError("a message is malformed")),
-        }
-    }
-
-    fn said(&mut self) -> Result<Said, EntryError> {
-        Ok(Said { now: self.time()?, numbers: self.time()? })
-    }
-
-    fn time(&mut self) -> Result<i64, EntryError> {
-        let time = self.array().map(i64::from_le_bytes)?;
-        if TIMES.contains(&time) { Ok(time) } else { Err(EntryError("a time of a message is out of range")) }
-    }
-
-    fn mark(&mut self) -> Result<Mark, EntryError> {
-        Ok(Mark { epoch: Epoch(self.u64()?), position: Position(self.u64()?), chain: self.u32()? })
-    }
+fn read_mark(rest: &mut Reader<'_, EntryError>) -> Result<Mark, EntryError> {
+    Ok(Mark { epoch: Epoch(rest.u64()?), position: Position(rest.u64()?), chain: rest.u32()? })
 }
 
 #[cfg(test)]

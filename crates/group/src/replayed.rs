@@ -179,7 +179,7 @@ impl Replayed {
         if self.is_aside(entry)? {
             return Ok(Verdict::default());
         }
-        self.take(entry)?;
+        self.append(entry)?;
         let alone = matches!(self.configuration().members(), [member] if member.node == self.here);
         let known = if alone { position } else { entry.commit.min(position) };
         self.commit = self.commit.max(known);
@@ -189,7 +189,7 @@ impl Replayed {
     /// The next entry of a stream of which everything is committed; returns whether it is to be
     /// applied. An epoch's start never is.
     pub fn committed(&mut self, entry: &Entry<'_>) -> Result<bool, EntryError> {
-        self.take(entry)?;
+        self.append(entry)?;
         self.commit = self.commit.max(entry.header.mark.position);
         Ok(self.give_out(entry).now)
     }
@@ -226,7 +226,7 @@ impl Replayed {
     }
 
     /// It continues here, or in the middle.
-    fn take(&mut self, entry: &Entry<'_>) -> Result<(), EntryError> {
+    fn append(&mut self, entry: &Entry<'_>) -> Result<(), EntryError> {
         let Mark { position, .. } = entry.header.mark;
         let previous = self.previous(position)?;
         if !entry.follows(previous) {

@@ -24,7 +24,7 @@ use ferrite_base::{Epoch, GroupId, Position, planted};
 use ferrite_io::Clock;
 use ferrite_log::{Appender, LogFailed, Payload};
 use ferrite_replica::group::{Effect, Group, GroupConfiguration, Header, Mark, Member, Remembered, Timing};
-use state::{Appended, State, Told, Uncommitted, Waiting, begun_by};
+use state::{Appended, Notification, State, Uncommitted, Waiting, begun_by};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -100,7 +100,7 @@ pub struct Replication<C: Party> {
     commit: AtomicU64,
     state: Mutex<State<C>>,
     /// Taken before the state's lock is released, so that parties are notified in their order.
-    telling: Mutex<Vec<Told<C>>>,
+    notifying: Mutex<Vec<Notification<C>>>,
 }
 
 type Locked<'a, C> = MutexGuard<'a, State<C>>;
@@ -167,7 +167,7 @@ impl<C: Party> Replication<C> {
             configuration,
             time,
             waiting: VecDeque::new(),
-            told: VecDeque::new(),
+            notifications: VecDeque::new(),
             uncommitted: VecDeque::new(),
             uncommitted_bytes: 0,
             window_waiters: 0,
@@ -183,10 +183,10 @@ impl<C: Party> Replication<C> {
         };
         let id = state.machine.id();
         let state = Mutex::new(state);
-        let telling = Mutex::default();
+        let notifying = Mutex::default();
         let message_bytes_max = usize::MAX;
         let window = Window::new(usize::MAX);
-        Replication { id, log, clock, host, solo, message_bytes_max, window, shown, commit, state, telling }
+        Replication { id, log, clock, host, solo, message_bytes_max, window, shown, commit, state, notifying }
     }
 
     pub fn id(&self) -> GroupId {
@@ -241,19 +241,19 @@ impl<C: Party> Replication<C> {
         let header = if may { state.machine.append(checksum, length) } else { None };
         let Some(header) = header else {
             let outcome = Err(refused.unwrap_or(NotCommitted::Deposed));
-            state.told.push_back(Told::Party { party, payload: records.into_emptied(), outcome });
-            self.tell(state);
+            state.notifications.push_back(Notification::Party { party, payload: records.into_emptied(), outcome });
+            self.notify_parties(state);
             return None;
         };
         self.put(&mut state, records, header);
         state.waiting.push_back(Waiting { position: header.mark.position, payload: Vec::new(), party });
         if !self.solo {
             let now = self.now();
-            self.look_at_lead(&mut state);
+            self.refresh_may_lead(&mut state);
             state.machine.tick(now);
             self.carry_out(&mut state, &[]);
         }
-        self.tell(state);
+        self.notify_parties(state);
         Some(header.mark)
     }
 
@@ -300,12 +300,12 @@ impl<C: Party> Replication<C> {
             state.note_written(what, payload);
         }
         if entries {
-            self.look_at_lead(&mut state);
-            state.machine.tell_written();
+            self.refresh_may_lead(&mut state);
+            state.machine.report_written();
             self.carry_out(&mut state, &[]);
         }
         state.release(self.commit());
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     fn log_failed(self: &Arc<Self>, what: Option<Appended<C>>, failure: LogFailed) {
@@ -313,16 +313,16 @@ impl<C: Party> Replication<C> {
         self.fail(&mut state, failure.clone());
         if let Some(Appended::Own { party, .. }) = what {
             let outcome = Err(NotCommitted::Log(failure));
-            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome });
+            state.notifications.push_back(Notification::Party { party, payload: Vec::new(), outcome });
         }
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     /// Nothing more becomes durable here, and the outcome of what waits is unknown.
     fn fail(&self, state: &mut State<C>, failure: LogFailed) {
         if state.failed.is_none() {
             state.failed = Some(failure.clone());
-            state.told.push_back(Told::Event(GroupEvent::LogFailed(failure.clone())));
+            state.notifications.push_back(Notification::Event(GroupEvent::LogFailed(failure.clone())));
         }
         state.give_up(&NotCommitted::Log(failure));
     }
@@ -345,11 +345,11 @@ impl<C: Party> Replication<C> {
             return Some(0);
         }
         let now = self.now();
-        self.look_at_lead(&mut state);
+        self.refresh_may_lead(&mut state);
         let round = state.machine.read();
         state.machine.tick(now);
         self.carry_out(&mut state, &[]);
-        self.tell(state);
+        self.notify_parties(state);
         round
     }
 
@@ -358,7 +358,7 @@ impl<C: Party> Replication<C> {
     pub fn ends(self: &Arc<Self>) {
         let mut state = self.lock();
         state.ends = true;
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     // What the machine wants done.
@@ -373,7 +373,7 @@ impl<C: Party> Replication<C> {
                 Effect::SendEntries { to, epoch, after, up_to, commit, round } => {
                     self.send_entries(state, FromLog { to, epoch, after, up_to, commit, round });
                 }
-                Effect::Write(headers) => self.take(state, &headers, incoming),
+                Effect::Write(headers) => self.write_received(state, &headers, incoming),
                 Effect::Start { header, body } => {
                     let mut records = EntryBuffer::default();
                     records.records().extend_from_slice(&body);
@@ -424,7 +424,7 @@ impl<C: Party> Replication<C> {
     }
 
     /// A copy writes what was sent to it, as it came.
-    fn take(self: &Arc<Self>, state: &mut State<C>, headers: &[Header], incoming: &[u8]) {
+    fn write_received(self: &Arc<Self>, state: &mut State<C>, headers: &[Header], incoming: &[u8]) {
         let mut rest = incoming;
         let mut new = headers.iter();
         let mut next = new.next();
@@ -463,25 +463,25 @@ impl<C: Party> Replication<C> {
             applied.extend((!executed).then_some(entry));
         }
         if !applied.is_empty() {
-            state.told.push_back(Told::Committed(applied));
+            state.notifications.push_back(Notification::Committed(applied));
         }
         state.release(position);
     }
 
     /// Releases the state's lock, and notifies the parties.
-    fn tell(&self, mut state: Locked<'_, C>) {
-        self.window.look(&state);
-        if state.told.is_empty() {
+    fn notify_parties(&self, mut state: Locked<'_, C>) {
+        self.window.wake_appends(&state);
+        if state.notifications.is_empty() {
             return;
         }
-        let mut telling = self.telling.lock().expect("a panic of a party ends the process");
-        telling.extend(state.told.drain(..));
+        let mut notifying = self.notifying.lock().expect("a panic of a party ends the process");
+        notifying.extend(state.notifications.drain(..));
         drop(state);
-        for told in telling.drain(..) {
-            match told {
-                Told::Party { party, payload, outcome } => party.complete(payload, outcome),
-                Told::Committed(entries) => self.host.committed(self.id, entries),
-                Told::Event(event) => self.host.event(self.id, event),
+        for notification in notifying.drain(..) {
+            match notification {
+                Notification::Party { party, payload, outcome } => party.complete(payload, outcome),
+                Notification::Committed(entries) => self.host.committed(self.id, entries),
+                Notification::Event(event) => self.host.event(self.id, event),
             }
         }
     }

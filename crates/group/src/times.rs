@@ -44,7 +44,7 @@ impl Line {
     }
 
     /// The later one of both, as of `at`.
-    fn take(known: &mut Option<Line>, time: i64, at: u64, per_mille: u64) {
+    fn advance(known: &mut Option<Line>, time: i64, at: u64, per_mille: u64) {
         if known.is_none_or(|known| time >= known.reaches(at, per_mille)) {
             *known = Some(Line { time, at });
         }
@@ -134,7 +134,7 @@ fn is_near(time: i64, wall: i64) -> bool {
 impl Times {
     /// A leader has said something of its clock.
     pub fn hear(&mut self, said: Said, at: u64) {
-        Line::take(&mut self.heard, said.now, at, HEARD_PER_MILLE);
+        Line::advance(&mut self.heard, said.now, at, HEARD_PER_MILLE);
         self.heard_numbers = self.heard_numbers.max(said.numbers);
     }
 
@@ -186,7 +186,7 @@ impl Times {
         if let Some((member, line)) = self.answered.get_mut(&from.node)
             && *member == from
         {
-            Line::take(line, said.now, at, SAID_PER_MILLE);
+            Line::advance(line, said.now, at, SAID_PER_MILLE);
         }
     }
 

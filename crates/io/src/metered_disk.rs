@@ -1,9 +1,9 @@
-//! A disk that tells somebody each time this many bytes of room were taken, before whoever took
-//! them goes on.
+//! A disk that calls a listener each time this many bytes of room were taken, before the thread
+//! that took them continues.
 //!
-//! Owns the count of bytes since the last word, over all files. Promises that between two words no
-//! more is taken than was said, and one operation of each thread. Overwriting counts as taking: it
-//! only makes the word come earlier. Does not know how much room there is.
+//! Owns the count of bytes since the last call, over all files. Promises that between two calls no
+//! more than that is taken, but for one operation of each thread. Overwriting counts as taking: it
+//! only makes the call come earlier. Does not know how much room there is.
 
 use crate::disk::{Disk, DiskFile, DiskLock, DiskResult, LockError, OpenMode, Space};
 use std::path::Path;
@@ -19,7 +19,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn take(&self, bytes: u64) {
+    fn charge(&self, bytes: u64) {
         if self.taken.fetch_add(bytes, Ordering::Relaxed) + bytes >= self.every
             && self.taken.swap(0, Ordering::Relaxed) != 0
             && let Some(listener) = self.listener.get()
@@ -39,8 +39,8 @@ impl MeteredDisk {
         MeteredDisk { below, meter: Arc::new(Meter { every, taken: AtomicU64::new(0), listener: OnceLock::new() }) }
     }
 
-    /// Who is told, on the thread that took the room. Once: later ones are not taken.
-    pub fn tell(&self, listener: impl Fn() + Send + Sync + 'static) {
+    /// The listener, called on the thread that took the room. Once: later ones are ignored.
+    pub fn subscribe(&self, listener: impl Fn() + Send + Sync + 'static) {
         let _ = self.meter.listener.set(Box::new(listener));
     }
 }
@@ -100,7 +100,7 @@ impl DiskFile for MeteredFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> DiskResult<()> {
         self.below.write_at(bytes, offset)?;
-        self.meter.take(bytes.len() as u64);
+        self.meter.charge(bytes.len() as u64);
         Ok(())
     }
 
@@ -122,7 +122,7 @@ impl DiskFile for MeteredFile {
 
     fn preallocate(&self, bytes: u64) -> DiskResult<()> {
         self.below.preallocate(bytes)?;
-        self.meter.take(bytes);
+        self.meter.charge(bytes);
         Ok(())
     }
 }
@@ -140,7 +140,7 @@ mod tests {
         let counted = Arc::clone(&told);
         let file = disk.open(&dir.path().join("file"), OpenMode::Create).expect("a file");
         file.write_at(&[1; 5000], 0).expect("nobody listens yet");
-        disk.tell(move || {
+        disk.subscribe(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
         let words = || told.load(Ordering::Relaxed);

@@ -173,7 +173,7 @@ impl Stream {
             if lost > 0 {
                 piece.extend_from_slice(notices::keep(Notice::LinesLost { lines: lost }).as_bytes());
             }
-            if unwritten.told(&write) {
+            if unwritten.report(&write) {
                 let written = write(&piece);
                 unwritten.torn = written > 0 && piece[written - 1] != b'\n';
                 unwritten.lines = lines_of(&piece[written..]);
@@ -222,7 +222,7 @@ struct Unwritten {
 impl Unwritten {
     /// Whether lines can be written now, as far as is known: those that could not be have been told
     /// of.
-    fn told(&self, write: &impl Fn(&[u8]) -> usize) -> bool {
+    fn report(&self, write: &impl Fn(&[u8]) -> usize) -> bool {
         if self.lines == 0 {
             return true;
         }

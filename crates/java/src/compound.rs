@@ -73,7 +73,7 @@ impl Compound for CompoundClass {
                 let class = self.class.clone();
                 Ok(Box::new(Going { machine, class, name: self.name.clone(), object, _waker: waker }))
             }
-            Ok(None) => Err(failure::told(machine, exchange, &what)),
+            Ok(None) => Err(failure::thrown(machine, exchange, &what)),
             Err(jni::errors::Error::JavaException) => Err(failure::pending(exchange, &what)),
             Err(error) => Err(unusable(&error)),
         };
@@ -136,8 +136,8 @@ impl Stages for Going {
         let exchange = unsafe { &mut *exchange };
         let what = format_args!("procedure {}", self.name);
         let result = match answered {
-            Some(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(read),
-            Some(_) => Err(failure::told(machine, exchange, &what)),
+            Some(bytes) if bytes >= 0 => exchange.read_request(bytes as usize).and_then(read),
+            Some(_) => Err(failure::thrown(machine, exchange, &what)),
             None => Err(failure::pending(exchange, &what)),
         };
         exchange.end_call();
@@ -191,7 +191,7 @@ fn read(bytes: &[u8]) -> UserResult<Stage> {
             let procedure = reader.string()?.to_owned();
             let partition = Some(reader.i32()?).filter(|partition| *partition >= 0);
             let length = reader.i32()?;
-            let parameters = reader.take(usize::try_from(length).unwrap_or(0))?.to_vec();
+            let parameters = reader.raw_bytes(usize::try_from(length).unwrap_or(0))?.to_vec();
             calls.push(QueuedCall { procedure, partition, parameters });
         }
         Ok(calls)

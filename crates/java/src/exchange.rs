@@ -122,7 +122,7 @@ impl Exchange {
     }
 
     /// What Java has left in the request buffer.
-    pub fn received(&self, bytes: usize) -> UserResult<&[u8]> {
+    pub fn read_request(&self, bytes: usize) -> UserResult<&[u8]> {
         self.request.get(..bytes).ok_or_else(|| UserError::internal("Java told of more bytes than its buffer has"))
     }
 

@@ -14,7 +14,7 @@ const FAILURE_BYTES_MAX: usize = 65_536;
 
 /// The exception that Java has kept for us. `what` has failed.
 #[cold]
-pub(crate) fn told(machine: &Machine, exchange: &mut Exchange, what: &dyn fmt::Display) -> UserError {
+pub(crate) fn thrown(machine: &Machine, exchange: &mut Exchange, what: &dyn fmt::Display) -> UserError {
     let Ok(text) = text(machine, exchange) else { return pending(exchange, what) };
     let (kind, words) = text.split_at_checked(1).unwrap_or(("E", ""));
     match (kind, exchange.error.take()) {

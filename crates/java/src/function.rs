@@ -68,7 +68,7 @@ impl Function {
         let what = format_args!("function {}", self.name);
         let result = match answered {
             Some(bytes) if bytes >= 0 => self.value(exchange, bytes as usize, arena),
-            Some(_) => Err(failure::told(machine, exchange, &what)),
+            Some(_) => Err(failure::thrown(machine, exchange, &what)),
             None => Err(failure::pending(exchange, &what)),
         };
         exchange.end_call();
@@ -78,7 +78,7 @@ impl Function {
     /// What Java has left: a type code, and the value unless it is NULL.
     fn value<'a>(&self, exchange: &Exchange, bytes: usize, arena: &'a Bump) -> UserResult<Value<'a>> {
         let damaged = |_| UserError::internal("Java left a function's value that is damaged");
-        let mut reader = Reader::new(exchange.received(bytes)?);
+        let mut reader = Reader::new(exchange.read_request(bytes)?);
         let code = reader.i8().map_err(damaged)?;
         if code == scalar::CODE_NULL {
             return Ok(Value::Null);

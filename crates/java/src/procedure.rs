@@ -61,8 +61,10 @@ impl Body for Procedure {
         let exchange = unsafe { &mut *exchange };
         let what = format_args!("procedure {}", self.name);
         let result = match answered {
-            Some(bytes) if bytes >= 0 => exchange.received(bytes as usize).and_then(|answer| take(host, answer)),
-            Some(_) => Err(failure::told(machine, exchange, &what)),
+            Some(bytes) if bytes >= 0 => {
+                exchange.read_request(bytes as usize).and_then(|answer| apply_answer(host, answer))
+            }
+            Some(_) => Err(failure::thrown(machine, exchange, &what)),
             None => Err(failure::pending(exchange, &what)),
         };
         exchange.end_call();
@@ -80,7 +82,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, value: &Value<'_>) -> UserResult<()> {
 }
 
 /// The answer that Java has left: status, its text, tables.
-fn take(host: &mut dyn Host, answer: &[u8]) -> UserResult<()> {
+fn apply_answer(host: &mut dyn Host, answer: &[u8]) -> UserResult<()> {
     let (status, text, tables) = left_status(answer)?;
     if status.is_some() || text.is_some() {
         host.status(status.unwrap_or(STATUS_NOT_SET), text);

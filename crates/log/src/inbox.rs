@@ -37,7 +37,7 @@ struct State<C> {
     sleeping: bool,
 }
 
-pub(crate) enum Taken {
+pub(crate) enum Drained {
     Some,
     TimedOut,
     Closed,
@@ -102,12 +102,12 @@ impl<C> Inbox<C> {
 
     /// Takes everything into `batch`, which must be empty; waits while there is nothing. `Closed`
     /// only when all was taken.
-    pub fn take(&self, batch: &mut Vec<Append<C>>, timeout: Option<Duration>) -> Taken {
+    pub fn drain(&self, batch: &mut Vec<Append<C>>, timeout: Option<Duration>) -> Drained {
         assert!(batch.is_empty(), "what was taken before has been completed");
         let mut state = self.lock();
         while state.items.is_empty() {
             if state.closed.is_some() {
-                return Taken::Closed;
+                return Drained::Closed;
             }
             state.sleeping = true;
             match timeout {
@@ -118,7 +118,7 @@ impl<C> Inbox<C> {
                     state = back;
                     if result.timed_out() && state.items.is_empty() && state.closed.is_none() {
                         state.sleeping = false;
-                        return Taken::TimedOut;
+                        return Drained::TimedOut;
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl<C> Inbox<C> {
         if was_full {
             self.drained.notify_all();
         }
-        Taken::Some
+        Drained::Some
     }
 
     pub fn is_full(&self) -> bool {

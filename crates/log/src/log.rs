@@ -13,7 +13,7 @@ use ferrite_io::{Clock, Disk, DiskError, DiskLock, DiskResult, PatientDisk};
 use crate::durability::Durability;
 use crate::error::{LogError, LogFailed, OpenError};
 use crate::format::LogPosition;
-use crate::inbox::{Append, Inbox, Taken};
+use crate::inbox::{Append, Drained, Inbox};
 use crate::index::SegmentIndex;
 use crate::opened::Recovery;
 use crate::options::LogOptions;
@@ -78,12 +78,12 @@ impl Latch {
     /// The first failure is final; the listener hears of no other.
     fn fail(&self, reason: LogFailed) -> LogFailed {
         if self.failure.set(reason).is_ok() {
-            self.tell();
+            self.notify_listener();
         }
         self.get().expect("it has failed").clone()
     }
 
-    fn tell(&self) {
+    fn notify_listener(&self) {
         if let (Some(listener), Some(failure)) = (self.listener.get(), self.get()) {
             listener(failure);
         }
@@ -290,7 +290,7 @@ impl<C: Completion> Log<C> {
     /// early; it may be called for a failure from before, and twice.
     pub fn on_failure(&self, listener: impl Fn(&LogFailed) + Send + Sync + 'static) {
         assert!(self.failure.listener.set(Box::new(listener)).is_ok(), "there is one listener");
-        self.failure.tell();
+        self.failure.notify_listener();
     }
 
     /// Why the log stopped, if it did.
@@ -382,12 +382,12 @@ impl<C: Completion> Worker<C> {
         loop {
             // With nothing to fsync it still wakes up once more, to say how far the log reaches.
             let timeout = self.time_to_sync().or((!self.noted).then_some(Duration::from_nanos(self.look_interval)));
-            match self.inbox.take(&mut self.batch, timeout) {
-                Taken::Some => self.commit_batch(),
-                Taken::TimedOut => {
+            match self.inbox.drain(&mut self.batch, timeout) {
+                Drained::Some => self.commit_batch(),
+                Drained::TimedOut => {
                     self.look_when_idle();
                 }
-                Taken::Closed => break,
+                Drained::Closed => break,
             }
             self.sync_if_due();
         }
@@ -397,7 +397,7 @@ impl<C: Completion> Worker<C> {
     /// The first half of a round that does not wait, or the second one; whether there was anything
     /// to do.
     fn half_step(&mut self) -> bool {
-        if self.written.is_some() || !matches!(self.inbox.take(&mut self.batch, Some(Duration::ZERO)), Taken::Some) {
+        if self.written.is_some() || !matches!(self.inbox.drain(&mut self.batch, Some(Duration::ZERO)), Drained::Some) {
             return self.step();
         }
         self.write_batch();
@@ -411,12 +411,12 @@ impl<C: Completion> Worker<C> {
             self.sync_if_due();
             return true;
         }
-        let taken = matches!(self.inbox.take(&mut self.batch, Some(Duration::ZERO)), Taken::Some);
-        if taken {
+        let drained = matches!(self.inbox.drain(&mut self.batch, Some(Duration::ZERO)), Drained::Some);
+        if drained {
             self.commit_batch();
         }
-        let looked = !taken && self.look_when_idle();
-        self.sync_if_due() || taken || looked
+        let looked = !drained && self.look_when_idle();
+        self.sync_if_due() || drained || looked
     }
 
     fn commit_batch(&mut self) {

@@ -106,7 +106,7 @@ impl Founders {
     /// The answer to a node that asks, before or after this node belongs to the cluster.
     pub fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         let mut founding = self.lock();
-        if let Err(error) = founding.received(None, question) {
+        if let Err(error) = founding.handle_message(None, question) {
             self.notices.say(Notice::QuestionUnreadable { reason: error.to_string() });
             return None;
         }
@@ -243,7 +243,7 @@ impl Founders {
 
     fn ask_one(&self, to: u32, host: &str, message: &[u8]) {
         let Some(answer) = self.inquire(host, message) else { return };
-        if let Err(error) = self.lock().received(Some(to), &answer) {
+        if let Err(error) = self.lock().handle_message(Some(to), &answer) {
             let host = format!("node {to} ({host})");
             self.notices.say(Notice::AnswerUnusable { host, reason: error.to_string() });
         }

@@ -68,7 +68,7 @@ impl MetadataThread {
                 }
             }
             for (from, message) in self.messages.try_iter().take(TAKEN_PER_TURN).collect::<Vec<_>>() {
-                if let Err(error) = self.metadata.received(from, &message, self.clock.boottime_nanos()) {
+                if let Err(error) = self.metadata.handle_message(from, &message, self.clock.boottime_nanos()) {
                     self.notices.say(Notice::MetadataUnusable { node: from, reason: error.to_string() });
                 }
             }

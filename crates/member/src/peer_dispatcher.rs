@@ -164,7 +164,7 @@ impl PeerDispatcher {
             ));
         }
         match message_kind {
-            MessageKind::Group => handlers.groups.received(from, body).map_err(|error| error.to_string())?,
+            MessageKind::Group => handlers.groups.dispatch(from, body).map_err(|error| error.to_string())?,
             // The sender repeats it.
             MessageKind::Metadata => drop(handlers.metadata_messages.try_send((from.node, body.to_vec()))),
             MessageKind::Transfer => {
@@ -221,7 +221,7 @@ impl Handler for PeerDispatcher {
         }
     }
 
-    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
+    fn deliver(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         let Some(handlers) = self.handlers.get() else { return Room::More };
         self.taken(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
             self.notices.say(Notice::PeerMessageUnusable { node, reason: error });

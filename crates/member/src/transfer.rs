@@ -89,7 +89,7 @@ impl TransferThread {
                 }
             }
             for (from, message) in self.messages.try_iter().take(MESSAGES_PER_TURN).collect::<Vec<_>>() {
-                if let Err(error) = self.received(from, &message) {
+                if let Err(error) = self.handle_message(from, &message) {
                     self.notices.say(Notice::SnapshotMessageUnusable { node: from, reason: error });
                 }
             }
@@ -133,7 +133,7 @@ impl TransferThread {
             }
             TransferNotice::Taken(Ok(snapshot)) => {
                 self.not_taken = None;
-                if let Err(error) = self.sending.taken(snapshot, self.clock.monotonic_nanos()) {
+                if let Err(error) = self.sending.snapshot_taken(snapshot, self.clock.monotonic_nanos()) {
                     self.notices.say(Notice::SnapshotNotSendable { snapshot, reason: error.to_string() });
                 }
             }
@@ -149,7 +149,7 @@ impl TransferThread {
         }
     }
 
-    fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), String> {
+    fn handle_message(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), String> {
         let (id, message) = decode(bytes).map_err(|error| error.0.to_owned())?;
         let mut out = Vec::new();
         match message {

@@ -48,7 +48,7 @@ pub struct Question {
 
 /// What a voter says, even without being asked.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct MetadataUpdate {
     /// Commands that are in the state.
     pub index: u64,
     /// None if the asking node has it.
@@ -137,7 +137,7 @@ impl Question {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Question, Malformed> {
-        let mut rest = Reader(bytes);
+        let mut rest = Reader::new(bytes);
         if rest.u8()? != FORMAT {
             return Err(Malformed("a question is of a format that this release does not know"));
         }
@@ -195,7 +195,7 @@ impl Question {
     }
 }
 
-impl Told {
+impl MetadataUpdate {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         put_u64(&mut out, self.index);
@@ -207,18 +207,18 @@ impl Told {
         out
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Told, Malformed> {
-        let mut rest = Reader(bytes);
+    pub fn decode(bytes: &[u8]) -> Result<MetadataUpdate, Malformed> {
+        let mut rest = Reader::new(bytes);
         if rest.u8()? != FORMAT {
             return Err(Malformed("an answer is of a format that this release does not know"));
         }
         let index = rest.u64()?;
         let lease = rest.u64()?;
         let leader = rest.u32()?;
-        let state = if rest.0.is_empty() { None } else { Some(Arc::new(State::restore(rest.0)?)) };
+        let state = if rest.is_empty() { None } else { Some(Arc::new(State::restore(rest.rest())?)) };
         let lease = (lease != 0).then_some(lease);
         let leader = (leader != 0).then_some(NodeId(leader));
-        Ok(Told { index, state, lease, leader })
+        Ok(MetadataUpdate { index, state, lease, leader })
     }
 }
 
@@ -281,18 +281,18 @@ mod tests {
             assert!((0..bytes.len()).all(|end| Question::decode(&bytes[..end]).is_err()));
         }
         let state = Some(Arc::new(State::default()));
-        for told in [
-            Told { index: 4, state: state.clone(), lease: Some(9), leader: Some(NodeId(3)) },
-            Told { index: 4, state: None, lease: None, leader: None },
+        for update in [
+            MetadataUpdate { index: 4, state: state.clone(), lease: Some(9), leader: Some(NodeId(3)) },
+            MetadataUpdate { index: 4, state: None, lease: None, leader: None },
         ] {
-            assert_eq!(Told::decode(&told.encode()), Ok(told));
+            assert_eq!(MetadataUpdate::decode(&update.encode()), Ok(update));
         }
     }
 
     #[test]
     fn hostile_bytes_do_not_panic() {
         bolero::check!().with_iterations(20_000).with_type::<(u8, u16, Vec<u8>)>().for_each(|(which, cut, bytes)| {
-            let (_, _) = (Question::decode(bytes), Told::decode(bytes));
+            let (_, _) = (Question::decode(bytes), MetadataUpdate::decode(bytes));
             let mut all = questions();
             let mut whole = all.remove(*which as usize % all.len()).encode();
             whole.truncate(*cut as usize % (whole.len() + 1));

@@ -1,6 +1,6 @@
-//! Numbers, texts and lists as bytes, little-endian. A count that is read allocates nothing by
-//! itself.
+//! Numbers, texts and lists as bytes, little-endian.
 
+use ferrite_base::bytes::ReadFault;
 use std::fmt;
 
 /// Why bytes cannot be decoded.
@@ -15,68 +15,17 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-pub(crate) struct Reader<'a>(pub &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (head, tail) = self.0.split_first_chunk::<N>().ok_or(Malformed("they end early"))?;
-        self.0 = tail;
-        Ok(*head)
-    }
-
-    pub fn u8(&mut self) -> Result<u8, Malformed> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    pub fn flag(&mut self) -> Result<bool, Malformed> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed("a flag is neither 0 nor 1")),
+impl From<ReadFault> for Malformed {
+    fn from(fault: ReadFault) -> Malformed {
+        match fault {
+            ReadFault::EndsEarly => Malformed("they end early"),
+            ReadFault::LeftOver => Malformed("bytes are left over"),
+            ReadFault::Malformed(reason) => Malformed(reason),
         }
-    }
-
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub fn slice(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(Malformed("they end early"))?;
-        self.0 = tail;
-        Ok(head)
-    }
-
-    /// Two bytes of length, then the text.
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
-        let length = usize::from(u16::from_le_bytes(self.array()?));
-        std::str::from_utf8(self.slice(length)?).map_err(|_| Malformed("a text is not UTF-8"))
-    }
-
-    /// A count of at most `max`, then as many parts.
-    pub fn list<T>(
-        &mut self,
-        max: usize,
-        mut part: impl FnMut(&mut Reader<'a>) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
-        let count = self.u32()? as usize;
-        if count > max {
-            return Err(Malformed("a list is too long"));
-        }
-        let mut parts = Vec::new();
-        for _ in 0..count {
-            parts.push(part(self)?);
-        }
-        Ok(parts)
-    }
-
-    pub fn end(&self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed("bytes are left over")) }
     }
 }
+
+pub(crate) type Reader<'a> = ferrite_base::bytes::Reader<'a, Malformed>;
 
 pub(crate) fn put_u32(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());

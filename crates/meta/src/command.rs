@@ -162,9 +162,9 @@ impl Command {
 
     /// What [`Command::encode`] has written.
     pub fn decode(bytes: &[u8]) -> Result<Command, CommandError> {
-        let mut rest = Reader(bytes);
+        let mut rest = Reader::new(bytes);
         let format = rest.u8()?;
-        let kind = rest.text()?;
+        let kind = rest.short_text()?;
         let unknown = || CommandError::Unknown { kind: kind.to_string(), format };
         if format != FORMAT {
             return Err(unknown());

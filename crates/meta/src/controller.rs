@@ -15,7 +15,7 @@ mod seal;
 pub use nodes::has_lost_its_vote;
 pub(crate) use nodes::offers_vote;
 
-use crate::ask::{Ask, Question, Told};
+use crate::ask::{Ask, MetadataUpdate, Question};
 use crate::bytes::Malformed;
 use crate::command::Command;
 use crate::parts::{Group, Node, Presence};
@@ -36,15 +36,15 @@ pub enum Out {
     /// To a voter.
     Raft { to: NodeId, message: Vec<u8> },
     /// To any node, this one too.
-    Tell { to: NodeId, told: Told },
+    Update { to: NodeId, update: MetadataUpdate },
 }
 
 pub struct Controller {
     here: NodeId,
     voter: Voter,
     duties: Option<Duties>,
-    /// The state as last told, for many to share.
-    told: (u64, Arc<State>),
+    /// The state as last sent to nodes, shared by the messages to all of them.
+    published: (u64, Arc<State>),
     /// Nodes that asked something that this voter does not lead to.
     asked: Vec<(NodeId, u64)>,
 }
@@ -52,8 +52,8 @@ pub struct Controller {
 impl Controller {
     pub fn new(here: NodeId, voter: Voter) -> Controller {
         let (index, state) = voter.state();
-        let told = (index, Arc::new(state.clone()));
-        Controller { here, voter, duties: None, told, asked: Vec::new() }
+        let published = (index, Arc::new(state.clone()));
+        Controller { here, voter, duties: None, published, asked: Vec::new() }
     }
 
     pub fn is_leader(&self) -> bool {
@@ -92,8 +92,8 @@ impl Controller {
     }
 
     /// A message of another voter.
-    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
-        self.voter.received(from, bytes)
+    pub fn handle_raft(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+        self.voter.handle_raft(from, bytes)
     }
 
     /// A question of a node's process.
@@ -180,8 +180,8 @@ impl Controller {
         self.voter.tick(now);
         let state = self.voter.state().1;
         let Some(duties) = &mut self.duties else { return };
-        let look = |(id, group): (&GroupId, &Group)| duties.look(state, *id, group, now);
-        let mut commands: Vec<Command> = state.groups().iter().filter_map(look).collect();
+        let supervise = |(id, group): (&GroupId, &Group)| duties.supervise(state, *id, group, now);
+        let mut commands: Vec<Command> = state.groups().iter().filter_map(supervise).collect();
         commands.extend(duties.care(state, self.here, now));
         for command in commands {
             if !self.voter.propose(&command) {
@@ -214,8 +214,8 @@ impl Controller {
         for did in did {
             match did {
                 Did::Send { to, message } => out.push(Out::Raft { to, message }),
-                Did::Leads { leads: true, .. } => self.duties = Some(Duties::since(now)),
-                Did::Leads { leads: false, .. } => self.duties = None,
+                Did::Leader { is_leader: true, .. } => self.duties = Some(Duties::since(now)),
+                Did::Leader { is_leader: false, .. } => self.duties = None,
                 Did::Applied { command, outcome, .. } => {
                     if let Some(duties) = &mut self.duties {
                         if outcome.is_ok() {
@@ -231,32 +231,32 @@ impl Controller {
         }
         outcome?;
         let (index, state) = self.voter.state();
-        let news = index > self.told.0;
+        let news = index > self.published.0;
         if news {
-            if *self.told.1 != *state {
-                self.told.1 = Arc::new(state.clone());
+            if *self.published.1 != *state {
+                self.published.1 = Arc::new(state.clone());
             }
-            self.told.0 = index;
+            self.published.0 = index;
         }
         for (read, wanted) in confirmed {
             assert!(index >= wanted, "what a leader has committed is applied before reads are answered");
             self.grant(read, now, out);
         }
         for (to, known) in std::mem::take(&mut self.asked) {
-            out.push(Out::Tell { to, told: self.tell(known, None) });
+            out.push(Out::Update { to, update: self.update_for(known, None) });
         }
         if news && self.duties.is_some() {
             let runs = |(_, node): &(&NodeId, &Node)| node.presence != Presence::Retired;
-            let all: Vec<NodeId> = self.told.1.nodes().iter().filter(runs).map(|(node, _)| *node).collect();
-            out.extend(all.into_iter().map(|to| Out::Tell { to, told: self.tell(0, None) }));
+            let all: Vec<NodeId> = self.published.1.nodes().iter().filter(runs).map(|(node, _)| *node).collect();
+            out.extend(all.into_iter().map(|to| Out::Update { to, update: self.update_for(0, None) }));
         }
         Ok(())
     }
 
-    fn tell(&self, known: u64, lease: Option<u64>) -> Told {
-        let (index, state) = &self.told;
+    fn update_for(&self, known: u64, lease: Option<u64>) -> MetadataUpdate {
+        let (index, state) = &self.published;
         let leader = if self.duties.is_some() { Some(self.here) } else { self.voter.leader() };
-        Told { index: *index, state: (*index > known).then(|| Arc::clone(state)), lease, leader }
+        MetadataUpdate { index: *index, state: (*index > known).then(|| Arc::clone(state)), lease, leader }
     }
 
     /// This voter was the leader after the question had come.
@@ -264,11 +264,11 @@ impl Controller {
         let Some(duties) = &mut self.duties else { return };
         let Some(Waiting { from, number, member, index }) = duties.waiting.remove(&read) else { return };
         // What was proposed since is decided by what held before it: no lease in between.
-        let granted = is_current(&self.told.1, member) && !duties.is_given_up(&self.told.1, member.node);
+        let granted = is_current(&self.published.1, member) && !duties.is_given_up(&self.published.1, member.node);
         if granted {
             duties.heard.insert(member.node, now);
         }
-        out.push(Out::Tell { to: from, told: self.tell(index, granted.then_some(number)) });
+        out.push(Out::Update { to: from, update: self.update_for(index, granted.then_some(number)) });
     }
 }
 

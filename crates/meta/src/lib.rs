@@ -22,7 +22,7 @@ mod state;
 mod testing;
 pub mod voter;
 
-pub use ask::{Ask, Question, Told};
+pub use ask::{Ask, MetadataUpdate, Question};
 pub use bytes::Malformed;
 pub use command::{Command, CommandError, FORMAT};
 pub use controller::{Controller, Out, has_lost_its_vote};

@@ -1,6 +1,6 @@
 //! A node's way to the metadata: which voter it asks, what it knows, and how long its lease holds.
 
-use crate::ask::{Ask, Question, Told};
+use crate::ask::{Ask, MetadataUpdate, Question};
 use crate::lease::LEASE_NANOS;
 use crate::state::State;
 use ferrite_base::{NodeId, planted};
@@ -71,8 +71,8 @@ impl Link {
     }
 
     /// What a voter says. Returns the state, if this is a later one.
-    pub fn told(&mut self, from: NodeId, told: Told) -> Option<(u64, Arc<State>)> {
-        let Told { index, state, lease, leader } = told;
+    pub fn receive_update(&mut self, from: NodeId, update: MetadataUpdate) -> Option<(u64, Arc<State>)> {
+        let MetadataUpdate { index, state, lease, leader } = update;
         self.waits_since = None;
         self.leader = leader.filter(|leader| *leader == from || self.leader.is_none() || self.leader == Some(from));
         let news = state.filter(|_| index > self.index);

@@ -132,8 +132,8 @@ pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malform
         (1, number) => Some(number),
         _ => return Err(Malformed("it is not said whether a node votes")),
     };
-    let release = rest.text()?.to_string();
-    let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
+    let release = rest.short_text()?.to_string();
+    let addresses = rest.list(ADDRESSES_MAX, |rest| rest.short_text().map(str::to_string))?;
     Ok((id, Node { incarnation, start, kind, presence, vote, release, addresses }))
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn put_configuration(out: &mut Vec<u8>, configuration: &GroupConfigur
 pub(crate) fn take_configuration(rest: &mut Reader<'_>) -> Result<(GroupConfiguration, Mark), Malformed> {
     let epoch = Epoch(rest.u64()?);
     let length = rest.u32()?;
-    let body = rest.slice(length as usize)?;
+    let body = rest.bytes(length as usize)?;
     GroupConfiguration::decode(epoch, body).ok_or(Malformed("a configuration does not hold together"))
 }
 

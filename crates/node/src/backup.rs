@@ -93,14 +93,14 @@ impl Drop for Scan {
 }
 
 /// Gives the turn back.
-struct Taken<'t>(&'t AtomicBool);
+struct HeldTurn<'t>(&'t AtomicBool);
 
 impl Turn {
-    fn take(&self) -> UserResult<Taken<'_>> {
+    fn acquire(&self) -> UserResult<HeldTurn<'_>> {
         if self.taken.swap(true, Ordering::AcqRel) {
             return Err(UserError::parameters("another backup or restore is in progress").with_hint("wait for its end"));
         }
-        Ok(Taken(&self.taken))
+        Ok(HeldTurn(&self.taken))
     }
 
     fn scan(&self) -> UserResult<Scan> {
@@ -140,7 +140,7 @@ impl Turn {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for HeldTurn<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -203,7 +203,7 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> UserResult<()> {
 fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
     let block = request.block;
     let client = InternalClient::new(node.handles.clone());
-    let begun = node.turn.take().and_then(|turn| Ok((turn, save::begin(&client, Arc::clone(&node.disk), request)?)));
+    let begun = node.turn.acquire().and_then(|turn| Ok((turn, save::begin(&client, Arc::clone(&node.disk), request)?)));
     let (turn, begun) = match begun {
         Ok(begun) => begun,
         Err(error) => return answer(reply, &Ok(vec![request_failed(node, &error)])),
@@ -268,7 +268,7 @@ fn by_site(node: &Backups, result: UserResult<u64>) -> SystemTable {
 }
 
 fn run_restore(node: &Arc<Backups>, request: &request::Restore) -> SystemResult {
-    let _turn = node.turn.take()?;
+    let _turn = node.turn.acquire()?;
     let client = InternalClient::new(node.handles.clone());
     let files = Files::new(Arc::clone(&node.disk), &request.dir);
     let restored = restore::restore(&client, &files, request)?;
@@ -356,7 +356,7 @@ fn scan(node: &Backups, dir: &Path) -> SystemResult {
         ]);
         return Ok(vec![snapshots, space, files]);
     }
-    for seen in listing::look(&node.disk, dir)? {
+    for seen in listing::list(&node.disk, dir)? {
         let whole = if seen.fault.is_none() { "TRUE" } else { "FALSE" };
         let result = if seen.fault.is_none() { "SUCCESS" } else { "FAILURE" };
         let incomplete = if seen.fault.is_none() { "" } else { seen.tables.as_str() };

@@ -19,15 +19,15 @@ impl Cancelling {
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
         self.list.add(connection, cancel);
         self.long_reads.drop_cancelled();
-        self.tell_elsewhere(connection, cancel);
+        self.cancel_elsewhere(connection, cancel);
     }
 
     /// A connection without outstanding calls is gone.
     pub fn gone(&self, connection: u64) {
-        self.tell_elsewhere(connection, Cancel::Gone);
+        self.cancel_elsewhere(connection, Cancel::Gone);
     }
 
-    fn tell_elsewhere(&self, connection: u64, cancel: Cancel) {
+    fn cancel_elsewhere(&self, connection: u64, cancel: Cancel) {
         if let Some(tell) = &self.elsewhere {
             tell(connection, cancel);
         }

@@ -260,7 +260,7 @@ impl Compounds {
 
     /// Ends the calls whose time is up; returns how long until the next one's is. None: no call is
     /// in progress.
-    fn look(&self) -> Option<Duration> {
+    fn end_overdue(&self) -> Option<Duration> {
         let now = self.clock.monotonic_nanos();
         let time_max = Duration::from_secs(self.seconds_max).as_nanos() as u64;
         let mut late = Vec::new();
@@ -310,7 +310,7 @@ impl Compounds {
     /// The watch's thread: ends calls whose time is up.
     pub fn watch(&self, inbox: &Receiver<Notice>) {
         loop {
-            let told = match self.look() {
+            let told = match self.end_overdue() {
                 None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(wait) => inbox.recv_timeout(wait),
             };

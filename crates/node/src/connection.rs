@@ -334,7 +334,7 @@ impl Connection {
 
     /// A call of that many bytes was taken: it will be answered.
     #[inline]
-    pub fn taken(&mut self, bytes: usize) {
+    pub fn count_call(&mut self, bytes: usize) {
         self.outstanding += Outstanding { calls: 1, bytes };
         self.traffic.messages_read += 1;
     }

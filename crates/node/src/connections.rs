@@ -80,12 +80,12 @@ impl Connections {
         let most = self.limits.connections_max.saturating_add(reserved);
         let taken = self.open.fetch_update(Relaxed, Relaxed, |open| (open < most).then_some(open + 1)).is_ok();
         if !taken {
-            self.tell();
+            self.report_full();
         }
         taken
     }
 
-    fn tell(&self) {
+    fn report_full(&self) {
         let mut told = self.told.lock().expect("nobody panics with it");
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());

@@ -129,7 +129,7 @@ impl Dispatcher {
     }
 
     /// Adopts a new catalog version. Batches never mix versions.
-    pub fn look_at_catalog(&mut self) {
+    pub fn refresh_catalog(&mut self) {
         if !std::ptr::eq(&**self.in_force.load(), &*self.compiled) {
             self.send_batches();
             self.compiled = self.in_force.load_full();
@@ -139,7 +139,7 @@ impl Dispatcher {
     /// Where the calls of this turn go. False: nothing may be read until those that were handed to
     /// the thread that forwards are on their way.
     #[inline]
-    pub fn look_at_leadership(&mut self) -> bool {
+    pub fn refresh_way(&mut self) -> bool {
         let way = self.passage.as_ref().map_or(Way::Here, Passage::way);
         self.away = way == Way::Elsewhere;
         way != Way::Wait
@@ -190,7 +190,7 @@ impl Dispatcher {
         if consumed > 0 {
             connection.frame_came();
         }
-        self.node.work.take(connection.work() - before);
+        self.node.work.add(connection.work() - before);
         if self.away
             && let Some(passage) = &self.passage
         {
@@ -253,7 +253,7 @@ impl Dispatcher {
             Route::Partition { partition, drop_first_parameter } => {
                 let batch = &mut self.batches[partition.index()];
                 batch.push(connection.id, invocation.handle, id, parameters, drop_first_parameter);
-                connection.taken(body.len());
+                connection.count_call(body.len());
                 if batch.is_full() {
                     self.send_batches();
                 }
@@ -274,7 +274,7 @@ impl Dispatcher {
     ) {
         let mut parameters = Vec::new();
         invocation.parameters.copy_to(&mut parameters);
-        connection.taken(body.len());
+        connection.count_call(body.len());
         let call = ProgramCall {
             program: Arc::clone(self.compiled.program(id)),
             compiled: Arc::clone(&self.compiled),
@@ -303,7 +303,7 @@ impl Dispatcher {
         if self.node.forward.is_none() || error.kind() == ErrorKind::Unavailable {
             return response::write_error(connection.out(), invocation.handle, error);
         }
-        connection.taken(body.len());
+        connection.count_call(body.len());
         self.node.submit.refuse(&self.reply(connection, invocation.handle), error);
     }
 
@@ -326,7 +326,7 @@ impl Dispatcher {
             // So that it is counted; the other node's catalog may know what this one's does not.
             let _ = connection.find_procedure(&self.compiled, name);
         }
-        connection.taken(body.len());
+        connection.count_call(body.len());
         self.passed += 1;
         let start = self.passed_bytes.len() as u32;
         self.passed_bytes.extend_from_slice(body);
@@ -364,7 +364,7 @@ impl Dispatcher {
     /// A procedure's call that goes by itself.
     #[cold]
     fn timed(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
-        connection.taken(body.len());
+        connection.count_call(body.len());
         let reply = self.reply(connection, invocation.handle);
         // What was sent earlier goes first.
         self.send_batches();
@@ -377,7 +377,7 @@ impl Dispatcher {
     fn compound(&mut self, connection: &mut Connection, id: ProcedureId, invocation: &Invocation<'_>, body: &[u8]) {
         let mut parameters = Vec::new();
         invocation.parameters.copy_to(&mut parameters);
-        connection.taken(body.len());
+        connection.count_call(body.len());
         let reply = self.reply(connection, invocation.handle);
         // What was sent earlier goes first.
         self.send_batches();

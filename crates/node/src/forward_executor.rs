@@ -124,7 +124,7 @@ impl Execute for ForwardExecutor {
     }
 
     fn taken(&mut self, work: Outstanding) {
-        self.node.work.take(work);
+        self.node.work.add(work);
         // More is held now: that wakes no thread.
         let _ = self.node.work.charge(queued_bytes(work) as isize);
     }
@@ -139,7 +139,7 @@ impl Execute for ForwardExecutor {
 
 impl Executor for ForwardExecutor {
     /// Batches never mix versions.
-    fn look_at_catalog(&mut self) {
+    fn refresh_catalog(&mut self) {
         if !std::ptr::eq(&**self.node.submit.compiled.load(), &*self.compiled) {
             self.send_batches();
             self.compiled = self.node.submit.compiled.load_full();

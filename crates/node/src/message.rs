@@ -28,12 +28,12 @@ pub enum SystemJob {
 }
 
 /// Called when the snapshot that was asked for is there, or with the reason why not.
-pub type Told = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
+pub type SaveCallback = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 
 /// For the snapshot thread.
 pub enum SnapshotJob {
     /// None: no caller waits.
-    Save(Option<Told>),
+    Save(Option<SaveCallback>),
     /// From the cluster's threads.
     OfCluster(SnapshotRequest),
     Stop,

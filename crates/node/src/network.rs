@@ -151,11 +151,11 @@ impl NetworkThread {
 
     /// One turn. The main path begins here, at [`Self::read`], which leaves calls in the
     /// dispatcher's batches; `send_batches` hands these to the partitions. It ends here, too: the
-    /// answers that have come are mail, which [`Self::take`] delivers.
+    /// answers that have come are mail, which [`Self::handle`] delivers.
     fn turn(&mut self, events: &Events) {
         self.mailbox.is_awake();
-        self.dispatcher.look_at_catalog();
-        self.waits = !self.dispatcher.look_at_leadership();
+        self.dispatcher.refresh_catalog();
+        self.waits = !self.dispatcher.refresh_way();
         for event in events {
             match event.token() {
                 WAKER => {}
@@ -189,9 +189,9 @@ impl NetworkThread {
         self.dispatcher.send_batches();
         self.mailbox.taking();
         while let Ok(mail) = self.mail.try_recv() {
-            self.take(mail);
+            self.handle(mail);
         }
-        self.tell_ledger();
+        self.report_ledger();
         if self.starved && std::mem::take(&mut self.freed) {
             self.accept();
         }
@@ -201,7 +201,7 @@ impl NetworkThread {
     }
 
     /// Carries out what other threads have sent: answers, most of all.
-    fn take(&mut self, mail: Mail) {
+    fn handle(&mut self, mail: Mail) {
         match mail {
             Mail::Answers(mut answers) => {
                 self.deliver(&mut answers);
@@ -226,7 +226,7 @@ impl NetworkThread {
                     }
                 }
             }
-            Mail::CatalogChanged | Mail::TopologyChanged => self.tell_subscribers(),
+            Mail::CatalogChanged | Mail::TopologyChanged => self.push_to_subscribers(),
             // Batches leave before mail is taken.
             Mail::Passed(to) => drop(to.send(())),
             Mail::Behind(behind) => drop(behind),
@@ -411,7 +411,7 @@ impl NetworkThread {
             }
         }
         if self.ledger.is_large() {
-            self.tell_ledger();
+            self.report_ledger();
         }
     }
 
@@ -535,12 +535,12 @@ impl NetworkThread {
         }
         // What these take where they are now counts before they go: others are built meanwhile.
         if self.ledger.is_large() {
-            self.tell_ledger();
+            self.report_ledger();
         }
     }
 
-    fn tell_subscribers(&mut self) {
-        self.dispatcher.look_at_catalog();
+    fn push_to_subscribers(&mut self) {
+        self.dispatcher.refresh_catalog();
         if !self.connections.iter().flatten().any(|connection| connection.subscribed) {
             return;
         }

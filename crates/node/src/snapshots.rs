@@ -5,7 +5,7 @@
 //! time: all callers that ask while one is being written get the next.
 
 use crate::last_snapshot::LastSnapshot;
-use crate::message::{SnapshotJob, Told};
+use crate::message::{SaveCallback, SnapshotJob};
 use crate::mode::Mode;
 use crate::options::SnapshotSettings;
 use crate::routes::Routes;
@@ -19,7 +19,7 @@ use ferrite_member::{CopySide, SnapshotRequest};
 use ferrite_notice::Notice;
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
-use ferrite_partition::coordinator::{Job, Taken};
+use ferrite_partition::coordinator::{Job, TakenSnapshot};
 use ferrite_partition::copy_cut::{CopyCut, CutStep};
 use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Saved, Snapshots};
@@ -115,7 +115,7 @@ impl SnapshotThread {
         // What a copy is about to take, and what the log had written when it began.
         let mut cut: Option<(CopyCut, u64)> = None;
         loop {
-            let mut asked: Vec<Told> = Vec::new();
+            let mut asked: Vec<SaveCallback> = Vec::new();
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(&mut last, asked),
@@ -169,13 +169,13 @@ impl SnapshotThread {
             if !self.conclude(&outcome, &mut last, written) {
                 return;
             }
-            tell(asked, &outcome);
+            answer_callers(asked, &outcome);
         }
     }
 
     /// The server ends, and nothing is changed any more. With durability memory, what no snapshot
     /// shows gets one.
-    fn end(&mut self, last: &mut Last, mut asked: Vec<Told>) {
+    fn end(&mut self, last: &mut Last, mut asked: Vec<SaveCallback>) {
         let Some(SnapshotsOnly { unlogged, last: last_snapshot, dir }) = &self.without_log else { return };
         let last_snapshot = Arc::clone(last_snapshot);
         let dir = dir.clone();
@@ -195,7 +195,7 @@ impl SnapshotThread {
             None => true,
         };
         if let Some(outcome) = &saved {
-            tell(asked, outcome);
+            answer_callers(asked, outcome);
         }
         if complete && let Err(error) = unlogged::end_run(&**self.snapshots.files().disk(), &dir) {
             ferrite_io::notify(Notice::MemoryRunNotEnded { reason: error.to_string() });
@@ -281,7 +281,7 @@ impl SnapshotThread {
         self.write(taken, waiting)
     }
 
-    fn write(&mut self, taken: Taken, waiting: usize) -> Result<Saved, SaveError> {
+    fn write(&mut self, taken: TakenSnapshot, waiting: usize) -> Result<Saved, SaveError> {
         let begun_ms = self.clock.wall_micros() / 1_000;
         let snapshot = taken.snapshot;
         self.status.bytes_done.store(0, Relaxed);
@@ -332,7 +332,7 @@ impl SnapshotThread {
 }
 
 /// Answers the callers that asked for it.
-fn tell(asked: Vec<Told>, outcome: &Result<Saved, SaveError>) {
+fn answer_callers(asked: Vec<SaveCallback>, outcome: &Result<Saved, SaveError>) {
     let failed = outcome.as_ref().err().map(SaveError::to_string).unwrap_or_default();
     for told in asked {
         told(outcome.as_ref().map_err(|_| failed.as_str()));

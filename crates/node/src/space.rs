@@ -52,17 +52,17 @@ impl SpaceWatch {
     /// Looks now and then until `stop` is closed.
     pub fn run(&self, stop: &Receiver<()>) {
         while stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            self.look();
+            self.check();
         }
     }
 
-    pub fn look(&self) {
+    pub fn check(&self) {
         let mut failed = self.failed.lock().expect("no panic while looking");
         match free(&*self.disk, &self.dirs) {
             Ok(free) => {
                 *failed = false;
                 if self.mode.disk_has(free, self.reserve) {
-                    self.tell(free);
+                    self.report(free);
                 }
             }
             // What cannot be seen is not taken for full: a disk that is broken fails the log, which
@@ -75,7 +75,7 @@ impl SpaceWatch {
         }
     }
 
-    fn tell(&self, free: u64) {
+    fn report(&self, free: u64) {
         if self.log_failure.get().is_some() {
             return;
         }

@@ -202,12 +202,12 @@ fn watch_space(
         log_failure: Arc::clone(failure),
         failed: Mutex::new(false),
     });
-    watch.look();
+    watch.check();
     // Weak: the disk outlives the server while another owner holds a file of it.
     let looks = Arc::downgrade(&watch);
-    disk.tell(move || {
+    disk.subscribe(move || {
         if let Some(watch) = looks.upgrade() {
-            watch.look();
+            watch.check();
         }
     });
     let (told, stop) = bounded(0);

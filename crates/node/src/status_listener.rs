@@ -50,7 +50,7 @@ impl Meanwhile<'_> {
         match self {
             Meanwhile::Recovers(progress, clock, awaits) => match awaits() {
                 Some((_, awaited)) => format!("this node is in no cluster yet: it waits for {awaited}"),
-                None => format!("the database is not open yet; {}", progress.look(clock.monotonic_nanos())),
+                None => format!("the database is not open yet; {}", progress.read(clock.monotonic_nanos())),
             },
             Meanwhile::Waits(_, waits_for) => format!("this node is {}", waits_for()),
             Meanwhile::Ended => JUST_OPENED.to_owned(),
@@ -339,7 +339,7 @@ impl Answers<'_> {
         let reason = self.meanwhile.reason();
         let result = match self.meanwhile {
             Meanwhile::Recovers(progress, clock, _) if invocation.procedure == "@Statistics" && about("RECOVERY") => {
-                Ok(vec![statistics::progress(Some(progress.look(clock.monotonic_nanos())))])
+                Ok(vec![statistics::progress(Some(progress.read(clock.monotonic_nanos())))])
             }
             Meanwhile::Recovers(_, _, awaits) => match awaits() {
                 Some((status, _)) if invocation.procedure == "@ClusterStatus" => Ok(status),

@@ -38,7 +38,7 @@ pub struct Submit {
 
 impl Submit {
     /// Answers with what the schema in force says.
-    pub fn tell(&self, mailbox: &MailboxHandle, answers: AnswerBatch) {
+    pub fn answer(&self, mailbox: &MailboxHandle, answers: AnswerBatch) {
         match self.gate.get() {
             Some(gate) => gate.hold(Arc::clone(mailbox), answers),
             None => mailbox.deliver(answers),
@@ -54,7 +54,7 @@ impl Submit {
         let mut answers = AnswerBatch::default();
         response::write_error(&mut answers.bytes, reply.handle, error);
         answers.finish_answer(reply.connection);
-        self.tell(&reply.mailbox, answers);
+        self.answer(&reply.mailbox, answers);
     }
 
     /// A call as a client would send it. After an error it was not handed over.

@@ -11,7 +11,7 @@ use crate::backup::Backups;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
 use crate::load::{self, Load};
-use crate::message::{SnapshotJob, SystemJob, Told};
+use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
 use crate::submit::Submit;
 use crate::{administration, backup, privilege, system_procedures};
@@ -40,7 +40,7 @@ enum Handled {
     PassedOn,
     Tables(Vec<SystemTable>),
     /// With words beside them, as the status text.
-    Told(Vec<SystemTable>, String),
+    TablesWithText(Vec<SystemTable>, String),
 }
 
 /// What the thread uses of its node.
@@ -89,20 +89,20 @@ impl System {
             });
             match outcome {
                 Ok(Handled::PassedOn) => {}
-                Ok(Handled::Tables(tables)) => self.tell(&body, &reply, &tables, ""),
-                Ok(Handled::Told(tables, words)) => self.tell(&body, &reply, &tables, &words),
+                Ok(Handled::Tables(tables)) => self.send_tables(&body, &reply, &tables, ""),
+                Ok(Handled::TablesWithText(tables, words)) => self.send_tables(&body, &reply, &tables, &words),
                 Err(error) if is_of_schema(&body) => self.submit.refuse(&reply, &error),
                 Err(error) => reply.refuse(&error),
             }
         }
     }
 
-    fn tell(&self, body: &[u8], reply: &Reply, tables: &[SystemTable], words: &str) {
+    fn send_tables(&self, body: &[u8], reply: &Reply, tables: &[SystemTable], words: &str) {
         let mut answers = AnswerBatch::default();
         write_tables(self.response(&mut answers.bytes, reply), tables, words);
         answers.finish_answer(reply.connection);
         match is_of_schema(body) {
-            true => self.submit.tell(&reply.mailbox, answers),
+            true => self.submit.answer(&reply.mailbox, answers),
             false => reply.mailbox.deliver(answers),
         }
     }
@@ -152,12 +152,12 @@ impl System {
             "@Statistics" => {
                 let (selector, interval) = statistics_parameters(parameters)?;
                 let tables = self.statistics(selector, interval, asker)?;
-                return Ok(Handled::Told(tables, self.words_of_figures()));
+                return Ok(Handled::TablesWithText(tables, self.words_of_figures()));
             }
             "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, compiled, body, reply),
             "@UpdateLogging" => {
                 let (tables, words) = administration::update_logging(parameters)?;
-                return tables.map(|tables| Handled::Told(tables, words));
+                return tables.map(|tables| Handled::TablesWithText(tables, words));
             }
             "@LoadSinglepartitionTable" => return self.load(load::single(parameters)?, compiled, body, reply),
             "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, compiled, body, reply),
@@ -255,7 +255,7 @@ impl System {
         let to = reply.clone();
         let partitions = self.submit.routes.partition_count();
         let result_bytes = self.settings.result_bytes;
-        let told: Told = Box::new(move |outcome| {
+        let told: SaveCallback = Box::new(move |outcome| {
             let table = administration::snapshot_saved(&identity, partitions, outcome);
             answer(&to, |out| {
                 let mut writer = ResponseWriter::begin(out, to.handle).within(result_bytes);

@@ -86,7 +86,7 @@ impl Work {
     }
 
     #[inline]
-    pub fn take(&self, taken: Outstanding) {
+    pub fn add(&self, taken: Outstanding) {
         if taken.calls > 0 {
             self.calls.fetch_add(taken.calls, SeqCst);
             self.bytes.fetch_add(taken.bytes, SeqCst);
@@ -109,7 +109,7 @@ impl Work {
     #[must_use]
     pub fn found_full(&self) -> bool {
         if !self.full.swap(true, SeqCst) {
-            self.tell();
+            self.report_limit();
         }
         // A thread that answered calls before the line above woke no other.
         self.opens()
@@ -167,11 +167,11 @@ impl Work {
     }
 
     /// The waiting connections are checked again, and will report it if they still wait.
-    pub fn looked(&self) {
+    pub fn rechecked(&self) {
         self.short.store(false, Relaxed);
     }
 
-    fn tell(&self) {
+    fn report_limit(&self) {
         let mut told = self.told.lock().expect("nobody panics with it");
         if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
             *told = Some(Instant::now());
@@ -196,15 +196,15 @@ mod tests {
     #[test]
     fn so_many_calls_and_bytes_and_not_one_more() {
         let calls = work(16, 1_000);
-        calls.take(of(14, 14));
+        calls.add(of(14, 14));
         assert!(calls.room().has_more_than(of(1, 1)), "one below the limit");
         assert!(!calls.room().has_more_than(of(2, 2)), "at the limit");
-        calls.take(of(2, 2));
+        calls.add(of(2, 2));
         assert!(!calls.room().has_more_than(of(0, 0)));
         let bytes = work(1_000, 160);
-        bytes.take(of(1, 159));
+        bytes.add(of(1, 159));
         assert!(bytes.room().has_more_than(of(0, 0)), "one below the limit");
-        bytes.take(of(1, 1_000));
+        bytes.add(of(1, 1_000));
         assert!(!bytes.room().has_more_than(of(0, 0)), "one large call goes past it, and no other");
         assert!(Room::ENDLESS.has_more_than(of(1 << 40, 1 << 50)));
     }
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn who_waits_is_woken_once_when_an_eighth_is_answered() {
         let work = work(16, 1_600);
-        work.take(of(16, 16));
+        work.add(of(16, 16));
         assert!(!work.found_full(), "there is no room");
         assert!(!work.give_back(of(2, 2)), "14 of 16 are outstanding still");
         assert!(!work.room().has_more_than(of(0, 0)), "those who wait come first");
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(work.outstanding(), Outstanding::default());
         // The least that can be set.
         let one = self::work(1, 1);
-        one.take(of(1, 50));
+        one.add(of(1, 50));
         assert!(!one.found_full());
         assert!(one.give_back(of(1, 50)));
     }
@@ -245,7 +245,7 @@ mod tests {
                         while taken.calls < 3 && room.has_more_than(taken) {
                             taken += of(1, 10);
                         }
-                        work.take(taken);
+                        work.add(taken);
                         if taken.calls < 3 && work.found_full() {
                             wakes.fetch_add(1, SeqCst);
                         }
@@ -271,7 +271,7 @@ mod tests {
         assert!(!work.is_short() && !work.charge(-part), "they are awake");
         assert_eq!((work.charged(5), work.charged(-100 * part)), (7 * part as usize + 5, 0));
         work.lacks_memory();
-        work.looked();
+        work.rechecked();
         assert!(!work.is_short());
     }
 }

@@ -199,7 +199,7 @@ impl Applier {
                     self.intake.sender.waker().wait(time_max, || !self.inbox.is_empty());
                     continue;
                 };
-                self.take(delivery);
+                self.handle(delivery);
             }
         }
     }
@@ -216,7 +216,7 @@ impl Applier {
             return true;
         }
         match self.inbox.try_recv() {
-            Ok(delivery) => self.take(delivery),
+            Ok(delivery) => self.handle(delivery),
             Err(_) => return self.deal(),
         }
         true
@@ -231,7 +231,7 @@ impl Applier {
         }
     }
 
-    fn take(&mut self, delivery: Delivery) {
+    fn handle(&mut self, delivery: Delivery) {
         match delivery {
             Delivery::Applied { partition, outcome } => self.applied(partition, outcome),
             Delivery::Snapshot { from, to } => self.cut = Some((from, to)),

@@ -15,7 +15,7 @@ use crate::answer::AnswerBatch;
 use crate::commit::Completion;
 use crate::compiled::Compiled;
 use crate::counters::{CallOutcome, Counters, ThreadReport};
-pub use crate::event::{BACKUP, Job, Taken, wait_until_committed};
+pub use crate::event::{BACKUP, Job, TakenSnapshot, wait_until_committed};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 use crate::execute::Executor;
 use crate::gate::Gate;
@@ -363,7 +363,7 @@ impl Coordinator {
         let now = self.log.transaction_time(self.clock.wall_micros());
         let mut stores = std::mem::take(&mut self.stores);
         let mut positions = std::mem::take(&mut self.positions);
-        lending.take(&call.stores, &mut stores, &mut positions);
+        lending.collect_stores(&call.stores, &mut stores, &mut positions);
         if let Some(program) = long_read::program(&call, &stores) {
             if let Some((call, turn)) = self.long_reads.admit(call) {
                 let snapshots = long_read::snapshots(&program, &mut stores);

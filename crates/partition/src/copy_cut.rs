@@ -22,7 +22,7 @@
 use crate::applier::Intake;
 use crate::commit::{Completion, Parties};
 use crate::delivery::{CopySnapshot, Delivery};
-use crate::event::Taken;
+use crate::event::TakenSnapshot;
 use crate::record;
 use crate::thread::RECORD_EPOCH;
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
@@ -37,7 +37,7 @@ pub enum CutStep {
     /// Call again later.
     Waiting,
     /// Nothing is waited for any more: [`Snapshots::save`](crate::snapshots::Snapshots::save).
-    Done(Box<Taken>),
+    Done(Box<TakenSnapshot>),
     /// The node's part has changed, or its log has failed.
     Ended,
 }
@@ -115,7 +115,7 @@ impl CopyCut {
             },
             State::Writing(snapshot) => match self.group.has_durable(snapshot.place.end) {
                 Some(false) if !planted!(CutAheadOfLog) => self.wait(State::Writing(snapshot)),
-                Some(_) => CutStep::Done(Box::new(self.taken(*snapshot, clock))),
+                Some(_) => CutStep::Done(Box::new(self.taken_snapshot(*snapshot, clock))),
                 None => CutStep::Ended,
             },
             State::Over => CutStep::Ended,
@@ -127,11 +127,11 @@ impl CopyCut {
         CutStep::Waiting
     }
 
-    fn taken(&self, cut: CopySnapshot, clock: &dyn Clock) -> Taken {
+    fn taken_snapshot(&self, cut: CopySnapshot, clock: &dyn Clock) -> TakenSnapshot {
         let CopySnapshot { place, stores, sequences, catalog, history } = cut;
         let (tell, logged) = bounded(1);
         let _ = tell.send(Ok(()));
-        Taken {
+        TakenSnapshot {
             snapshot: self.snapshot,
             stores,
             places: sequences.into_iter().map(|sequence| (RECORD_EPOCH, sequence)).collect(),

@@ -192,7 +192,7 @@ pub enum Job {
     /// A snapshot of this number is to be written to disk.
     Checkpoint {
         snapshot: u64,
-        to: Sender<Taken>,
+        to: Sender<TakenSnapshot>,
     },
     /// A copy becomes the leader, as its partitions did just now.
     Lead {
@@ -213,7 +213,7 @@ pub enum Job {
 pub const BACKUP: u64 = 0;
 
 /// All that a snapshot on disk shows, as it was at one place in the log.
-pub struct Taken {
+pub struct TakenSnapshot {
     pub snapshot: u64,
     /// By partition.
     pub stores: Vec<Store>,

@@ -5,7 +5,7 @@
 
 pub use crate::damage::{LogDamage, Stake};
 use crate::progress::{ProgressListener, RecoveryProgress};
-use crate::recovery::{self, Options, Summary, default_threads, look, open_with};
+use crate::recovery::{self, Options, Summary, default_threads, open_with, summarize};
 use crate::snapshots;
 use crate::start_error::StartError;
 use crate::unlogged;
@@ -48,7 +48,7 @@ pub fn accept_loss(
         let options =
             Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
         if of_cluster.is_some() {
-            return look(Arc::clone(&disk), Arc::clone(&clock), dir, &options);
+            return summarize(Arc::clone(&disk), Arc::clone(&clock), dir, &options);
         }
         let recovered = open_with(Arc::clone(&disk), Arc::clone(&clock), &mut ferrite_io::SystemRandom, dir, options)?;
         recovered.log.close().map_err(StartError::LogFailed)?;

@@ -45,7 +45,7 @@ pub struct Seen {
 
 impl RecoveryProgress {
     /// `now` is the time of the clock that the recovery has.
-    pub fn look(&self, now: u64) -> Seen {
+    pub fn read(&self, now: u64) -> Seen {
         let Phase { name, begun, bytes_total } = *self.phase.lock().expect("no panic with the phase");
         let bytes = self.bytes.load(Relaxed);
         let rows = self.rows.load(Relaxed);
@@ -108,7 +108,7 @@ impl<'r> ProgressReporter<'r> {
         if now < due || self.next_line.compare_exchange(due, now + EVERY_NANOS, Relaxed, Relaxed).is_err() {
             return;
         }
-        self.say(self.progress.look(now).notice());
+        self.say(self.progress.read(now).notice());
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let said = Arc::clone(&lines);
         let report = move |notice: Notice| said.lock().unwrap().push(notice.to_string());
         let reporter = ProgressReporter::new(Arc::new(clock.clone()), &report, &progress);
-        assert_eq!(progress.look(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
+        assert_eq!(progress.read(clock.monotonic_nanos()).to_string(), "recovering: it has just begun");
         reporter.begin("snapshot", 400_000_000);
         clock.advance(Duration::from_millis(1_999));
         reporter.add(100_000_000, 10);

@@ -4,6 +4,7 @@
 //! errors and never panics.
 
 use crate::content_hashes::ContentHashes;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence, TableId};
 use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_replica::group::Mark;
@@ -294,89 +295,59 @@ fn write_places(
     });
 }
 
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], RecordError> {
-        let (head, tail) = self.0.split_at_checked(length).ok_or(RecordError::Malformed("a record ends early"))?;
-        self.0 = tail;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], RecordError> {
-        Ok(self.take(N)?.try_into().expect("take returns as many bytes as were asked for"))
-    }
-
-    fn u32(&mut self) -> Result<u32, RecordError> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64, RecordError> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    fn groups(&mut self) -> Result<Vec<(GroupId, Mark)>, RecordError> {
-        let mut groups = Vec::new();
-        for _ in 0..self.u32()? {
-            let group = GroupId(self.u32()?);
-            let epoch = Epoch(self.u64()?);
-            let position = Position(self.u64()?);
-            groups.push((group, Mark { epoch, position, chain: self.u32()? }));
-        }
-        Ok(groups)
-    }
-
-    /// The rest: a transaction over several partitions.
-    fn multi(&mut self) -> Result<Record<'a>, RecordError> {
-        let ticket = self.u64()?;
-        let count = self.u32()?;
-        let mut parts = Vec::new();
-        for _ in 0..count {
-            let partition = PartitionId(self.u32()?);
-            let epoch = Epoch(self.u64()?);
-            let sequence = Sequence(self.u64()?);
-            let length = self.u32()? as usize;
-            parts.push(Part { partition, epoch, sequence, changes: self.take(length)? });
-        }
-        self.end()?;
-        Ok(Record::Multi { ticket, parts })
-    }
-
-    /// The rest: a snapshot that begins here, of a leader or of a copy that has taken it.
-    fn checkpoint(&mut self, kind: u8) -> Result<Record<'a>, RecordError> {
-        let snapshot = self.u64()?;
-        let catalog_version = self.u64()?;
-        let mut places = Vec::new();
-        for _ in 0..self.u32()? {
-            places.push((Epoch(self.u64()?), Sequence(self.u64()?)));
-        }
-        let groups = if self.0.is_empty() { Vec::new() } else { self.groups()? };
-        self.end()?;
-        Ok(match kind {
-            KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
-            _ => Record::Installed { snapshot, catalog_version, places, groups },
+impl From<ReadFault> for RecordError {
+    fn from(fault: ReadFault) -> RecordError {
+        RecordError::Malformed(match fault {
+            ReadFault::EndsEarly => "a record ends early",
+            ReadFault::LeftOver => "bytes are left over at the end of a record",
+            ReadFault::Malformed(reason) => reason,
         })
     }
+}
 
-    /// The rest: what the tables held where the leader marked the stream.
-    fn content_hashes(&mut self) -> Result<Record<'a>, RecordError> {
-        let epoch = Epoch(self.u64()?);
-        let position = Position(self.u64()?);
-        let mut tables = Vec::new();
-        for _ in 0..self.u32()? {
-            tables.push((TableId(self.u32()?), self.u32()?));
-        }
-        self.end()?;
-        Ok(Record::ContentHashes(ContentHashes { epoch, position, tables }))
-    }
+fn read_groups(body: &mut Reader<'_, RecordError>) -> Result<Vec<(GroupId, Mark)>, RecordError> {
+    body.list(usize::MAX, |body| {
+        let group = GroupId(body.u32()?);
+        let epoch = Epoch(body.u64()?);
+        let position = Position(body.u64()?);
+        Ok((group, Mark { epoch, position, chain: body.u32()? }))
+    })
+}
 
-    fn end(&self) -> Result<(), RecordError> {
-        if self.0.is_empty() {
-            Ok(())
-        } else {
-            Err(RecordError::Malformed("bytes are left over at the end of a record"))
-        }
-    }
+/// A transaction over several partitions.
+fn read_multi<'a>(body: &mut Reader<'a, RecordError>) -> Result<Record<'a>, RecordError> {
+    let ticket = body.u64()?;
+    let parts = body.list(usize::MAX, |body| {
+        let partition = PartitionId(body.u32()?);
+        let epoch = Epoch(body.u64()?);
+        let sequence = Sequence(body.u64()?);
+        let length = body.u32()? as usize;
+        Ok(Part { partition, epoch, sequence, changes: body.bytes(length)? })
+    })?;
+    body.end()?;
+    Ok(Record::Multi { ticket, parts })
+}
+
+/// A snapshot that begins here, of a leader or of a copy that has taken it.
+fn read_checkpoint<'a>(kind: u8, body: &mut Reader<'a, RecordError>) -> Result<Record<'a>, RecordError> {
+    let snapshot = body.u64()?;
+    let catalog_version = body.u64()?;
+    let places = body.list(usize::MAX, |body| Ok((Epoch(body.u64()?), Sequence(body.u64()?))))?;
+    let groups = if body.is_empty() { Vec::new() } else { read_groups(body)? };
+    body.end()?;
+    Ok(match kind {
+        KIND_CHECKPOINT => Record::Checkpoint { snapshot, catalog_version, places, groups },
+        _ => Record::Installed { snapshot, catalog_version, places, groups },
+    })
+}
+
+/// What the tables held where the leader marked the stream.
+fn read_content_hashes<'a>(body: &mut Reader<'a, RecordError>) -> Result<Record<'a>, RecordError> {
+    let epoch = Epoch(body.u64()?);
+    let position = Position(body.u64()?);
+    let tables = body.list(usize::MAX, |body| Ok((TableId(body.u32()?), body.u32()?)))?;
+    body.end()?;
+    Ok(Record::ContentHashes(ContentHashes { epoch, position, tables }))
 }
 
 /// Takes the next record off `payload`; None at its end.
@@ -384,11 +355,11 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
     if payload.is_empty() {
         return Ok(None);
     }
-    let mut reader = Reader(payload);
-    let [kind] = reader.array()?;
+    let mut reader = Reader::<RecordError>::new(payload);
+    let kind = reader.u8()?;
     let length = reader.u32()? as usize;
-    let mut body = Reader(reader.take(length)?);
-    *payload = reader.0;
+    let mut body = Reader::<RecordError>::new(reader.bytes(length)?);
+    *payload = reader.rest();
     let record = match kind {
         KIND_GENESIS => {
             if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&body.u32()?) {
@@ -405,20 +376,20 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             epoch: Epoch(body.u64()?),
             first: Sequence(body.u64()?),
             count: body.u32()?,
-            transactions: body.0,
+            transactions: body.rest(),
         },
-        KIND_MULTI => body.multi()?,
+        KIND_MULTI => read_multi(&mut body)?,
         KIND_SCHEMA => {
             let version = body.u64()?;
-            let time = body.u64()? as i64;
+            let time = body.i64()?;
             let text =
-                std::str::from_utf8(body.0).map_err(|_| RecordError::Malformed("a schema record is not UTF-8"))?;
+                std::str::from_utf8(body.rest()).map_err(|_| RecordError::Malformed("a schema record is not UTF-8"))?;
             Record::Schema { version, time, text }
         }
-        KIND_CHECKPOINT | KIND_INSTALLED => body.checkpoint(kind)?,
+        KIND_CHECKPOINT | KIND_INSTALLED => read_checkpoint(kind, &mut body)?,
         KIND_COPY_CHECKPOINT => {
             let snapshot = body.u64()?;
-            let groups = body.groups()?;
+            let groups = read_groups(&mut body)?;
             body.end()?;
             Record::CopyCheckpoint { snapshot, groups }
         }
@@ -427,9 +398,9 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             body.end()?;
             Record::ContentMark { snapshot }
         }
-        KIND_CONTENT_HASHES => body.content_hashes()?,
+        KIND_CONTENT_HASHES => read_content_hashes(&mut body)?,
         KIND_ENTRY | KIND_EPOCH_START => {
-            Record::Entry(Entry::decode(kind, body.0).map_err(|error| RecordError::Malformed(error.0))?)
+            Record::Entry(Entry::decode(kind, body.rest()).map_err(|error| RecordError::Malformed(error.0))?)
         }
         _ => return Err(RecordError::Kind(kind)),
     };
@@ -441,10 +412,10 @@ pub fn next_transaction<'a>(transactions: &mut &'a [u8]) -> Result<Option<&'a [u
     if transactions.is_empty() {
         return Ok(None);
     }
-    let mut reader = Reader(transactions);
+    let mut reader = Reader::<RecordError>::new(transactions);
     let length = reader.u32()? as usize;
-    let changes = reader.take(length)?;
-    *transactions = reader.0;
+    let changes = reader.bytes(length)?;
+    *transactions = reader.rest();
     Ok(Some(changes))
 }
 

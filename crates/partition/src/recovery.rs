@@ -283,7 +283,7 @@ pub fn open_member(
 
 /// Reads what a node of a cluster has, and adds no entry to it: only the others know what of it is
 /// committed. With [`LogOptions::accept_loss`] what cannot be read is cut.
-pub(crate) fn look(
+pub(crate) fn summarize(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     dir: &Path,

@@ -271,7 +271,7 @@ impl State {
 
     fn schema(&mut self, planned: &Planned, time: i64) -> Result<(), StartError> {
         let threads = self.stores.threads();
-        let mut stores = self.stores.take()?;
+        let mut stores = self.stores.finish()?;
         let applied = schema::apply(&mut stores, planned, time);
         self.stores = Stores::spread(stores, threads);
         let version = planned.catalog.version.0;
@@ -282,14 +282,14 @@ impl State {
     fn settle(&mut self) -> Result<(), StartError> {
         let threads = self.stores.threads();
         if threads > 0 {
-            self.stores = Stores::spread(self.stores.take()?, threads);
+            self.stores = Stores::spread(self.stores.finish()?, threads);
         }
         Ok(())
     }
 
     /// The stores, when all changes are made.
     pub fn take_stores(&mut self) -> Result<Vec<Store>, StartError> {
-        self.stores.take()
+        self.stores.finish()
     }
 }
 
@@ -342,7 +342,7 @@ impl Stores {
     }
 
     /// All stores, in the order of their partitions, with all changes made.
-    fn take(&mut self) -> Result<Vec<Store>, StartError> {
+    fn finish(&mut self) -> Result<Vec<Store>, StartError> {
         match std::mem::replace(self, Stores::Here(Vec::new())) {
             Stores::Here(stores) => Ok(stores),
             Stores::Spread(workers) => {

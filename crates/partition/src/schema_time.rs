@@ -63,13 +63,13 @@ impl SchemaTime {
     }
 
     /// Nanoseconds that it has taken.
-    pub(crate) fn taken(&self) -> u64 {
+    pub(crate) fn elapsed(&self) -> u64 {
         self.clock.monotonic_nanos().saturating_sub(self.begun.get())
     }
 
     /// Whether it may continue.
     pub(crate) fn ask(&self) -> UserResult<()> {
-        let taken = Duration::from_nanos(self.taken());
+        let taken = Duration::from_nanos(self.elapsed());
         if self.cancellations.is_stopping() {
             return Err(UserError::new(ErrorKind::Unavailable, "57P01", "the server is stopping")
                 .with_detail("the schema change was interrupted; nothing of it was carried out"));

@@ -6,7 +6,7 @@
 //! snapshot only, and none where none are asked for.
 
 use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
-use crate::event::Taken;
+use crate::event::TakenSnapshot;
 use crate::record::Genesis;
 use crate::unlogged;
 use ferrite_base::{Position, limits};
@@ -225,7 +225,7 @@ impl Snapshots {
 
     /// Makes what was taken a snapshot on disk, with as many threads; none: on this one. Waits for
     /// the log. On an error the files written go again, as far as the disk lets them.
-    pub fn save(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
+    pub fn save(&mut self, taken: TakenSnapshot, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
         let name = own_name(taken.snapshot);
         let mut saved = self.write(taken, threads, pace).inspect_err(|_| {
             // What cannot be removed now is a leftover at the next start.
@@ -243,8 +243,9 @@ impl Snapshots {
         Ok(saved)
     }
 
-    fn write(&mut self, taken: Taken, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
-        let Taken { snapshot, stores, places, groups, contents, catalog, mut history, time, mark, logged } = taken;
+    fn write(&mut self, taken: TakenSnapshot, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
+        let TakenSnapshot { snapshot, stores, places, groups, contents, catalog, mut history, time, mark, logged } =
+            taken;
         let name = own_name(snapshot);
         self.files.create_dir()?;
         let begun = self.clock.monotonic_nanos();

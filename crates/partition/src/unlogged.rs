@@ -42,7 +42,7 @@ impl Unlogged {
 
     /// A snapshot was taken that shows all changes so far. Its record is in the log, and what
     /// follows counts for a start only if the snapshot becomes complete.
-    pub fn taken(&self) {
+    pub fn snapshot_taken(&self) {
         self.behind.store(true, Ordering::Release);
         self.changed.store(false, Ordering::Release);
     }
@@ -171,12 +171,12 @@ mod tests {
         unlogged.note();
         unlogged.note();
         assert!(unlogged.has_changed() && unlogged.is_behind());
-        unlogged.taken();
+        unlogged.snapshot_taken();
         assert!(!unlogged.has_changed() && unlogged.is_behind());
         unlogged.note();
         assert!(unlogged.has_changed());
         let taken_first = Unlogged::default();
-        taken_first.taken();
+        taken_first.snapshot_taken();
         assert!(taken_first.is_behind(), "its snapshot may not become complete");
     }
 

@@ -40,23 +40,23 @@ impl Helpers {
         CallWorkers { helpers: self, begun: Instant::now(), time_max, cancellations, call }
     }
 
-    fn take(&self, wanted: usize) -> Taken<'_> {
+    fn reserve(&self, wanted: usize) -> Reserved<'_> {
         let mut count = 0;
         let _ = self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
             count = free.min(wanted);
             Some(free - count)
         });
-        Taken { helpers: self, count }
+        Reserved { helpers: self, count }
     }
 }
 
 /// Helpers that are free again when this is dropped.
-struct Taken<'h> {
+struct Reserved<'h> {
     helpers: &'h Helpers,
     count: usize,
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         self.helpers.free.fetch_add(self.count, Ordering::Relaxed);
     }
@@ -84,9 +84,9 @@ impl WorkerPool for CallWorkers<'_> {
                 work(number);
             }
         };
-        let taken = self.helpers.take(count.saturating_sub(1));
+        let reserved = self.helpers.reserve(count.saturating_sub(1));
         thread::scope(|scope| {
-            for _ in 0..taken.count {
+            for _ in 0..reserved.count {
                 let helper =
                     thread::Builder::new().name("query-helper".to_owned()).stack_size(self.helpers.stack_bytes);
                 let started = helper.spawn_scoped(scope, || {

@@ -104,7 +104,7 @@ impl Frames {
     }
 
     /// Takes what came, and gives out the messages that are whole now.
-    pub fn take(&mut self, came: &[u8], mut message: impl FnMut(Vec<u8>)) -> Result<(), FrameError> {
+    pub fn decode(&mut self, came: &[u8], mut message: impl FnMut(Vec<u8>)) -> Result<(), FrameError> {
         self.bytes.extend_from_slice(came);
         let mut rest = &self.bytes[..];
         let result = loop {
@@ -175,9 +175,9 @@ fn next(bytes: &[u8], lane: Lane, said: u32) -> Result<Option<(Frame<'_>, &[u8])
 mod tests {
     use super::*;
 
-    fn taken(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
+    fn decoded(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<Vec<u8>>, FrameError> {
         let mut messages = Vec::new();
-        frames.take(bytes, |message| messages.push(message))?;
+        frames.decode(bytes, |message| messages.push(message))?;
         Ok(messages)
     }
 
@@ -191,14 +191,14 @@ mod tests {
             let mut frames = Frames::new(Lane::Entries, 1 << 24, 7);
             let mut got = Vec::new();
             for piece in bytes.chunks(step) {
-                got.extend(taken(&mut frames, piece).unwrap());
+                got.extend(decoded(&mut frames, piece).unwrap());
             }
             assert_eq!(got, messages);
             assert_eq!(frames.buffered_bytes(), 0);
         }
         let mut frames = Frames::new(Lane::Entries, 1 << 24, 7);
         let small: Vec<u8> = bytes[..40].to_vec();
-        let got: Vec<_> = small.iter().flat_map(|byte| taken(&mut frames, &[*byte]).unwrap()).collect();
+        let got: Vec<_> = small.iter().flat_map(|byte| decoded(&mut frames, &[*byte]).unwrap()).collect();
         assert_eq!(got, messages[..2]);
     }
 
@@ -207,13 +207,13 @@ mod tests {
         for (length, fits) in [(100, true), (101, false)] {
             let mut bytes = Vec::new();
             write_message(&mut bytes, &mut 0, Lane::Control, &vec![1; length]);
-            assert_eq!(taken(&mut Frames::new(Lane::Control, 100, 0), &bytes).is_ok(), fits);
+            assert_eq!(decoded(&mut Frames::new(Lane::Control, 100, 0), &bytes).is_ok(), fits);
         }
         // In pieces, too.
         let mut bytes = Vec::new();
         write_message(&mut bytes, &mut 0, Lane::Control, &vec![1; FRAME_BODY_BYTES_MAX + 1]);
         let mut frames = Frames::new(Lane::Control, FRAME_BODY_BYTES_MAX, 0);
-        assert_eq!(taken(&mut frames, &bytes), Err(FrameError::TooLarge { bytes_max: FRAME_BODY_BYTES_MAX }));
+        assert_eq!(decoded(&mut frames, &bytes), Err(FrameError::TooLarge { bytes_max: FRAME_BODY_BYTES_MAX }));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             changed[at] ^= 16;
             // A length that became larger waits for more bytes, and is then wrong.
             changed.extend([0; 64]);
-            let outcome = taken(&mut Frames::new(Lane::Calls, 1 << 20, 0), &changed);
+            let outcome = decoded(&mut Frames::new(Lane::Calls, 1 << 20, 0), &changed);
             assert!(!matches!(&outcome, Ok(messages) if !messages.is_empty()), "byte {at}: {outcome:?}");
         }
     }
@@ -245,8 +245,8 @@ mod tests {
             let mut there = Frames::new(Lane::Calls, 1 << 20, begin);
             let mut messages = Vec::new();
             let bytes: Vec<u8> = frames.iter().flat_map(|frame| frame.iter().copied()).collect();
-            let taken = there.take(&bytes, |message| messages.push(message));
-            (messages, taken.is_ok())
+            let decoded = there.decode(&bytes, |message| messages.push(message));
+            (messages, decoded.is_ok())
         };
         let [a, b, c] = said_in_turn(8);
         let messages = |said: &str| said.bytes().map(|byte| vec![byte]).collect::<Vec<_>>();
@@ -276,7 +276,7 @@ mod tests {
             write_message(&mut prefixed, &mut 0, Lane::Control, b"x");
             prefixed.truncate(bytes.first().map_or(0, |byte| *byte as usize % 18));
             prefixed.extend_from_slice(bytes);
-            let _ = frames.take(&prefixed, drop);
+            let _ = frames.decode(&prefixed, drop);
             assert!(frames.buffered_bytes() <= prefixed.len());
         });
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// thread waits.
 pub trait Handler: Send + Sync + 'static {
     fn connected(&self, node: NodeId, incarnation: Incarnation, lane: Lane);
-    fn received(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
+    fn deliver(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room;
     /// Messages that were not answered may be lost.
     fn lost(&self, node: NodeId, lane: Lane);
     /// The answer to a process that may belong to no cluster; None: the connection is closed.

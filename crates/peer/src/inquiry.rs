@@ -66,8 +66,8 @@ pub fn inquire(to: SocketAddr, question: &[u8], time_max: Duration) -> io::Resul
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(ErrorKind::TimedOut.into()),
             Err(error) => return Err(error),
         };
-        let taken = frames.take(&buffer[..count], |message| answer = answer.take().or(Some(message)));
-        taken.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
+        let decoded = frames.decode(&buffer[..count], |message| answer = answer.take().or(Some(message)));
+        decoded.map_err(|error| io::Error::new(ErrorKind::InvalidData, error.to_string()))?;
     }
     Ok(answer.expect("the loop ends with one"))
 }

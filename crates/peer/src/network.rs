@@ -111,16 +111,16 @@ impl Peers {
     pub fn expect(&self, nodes: &[(NodeId, Vec<SocketAddr>)]) {
         locked(&self.0.roster).expect(nodes.iter().map(|(node, _)| *node));
         *locked(&self.0.addresses) = nodes.iter().cloned().collect();
-        self.look_soon();
+        self.recheck_roster();
     }
 
     /// This node is now in a cluster, or is another start of it.
     pub fn introduce(&self, here: Hello) {
         locked(&self.0.roster).introduce(here);
-        self.look_soon();
+        self.recheck_roster();
     }
 
-    fn look_soon(&self) {
+    fn recheck_roster(&self) {
         self.0.changes.fetch_add(1, Ordering::Release);
         self.wake_all();
     }

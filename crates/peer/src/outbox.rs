@@ -115,7 +115,7 @@ impl Sending {
 
     /// Takes messages for about one buffer of frames, once everything taken earlier has left.
     /// Called under the lock; copies nothing.
-    pub fn take(&mut self, outbox: &mut Outbox) {
+    pub fn refill(&mut self, outbox: &mut Outbox) {
         assert!(self.is_done(), "what was taken is sent before more is");
         outbox.bytes -= std::mem::take(&mut self.bytes);
         let mut bytes = 0;
@@ -166,7 +166,7 @@ mod tests {
     /// Sends at most this many bytes; returns how many there were.
     fn send(outbox: &mut Outbox, sending: &mut Sending, most: usize, to: &mut impl FnMut(&[u8])) -> usize {
         if sending.is_done() {
-            sending.take(outbox);
+            sending.refill(outbox);
         }
         let bytes = sending.next();
         let count = bytes.len().min(most);
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(outbox.put(message(5_000)), Ok(()), "alone it fits");
         assert_eq!(outbox.put(message(1)), Err(NotSent::Full));
         let (mut frames, mut got) = (Frames::new(Lane::Calls, 10_000, 1), Vec::new());
-        let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message.len())).unwrap();
+        let mut to = |bytes: &[u8]| frames.decode(bytes, |message| got.push(message.len())).unwrap();
         while send(&mut outbox, &mut sending, 999, &mut to) > 0 {}
         assert_eq!(outbox.waiting(), 0);
         for length in [600, 400] {
@@ -203,7 +203,7 @@ mod tests {
             let (mut outbox, mut sending) = (Outbox::new(1_000), Sending::new(Lane::Entries, 1));
             outbox.put(Outgoing::new(9, vec![7; length])).unwrap();
             let (mut frames, mut got) = (Frames::new(Lane::Entries, 1 << 24, 1), Vec::new());
-            let mut to = |bytes: &[u8]| frames.take(bytes, |message| got.push(message)).unwrap();
+            let mut to = |bytes: &[u8]| frames.decode(bytes, |message| got.push(message)).unwrap();
             while send(&mut outbox, &mut sending, usize::MAX, &mut to) > 0 {
                 assert!(sending.frames.len() < FRAMES_BYTES + FRAME_BODY_BYTES_MAX + 64, "{}", sending.frames.len());
             }

@@ -183,7 +183,7 @@ impl BackupTasks {
                 Told::Failed(error.to_string())
             }
         };
-        node.with_clients(|_, clients| clients.told(number, told));
+        node.with_clients(|_, clients| clients.answered(number, told));
     }
 }
 

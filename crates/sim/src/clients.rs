@@ -42,7 +42,7 @@ impl Letterbox {
         Arc::new(Letterbox { disk, state: Mutex::default() })
     }
 
-    pub fn take(&self) -> Arrived {
+    pub fn drain(&self) -> Arrived {
         std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -130,7 +130,7 @@ impl Clients {
     }
 
     /// Looks at some home.
-    pub fn look(&mut self, doors: &Doors) {
+    pub fn query_home(&mut self, doors: &Doors) {
         let home = self.random.below(self.homes as u64) as i64;
         let item = self.random.below(ITEMS) as i64;
         self.send(doors, Action::Look { home, item });
@@ -202,7 +202,7 @@ impl Clients {
         let refused = doors.mode.admit(read_only, false).err();
         let is_admitted = refused.is_none();
         if let Some(error) = refused {
-            self.told(number, Told::Refused(error.message().to_owned()));
+            self.answered(number, Told::Refused(error.message().to_owned()));
         }
         is_admitted
     }
@@ -296,13 +296,13 @@ impl Clients {
 
     /// Opens what has arrived.
     pub fn read_letters(&mut self, letterbox: &Letterbox) {
-        let Arrived { answers, again } = letterbox.take();
+        let Arrived { answers, again } = letterbox.drain();
         for (number, version) in again {
             // Whoever sends it again does so by this schema.
             if !self.history.failed {
                 self.history.schema.seen = self.history.schema.seen.max(version);
             }
-            self.told(number, Told::Refused("sent back".to_owned()));
+            self.answered(number, Told::Refused("sent back".to_owned()));
         }
         for batch in answers {
             let mut bytes = &batch.bytes[..];
@@ -310,14 +310,14 @@ impl Clients {
                 let response = Response::parse(body).expect("answers are well-formed");
                 let number = response.handle as usize;
                 let told = self.understand(number, &response);
-                self.told(number, told);
+                self.answered(number, told);
                 bytes = &bytes[length..];
             }
             assert!(bytes.is_empty(), "answers are whole frames");
         }
     }
 
-    pub fn told(&mut self, number: usize, told: Told) {
+    pub fn answered(&mut self, number: usize, told: Told) {
         self.trace.line(&format!("told {number} {}", summary(&told)));
         let History { operations, schema, restored, failed, .. } = &mut self.history;
         let operation = &mut operations[number];
@@ -353,7 +353,7 @@ impl Clients {
             }
         }
         if problem.is_none() {
-            let said = restored.told(number, &operation.action, told);
+            let said = restored.record(number, &operation.action, told);
             problem = said.err().map(|detail| ("a restore is there wholly or not at all", detail));
         }
         if let Some((invariant, detail)) = problem {

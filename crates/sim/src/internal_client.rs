@@ -12,7 +12,7 @@ use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{Fault, SimulatedDisk};
-use ferrite_partition::coordinator::{BACKUP, Job, Taken};
+use ferrite_partition::coordinator::{BACKUP, Job, TakenSnapshot};
 use ferrite_partition::{Compiled, Event, ProgramCall, StoreSet};
 use ferrite_value::Value;
 use std::cell::RefCell;
@@ -170,7 +170,7 @@ impl Server for InternalClient<'_> {
 
     /// With the log's word on it: the caller's thread is the only one, so nobody could bring it
     /// later.
-    fn take_snapshot(&self) -> UserResult<Taken> {
+    fn take_snapshot(&self) -> UserResult<TakenSnapshot> {
         let (to, taken) = unbounded();
         self.node.with_clients(|doors, _| {
             doors.coordinator.send(Job::Checkpoint { snapshot: BACKUP, to }).expect("the node is there");

@@ -13,7 +13,7 @@ use ferrite_io::{Clock, DiskResult};
 use ferrite_log::LogOptions;
 use ferrite_partition::assemble::{self, Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::DatabaseLog;
-use ferrite_partition::coordinator::{BACKUP, Coordinator, Job, SaveTold, Taken};
+use ferrite_partition::coordinator::{BACKUP, Coordinator, Job, SaveTold, TakenSnapshot};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::Failure;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
@@ -79,9 +79,9 @@ struct Unsaved {
 /// How far the next snapshot on disk is.
 enum Checkpoint {
     None,
-    Asked(Receiver<Taken>),
+    Asked(Receiver<TakenSnapshot>),
     /// It waits for the log.
-    Taken(Box<Taken>),
+    Taken(Box<TakenSnapshot>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Writes a snapshot; between its blocks the parties go on.
-    fn save(&self, taken: Taken) {
+    fn save(&self, taken: TakenSnapshot) {
         let Node { coordinator, others, random, steps_left, .. } = self;
         // Without a log nearly every turn is a transaction: uncounted, they would make each
         // snapshot longer than the one before, and the life endless.

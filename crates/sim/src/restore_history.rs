@@ -77,7 +77,7 @@ impl RestoreHistory {
     }
 
     /// Takes an operation's answer for what it says of the two tables.
-    pub fn told(&mut self, number: usize, action: &Action, told: &Told) -> Result<(), String> {
+    pub fn record(&mut self, number: usize, action: &Action, told: &Told) -> Result<(), String> {
         match (action, told) {
             (Action::Peek { since }, Told::Done(Answer::Peeked(counts))) => {
                 return self.shown(*since, *counts).map_err(|what| format!("operation {number} saw {what}"));

@@ -17,7 +17,7 @@ const LOSSES: u64 = 6;
 pub struct Finding(Arc<Mutex<Option<String>>>);
 
 impl Finding {
-    pub fn take(&self) -> Option<String> {
+    pub fn first_problem(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -37,7 +37,7 @@ impl Witness {
     }
 
     /// A backup that has a manifest is whole, whatever else is lost.
-    fn look(&self, after: &str) {
+    fn check_losses(&self, after: &str) {
         for _ in 0..LOSSES {
             let seed = self.seed.fetch_add(1, Ordering::Relaxed);
             let left: Arc<dyn Disk> = Arc::new(self.disk.after_power_loss(&self.dir, seed));
@@ -86,19 +86,19 @@ impl Disk for Witness {
 
     fn remove(&self, path: &Path) -> DiskResult<()> {
         self.disk.remove(path)?;
-        self.look("a file was removed");
+        self.check_losses("a file was removed");
         Ok(())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> DiskResult<()> {
         self.disk.rename(from, to)?;
-        self.look("the manifest got its name");
+        self.check_losses("the manifest got its name");
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> DiskResult<()> {
         self.disk.sync_dir(dir)?;
-        self.look("names were made durable");
+        self.check_losses("names were made durable");
         Ok(())
     }
 }

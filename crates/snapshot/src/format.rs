@@ -1,5 +1,6 @@
 //! The bytes of rows files, as docs/format/snapshot.md lays them down. Pure.
 
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::checksum::crc32c_of;
 use ferrite_io::SectorBuffer;
 use ferrite_table::{Shape, StoredColumn};
@@ -117,41 +118,6 @@ impl BlockHeader {
     }
 }
 
-/// Bytes that shrink as they are read.
-pub(crate) struct Bytes<'b>(pub &'b [u8]);
-
-impl<'b> Bytes<'b> {
-    pub fn take(&mut self, count: usize) -> Option<&'b [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N).map(|bytes| bytes.try_into().expect("as many as were taken"))
-    }
-
-    pub fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    pub fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    pub fn text(&mut self, length: usize) -> Option<String> {
-        Some(std::str::from_utf8(self.take(length)?).ok()?.to_owned())
-    }
-}
-
 impl Head {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = FORMAT_VERSION.to_le_bytes().to_vec();
@@ -162,14 +128,15 @@ impl Head {
     }
 
     /// The format version, and what follows it if that is ours.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<(u32, Option<Head>)> {
-        let mut bytes = Bytes(bytes);
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(u32, Option<Head>), ReadFault> {
+        let mut bytes = Reader::<ReadFault>::new(bytes);
         let version = bytes.u32()?;
         if version != FORMAT_VERSION {
-            return Some((version, None));
+            return Ok((version, None));
         }
-        let head = Head { database: bytes.array()?, partitions: bytes.u32()?, taken: bytes.u64()? as i64 };
-        bytes.0.is_empty().then_some((version, Some(head)))
+        let head = Head { database: bytes.array()?, partitions: bytes.u32()?, taken: bytes.i64()? };
+        bytes.end()?;
+        Ok((version, Some(head)))
     }
 }
 
@@ -189,30 +156,32 @@ pub(crate) fn encode_shape(shape: &Shape) -> Vec<u8> {
     out
 }
 
-pub(crate) fn decode_shape(bytes: &[u8]) -> Option<Shape> {
-    let mut bytes = Bytes(bytes);
-    let flag = |number: u32| (number < 2).then_some(number == 1);
-    let is_view = flag(bytes.u32()?)?;
+pub(crate) fn decode_shape(bytes: &[u8]) -> Result<Shape, ReadFault> {
+    let mut bytes = Reader::<ReadFault>::new(bytes);
+    let is_view = match bytes.u32()? {
+        0 => false,
+        1 => true,
+        _ => return Err(ReadFault::Malformed("a table is neither a table nor a view")),
+    };
     let row_bytes = bytes.u32()?;
     let pages = bytes.u32()?;
     let rows = bytes.u64()?;
     let mut columns = Vec::new();
     for _ in 0..bytes.u16()? {
-        let storage = bytes.u8()?;
-        let nullable = flag(bytes.u8()?.into())?;
-        columns.push(StoredColumn { storage, nullable, bytes: bytes.u16()? });
+        columns.push(StoredColumn { storage: bytes.u8()?, nullable: bytes.flag()?, bytes: bytes.u16()? });
     }
-    let length = bytes.u16()? as usize;
-    let name = bytes.text(length)?;
-    bytes.0.is_empty().then_some(Shape { is_view, row_bytes, pages, rows, columns, name })
+    let name = bytes.short_text()?.to_owned();
+    bytes.end()?;
+    Ok(Shape { is_view, row_bytes, pages, rows, columns, name })
 }
 
 pub(crate) fn encode_end(blocks: u32, rows: u64) -> Vec<u8> {
     [&blocks.to_le_bytes()[..], &rows.to_le_bytes()[..]].concat()
 }
 
-pub(crate) fn decode_end(bytes: &[u8]) -> Option<(u32, u64)> {
-    let mut bytes = Bytes(bytes);
+pub(crate) fn decode_end(bytes: &[u8]) -> Result<(u32, u64), ReadFault> {
+    let mut bytes = Reader::<ReadFault>::new(bytes);
     let end = (bytes.u32()?, bytes.u64()?);
-    bytes.0.is_empty().then_some(end)
+    bytes.end()?;
+    Ok(end)
 }

@@ -1,6 +1,6 @@
 //! The manifest: what a snapshot is, and where the log goes on from it. Bytes only.
 
-use crate::format::Bytes;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::checksum::crc32c;
 use ferrite_base::{Epoch, GroupId, Position, Sequence};
 
@@ -191,18 +191,18 @@ impl Manifest {
         if !(VERSION_WITHOUT_GROUPS..=VERSION).contains(&version) {
             return Err(ManifestFault::Version(version));
         }
-        let mut body = Bytes(summed);
-        if body.u64() != Some(bytes.len() as u64) {
+        let mut body = Reader::new(summed);
+        if body.u64() != Ok(bytes.len() as u64) {
             return Err(ManifestFault::Damaged("the file is not as long as it says"));
         }
-        Manifest::body(body, version).ok_or(ManifestFault::Damaged("the contents are malformed"))
+        Manifest::body(body, version).map_err(|_| ManifestFault::Damaged("the contents are malformed"))
     }
 
-    fn body(mut body: Bytes<'_>, version: u32) -> Option<Manifest> {
+    fn body(mut body: Reader<'_>, version: u32) -> Result<Manifest, ReadFault> {
         let manifest = Manifest {
             database: body.array()?,
             snapshot: body.u64()?,
-            taken: body.u64()? as i64,
+            taken: body.i64()?,
             partitions: body.u32()?,
             created_ms: body.u64()?,
             genesis_id: body.array()?,
@@ -213,75 +213,54 @@ impl Manifest {
                 previous_checksum: body.u32()?,
             },
             catalog_version: body.u64()?,
-            base: match body.u8()? {
-                0 => None,
-                1 => Some(SchemaBase {
+            base: match body.flag()? {
+                false => None,
+                true => Some(SchemaBase {
                     version: body.u64()?,
                     next_table_id: body.u32()?,
                     next_index_id: body.u32()?,
-                    text: take_text(&mut body)?,
-                    tables: take_names(&mut body)?,
-                    indexes: take_names(&mut body)?,
+                    text: read_text(&mut body)?,
+                    tables: read_names(&mut body)?,
+                    indexes: read_names(&mut body)?,
                 }),
-                _ => return None,
             },
-            changes: {
-                let mut changes = Vec::new();
-                for _ in 0..body.u32()? {
-                    let version = body.u64()?;
-                    let time = body.u64()? as i64;
-                    changes.push(SchemaChange { version, time, text: take_text(&mut body)? });
-                }
-                changes
-            },
-            files: {
-                let mut files = Vec::new();
-                for _ in 0..body.u32()? {
-                    files.push(RowsFile {
-                        epoch: Epoch(body.u64()?),
-                        sequence: Sequence(body.u64()?),
-                        bytes: body.u64()?,
-                        blocks: body.u32()?,
-                        checksum: body.u32()?,
-                        rows: body.u64()?,
-                    });
-                }
-                files
-            },
-            groups: if version > VERSION_WITHOUT_GROUPS { take_groups(&mut body)? } else { Vec::new() },
+            changes: body.list(usize::MAX, |body| {
+                Ok(SchemaChange { version: body.u64()?, time: body.i64()?, text: read_text(body)? })
+            })?,
+            files: body.list(usize::MAX, |body| {
+                Ok(RowsFile {
+                    epoch: Epoch(body.u64()?),
+                    sequence: Sequence(body.u64()?),
+                    bytes: body.u64()?,
+                    blocks: body.u32()?,
+                    checksum: body.u32()?,
+                    rows: body.u64()?,
+                })
+            })?,
+            groups: if version > VERSION_WITHOUT_GROUPS { body.list(usize::MAX, read_group)? } else { Vec::new() },
         };
-        let sound = body.0.is_empty()
-            && manifest.partitions > 0
+        body.end()?;
+        let sound = manifest.partitions > 0
             && manifest.files.len() == manifest.partitions as usize
             && manifest.log.segment > 0
             && manifest.log.block > 0;
-        sound.then_some(manifest)
+        if sound { Ok(manifest) } else { Err(ReadFault::Malformed("its numbers do not fit together")) }
     }
 }
 
-fn take_groups(body: &mut Bytes<'_>) -> Option<Vec<GroupEnd>> {
-    let mut groups = Vec::new();
-    for _ in 0..body.u32()? {
-        groups.push(GroupEnd {
-            group: GroupId(body.u32()?),
-            epoch: Epoch(body.u64()?),
-            position: Position(body.u64()?),
-            chain: body.u32()?,
-            time: body.u64()? as i64,
-            starts: {
-                let mut starts = Vec::new();
-                for _ in 0..body.u32()? {
-                    starts.push((Epoch(body.u64()?), Position(body.u64()?)));
-                }
-                starts
-            },
-            configuration: {
-                let length = body.u32()? as usize;
-                body.take(length)?.to_vec()
-            },
-        });
-    }
-    Some(groups)
+fn read_group(body: &mut Reader<'_>) -> Result<GroupEnd, ReadFault> {
+    Ok(GroupEnd {
+        group: GroupId(body.u32()?),
+        epoch: Epoch(body.u64()?),
+        position: Position(body.u64()?),
+        chain: body.u32()?,
+        time: body.i64()?,
+        starts: body.list(usize::MAX, |body| Ok((Epoch(body.u64()?), Position(body.u64()?))))?,
+        configuration: {
+            let length = body.u32()? as usize;
+            body.bytes(length)?.to_vec()
+        },
+    })
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -289,17 +268,11 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-fn take_text(body: &mut Bytes<'_>) -> Option<String> {
+fn read_text(body: &mut Reader<'_>) -> Result<String, ReadFault> {
     let length = body.u32()? as usize;
-    body.text(length)
+    body.text(length).map(str::to_owned)
 }
 
-fn take_names(body: &mut Bytes<'_>) -> Option<Vec<(u32, String)>> {
-    let mut names = Vec::new();
-    for _ in 0..body.u32()? {
-        let id = body.u32()?;
-        let length = body.u16()? as usize;
-        names.push((id, body.text(length)?));
-    }
-    Some(names)
+fn read_names(body: &mut Reader<'_>) -> Result<Vec<(u32, String)>, ReadFault> {
+    body.list(usize::MAX, |body| Ok((body.u32()?, body.short_text()?.to_owned())))
 }

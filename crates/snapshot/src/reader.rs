@@ -126,17 +126,17 @@ impl Reader {
         let malformed = || SnapshotError::damaged(&self.path, block_position, "the block's contents are malformed");
         match header.kind {
             HEAD => match Head::decode(payload) {
-                Some((FORMAT_VERSION, Some(head))) if head.database == database => Ok(Some(Content::Head(head))),
-                Some((found, None)) => Err(SnapshotError::Version { path: self.path.clone(), found }),
+                Ok((FORMAT_VERSION, Some(head))) if head.database == database => Ok(Some(Content::Head(head))),
+                Ok((found, None)) => Err(SnapshotError::Version { path: self.path.clone(), found }),
                 _ => Err(malformed()),
             },
-            TABLE => Ok(Some(Content::Table(table, decode_shape(payload).ok_or_else(malformed)?))),
+            TABLE => Ok(Some(Content::Table(table, decode_shape(payload).map_err(|_| malformed())?))),
             ROWS => {
                 self.rows += u64::from(header.rows);
                 Ok(Some(Content::Rows(table, header.rows, payload)))
             }
             END => {
-                let end = decode_end(payload).ok_or_else(malformed)?;
+                let end = decode_end(payload).map_err(|_| malformed())?;
                 let whole = end == (place.number, self.rows)
                     && self.position == self.file_bytes
                     && self.expected.is_none_or(|expected| {

@@ -35,7 +35,7 @@ impl Figures {
         self.0.iter().zip(all).for_each(|(figure, value)| figure.store(value, Relaxed));
     }
 
-    pub fn look(&self) -> Forwarded {
+    pub fn read(&self) -> Forwarded {
         let [passed_on, came_back, waiting, unknown, refused, taken, given_back] =
             self.0.each_ref().map(|figure| figure.load(Relaxed));
         Forwarded { passed_on, came_back, waiting, unknown, refused, taken, given_back }

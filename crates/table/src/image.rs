@@ -9,6 +9,7 @@ use crate::table::{InsertError, TableData};
 use crate::tags::Unknown;
 use crate::undo::UndoLog;
 use bumpalo::Bump;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::limits::VALUE_BYTES_MAX;
 use ferrite_base::{RowId, UserError};
 use ferrite_catalog::{Table, TableKind};
@@ -52,6 +53,13 @@ pub enum ImageError {
     Shape(String),
     /// The rows break a rule of the table.
     Refused(UserError),
+}
+
+impl From<ReadFault> for ImageError {
+    /// Only bytes and numbers are read, of which any is one.
+    fn from(_: ReadFault) -> ImageError {
+        ImageError::UnexpectedEnd
+    }
 }
 
 impl fmt::Display for ImageError {
@@ -171,24 +179,14 @@ fn write_rows(layout: &RowLayout, longs: &LongValues, rows: &[u8], put: &mut imp
     }
 }
 
-fn take<'b>(bytes: &mut &'b [u8], count: usize) -> Result<&'b [u8], ImageError> {
-    let (taken, rest) = bytes.split_at_checked(count).ok_or(ImageError::UnexpectedEnd)?;
-    *bytes = rest;
-    Ok(taken)
-}
-
-fn take_u32(bytes: &mut &[u8]) -> Result<u32, ImageError> {
-    Ok(u32::from_le_bytes(take(bytes, 4)?.try_into().expect("four bytes were taken")))
-}
-
 /// A run taken off the bytes of a block of rows, but for its long values.
-fn take_run<'b>(layout: &RowLayout, bytes: &mut &'b [u8]) -> Result<(RowId, &'b [u8]), ImageError> {
-    let first = RowId(take_u32(bytes)?);
-    let count = take_u32(bytes)? as usize;
+fn take_run<'b>(layout: &RowLayout, bytes: &mut Reader<'b, ImageError>) -> Result<(RowId, &'b [u8]), ImageError> {
+    let first = RowId(bytes.u32()?);
+    let count = bytes.u32()? as usize;
     if count == 0 || first.0.checked_add(count as u32 - 1).is_none() {
         return Err(ImageError::Place { row: first });
     }
-    let rows = take(bytes, count.checked_mul(layout.row_bytes).ok_or(ImageError::UnexpectedEnd)?)?;
+    let rows = bytes.bytes(count.checked_mul(layout.row_bytes).ok_or(ImageError::UnexpectedEnd)?)?;
     for (number, row) in rows.chunks_exact(layout.row_bytes).enumerate() {
         if let Some(column) = layout.misfit(row) {
             return Err(ImageError::Value { row: RowId(first.0 + number as u32), column });
@@ -200,13 +198,13 @@ fn take_run<'b>(layout: &RowLayout, bytes: &mut &'b [u8]) -> Result<(RowId, &'b 
 /// A long value taken off the bytes behind a run.
 fn take_long<'b>(
     layout: &RowLayout,
-    bytes: &mut &'b [u8],
+    bytes: &mut Reader<'b, ImageError>,
     row: &[u8],
     id: RowId,
     column: u16,
 ) -> Result<&'b [u8], ImageError> {
-    let length = take_u32(bytes)? as usize;
-    let contents = take(bytes, length)?;
+    let length = bytes.u32()? as usize;
+    let contents = bytes.bytes(length)?;
     let place = &layout.columns[column as usize];
     let text = place.storage == crate::layout::Storage::LongText;
     if length > VALUE_BYTES_MAX
@@ -228,7 +226,8 @@ impl TableData {
 
     /// Puts the rows of a block where they were. All are behind `next`, which is moved behind the
     /// last. The number of rows.
-    pub(crate) fn load_runs(&mut self, next: &mut u64, mut bytes: &[u8]) -> Result<u64, ImageError> {
+    pub(crate) fn load_runs(&mut self, next: &mut u64, bytes: &[u8]) -> Result<u64, ImageError> {
+        let mut bytes = Reader::<ImageError>::new(bytes);
         let RowStore { layout, pages, longs } = &mut self.contents.rows;
         let mut loaded = 0;
         while !bytes.is_empty() {
@@ -314,9 +313,10 @@ impl RunReader {
     /// Gives each row of a block's payload to `visit`: its id, and a value per column.
     pub fn read<E: From<ImageError>>(
         &self,
-        mut bytes: &[u8],
+        bytes: &[u8],
         mut visit: impl FnMut(RowId, &[Value<'_>]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let mut bytes = Reader::<ImageError>::new(bytes);
         let layout = &self.layout;
         let mut values = Vec::with_capacity(layout.columns.len());
         let nothing = LongValues::new(&Default::default());

@@ -244,7 +244,7 @@ mod tests {
         let (pins, mut table) = with_pages(3);
         let address = |table: &PageTable, number| table.page(number).map(|page| page.as_ptr());
         let before = address(&table, 1);
-        let snapshot = table.snapshot(&pins.take());
+        let snapshot = table.snapshot(&pins.pin());
         assert_eq!(address(&snapshot, 1), before);
         table.page_mut(1)[0] = 77;
         let copied = address(&table, 1);
@@ -263,11 +263,11 @@ mod tests {
     #[test]
     fn pages_and_tables_that_go_stay_for_their_snapshots() {
         let (pins, mut table) = with_pages(CHUNK_PAGES + 3);
-        let snapshot = table.snapshot(&pins.take());
+        let snapshot = table.snapshot(&pins.pin());
         table.set(5, None);
         table.push();
         table.set(CHUNK_PAGES + 3, Some(Block::zeroed(PAGE_BYTES)));
-        let second = table.snapshot(&pins.take());
+        let second = table.snapshot(&pins.pin());
         drop(table);
         assert!(snapshot.pages().map(|page| page[0]).eq((0..CHUNK_PAGES + 3).map(|number| number as u8)));
         assert_eq!((second.page(5), second.pages().count()), (None, CHUNK_PAGES + 3));
@@ -281,7 +281,7 @@ mod tests {
     #[should_panic(expected = "never written to")]
     fn a_snapshot_cannot_be_written_to() {
         let (pins, mut table) = with_pages(1);
-        let mut snapshot = table.snapshot(&pins.take());
+        let mut snapshot = table.snapshot(&pins.pin());
         snapshot.page_mut(0)[0] = 1;
     }
 }

@@ -209,7 +209,7 @@ impl Pages {
     /// Takes the lowest free slot, whose bytes are zeros. `limited`: not if that needs memory
     /// beyond the limit.
     #[inline]
-    pub(crate) fn take(&mut self, limited: bool) -> Result<RowId, NoSlot> {
+    pub(crate) fn allocate(&mut self, limited: bool) -> Result<RowId, NoSlot> {
         let page = self.page_with_space().ok_or(NoSlot::Full)?;
         if self.pages.page(page).is_none() {
             if limited && !memory::takes_rows() {
@@ -540,18 +540,18 @@ mod tests {
     fn the_lowest_free_slot_is_taken_and_empty_pages_go_back() {
         let mut pages = Pages::new(2000, &Arc::default());
         let slots = pages.geometry.slots;
-        let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.take(true).unwrap()).collect();
+        let ids: Vec<RowId> = (0..10 * slots).map(|_| pages.allocate(true).unwrap()).collect();
         assert!(ids.is_sorted() && pages.scan().eq(ids.iter().copied()));
         let full = pages.present;
         ids[slots..].iter().for_each(|id| pages.release(*id));
         assert_eq!((full, pages.present), (10, 2));
         assert_eq!(pages.scan().count(), slots);
         pages.release(ids[1]);
-        assert_eq!(pages.take(true), Ok(ids[1]));
-        assert_eq!(pages.take(true), Ok(ids[slots]));
+        assert_eq!(pages.allocate(true), Ok(ids[1]));
+        assert_eq!(pages.allocate(true), Ok(ids[slots]));
         assert_eq!(pages.take_at(ids[slots]), Err(PlaceError::Taken));
         assert_eq!(pages.take_at(RowId(u32::MAX)), Err(PlaceError::Beyond));
         assert_eq!(pages.take_at(ids[9 * slots]), Ok(()));
-        assert_eq!(pages.take(true), Ok(ids[slots + 1]));
+        assert_eq!(pages.allocate(true), Ok(ids[slots + 1]));
     }
 }

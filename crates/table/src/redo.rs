@@ -257,7 +257,7 @@ impl<'b> Reader<'b> {
     }
 
     #[inline]
-    fn take(&mut self, count: usize) -> Result<&'b [u8], RedoError> {
+    fn next_bytes(&mut self, count: usize) -> Result<&'b [u8], RedoError> {
         let (taken, rest) = self.bytes.split_at_checked(count).ok_or(RedoError::UnexpectedEnd)?;
         self.bytes = rest;
         Ok(taken)
@@ -296,7 +296,7 @@ impl<'b> Reader<'b> {
         layout: &RowLayout,
         values: &mut [Value<'b>],
     ) -> Result<(), RedoError> {
-        let nulls = self.take(layout.null_bytes())?;
+        let nulls = self.next_bytes(layout.null_bytes())?;
         let mut bit = 0;
         for (position, (column, place)) in layout.columns.iter().zip(values).enumerate() {
             let mut is_null = false;
@@ -383,7 +383,7 @@ impl<'b> Reader<'b> {
     #[inline]
     fn sized_bytes(&mut self) -> Result<&'b [u8], RedoError> {
         let length = self.varint()? as usize;
-        self.take(length)
+        self.next_bytes(length)
     }
 }
 

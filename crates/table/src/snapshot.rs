@@ -12,7 +12,7 @@ impl Store {
     /// does not cover panics. Must not be called within a transaction.
     pub fn snapshot(&mut self, covers: impl Fn(TableId) -> bool) -> Store {
         assert!(self.undo.is_empty(), "a snapshot is taken between transactions");
-        let pin = self.pins.take();
+        let pin = self.pins.pin();
         let mut snapshot = Store::new(self.partition, Arc::clone(&self.ring));
         snapshot.catalog = Arc::clone(&self.catalog);
         snapshot.tables.resize_with(self.tables.len(), || None);

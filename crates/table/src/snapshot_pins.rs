@@ -71,7 +71,7 @@ impl SnapshotPins {
     }
 
     /// Begins a snapshot; it lives as long as what is returned.
-    pub(crate) fn take(self: &Arc<SnapshotPins>) -> Arc<SnapshotPin> {
+    pub(crate) fn pin(self: &Arc<SnapshotPins>) -> Arc<SnapshotPin> {
         let mut state = self.lock();
         let epoch = state.next;
         state.next += 1;
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn memory_passes_to_older_viewers_and_then_goes() {
         let pins = Arc::new(SnapshotPins::default());
-        let [first, second, third] = [pins.take(), pins.take(), pins.take()];
+        let [first, second, third] = [pins.pin(), pins.pin(), pins.pin()];
         assert_eq!((first.epoch, second.epoch, third.epoch, pins.epoch()), (0, 1, 2, 3));
         pins.retire(3, 3, page());
         assert_eq!(pins.bytes(), 0, "made after all of them");

@@ -310,7 +310,7 @@ impl TableData {
                     undo.settle();
                     return Err(constraint::no_memory(&self.definition).into());
                 }
-                match rows.pages.take(undo.is_limited()) {
+                match rows.pages.allocate(undo.is_limited()) {
                     Ok(id) => id,
                     Err(reason) => {
                         undo.settle();

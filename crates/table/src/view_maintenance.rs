@@ -244,7 +244,7 @@ impl<'a, T: Tag> Surroundings<'a, T> {
             return Ok(());
         }
         undo.unsettle();
-        let row = match pages.take(undo.is_limited()) {
+        let row = match pages.allocate(undo.is_limited()) {
             Ok(row) => row,
             Err(reason) => {
                 undo.settle();

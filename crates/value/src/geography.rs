@@ -146,7 +146,7 @@ impl<'a> PolygonView<'a> {
 
     fn check(bytes: &'a [u8]) -> Option<PolygonView<'a>> {
         let mut rest = bytes;
-        take(&mut rest, 3)?;
+        split_off(&mut rest, 3)?;
         let ring_count = take_i32(&mut rest)?;
         // Bounded by what is there before anything is allocated for them.
         if ring_count < 1 || ring_count as usize > rest.len() / RING_BYTES {
@@ -158,7 +158,7 @@ impl<'a> PolygonView<'a> {
                 return None;
             }
         }
-        take(&mut rest, BOUND_BYTES)?;
+        split_off(&mut rest, BOUND_BYTES)?;
         rest.is_empty().then_some(PolygonView { bytes, ring_count: ring_count as usize })
     }
 
@@ -201,26 +201,26 @@ pub fn reverse_rings(bytes: &mut [u8], is_wrong: impl Fn(usize) -> bool) -> User
 }
 
 fn take_ring<'a>(rest: &mut &'a [u8]) -> Option<RingView<'a>> {
-    take(rest, 1)?;
+    split_off(rest, 1)?;
     let vertex_count = take_i32(rest)?;
     if vertex_count < 3 || vertex_count as usize > rest.len() / VERTEX_BYTES {
         return None;
     }
-    let (vertices, _) = take(rest, vertex_count as usize * VERTEX_BYTES)?.as_chunks();
-    take(rest, 1)?;
+    let (vertices, _) = split_off(rest, vertex_count as usize * VERTEX_BYTES)?.as_chunks();
+    split_off(rest, 1)?;
     let depth = take_i32(rest)?;
-    take(rest, BOUND_BYTES)?;
+    split_off(rest, BOUND_BYTES)?;
     Some(RingView { vertices, depth })
 }
 
-fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
+fn split_off<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     let (taken, after) = rest.split_at_checked(count)?;
     *rest = after;
     Some(taken)
 }
 
 fn take_i32(rest: &mut &[u8]) -> Option<i32> {
-    Some(i32::from_be_bytes(take(rest, 4)?.try_into().expect("four bytes")))
+    Some(i32::from_be_bytes(split_off(rest, 4)?.try_into().expect("four bytes")))
 }
 
 fn encode_vertex(point: Point, out: &mut Vec<u8>) {

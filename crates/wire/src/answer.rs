@@ -117,7 +117,7 @@ fn skip_internal_fields(reader: &mut Reader<'_>, fields: u8) -> Result<(), Decod
     }
     if fields & HASHES_PRESENT != 0 {
         let hashes = reader.short_count(4)?;
-        reader.take(hashes * 4)?;
+        reader.raw_bytes(hashes * 4)?;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn code_behind_tables<'a>(reader: &mut Reader<'a>) -> Result<Option<&'a str>, De
     while !reader.is_empty() {
         let id = reader.i8()?;
         let length = usize::try_from(reader.i8()?).map_err(|_| DecodeError::NegativeLength)?;
-        let bytes = reader.take(length)?;
+        let bytes = reader.raw_bytes(length)?;
         if id == CODE_FIELD {
             code = Some(std::str::from_utf8(bytes).map_err(|_| DecodeError::NotUtf8)?);
         }

@@ -134,7 +134,7 @@ fn read_extension(reader: &mut Reader<'_>, extensions: &mut Extensions) -> Resul
         (_, SIZE_0) => {}
         // A frame has less than 2^26 bytes, so a larger size cannot be there.
         (_, 1..=27) => {
-            reader.take(1 << (size_code - 1))?;
+            reader.raw_bytes(1 << (size_code - 1))?;
         }
         _ => return Err(DecodeError::Truncated),
     }

@@ -42,7 +42,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline]
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+    pub fn raw_bytes(&mut self, count: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(count).ok_or(DecodeError::Truncated)?;
         self.bytes = rest;
         Ok(taken)
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         if length < 0 {
             return if length == -1 { Ok(None) } else { Err(DecodeError::NegativeLength) };
         }
-        self.take(length as usize).map(Some)
+        self.raw_bytes(length as usize).map(Some)
     }
 
     /// Bytes behind an `i32` length that may not be null.

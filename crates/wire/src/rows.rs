@@ -25,7 +25,7 @@ impl<'a> Table<'a> {
         let mut header = Reader::new(reader.bytes()?);
         let status = header.i8()?;
         let column_count = header.short_count(1)?;
-        let types = header.take(column_count)?;
+        let types = header.raw_bytes(column_count)?;
         for code in types {
             SqlType::from_code(*code as i8).ok_or(DecodeError::UnknownType(*code as i8))?;
         }

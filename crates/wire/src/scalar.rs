@@ -84,7 +84,7 @@ pub(crate) fn integer<'a>(x: i64, null: i64) -> Value<'a> {
 #[inline]
 pub fn skip(reader: &mut Reader<'_>, code: i8) -> Result<(), DecodeError> {
     match bytes_min(code)? {
-        (size, true) => reader.take(size)?,
+        (size, true) => reader.raw_bytes(size)?,
         (_, false) => reader.nullable_bytes()?.unwrap_or_default(),
     };
     Ok(())

@@ -101,7 +101,7 @@ impl<'o, 'h> TableWriter<'o, 'h> {
             scalar::write(self.out, *sql_type, value)?;
         }
         if self.out.len() > self.look_at {
-            self.look()?;
+            self.check_size()?;
         }
         self.out.patch_length(at);
         self.rows += 1;
@@ -110,7 +110,7 @@ impl<'o, 'h> TableWriter<'o, 'h> {
 
     /// Whether the result may be so long, and the server has memory for it.
     #[cold]
-    fn look(&mut self) -> UserResult<()> {
+    fn check_size(&mut self) -> UserResult<()> {
         if self.out.len() > self.end_max {
             return Err(result_too_large(self.bytes_max));
         }

@@ -24,12 +24,12 @@ fn count(bytes: isize) {
     let sum = UNTOLD.get() + bytes;
     UNTOLD.set(sum);
     if sum.unsigned_abs() >= UNTOLD_BYTES_MAX {
-        tell();
+        flush_count();
     }
 }
 
 #[cold]
-fn tell() {
+fn flush_count() {
     BYTES.fetch_add(UNTOLD.replace(0), Ordering::Relaxed);
 }
 

@@ -8,6 +8,7 @@ mod file_circles;
 mod file_lengths;
 mod formats_page;
 mod function_lengths;
+mod function_names;
 mod idioms;
 mod limits_page;
 mod notices;

@@ -9,12 +9,16 @@ pub struct Source {
     pub code: String,
 }
 
+/// The root of the tree.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a crate lies in crates/")
+}
+
 /// All of them, in the order of their paths.
 pub fn sources() -> Vec<Source> {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates lie in one folder");
-    let root = crates.parent().expect("the root of the tree");
+    let root = root();
     let mut paths = Vec::new();
-    for entry in fs::read_dir(crates).expect("the folder can be read") {
+    for entry in fs::read_dir(root.join("crates")).expect("the folder can be read") {
         let source = entry.expect("the entry can be read").path().join("src");
         if source.is_dir() {
             collect(&source, &mut paths);

@@ -53,8 +53,6 @@ const CARRIED: &[(&str, usize)] = &[
     ("State", 19),
     ("Step", 6),
     ("Table", 5),
-    ("Taken", 5),
-    ("Told", 7),
     ("Turn", 4),
     ("Waiting", 5),
     ("Window", 4),

@@ -49,16 +49,16 @@ fn lose_leader(nodes: &mut Cluster, session: &Session, shown: &Shown) -> BenchRe
     let killed = Instant::now();
     let name = before.leader + 1;
     nodes.kill(before.leader)?;
-    shown.tell(format!("node {name}, the leader, is killed"));
+    shown.add_event(format!("node {name}, the leader, is killed"));
     session.read("Results", ())?;
     let silence = killed.elapsed();
     let after = nodes.await_keepers("another node leads", |keepers| keepers.leader != before.leader)?;
-    shown.tell(format!("node {} leads and answers, {:.1} s after that", after.leader + 1, silence.as_secs_f64()));
+    shown.add_event(format!("node {} leads and answers, {:.1} s after that", after.leader + 1, silence.as_secs_f64()));
     shown.describe(described(nodes));
     nodes.start_again(before.leader)?;
     let again = nodes.await_copies(before.epoch)?;
     shown.describe(described(nodes));
-    shown.tell(format!("node {name} is back; {}", kept(&again)));
+    shown.add_event(format!("node {name} is back; {}", kept(&again)));
     Ok(())
 }
 

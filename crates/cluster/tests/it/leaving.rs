@@ -35,7 +35,7 @@ impl Leader {
         founded.apply(&register).unwrap();
         let mut leader = Leader { world: World::new(1), state: founded, index: 0, proposed: None };
         leader.tell();
-        assert!(matches!(&leader.world.outside.take()[..], [Wish::Leads(Some(Epoch(1)))]));
+        assert!(matches!(&leader.world.outside.take()[..], [Wish::Serves(Some(Epoch(1)))]));
         leader
     }
 
@@ -83,7 +83,7 @@ impl Leader {
         for message in [acked, knows] {
             let mut bytes = Vec::new();
             message::encode(&mut bytes, FIRST_GROUP, &Envelope { from: OTHER, epoch, message }, &[]);
-            self.world.groups.received(OTHER, &bytes).unwrap();
+            self.world.groups.dispatch(OTHER, &bytes).unwrap();
         }
         self.world.settle();
     }

@@ -90,7 +90,7 @@ impl World {
                 Errand::Send { to, message } => {
                     assert_ne!(to, id, "a node does not send to itself");
                     if !self.cut.contains(&id) && !self.cut.contains(&to) {
-                        self.all.get_mut(&to).unwrap().received(id, &message, self.now).unwrap();
+                        self.all.get_mut(&to).unwrap().handle_message(id, &message, self.now).unwrap();
                         self.work(to);
                     }
                 }
@@ -222,8 +222,13 @@ fn nobody_asks_in_the_name_of_another_and_unknown_kinds_are_refused() {
     let [Errand::Send { to, message }] = &errands[..] else { panic!("it asks") };
     assert_eq!(*to, leader);
     let asked = world.all.get_mut(&leader).unwrap();
-    assert!(asked.received(NodeId(9), message, now).unwrap_err().to_string().contains("in the name of another node"));
+    assert!(
+        asked.handle_message(NodeId(9), message, now).unwrap_err().to_string().contains("in the name of another node")
+    );
     for bytes in [&[][..], &[0], &[4, 1, 2], &[9]] {
-        assert!(asked.received(NodeId(1), bytes, now).unwrap_err().to_string().contains("does not know"), "{bytes:?}");
+        assert!(
+            asked.handle_message(NodeId(1), bytes, now).unwrap_err().to_string().contains("does not know"),
+            "{bytes:?}"
+        );
     }
 }

@@ -29,7 +29,7 @@ fn a_node_takes_no_part_before_it_is_registered_and_leads_afterwards() {
     world.node.tick(60 * MILLI);
     assert!(matches!(&world.outside.take()[..], [Wish::Ask(Ask::Register { .. })]));
     world.told(2, &founded(registration(2)));
-    assert!(matches!(&world.outside.take()[..], [Wish::Leads(Some(Epoch(1)))]));
+    assert!(matches!(&world.outside.take()[..], [Wish::Serves(Some(Epoch(1)))]));
     assert!(
         matches!(world.inbox.try_recv(), Ok(Event::Lead { .. }))
             && matches!(world.jobs.try_recv(), Ok(Job::Lead { .. }))
@@ -46,7 +46,7 @@ fn a_node_that_begins_to_lead_knows_by_then_whether_the_database_is_paused() {
     let paused = |revision, paused| Command::Pause { revision, paused };
     state.apply(&paused(1, true)).expect("it follows");
     world.told(5, &state);
-    assert!(matches!(&world.outside.take()[..], [Wish::Paused(true), Wish::Leads(Some(Epoch(1)))]));
+    assert!(matches!(&world.outside.take()[..], [Wish::Paused(true), Wish::Serves(Some(Epoch(1)))]));
     // What was so before is news to nobody, nor is it believed.
     world.told(4, &founded(registration(1)));
     world.told(6, &state);
@@ -83,7 +83,7 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     state.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).unwrap();
     world.told(2, &state);
     let wishes = world.outside.take();
-    let [Wish::Leads(None), rest @ ..] = &wishes[..] else { panic!("{wishes:?}") };
+    let [Wish::Serves(None), rest @ ..] = &wishes[..] else { panic!("{wishes:?}") };
     let [Wish::Kept(identity), Wish::Ask(Ask::Sealed { sealed, .. })] = rest else { panic!("{wishes:?}") };
     assert_eq!((identity.promised[&FIRST_GROUP], sealed.epoch), (Epoch(2), Epoch(2)));
     // The partitions have not stepped back yet: no snapshot is taken in, though the group follows.
@@ -100,7 +100,7 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     assert!(world.inbox.is_empty(), "the partition has not stepped back");
     partitions.send((PartitionId(0), Sequence(0))).unwrap();
     world.settle();
-    assert!(matches!(&world.outside.take()[..], [Wish::Leads(Some(Epoch(2)))]));
+    assert!(matches!(&world.outside.take()[..], [Wish::Serves(Some(Epoch(2)))]));
     assert!(matches!(world.inbox.try_recv(), Ok(Event::Lead { .. })));
 }
 

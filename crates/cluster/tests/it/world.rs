@@ -31,7 +31,7 @@ pub const MILLI: u64 = 1_000_000;
 pub enum Wish {
     Kept(Identity),
     Ask(Ask),
-    Leads(Option<Epoch>),
+    Serves(Option<Epoch>),
     Paused(bool),
     GaveUp(Epoch),
     Holds(bool),
@@ -120,7 +120,7 @@ impl NodeEffects for Outside {
     }
 
     fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
-        self.push(Wish::Leads(epoch));
+        self.push(Wish::Serves(epoch));
     }
 
     fn paused(&mut self, paused: bool) {

@@ -355,7 +355,7 @@ fn size(bytes: i64) -> String {
 }
 
 /// The first view with service, else the first there is.
-fn look(address: &ServerAddress) -> Result<Status, String> {
+fn fetch(address: &ServerAddress) -> Result<Status, String> {
     let ask = |server: ServerAddress| {
         let response = call_within(ANSWER_TIME_MAX, &server, "@ClusterStatus", ())?;
         Ok(Status::of(server.server.join(","), &response.tables))
@@ -371,7 +371,7 @@ pub fn run(options: StatusOptions) -> ExitCode {
         ferrite_io::out!("\x1b[2J");
     }
     loop {
-        let outcome = look(&address);
+        let outcome = fetch(&address);
         let code = match &outcome {
             Ok(status) if check => ExitCode::from(status.judge().0.exit_code()),
             Ok(_) => ExitCode::SUCCESS,

@@ -135,7 +135,7 @@ impl Engine {
             before.apply(&load).and_then(|(loaded, _)| loaded.classes.check_unpacked(&before.classes).map(|()| loaded));
         match loaded {
             Ok(loaded) => self.catalog = loaded,
-            Err(error) => self.tell(Severity::Refused, name, None, None, &error),
+            Err(error) => self.report(Severity::Refused, name, None, None, &error),
         }
     }
 
@@ -197,19 +197,19 @@ impl Engine {
             Ok(Command::Include(file) | Command::Batch(file)) => match beside(&file) {
                 Some(_) if nested == FILES_NESTED_MAX => {
                     let error = UserError::syntax(format!("{file}: files name files more than {nested} times"));
-                    self.tell(Severity::Refused, name, Some(place), None, &error);
+                    self.report(Severity::Refused, name, Some(place), None, &error);
                 }
                 Some(found) => match std::fs::read_to_string(&found) {
                     Ok(text) if whole => self.batch(|engine| engine.file(&found, &text, nested + 1)),
                     Ok(text) => self.file(&found, &text, nested + 1),
                     Err(error) => {
                         let error = UserError::syntax(format!("cannot read {file}: {error}"));
-                        self.tell(Severity::Refused, name, Some(place), None, &error);
+                        self.report(Severity::Refused, name, Some(place), None, &error);
                     }
                 },
                 None => {
                     let error = UserError::syntax(format!("there is no file {file}"));
-                    self.tell(Severity::Refused, name, Some(place), None, &error);
+                    self.report(Severity::Refused, name, Some(place), None, &error);
                 }
             },
             Ok(Command::LoadClasses(file)) => match beside(&file).and_then(|path| std::fs::read(path).ok()) {
@@ -219,7 +219,7 @@ impl Engine {
                 None => {
                     let error = UserError::syntax(format!("there is no file {file}, and no jar was named"))
                         .with_hint("name the jar behind the schema: ferrite check SCHEMA.sql APP.jar");
-                    self.tell(Severity::Warning, name, Some(place), None, &error);
+                    self.report(Severity::Warning, name, Some(place), None, &error);
                 }
             },
             Ok(Command::RemoveClasses(pattern)) if !pattern.contains(['\'', ';']) => {
@@ -358,11 +358,11 @@ impl Engine {
                 let Lost { file, place } = &self.lost[&name];
                 let words = format!("it needs {name}, which was refused ({file}:{})", place.line);
                 let error = UserError::syntax(words);
-                self.tell(Severity::NotJudged, source.file, Some(source.start), Some(excerpt(source.text)), &error);
+                self.report(Severity::NotJudged, source.file, Some(source.start), Some(excerpt(source.text)), &error);
             }
             None => {
                 let place = error.place().map_or(source.start, |place| place.after(source.start));
-                self.tell(Severity::Refused, source.file, Some(place), Some(excerpt(source.text)), error);
+                self.report(Severity::Refused, source.file, Some(place), Some(excerpt(source.text)), error);
             }
         }
         for name in made {
@@ -384,7 +384,7 @@ impl Engine {
         self.findings.push(finding);
     }
 
-    fn tell(
+    fn report(
         &mut self,
         severity: Severity,
         file: &str,
@@ -421,7 +421,7 @@ impl Engine {
             let reason = error.message().strip_prefix("VOLTDB ERROR: ").unwrap_or(error.message());
             let error = UserError::syntax(format!("task {task}: {reason}"))
                 .with_hint("the values after WITH are the procedure's parameters, in their order");
-            self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
+            self.report(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
         }
     }
 
@@ -435,7 +435,7 @@ impl Engine {
                 let error = error
                     .moved(|_| None)
                     .in_context(format_args!("procedure {} does not fit what comes after it", procedure.name));
-                self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
+                self.report(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
             }
         }
         let views: Vec<Arc<PlainView>> = self.catalog.plain_views.values().cloned().collect();
@@ -446,7 +446,7 @@ impl Engine {
                     .in_context(format_args!("view {} does not fit what comes after it", view.name));
                 let made = self.made.get(&format!("view {}", view.name));
                 let (file, place) = made.map(|made| (made.file.clone(), made.place)).unzip();
-                self.tell(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
+                self.report(Severity::Refused, &file.unwrap_or_default(), place, None, &error);
             }
         }
         self.check_tasks();
@@ -466,11 +466,11 @@ impl Engine {
         }
         if let Some(error) = self.no_java.take() {
             let error = error.in_context("the SQL in Java procedures was not looked at");
-            self.tell(Severity::Warning, "classes", None, None, &error);
+            self.report(Severity::Warning, "classes", None, None, &error);
         }
         if let Some(Lost { file, place }) = self.changes_rows.take() {
             let error = UserError::syntax("--schema accepts DDL only").with_hint("run the script with ferrite sql -f");
-            self.tell(Severity::Warning, &file, Some(place), None, &error);
+            self.report(Severity::Warning, &file, Some(place), None, &error);
         }
         Found { findings: self.findings, statements: self.statements, classes }
     }

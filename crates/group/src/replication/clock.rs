@@ -88,7 +88,7 @@ impl<C: Party> Replication<C> {
 
     fn answer_time(&self, state: &mut State<C>, asked: &Envelope, said: Said) {
         state.times.hear(said, self.clock.boottime_nanos());
-        state.look_at_copy();
+        state.refresh_copy();
         let applied = state.machine.applied();
         let able = state.machine.is_able();
         let message = Message::Knows { said, applied, able };

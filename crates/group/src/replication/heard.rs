@@ -10,31 +10,31 @@ use std::sync::Arc;
 
 impl<C: Party> Replication<C> {
     /// A message of the group from another node, decoded with its entries.
-    pub fn received(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
+    pub fn handle_message(self: &Arc<Self>, envelope: Envelope, entries: &[u8]) {
         let mut state = self.lock();
         // What there is no room for is sent again, and so is everything once the log has failed.
         if state.installing || !entries.is_empty() && (self.log.is_full() || state.failed.is_some()) {
             return;
         }
         let now = self.now();
-        self.look_at_lead(&mut state);
+        self.refresh_may_lead(&mut state);
         self.hear_time(&mut state, &envelope);
-        state.machine.received(envelope, now);
+        state.machine.handle_message(envelope, now);
         if state.machine.has_to_send() {
             // Its message shows that it lacks something, or makes room for more on the way to it.
             state.machine.tick(now);
         }
         self.carry_out(&mut state, entries);
-        self.tell(state);
+        self.notify_parties(state);
     }
 
-    fn told(self: &Arc<Self>, tell: impl FnOnce(&mut Group, u64)) {
+    fn with_machine(self: &Arc<Self>, act: impl FnOnce(&mut Group, u64)) {
         let mut state = self.lock();
         let now = self.now();
-        self.look_at_lead(&mut state);
-        tell(&mut state.machine, now);
+        self.refresh_may_lead(&mut state);
+        act(&mut state.machine, now);
         self.carry_out(&mut state, &[]);
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     /// For a group that no node can lead without its members.
@@ -62,15 +62,15 @@ impl<C: Party> Replication<C> {
         }
         self.carry_out(&mut state, &[]);
         self.say_time(&mut state, true);
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     /// Another member is to lead, this one or any: as soon as everything here is committed and it
     /// has all of that, until [`Replication::keep_lead`].
     pub fn hand_over(self: &Arc<Self>, to: Option<NodeId>, among: Among) -> Result<(), CannotHandOver> {
         let mut outcome = Ok(());
-        self.lock().look_at_copy();
-        self.told(|machine, now| outcome = machine.hand_over(to, among, now));
+        self.lock().refresh_copy();
+        self.with_machine(|machine, now| outcome = machine.hand_over(to, among, now));
         outcome
     }
 
@@ -87,7 +87,7 @@ impl<C: Party> Replication<C> {
     /// Whether [`Replication::hand_over`] is possible.
     pub fn may_hand_over(&self, to: Option<NodeId>) -> Result<(), CannotHandOver> {
         let mut state = self.lock();
-        state.look_at_copy();
+        state.refresh_copy();
         state.machine.may_hand_over(to)
     }
 
@@ -96,7 +96,7 @@ impl<C: Party> Replication<C> {
     pub fn successor(&self, to: Option<NodeId>) -> Successor {
         let now = self.now();
         let mut state = self.lock();
-        state.look_at_copy();
+        state.refresh_copy();
         let successor = state.machine.successor(to, now);
         if let Successor::Applying { .. } | Successor::Unable { .. } = successor {
             self.ask_what_is_applied(&mut state);
@@ -116,31 +116,31 @@ impl<C: Party> Replication<C> {
 
     /// This node is to lead on.
     pub fn keep_lead(self: &Arc<Self>) {
-        self.told(|machine, now| machine.keep_lead(now));
+        self.with_machine(|machine, now| machine.keep_lead(now));
     }
 
     pub fn seal(self: &Arc<Self>, epoch: Epoch) {
         let mut state = self.lock();
         if !state.installing {
-            state.look_at_copy();
+            state.refresh_copy();
             state.machine.seal(epoch);
             self.carry_out(&mut state, &[]);
-            self.tell(state);
+            self.notify_parties(state);
         }
     }
 
     /// This node's tables do not match what the leader said of that entry.
     pub fn differs(self: &Arc<Self>, entry: Position) {
-        self.told(|machine, _| machine.differs(entry));
+        self.with_machine(|machine, _| machine.differs(entry));
     }
 
     pub fn promised(self: &Arc<Self>, epoch: Epoch) {
-        self.lock().look_at_copy();
-        self.told(|machine, _| machine.promised(epoch));
+        self.lock().refresh_copy();
+        self.with_machine(|machine, _| machine.promised(epoch));
     }
 
     pub fn learner(self: &Arc<Self>, member: Member) {
-        self.told(|machine, now| machine.learner(member, now));
+        self.with_machine(|machine, now| machine.learner(member, now));
     }
 
     /// Whether this node leads, and the process follows, as a learner or a member.
@@ -169,7 +169,7 @@ impl<C: Party> Replication<C> {
 
     /// What is durable, or was read, is as it is now; whether others may have replaced this leader
     /// is checked after that.
-    pub(super) fn look_at_lead(&self, state: &mut State<C>) {
+    pub(super) fn refresh_may_lead(&self, state: &mut State<C>) {
         if state.machine.is_dispensable() {
             state.machine.may_lead(self.host.may_lead());
         }
@@ -183,30 +183,30 @@ impl<C: Party> Replication<C> {
     /// This node gives up its lead; returns that epoch, if it leads.
     pub fn resign(self: &Arc<Self>) -> Option<Epoch> {
         let mut epoch = None;
-        self.told(|machine, _| epoch = machine.resign());
+        self.with_machine(|machine, _| epoch = machine.resign());
         epoch
     }
 
     pub fn forget(self: &Arc<Self>, member: Member) {
-        self.told(|machine, _| machine.forget(member));
+        self.with_machine(|machine, _| machine.forget(member));
     }
 
     pub fn gone(self: &Arc<Self>, member: Member) {
-        self.told(|machine, now| machine.gone(member, now));
+        self.with_machine(|machine, now| machine.gone(member, now));
     }
 
     pub fn disconnected(self: &Arc<Self>, node: NodeId) {
-        self.told(|machine, _| machine.disconnected(node));
+        self.with_machine(|machine, _| machine.disconnected(node));
     }
 
     pub(crate) fn needs_more_than_entries(self: &Arc<Self>, node: NodeId) {
-        self.told(|machine, now| machine.needs_more_than_entries(node, now));
+        self.with_machine(|machine, now| machine.needs_more_than_entries(node, now));
     }
 
     /// To be called when [`Replication::tick_within`] has passed, or more often.
     pub fn tick(self: &Arc<Self>) {
         self.say_time(&mut self.lock(), false);
-        self.told(|machine, now| machine.tick(now));
+        self.with_machine(|machine, now| machine.tick(now));
     }
 
     /// Nanoseconds until there is something to do for [`Replication::tick`], if nothing comes

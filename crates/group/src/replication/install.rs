@@ -43,7 +43,7 @@ impl<C: Party> Replication<C> {
         let what = Appended::Own { after: end, party, since: None };
         let taken = self.log.append_marked(record, mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
-        self.tell(state);
+        self.notify_parties(state);
         Ok(())
     }
 

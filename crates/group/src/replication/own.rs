@@ -1,7 +1,7 @@
 //! What this node appends besides its group's entries: barriers, and records of its own, of no
 //! stream.
 
-use super::state::{Appended, State, Told};
+use super::state::{Appended, Notification, State};
 use super::{Committing, Replication};
 use crate::host::{NotCommitted, Party};
 use crate::replayed::GroupPlace;
@@ -18,13 +18,17 @@ impl<C: Party> Replication<C> {
         self.log.wait_for_room();
         let mut state = self.lock();
         if !self.solo && !state.leads_since(since) {
-            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
-            return self.tell(state);
+            state.notifications.push_back(Notification::Party {
+                party,
+                payload: Vec::new(),
+                outcome: Err(NotCommitted::Deposed),
+            });
+            return self.notify_parties(state);
         }
         let what = Appended::Own { after: state.machine.end(), party, since };
         let taken = self.log.append_now(Vec::new(), Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     pub fn append_own(self: &Arc<Self>, payload: Vec<u8>, party: C) {
@@ -33,7 +37,7 @@ impl<C: Party> Replication<C> {
         let what = Appended::Own { after: state.machine.end(), party, since: None };
         let taken = self.log.append_now(payload, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
-        self.tell(state);
+        self.notify_parties(state);
     }
 
     pub fn append_checkpoint(
@@ -48,14 +52,18 @@ impl<C: Party> Replication<C> {
         let place = state.place();
         if !self.solo && !state.leads_since(since) {
             // What was executed since the leader was deposed is in the tables, and in no stream.
-            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
-            self.tell(state);
+            state.notifications.push_back(Notification::Party {
+                party,
+                payload: Vec::new(),
+                outcome: Err(NotCommitted::Deposed),
+            });
+            self.notify_parties(state);
             return place;
         }
         let what = Appended::Own { after: place.end, party, since };
         let taken = self.log.append_marked(write(&place), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
-        self.tell(state);
+        self.notify_parties(state);
         place
     }
 
@@ -73,14 +81,18 @@ impl<C: Party> Replication<C> {
         let mut state = self.lock();
         let end = state.machine.end();
         if state.installing || end.position == Position(0) {
-            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome: Err(NotCommitted::Deposed) });
-            self.tell(state);
+            state.notifications.push_back(Notification::Party {
+                party,
+                payload: Vec::new(),
+                outcome: Err(NotCommitted::Deposed),
+            });
+            self.notify_parties(state);
             return None;
         }
         let what = Appended::Own { after: end, party, since: None };
         let taken = self.log.append_marked(write(end), mark, Committing { group: Arc::clone(self), what });
         self.refused(&mut state, taken);
-        self.tell(state);
+        self.notify_parties(state);
         Some(end)
     }
 
@@ -97,7 +109,7 @@ impl<C: Party> Replication<C> {
         self.fail(state, failure.clone());
         if let Appended::Own { party, .. } = committing.what {
             let outcome = Err(NotCommitted::Log(failure));
-            state.told.push_back(Told::Party { party, payload: Vec::new(), outcome });
+            state.notifications.push_back(Notification::Party { party, payload: Vec::new(), outcome });
         }
     }
 }

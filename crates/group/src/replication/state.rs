@@ -20,7 +20,7 @@ pub(super) struct State<C> {
     pub(super) time: i64,
     /// Parties whose appends are not committed, in the order of positions.
     pub(super) waiting: VecDeque<Waiting<C>>,
-    pub(super) told: VecDeque<Told<C>>,
+    pub(super) notifications: VecDeque<Notification<C>>,
     /// Entries that are not committed, of a group that may have other members.
     pub(super) uncommitted: VecDeque<Uncommitted>,
     /// Memory that they hold.
@@ -67,7 +67,7 @@ pub(super) struct Waiting<C> {
 }
 
 /// Notices delivered outside the lock, in the order in which they arose.
-pub(super) enum Told<C> {
+pub(super) enum Notification<C> {
     Party { party: C, payload: Vec<u8>, outcome: Result<(), NotCommitted> },
     Committed(Vec<SharedEntry>),
     Event(GroupEvent),
@@ -82,7 +82,7 @@ pub(super) struct Uncommitted {
 impl<C> State<C> {
     /// Up to where the tables show the stream, a leader's own all of it; and whether all procedures
     /// run here.
-    pub(super) fn look_at_copy(&mut self) {
+    pub(super) fn refresh_copy(&mut self) {
         let applied = self.applied.as_ref().map(|applied| Position(applied.load(Ordering::Acquire)));
         let applied = applied.filter(|_| self.opened.is_none()).unwrap_or(self.machine.commit());
         self.machine.applies(applied);
@@ -145,7 +145,11 @@ impl<C> State<C> {
             Appended::Own { after, party, since }
                 if !self.machine.has(after) || after.position > self.machine.commit() && !self.leads_since(since) =>
             {
-                self.told.push_back(Told::Party { party, payload, outcome: Err(NotCommitted::Deposed) });
+                self.notifications.push_back(Notification::Party {
+                    party,
+                    payload,
+                    outcome: Err(NotCommitted::Deposed),
+                });
             }
             Appended::Own { after: Mark { position: after, .. }, party, .. } => {
                 let behind = self.waiting.partition_point(|waiting| waiting.position <= after);
@@ -162,7 +166,7 @@ impl<C> State<C> {
             if payload.capacity() == 0 {
                 payload = self.recent.take_spare();
             }
-            self.told.push_back(Told::Party { party, payload, outcome: Ok(()) });
+            self.notifications.push_back(Notification::Party { party, payload, outcome: Ok(()) });
         }
     }
 
@@ -173,12 +177,12 @@ impl<C> State<C> {
 
     pub(super) fn give_up_from(&mut self, first: usize, reason: &NotCommitted) {
         for Waiting { payload, party, .. } in self.waiting.drain(first..) {
-            self.told.push_back(Told::Party { party, payload, outcome: Err(reason.clone()) });
+            self.notifications.push_back(Notification::Party { party, payload, outcome: Err(reason.clone()) });
         }
     }
 
     pub(super) fn event(&mut self, event: GroupEvent) {
-        self.told.push_back(Told::Event(event));
+        self.notifications.push_back(Notification::Event(event));
     }
 }
 

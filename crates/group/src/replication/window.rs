@@ -47,7 +47,7 @@ impl Window {
 
     /// Wakes waiting appends that no longer have a reason to wait.
     #[inline]
-    pub(super) fn look<C>(&self, state: &State<C>) {
+    pub(super) fn wake_appends<C>(&self, state: &State<C>) {
         if state.window_waiters > 0 && !self.holds_up(state) {
             self.opened.notify_all();
         }

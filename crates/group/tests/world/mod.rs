@@ -369,7 +369,7 @@ impl World {
                 if group != GROUP || (lane == Urgency::Entries) == entries.is_empty() {
                     return Err("a message is on another lane, or of another group".to_owned());
                 }
-                running.replication.received(envelope, entries);
+                running.replication.handle_message(envelope, entries);
                 self.take_outs(to)?;
             }
             (Packet::Snapshot { place, tables, .. }, Some(_)) => {

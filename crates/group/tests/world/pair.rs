@@ -37,7 +37,7 @@ impl Pair {
                 let (_, envelope, entries) = message::decode(&bytes).expect("a message");
                 sizes.extend((lane == Urgency::Entries).then_some(entries.len()));
                 if at == 0 || hears {
-                    self.nodes[1 - at].replication().received(envelope, entries);
+                    self.nodes[1 - at].replication().handle_message(envelope, entries);
                 }
             }
         }

@@ -22,7 +22,7 @@ pub trait Execute {
 /// this node is to execute after all.
 pub trait Executor: Execute + Send + 'static {
     /// Adopts a new version of the catalog, if there is one.
-    fn look_at_catalog(&mut self);
+    fn refresh_catalog(&mut self);
     /// Calls of this node's own clients that waited to be sent elsewhere, and are for this node
     /// now.
     fn own(&mut self, batch: &Batch);

@@ -89,7 +89,7 @@ impl<E: Executor> ForwardThread<E> {
     fn turn(&mut self, first: Option<ForwardNotice>, now: impl FnOnce() -> Instant) -> (Duration, bool) {
         let mut next = first;
         let mut ended = false;
-        self.executor.look_at_catalog();
+        self.executor.refresh_catalog();
         for _ in 0..NOTICES_PER_TURN {
             let Some(notice) = next.take() else { break };
             ended |= matches!(notice, ForwardNotice::Stop);

@@ -22,7 +22,7 @@ pub(super) const GRACE_BEFORE_LOSS_NANOS: u64 = 10_000_000_000;
 const _: () = assert!(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS < 3_500_000_000);
 
 impl Duties {
-    pub(super) fn look(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
+    pub(super) fn supervise(&mut self, state: &State, id: GroupId, group: &Group, now: u64) -> Option<Command> {
         match group.phase {
             Phase::Active => {
                 let leader = group.configuration.leader;

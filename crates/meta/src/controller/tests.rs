@@ -26,12 +26,12 @@ fn no_lease_while_a_seal_is_on_its_way_whatever_else_is_applied() {
     let GroupConfiguration { epoch, leader, .. } = group.configuration;
     let mut duties = Duties::since(0);
     let now = LEASE_ENDED_NANOS + 1;
-    let seal = duties.look(&state, GROUP, group, now).unwrap();
+    let seal = duties.supervise(&state, GROUP, group, now).unwrap();
     let configuration = group.configuration.clone();
     let configure = Command::Configure { group: GROUP, expected: epoch, configuration, parent: group.parent };
     duties.applied(&configure, false, 0);
     assert!(duties.is_given_up(&state, leader.node), "the leader's own proposal was refused");
-    let again = duties.look(&state, GROUP, group, now + AGAIN_NANOS).unwrap();
+    let again = duties.supervise(&state, GROUP, group, now + AGAIN_NANOS).unwrap();
     duties.ended(&again);
     assert!(duties.is_given_up(&state, leader.node), "a second seal was not taken");
     duties.applied(&seal, true, 0);
@@ -103,7 +103,7 @@ fn decided_after(heard: &[u32], answers: &[u32]) -> Option<u64> {
         answer(&mut duties, Member { node: NodeId(*node), incarnation: Incarnation(1) }, &seal);
     }
     let mut after = (0..2 * GRACE_AFTER_POWER_NANOS).step_by(10_000_000);
-    after.find(|waited| duties.look(&state, GROUP, &state.groups()[&GROUP], begin + waited).is_some())
+    after.find(|waited| duties.supervise(&state, GROUP, &state.groups()[&GROUP], begin + waited).is_some())
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn a_leader_that_was_silent_before_is_not_replaced_at_once() {
     duties.applied(&configure, true, 0);
     duties.give_time(&configure, now);
     let group = &state.groups()[&GROUP];
-    assert_eq!(duties.look(&state, GROUP, group, now), None, "it had no reason to ask for a lease");
-    assert_eq!(duties.look(&state, GROUP, group, now + LEASE_ENDED_NANOS), None);
-    assert!(duties.look(&state, GROUP, group, now + LEASE_ENDED_NANOS + 1).is_some(), "it is silent");
+    assert_eq!(duties.supervise(&state, GROUP, group, now), None, "it had no reason to ask for a lease");
+    assert_eq!(duties.supervise(&state, GROUP, group, now + LEASE_ENDED_NANOS), None);
+    assert!(duties.supervise(&state, GROUP, group, now + LEASE_ENDED_NANOS + 1).is_some(), "it is silent");
 }
 
 /// Node 1 has started again and answered; whether the voters heard of node 2 in this term.
@@ -146,11 +146,11 @@ fn activated_after(heard: bool, waited: u64) -> bool {
     duties.applied(&seal, true, 0);
     answer(&mut duties, Member { node: NodeId(1), incarnation: Incarnation(2) }, &seal);
     let now = LEASE_ENDED_NANOS + 1;
-    assert_eq!(duties.look(&state, GROUP, &state.groups()[&GROUP], now), None);
+    assert_eq!(duties.supervise(&state, GROUP, &state.groups()[&GROUP], now), None);
     if heard {
         duties.heard.insert(NodeId(2), now);
     }
-    duties.look(&state, GROUP, &state.groups()[&GROUP], now + waited).is_some()
+    duties.supervise(&state, GROUP, &state.groups()[&GROUP], now + waited).is_some()
 }
 
 #[test]
@@ -201,8 +201,8 @@ fn a_member_without_its_log_is_not_taken_for_one_that_has_everything() {
         let sealed =
             Sealed { member, epoch, end, history: History::default(), intact: true, applied: end.position, able: true };
         duties.seals.get_mut(&GROUP).unwrap().answers.insert(member.node, sealed);
-        let mut look = |now| duties.look(&state, GROUP, &state.groups()[&GROUP], now);
-        look(LEASE_ENDED_NANOS).or_else(|| look(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS))
+        let mut supervise = |now| duties.supervise(&state, GROUP, &state.groups()[&GROUP], now);
+        supervise(LEASE_ENDED_NANOS).or_else(|| supervise(LEASE_ENDED_NANOS + GRACE_AFTER_POWER_NANOS))
     };
     assert_eq!(decided(Mark::ORIGIN), None, "its log was taken away");
     let some = Mark { epoch: expected, position: Position(10), chain: 6 };
@@ -248,8 +248,8 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     };
     let now = 100 * LEASE_ENDED_NANOS;
     let decided = |duties: &mut Duties, state: &State| {
-        duties.look(state, GROUP, &state.groups()[&GROUP], now);
-        duties.look(state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS)
+        duties.supervise(state, GROUP, &state.groups()[&GROUP], now);
+        duties.supervise(state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS)
     };
     says(&mut duties, 3, end, true);
     assert_eq!(decided(&mut duties, &state), None, "it was no member");
@@ -258,8 +258,8 @@ fn a_node_whose_loss_is_accepted_leads_alone_unless_somebody_has_everything() {
     says(&mut duties, 3, Mark::ORIGIN, true);
     assert_eq!(decided(&mut duties, &state), None, "it has nothing");
     says(&mut duties, 3, end, false);
-    duties.look(&state, GROUP, &state.groups()[&GROUP], now);
-    let early = duties.look(&state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS - 1);
+    duties.supervise(&state, GROUP, &state.groups()[&GROUP], now);
+    let early = duties.supervise(&state, GROUP, &state.groups()[&GROUP], now + GRACE_BEFORE_LOSS_NANOS - 1);
     assert_eq!(early, None, "one that has everything may come yet");
     let Some(Command::Activate { configuration, .. }) = decided(&mut duties, &state) else { panic!("it leads") };
     assert_eq!((configuration.leader, configuration.members().len()), (member(3), 1));
@@ -297,9 +297,9 @@ fn before_a_loss_the_members_are_waited_for_also_where_one_lives() {
     let (history, applied) = (History::default(), end.position);
     let answer = Sealed { member: member(2), epoch: sealed, end, history, intact: true, applied, able: true };
     duties.seals.get_mut(&GROUP).unwrap().answers.insert(NodeId(2), answer);
-    let mut look = |at| duties.look(&state, GROUP, &state.groups()[&GROUP], at);
-    assert_eq!([look(now), look(now + GRACE_BEFORE_LOSS_NANOS - 1)], [None, None], "node 1 may come yet");
-    assert!(matches!(look(now + GRACE_BEFORE_LOSS_NANOS), Some(Command::Activate { .. })));
+    let mut supervise = |at| duties.supervise(&state, GROUP, &state.groups()[&GROUP], at);
+    assert_eq!([supervise(now), supervise(now + GRACE_BEFORE_LOSS_NANOS - 1)], [None, None], "node 1 may come yet");
+    assert!(matches!(supervise(now + GRACE_BEFORE_LOSS_NANOS), Some(Command::Activate { .. })));
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn it_sleeps_until_a_node_has_been_silent_for_too_long_and_not_while_anything_is
     assert_eq!(duties.next_look(&state, now), Some(400 + ended));
     assert_eq!(duties.next_look(&state, 500 + ended), None);
     let group = &state.groups()[&GROUP];
-    duties.look(&state, GROUP, group, 500 + ended).expect("its leader is silent");
+    duties.supervise(&state, GROUP, group, 500 + ended).expect("its leader is silent");
     assert_eq!(duties.next_look(&state, 600 + ended), Some(600 + ended));
 }
 

@@ -1,8 +1,9 @@
 //! What a node says of itself before there is a cluster.
 
+use crate::ask::take_mark;
 use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
 use crate::{ADDRESSES_MAX, Kind, NODES_MAX};
-use ferrite_base::{Epoch, Incarnation, Position};
+use ferrite_base::Incarnation;
 use ferrite_replica::group::Mark;
 
 /// What must be the same on all nodes.
@@ -87,8 +88,8 @@ impl Declaration {
         put_list(out, &self.addresses, |out, address| put_text(out, address));
     }
 
-    pub(super) fn take(rest: &mut Reader<'_>) -> Result<Declaration, Malformed> {
-        let hosts = rest.list(NODES_MAX, |rest| rest.text().map(str::to_string))?;
+    pub(super) fn decode(rest: &mut Reader<'_>) -> Result<Declaration, Malformed> {
+        let hosts = rest.list(NODES_MAX, |rest| rest.short_text().map(str::to_string))?;
         let plan = Plan { hosts, kfactor: rest.u32()? };
         let place = rest.u32()?;
         if place == 0 || place as usize > plan.hosts.len() {
@@ -101,24 +102,12 @@ impl Declaration {
             1 => Kind::Witness,
             _ => return Err(Malformed("a kind of node is unknown")),
         };
-        let database = if flag(rest)? { Some(Database { id: rest.array()?, end: mark(rest)? }) } else { None };
-        let said = flag(rest)?;
+        let database = if rest.flag()? { Some(Database { id: rest.array()?, end: take_mark(rest)? }) } else { None };
+        let said = rest.flag()?;
         let count = rest.u32()?;
         let partitions = if said { Partitions::Said(count) } else { Partitions::Suggested(count) };
-        let release = rest.text()?.to_string();
-        let addresses = rest.list(ADDRESSES_MAX, |rest| rest.text().map(str::to_string))?;
+        let release = rest.short_text()?.to_string();
+        let addresses = rest.list(ADDRESSES_MAX, |rest| rest.short_text().map(str::to_string))?;
         Ok(Declaration { plan, place, key, incarnation, kind, database, partitions, release, addresses })
     }
-}
-
-fn flag(rest: &mut Reader<'_>) -> Result<bool, Malformed> {
-    match rest.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Malformed("a flag is neither 0 nor 1")),
-    }
-}
-
-fn mark(rest: &mut Reader<'_>) -> Result<Mark, Malformed> {
-    Ok(Mark { epoch: Epoch(rest.u64()?), position: Position(rest.u64()?), chain: rest.u32()? })
 }

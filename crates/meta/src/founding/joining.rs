@@ -42,7 +42,7 @@ impl Joins {
             rest.end()?;
             Ok(Joins { cluster: (cluster != [0; 16]).then_some(cluster), key, node })
         };
-        Some(decode(Reader(rest)))
+        Some(decode(Reader::new(rest)))
     }
 }
 
@@ -84,13 +84,13 @@ impl Shown {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Shown, Malformed> {
-        let mut rest = Reader(bytes);
+        let mut rest = Reader::new(bytes);
         if (rest.u8()?, rest.u8()?) != (FORMAT, SHOWN) {
             return Err(Malformed("an answer to a node that joins is of a kind that this release does not know"));
         }
-        let founded = all(rest.list(NODES_MAX, Declaration::take)?)?;
+        let founded = all(rest.list(NODES_MAX, Declaration::decode)?)?;
         let index = rest.u64()?;
-        let state = State::restore(rest.0)?;
+        let state = State::restore(rest.rest())?;
         if state.settings().is_none() {
             return Err(Malformed("a node that knows no cluster shows one"));
         }

@@ -28,8 +28,8 @@ impl Manner {
         }
     }
 
-    pub(super) fn take(rest: &mut Reader<'_>) -> Result<Manner, Malformed> {
-        let durability = rest.text()?.to_string();
+    pub(super) fn decode(rest: &mut Reader<'_>) -> Result<Manner, Malformed> {
+        let durability = rest.short_text()?.to_string();
         if durability.len() > TEXT_BYTES_MAX {
             return Err(Malformed("a node's durability is too long"));
         }

@@ -43,18 +43,18 @@ impl Message {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
-        let mut rest = Reader(bytes);
+        let mut rest = Reader::new(bytes);
         let format = rest.u8()?;
         if ![FORMAT, WITH_MANNER].contains(&format) {
             return Err(Malformed("a declaration is of a format that this release does not know"));
         }
         let message = match rest.u8()? {
             DECLARES => {
-                let declaration = Declaration::take(&mut rest)?;
-                let manner = if format == WITH_MANNER { Some(Manner::take(&mut rest)?) } else { None };
+                let declaration = Declaration::decode(&mut rest)?;
+                let manner = if format == WITH_MANNER { Some(Manner::decode(&mut rest)?) } else { None };
                 Message::Declares(declaration, manner)
             }
-            FOUNDED if format == FORMAT => Message::Founded(all(rest.list(NODES_MAX, Declaration::take)?)?),
+            FOUNDED if format == FORMAT => Message::Founded(all(rest.list(NODES_MAX, Declaration::decode)?)?),
             _ => return Err(Malformed("a message before founding is of an unknown kind")),
         };
         rest.end()?;
@@ -111,7 +111,7 @@ fn take_known(rest: &mut Reader<'_>) -> Result<Option<Acquainted>, Malformed> {
             let node = NodeId(rest.u32()?);
             let index = rest.u64()?;
             let length = rest.u32()?;
-            let state = State::restore(rest.slice(length as usize)?)?;
+            let state = State::restore(rest.bytes(length as usize)?)?;
             Ok(Some(Acquainted { node, index, state }))
         }
         _ => Err(Malformed("it is not said whether the cluster is known")),
@@ -136,17 +136,13 @@ impl WrittenDown {
         if crc32c(contents) != u32::from_le_bytes(*checksum) {
             return Err(Malformed("the checksum differs"));
         }
-        let mut rest = Reader(contents);
+        let mut rest = Reader::new(contents);
         if rest.u8()? != FORMAT {
             return Err(Malformed("a declaration is of a format that this release does not know"));
         }
-        let own = Declaration::take(&mut rest)?;
-        let joins = match rest.u8()? {
-            0 => false,
-            1 => true,
-            _ => return Err(Malformed("a flag is neither 0 nor 1")),
-        };
-        let founded = rest.list(NODES_MAX, Declaration::take)?;
+        let own = Declaration::decode(&mut rest)?;
+        let joins = rest.flag()?;
+        let founded = rest.list(NODES_MAX, Declaration::decode)?;
         let known = take_known(&mut rest)?;
         rest.end()?;
         let founded = if founded.is_empty() { None } else { Some(all(founded)?) };

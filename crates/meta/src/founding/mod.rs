@@ -120,7 +120,7 @@ impl Founding {
             founding.effects.push(Effect::Founded(Box::new(state)));
             founding.phase = Phase::Done;
         }
-        founding.look();
+        founding.found_or_wait();
         founding
     }
 
@@ -184,7 +184,7 @@ impl Founding {
             Phase::Declaring if self.written.joins => self.phase = Phase::Without,
             Phase::Declaring => {
                 self.say_to_all();
-                self.look();
+                self.found_or_wait();
             }
             Phase::Writing(state) => {
                 self.effects.push(Effect::Founded(state));
@@ -264,7 +264,7 @@ impl Founding {
     }
 
     /// What the node at that place says or answers; None: the asking node is unknown.
-    pub fn received(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
+    pub fn handle_message(&mut self, from: Option<u32>, bytes: &[u8]) -> Result<(), Malformed> {
         match Message::decode(bytes)? {
             // In another list, the places are different.
             Message::Declares(declaration, manner) => match from {
@@ -279,7 +279,7 @@ impl Founding {
                     self.declared(declaration, manner);
                 }
             },
-            Message::Founded(all) => self.told(all),
+            Message::Founded(all) => self.founded_elsewhere(all),
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Founding {
         }
         let host = self.written.own.plan.hosts[from as usize - 1].clone();
         self.effects.push(Effect::Say(Notice::NodeMisplaced { host, claims: name(declaration), expected: from }));
-        self.look();
+        self.found_or_wait();
     }
 
     fn declared(&mut self, declaration: Declaration, manner: Option<Manner>) {
@@ -317,7 +317,7 @@ impl Founding {
                 };
                 if before.as_ref() != Some(&declaration) || manner_before != manner {
                     self.say(place);
-                    self.look();
+                    self.found_or_wait();
                 }
             }
             Phase::Writing(_) | Phase::Without => {}
@@ -325,7 +325,7 @@ impl Founding {
     }
 
     /// Another node has founded.
-    fn told(&mut self, all: Vec<Declaration>) {
+    fn founded_elsewhere(&mut self, all: Vec<Declaration>) {
         if !matches!(self.phase, Phase::Waiting | Phase::Without) {
             return;
         }
@@ -335,7 +335,7 @@ impl Founding {
             // There is a cluster, whatever this node was started with.
             self.manners.clear();
             self.declared = all.into_iter().map(|declaration| (declaration.place, declaration)).collect();
-            self.look();
+            self.found_or_wait();
         } else if matches!(self.phase, Phase::Waiting) {
             self.phase = Phase::Without;
             self.effects.push(Effect::FoundedWithout(all));
@@ -378,7 +378,7 @@ impl Founding {
     }
 
     /// Founds, or reports the nodes that it waits for.
-    fn look(&mut self) {
+    fn found_or_wait(&mut self) {
         if !matches!(self.phase, Phase::Waiting) {
             return;
         }

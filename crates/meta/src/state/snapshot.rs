@@ -51,7 +51,7 @@ impl State {
     /// What [`State::snapshot`] has written.
     pub fn restore(bytes: &[u8]) -> Result<State, Malformed> {
         let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(Malformed("they end early"))?;
-        let mut rest = Reader(body);
+        let mut rest = Reader::new(body);
         let format = rest.u8()?;
         if ![FORMAT, FORMAT_PAUSED].contains(&format) {
             return Err(Malformed("a later release wrote them: start that one, or a later one"));

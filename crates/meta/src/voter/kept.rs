@@ -160,7 +160,7 @@ impl Kept {
     }
 
     fn decode(number: u32, bytes: &[u8]) -> Result<Kept, Malformed> {
-        let mut rest = Reader(bytes);
+        let mut rest = Reader::new(bytes);
         let mut hard = HardState::default();
         (hard.term, hard.vote, hard.commit) = (rest.u64()?, rest.u64()?, rest.u64()?);
         let applied = (rest.u64()?, rest.u64()?);
@@ -168,7 +168,7 @@ impl Kept {
         let voters = rest.list(VOTERS_MAX + 1, Reader::u64)?;
         let entries = rest.list(ENTRIES_MAX, take_entry)?;
         let length = rest.u32()? as usize;
-        let state = State::restore(rest.slice(length)?)?;
+        let state = State::restore(rest.bytes(length)?)?;
         rest.end()?;
         Ok(Kept { number, hard, voters, applied, state, base, entries })
     }

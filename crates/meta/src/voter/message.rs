@@ -35,7 +35,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn take_bytes<'a>(rest: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     let length = rest.u32()? as usize;
-    rest.slice(length)
+    rest.bytes(length)
 }
 
 pub(super) fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
@@ -94,7 +94,7 @@ pub(super) fn encode(message: &Message) -> Option<Vec<u8>> {
 }
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
-    let mut rest = Reader(bytes);
+    let mut rest = Reader::new(bytes);
     if rest.u8()? != FORMAT {
         return Err(Malformed("a message between voters is of a format that this release does not know"));
     }
@@ -102,11 +102,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Message, Malformed> {
     let kind = *kind.ok_or(Malformed("a message between voters is of an unknown kind"))?;
     let mut message = Message::default();
     message.set_msg_type(kind);
-    message.reject = match rest.u8()? {
-        0 => false,
-        1 => true,
-        _ => return Err(Malformed("a flag is neither 0 nor 1")),
-    };
+    message.reject = rest.flag()?;
     (message.to, message.from, message.term, message.log_term) = (rest.u64()?, rest.u64()?, rest.u64()?, rest.u64()?);
     (message.index, message.commit, message.commit_term) = (rest.u64()?, rest.u64()?, rest.u64()?);
     (message.request_snapshot, message.reject_hint) = (rest.u64()?, rest.u64()?);

@@ -63,9 +63,9 @@ pub enum Did {
     Installed {
         index: u64,
     },
-    /// Whether it leads now, and in which term.
-    Leads {
-        leads: bool,
+    /// Whether it is the voters' leader now, and in which term.
+    Leader {
+        is_leader: bool,
         term: u64,
     },
     /// Answers from the state after this entry are current.
@@ -88,7 +88,7 @@ pub struct Voter {
     next_tick: Option<u64>,
     pace: u64,
     paced_for: u64,
-    leads: bool,
+    is_leader: bool,
     /// It must not vote any more.
     lost: bool,
 }
@@ -195,7 +195,7 @@ impl Voter {
             next_tick: None,
             pace: TICK_NANOS,
             paced_for: u64::MAX,
-            leads: false,
+            is_leader: false,
             lost: false,
         }
     }
@@ -207,7 +207,7 @@ impl Voter {
     }
 
     pub fn is_leader(&self) -> bool {
-        self.leads
+        self.is_leader
     }
 
     pub fn term(&self) -> u64 {
@@ -243,7 +243,7 @@ impl Voter {
     }
 
     /// A message of another voter.
-    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+    pub fn handle_raft(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
         let message = message::decode(bytes)?;
         if node_of(message.from) != from || node_of(message.to) != node_of(self.raw.raft.id) {
             return Err(Malformed("a message between voters is of another one, or for another one"));
@@ -271,7 +271,7 @@ impl Voter {
     /// For a leader: returns whether it was taken. It may still be lost.
     pub fn propose(&mut self, command: &Command) -> bool {
         let bytes = command.encode();
-        if !self.leads || self.lost || bytes.len() > METADATA_COMMAND_BYTES_MAX {
+        if !self.is_leader || self.lost || bytes.len() > METADATA_COMMAND_BYTES_MAX {
             return false;
         }
         match command {
@@ -292,7 +292,7 @@ impl Voter {
     /// or has taken too long, nothing that is proposed is taken.
     pub fn hand_over(&mut self, to: NodeId) {
         let vote = self.raw.store().voters.iter().copied().find(|vote| node_of(*vote) == to);
-        if let Some(vote) = vote.filter(|_| self.leads && !self.lost) {
+        if let Some(vote) = vote.filter(|_| self.is_leader && !self.lost) {
             self.raw.transfer_leader(vote);
         }
     }
@@ -300,7 +300,7 @@ impl Voter {
     /// For a leader: [`Did::Confirmed`] follows, unless it no longer leads; or nothing, early in a
     /// term: ask again.
     pub fn read(&mut self) -> Option<ReadId> {
-        if !self.leads || self.lost {
+        if !self.is_leader || self.lost {
             return None;
         }
         self.reads += 1;
@@ -366,12 +366,12 @@ impl Voter {
             let term = self.term();
             self.raw.raft.become_follower(term, raft::INVALID_ID);
         }
-        if let Some(leads) = changed
-            && leads != self.leads
+        if let Some(is_leader) = changed
+            && is_leader != self.is_leader
         {
-            self.leads = leads;
+            self.is_leader = is_leader;
             self.asked.clear();
-            did.push(Did::Leads { leads, term: self.term() });
+            did.push(Did::Leader { is_leader, term: self.term() });
         }
         for state in reads {
             let Some((start, read)) = state.request_ctx.split_first_chunk::<8>() else { continue };
@@ -510,7 +510,7 @@ mod tests {
             let entry = |index| Entry { index, term, ..Entry::default() };
             message.entries = (index + 1..committed + 3).map(entry).collect::<Vec<_>>().into();
             let bytes = message::encode(&message).expect("voters say it");
-            voter.received(NodeId(2), &bytes).expect("it is well-formed");
+            voter.handle_raft(NodeId(2), &bytes).expect("it is well-formed");
             let mut did = Vec::new();
             voter.work(&mut did).expect("nothing is wrong here");
             assert!(did.iter().any(|did| matches!(did, Did::Send { to: NodeId(2), .. })), "it is answered: {did:?}");

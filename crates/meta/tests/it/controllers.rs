@@ -4,12 +4,12 @@
 //!
 //! `KEEPER_SEEDS=1000` runs more seeds; `KEEPER_SEED=17` runs one.
 
+use crate::founded::founded;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_io::simulated::{Restart, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Disk, Random};
-use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
 use ferrite_meta::voter::{Known, open_or_begin};
-use ferrite_meta::{Ask, Controller, Kind, Link, Node as Registration, Out, Presence, Question, State, Told};
+use ferrite_meta::{Ask, Controller, Kind, Link, MetadataUpdate, Node as Registration, Out, Presence, Question, State};
 use ferrite_replica::group::{GroupConfiguration, Mark};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -111,7 +111,7 @@ impl Node {
 enum Message {
     Raft(Vec<u8>),
     Question(Vec<u8>),
-    Told(Vec<u8>),
+    Update(Vec<u8>),
 }
 
 struct Packet {
@@ -143,22 +143,6 @@ struct World {
     losses: BTreeMap<Epoch, NodeId>,
 }
 
-fn founded(nodes: u32) -> State {
-    let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: 1 };
-    let declaration = |place: u32| Declaration {
-        plan: plan.clone(),
-        place,
-        key: [place as u8; 16],
-        incarnation: Incarnation(1),
-        kind: Kind::Data,
-        database: None,
-        partitions: Partitions::Suggested(2),
-        release: "0.1.0".to_string(),
-        addresses: vec![format!("host{place}:21212")],
-    };
-    found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
-}
-
 impl World {
     fn new(seed: u64) -> World {
         let mut random = SimulatedRandom::new(seed);
@@ -173,7 +157,7 @@ impl World {
             now: 0,
             nodes,
             packets: Vec::new(),
-            founded: founded(count),
+            founded: founded(count, 1),
             faults: true,
             cut: Vec::new(),
             delay,
@@ -293,12 +277,12 @@ impl World {
         for out in out {
             match out {
                 Out::Raft { to, message } => self.post(node, to, Message::Raft(message)),
-                Out::Tell { to, told } => self.post(node, to, Message::Told(told.encode())),
+                Out::Update { to, update } => self.post(node, to, Message::Update(update.encode())),
             }
         }
     }
 
-    fn take(&mut self, node: usize, from: usize, message: Message) {
+    fn receive(&mut self, node: usize, from: usize, message: Message) {
         self.take_one(node, from, message);
         self.take_own(node);
     }
@@ -316,7 +300,7 @@ impl World {
         match message {
             Message::Raft(bytes) => {
                 if let Some(controller) = &mut process.controller {
-                    controller.received(sender, &bytes).unwrap();
+                    controller.handle_raft(sender, &bytes).unwrap();
                 }
             }
             Message::Question(bytes) => {
@@ -324,10 +308,10 @@ impl World {
                     controller.asked(sender, Question::decode(&bytes).unwrap(), now);
                 }
             }
-            Message::Told(bytes) => {
-                let told = Told::decode(&bytes).unwrap();
-                if let Some((_, state)) = process.link.told(sender, told) {
-                    self.told(node, &state);
+            Message::Update(bytes) => {
+                let update = MetadataUpdate::decode(&bytes).unwrap();
+                if let Some((_, state)) = process.link.receive_update(sender, update) {
+                    self.metadata_changed(node, &state);
                 }
             }
         }
@@ -363,7 +347,7 @@ impl World {
                 self.tick(node);
             }
             for (from, message) in std::mem::take(&mut self.nodes[node].inbox) {
-                self.take(node, from, message);
+                self.receive(node, from, message);
             }
             if !ticks_first {
                 self.tick(node);

@@ -138,7 +138,7 @@ impl World {
     fn deliver(&mut self, from: usize, to: usize) {
         let Some(message) = self.lines[from][to].pop_front() else { return };
         let Some(process) = &mut self.nodes[to].process else { return };
-        process.received(Some(from as u32 + 1), &message).unwrap();
+        process.handle_message(Some(from as u32 + 1), &message).unwrap();
         self.carry_out(to);
     }
 
@@ -276,7 +276,7 @@ fn hearing_again_what_is_known_is_no_news() {
     let (mut one, two, three) = (new(1), new(2), new(3));
     let mut effects = Vec::new();
     let hear = |node: &mut Founding, other: &Founding| {
-        node.received(None, &other.answer().unwrap()).unwrap();
+        node.handle_message(None, &other.answer().unwrap()).unwrap();
         let is_news = node.has_effects();
         node.move_effects(&mut Vec::new());
         is_news
@@ -286,7 +286,7 @@ fn hearing_again_what_is_known_is_no_news() {
     let mut other = Founding::new(None, declaration(&plan(3, 2), 3, [9; 16]), false);
     other.written();
     assert_eq!([hear(&mut one, &other), hear(&mut one, &other)], [true, false], "a disagreement neither");
-    one.received(None, &three.answer().unwrap()).unwrap();
+    one.handle_message(None, &three.answer().unwrap()).unwrap();
     one.move_effects(&mut effects);
     one.written();
     one.move_effects(&mut effects);
@@ -307,7 +307,7 @@ fn plans_that_differ_are_said_by_name_and_can_be_mended() {
         Effect::Send { message, .. } => Some(message),
         _ => None,
     });
-    sent.for_each(|message| one.received(Some(2), message).unwrap());
+    sent.for_each(|message| one.handle_message(Some(2), message).unwrap());
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
     let said = effects.iter().filter_map(|effect| match effect {
@@ -376,10 +376,10 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
         ),
     ] {
         let (mut one, two) = (new(1, sync()), new(2, None));
-        one.received(None, &two.answer().unwrap()).unwrap();
+        one.handle_message(None, &two.answer().unwrap()).unwrap();
         let mut effects = Vec::new();
         let mut hear = |node: &Founding| {
-            one.received(Some(3), &node.answer().unwrap()).unwrap();
+            one.handle_message(Some(3), &node.answer().unwrap()).unwrap();
             effects.clear();
             one.move_effects(&mut effects);
             let founds = effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some()));
@@ -395,8 +395,8 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     }
     let different = [new(1, Some(manner("sync", Some(1), None))), new(3, Some(manner("sync", Some(2), None)))];
     let [mut one, other] = different;
-    one.received(None, &new(2, None).answer().unwrap()).unwrap();
-    one.received(None, &other.answer().unwrap()).unwrap();
+    one.handle_message(None, &new(2, None).answer().unwrap()).unwrap();
+    one.handle_message(None, &other.answer().unwrap()).unwrap();
     let mut effects = Vec::new();
     one.move_effects(&mut effects);
     assert!(
@@ -408,7 +408,7 @@ fn what_nodes_are_started_with_besides_is_compared_before_there_is_a_cluster() {
     let all: Vec<Declaration> = (1..=3).map(|place| new(place, None).own().clone()).collect();
     let written = WrittenDown { own: all[1].clone(), joins: false, founded: Some(all), known: None };
     let founded = Founding::new(Some(written), declaration(&plan(3, 1), 2, [2; 16]), false);
-    one.received(Some(2), &founded.answer().unwrap()).unwrap();
+    one.handle_message(Some(2), &founded.answer().unwrap()).unwrap();
     one.move_effects(&mut effects);
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
 }
@@ -427,7 +427,7 @@ fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
     other.written();
     let mut effects = Vec::new();
     for _ in 0..2 {
-        one.received(None, &other.answer().unwrap()).unwrap();
+        one.handle_message(None, &other.answer().unwrap()).unwrap();
         one.move_effects(&mut effects);
     }
     let is_said = |effect: &&Effect| {
@@ -446,7 +446,7 @@ fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
         let hosts = vec![format!("stranger{number}:1"), "host1:3021".to_owned()];
         let mut stranger = Founding::new(None, declaration(&Plan { hosts, kfactor: 0 }, 1, [9; 16]), false);
         stranger.written();
-        one.received(None, &stranger.answer().unwrap()).unwrap();
+        one.handle_message(None, &stranger.answer().unwrap()).unwrap();
     }
     assert!(one.awaits().reason.matches("was started with").count() <= CLUSTER_NODES_MAX);
 }
@@ -461,18 +461,18 @@ fn no_cluster_has_a_node_that_was_started_as_another() {
     };
     let (mut third, wrong) = (new(3, 3), new(1, 9));
     let told = wrong.answer().unwrap();
-    third.received(None, &told).unwrap();
-    third.received(Some(2), &told).unwrap();
-    third.received(None, &told).unwrap();
+    third.handle_message(None, &told).unwrap();
+    third.handle_message(Some(2), &told).unwrap();
+    third.handle_message(None, &told).unwrap();
     // Its directory is emptied, and it is started as what it is.
-    third.received(Some(2), &new(2, 2).answer().unwrap()).unwrap();
+    third.handle_message(Some(2), &new(2, 2).answer().unwrap()).unwrap();
     let mut effects = Vec::new();
     third.move_effects(&mut effects);
     assert!(!effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
     let is_said = |effect: &Effect| matches!(effect, Effect::Say(notice) if notice.to_string().contains("at host2:3021 says that it is node 1 (host1:3021)"));
     assert!(effects.iter().any(is_said));
     // Where the first is, even with that directory, it is heard.
-    third.received(Some(1), &told).unwrap();
+    third.handle_message(Some(1), &told).unwrap();
     third.move_effects(&mut effects);
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Write(down) if down.founded.is_some())));
 }
@@ -486,8 +486,8 @@ fn a_list_in_another_order_is_said_as_such_to_both() {
     other.written();
     // Either takes the other for node 2.
     let answers = (one.answer().unwrap(), other.answer().unwrap());
-    one.received(Some(2), &answers.1).unwrap();
-    other.received(Some(2), &answers.0).unwrap();
+    one.handle_message(Some(2), &answers.1).unwrap();
+    other.handle_message(Some(2), &answers.0).unwrap();
     for mut node in [one, other] {
         let mut effects = Vec::new();
         node.move_effects(&mut effects);
@@ -574,10 +574,10 @@ fn hostile_bytes_do_not_panic() {
     bolero::check!().with_iterations(20_000).with_type::<(u32, Vec<u8>)>().for_each(|(from, bytes)| {
         let mut founding = Founding::new(None, declaration(&plan(3, 1), 1, [1; 16]), false);
         founding.written();
-        let _ = founding.received(Some(*from), bytes);
-        let _ = founding.received(None, &[&[1, 1], &bytes[..]].concat());
-        let _ = founding.received(None, &[&[1, 2], &bytes[..]].concat());
-        let _ = founding.received(None, &[&[2, 1], &bytes[..]].concat());
+        let _ = founding.handle_message(Some(*from), bytes);
+        let _ = founding.handle_message(None, &[&[1, 1], &bytes[..]].concat());
+        let _ = founding.handle_message(None, &[&[1, 2], &bytes[..]].concat());
+        let _ = founding.handle_message(None, &[&[2, 1], &bytes[..]].concat());
         let _ = WrittenDown::decode(bytes);
     });
 }

@@ -3,12 +3,12 @@
 //!
 //! `VOTER_SEEDS=2000` runs more seeds; `VOTER_SEED=17` runs one.
 
+use crate::founded::founded;
 use ferrite_base::{Incarnation, NodeId};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedDisk, SimulatedRandom};
-use ferrite_meta::founding::{Declaration, Partitions, Plan, found};
 use ferrite_meta::voter::{Before, Did, Known, ReadId, Voter, open_or_begin};
-use ferrite_meta::{Change, Command, Kind, Presence, Refusal, State};
+use ferrite_meta::{Change, Command, Presence, Refusal, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,23 +80,6 @@ struct World {
     counts: Counts,
 }
 
-fn founded(nodes: u32) -> State {
-    let plan =
-        Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: u32::from(nodes > 2) };
-    let declaration = |place: u32| Declaration {
-        plan: plan.clone(),
-        place,
-        key: [place as u8; 16],
-        incarnation: Incarnation(1),
-        kind: Kind::Data,
-        database: None,
-        partitions: Partitions::Suggested(2),
-        release: "0.1.0".to_string(),
-        addresses: vec![format!("host{place}:21212")],
-    };
-    found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
-}
-
 impl World {
     fn new(seed: u64) -> World {
         let mut random = SimulatedRandom::new(seed);
@@ -106,7 +89,7 @@ impl World {
     }
 
     fn of(count: u32, seed: u64, mut random: SimulatedRandom) -> World {
-        let founded = founded(count);
+        let founded = founded(count, u32::from(count > 2));
         let node = |_| Node {
             disk: SimulatedDisk::new(random.number(), Default::default()),
             voter: None,
@@ -207,12 +190,12 @@ impl World {
                 self.nodes[node].applied = index;
                 assert!(index <= self.applied, "a state is of what was committed");
             }
-            Did::Leads { leads: true, term } => {
+            Did::Leader { is_leader: true, term } => {
                 self.counts.leaders += 1;
                 let before = self.leaders.insert(term, node);
                 assert!(before.is_none_or(|before| before == node), "two lead in term {term}");
             }
-            Did::Leads { leads: false, .. } => self.nodes[node].reads.clear(),
+            Did::Leader { is_leader: false, .. } => self.nodes[node].reads.clear(),
             Did::Confirmed { read, index } => {
                 let wanted = self.nodes[node].reads.remove(&read).expect("it was asked for");
                 assert!(index >= wanted, "a read of {index} when {wanted} was committed before it was asked for");
@@ -241,7 +224,7 @@ impl World {
                 continue;
             }
             let Some(voter) = &mut self.nodes[to].voter else { continue };
-            voter.received(World::id(from), &message).unwrap();
+            voter.handle_raft(World::id(from), &message).unwrap();
             self.work(to);
         }
     }

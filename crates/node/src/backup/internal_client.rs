@@ -9,7 +9,7 @@ use ferrite_backup::{Server, drop_statements};
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Clock, SystemClock};
-use ferrite_partition::coordinator::{BACKUP, Job, Taken};
+use ferrite_partition::coordinator::{BACKUP, Job, TakenSnapshot};
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_wire::{Response, Status, frame};
@@ -175,7 +175,7 @@ impl Server for InternalClient {
         Ok(())
     }
 
-    fn take_snapshot(&self) -> UserResult<Taken> {
+    fn take_snapshot(&self) -> UserResult<TakenSnapshot> {
         let (to, taken) = unbounded();
         // Not one of the database's own: those have numbers from 1 on.
         self.send(Job::Checkpoint { snapshot: BACKUP, to })?;

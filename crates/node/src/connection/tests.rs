@@ -11,7 +11,7 @@ fn connection() -> Connection {
 fn known_for_small_answers() -> Connection {
     let mut connection = connection();
     for _ in 0..100 {
-        connection.taken(20);
+        connection.count_call(20);
         connection.answered(1, 50);
     }
     connection
@@ -21,19 +21,19 @@ fn known_for_small_answers() -> Connection {
 fn reading_stops_at_each_limit_and_goes_on_below() {
     let mut calls = known_for_small_answers();
     for _ in 1..limits::CONNECTION_OUTSTANDING_CALLS_MAX {
-        calls.taken(20);
+        calls.count_call(20);
     }
     assert!(calls.wants_reading(), "one below the limit");
-    calls.taken(20);
+    calls.count_call(20);
     assert!(!calls.wants_reading(), "at the limit");
-    calls.taken(20);
+    calls.count_call(20);
     calls.answered(2, 40);
     assert!(calls.wants_reading());
 
     let mut bytes = known_for_small_answers();
-    bytes.taken(limits::CONNECTION_OUTSTANDING_BYTES_MAX - 1);
+    bytes.count_call(limits::CONNECTION_OUTSTANDING_BYTES_MAX - 1);
     assert!(bytes.wants_reading(), "one below the limit");
-    bytes.taken(1);
+    bytes.count_call(1);
     assert!(!bytes.wants_reading(), "at the limit");
     bytes.answered(1, 20);
     assert!(bytes.wants_reading());
@@ -42,9 +42,9 @@ fn reading_stops_at_each_limit_and_goes_on_below() {
     held.room = 10_000;
     while held.expected_bytes() + queued_bytes(held.work()) + 200 < 10_000 {
         assert!(held.wants_reading());
-        held.taken(20);
+        held.count_call(20);
     }
-    held.taken(300);
+    held.count_call(300);
     assert!(!held.wants_reading() && held.lacks_room(), "as much as is free");
     let calls = held.work().calls;
     held.answered(calls, 50 * calls);
@@ -58,9 +58,9 @@ fn reading_stops_at_each_limit_and_goes_on_below() {
     assert!(!unread.wants_reading(), "at the limit");
 
     let mut expected = connection();
-    (1..limits::CONNECTION_FIRST_CALLS_MAX).for_each(|_| expected.taken(20));
+    (1..limits::CONNECTION_FIRST_CALLS_MAX).for_each(|_| expected.count_call(20));
     assert!(expected.wants_reading(), "one below the limit, if the answers are large");
-    expected.taken(20);
+    expected.count_call(20);
     assert!(!expected.wants_reading(), "at the limit");
     expected.answered(1, 20);
     assert!(expected.wants_reading(), "they are smaller");
@@ -72,7 +72,7 @@ fn reading_stops_at_each_limit_and_goes_on_below() {
 fn a_few_small_calls_are_always_taken() {
     let calls_until_full = |mut connection: Connection, bytes: usize| {
         connection.room = 1;
-        (0..).find(|_| !connection.wants_reading() || (connection.taken(bytes), false).1).expect("it ends")
+        (0..).find(|_| !connection.wants_reading() || (connection.count_call(bytes), false).1).expect("it ends")
     };
     const FEW: usize = limits::CONNECTION_ALWAYS_CALLS;
     assert_eq!(calls_until_full(connection(), 20), FEW, "at the limit");
@@ -87,13 +87,13 @@ fn a_few_small_calls_are_always_taken() {
 #[test]
 fn answers_are_expected_of_the_size_that_is_known() {
     let mut new = connection();
-    new.taken(20);
+    new.count_call(20);
     assert_eq!(new.memory_bytes(), queued_bytes(new.work()), "nothing is known");
-    (0..2).for_each(|_| new.taken(20));
+    (0..2).for_each(|_| new.count_call(20));
     new.answered(1, 50_000);
     assert_eq!(new.memory_bytes(), queued_bytes(new.work()) + 2 * 50_000);
     new.room = 100_000;
-    (0..limits::CONNECTION_ALWAYS_CALLS).for_each(|_| new.taken(20));
+    (0..limits::CONNECTION_ALWAYS_CALLS).for_each(|_| new.count_call(20));
     assert!(new.lacks_room());
 }
 
@@ -102,7 +102,7 @@ fn nothing_is_left_when_all_is_answered() {
     let mut connection = connection();
     for round in 1..100usize {
         for size in 0..round {
-            connection.taken(size * 7_919);
+            connection.count_call(size * 7_919);
         }
         for calls in [round / 3, round / 2 - round / 3, round - round / 2] {
             if calls > 0 {

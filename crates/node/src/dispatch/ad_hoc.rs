@@ -36,7 +36,7 @@ impl Dispatcher {
         };
         // The system thread answers one that is refused.
         let route = admission::admit(&self.mode, &self.routes.ring, &plan.program, &request).ok()?;
-        connection.taken(body.len());
+        connection.count_call(body.len());
         connection.ad_hoc_calls += 1;
         match route {
             Route::Partition { partition, .. } if !plan.program.may_take_long() => {

@@ -19,7 +19,7 @@ impl Dispatcher {
         if system_procedures::find(invocation.procedure).is_some_and(|known| known.thread == Thread::Network) {
             return self.answer_here(connection, invocation);
         }
-        connection.taken(body.len());
+        connection.count_call(body.len());
         let reply = self.reply(connection, invocation.handle);
         self.send_batches();
         self.node

@@ -87,7 +87,7 @@ impl Execute for Executing {
 }
 
 impl Executor for Executing {
-    fn look_at_catalog(&mut self) {}
+    fn refresh_catalog(&mut self) {}
     fn send_batches(&mut self) {}
     fn wake_network(&self) {}
 
@@ -220,7 +220,7 @@ impl Nodes {
     fn next_turn(&mut self) {
         self.dispatcher.send_batches();
         self.note_executed_here();
-        self.reads = self.dispatcher.look_at_leadership();
+        self.reads = self.dispatcher.refresh_way();
     }
 
     fn forward_turn(&mut self) {

@@ -60,7 +60,7 @@ impl Ledger {
     /// Reports to the node. True: the waiting connections must be woken.
     #[inline]
     #[must_use]
-    pub fn tell(&mut self, work: &Work) -> bool {
+    pub fn report(&mut self, work: &Work) -> bool {
         if self.unread != 0 {
             memory::answers_changed(std::mem::take(&mut self.unread));
         }
@@ -69,8 +69,8 @@ impl Ledger {
 }
 
 impl NetworkThread {
-    pub(super) fn tell_ledger(&mut self) {
-        if self.ledger.tell(&self.node.work) {
+    pub(super) fn report_ledger(&mut self) {
+        if self.ledger.report(&self.node.work) {
             self.wake_held();
         }
     }
@@ -95,7 +95,7 @@ impl NetworkThread {
         if self.node.work.is_short() {
             self.make_room(now);
         }
-        self.node.work.looked();
+        self.node.work.rechecked();
         for index in 0..self.connections.len() {
             if let Some(connection) = self.connections[index].as_mut()
                 && connection.lacks_memory
@@ -143,6 +143,6 @@ impl NetworkThread {
                 break;
             }
         }
-        self.tell_ledger();
+        self.report_ledger();
     }
 }

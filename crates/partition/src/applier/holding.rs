@@ -74,7 +74,7 @@ impl Applier {
         let expected = *expected;
         let found = loan.sequence;
         while let Ok(delivery) = self.inbox.try_recv() {
-            self.take(delivery);
+            self.handle(delivery);
         }
         let entry = Position(self.dealt.0 + 1);
         self.fail(CopyFault { entry, reason: ReplayError::Sequence { partition, expected, found } });

@@ -3,7 +3,7 @@
 //! Promises that a record is of what was taken, and that one of the database's own snapshots never
 //! stands for a backup's, nor the reverse.
 
-use super::{BACKUP, Coordinator, Taken, WithoutLog};
+use super::{BACKUP, Coordinator, TakenSnapshot, WithoutLog};
 use crate::commit::{Completion, Parties};
 use crate::record;
 use crate::thread::RECORD_EPOCH;
@@ -25,7 +25,7 @@ const LOG_BEGINS: LogPosition =
 impl Coordinator {
     /// Takes snapshots of all stores, and writes the record of them: everything before it in the
     /// log is in them, and nothing after it.
-    pub(super) fn checkpoint(&mut self, snapshot: u64) -> Taken {
+    pub(super) fn checkpoint(&mut self, snapshot: u64) -> TakenSnapshot {
         let mut borrowed = self.borrow(&vec![true; self.partitions.len()]);
         let mut stores = Vec::new();
         let mut places = Vec::new();
@@ -46,7 +46,7 @@ impl Coordinator {
         let completion = Completion { parties: Parties::Asking(tell), buffers: None };
         let reached = self.record_taken(snapshot, &places, &mark, completion);
         self.give_back(borrowed);
-        Taken {
+        TakenSnapshot {
             snapshot,
             stores,
             places,
@@ -89,7 +89,7 @@ impl Coordinator {
             // What stands before it in the log does not lead here.
             Some(WithoutLog { unlogged, .. }) => {
                 self.log.raise_time(self.clock.wall_micros());
-                unlogged.taken();
+                unlogged.snapshot_taken();
                 let write = |reached: &Checkpointed| write(record::write_installed, reached);
                 self.log.append_checkpoint(write, Arc::clone(mark), completion)
             }

@@ -37,8 +37,13 @@ pub(super) struct Lending {
 }
 
 impl Lending {
-    pub(super) fn take(&mut self, needed: &StoreSet, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
-        take(&mut self.borrowed, needed, stores, positions);
+    pub(super) fn collect_stores(
+        &mut self,
+        needed: &StoreSet,
+        stores: &mut Vec<Store>,
+        positions: &mut Vec<StorePosition>,
+    ) {
+        collect_stores(&mut self.borrowed, needed, stores, positions);
     }
 
     pub(super) fn put_back(&mut self, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
@@ -84,7 +89,7 @@ impl Lending {
 }
 
 /// Moves the stores that a transaction needs to where it can have them in a row.
-pub(super) fn take(
+pub(super) fn collect_stores(
     borrowed: &mut Borrowed,
     needed: &StoreSet,
     stores: &mut Vec<Store>,

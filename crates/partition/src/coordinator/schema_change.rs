@@ -5,7 +5,7 @@
 //! nodes, and may end with this one not being the leader any more.
 
 use super::Coordinator;
-use super::lending::{Borrowed, StorePosition, put_back, take};
+use super::lending::{Borrowed, StorePosition, collect_stores, put_back};
 use crate::answer::AnswerBatch;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
@@ -52,7 +52,7 @@ pub(super) struct Settling {
     /// Nanoseconds that it has taken so far.
     taken: u64,
     reply: Reply,
-    told: Told,
+    told: CommitReceiver,
 }
 
 /// One that the stores have followed and the log was given.
@@ -68,11 +68,11 @@ pub(super) struct Made {
     rows: Option<i64>,
     reply: Reply,
     undo: SchemaUndo,
-    told: Told,
+    told: CommitReceiver,
 }
 
 /// What becomes of an append.
-type Told = Receiver<Result<(), NotCommitted>>;
+type CommitReceiver = Receiver<Result<(), NotCommitted>>;
 
 impl Changing {
     pub fn is_known(&self) -> bool {
@@ -83,7 +83,7 @@ impl Changing {
     }
 }
 
-fn outcome(told: &Told) -> Result<(), NotCommitted> {
+fn outcome(told: &CommitReceiver) -> Result<(), NotCommitted> {
     if planted!(SchemaAnsweredEarly) {
         return told.try_recv().unwrap_or(Ok(()));
     }
@@ -105,7 +105,7 @@ impl Coordinator {
                 let (tell, told) = bounded(1);
                 let parties = Parties::Asking(tell);
                 self.log.append(EntryBuffer::default(), Completion { parties, buffers: None });
-                let settling = Settling { prepared, time_max, taken: time.taken(), reply, told };
+                let settling = Settling { prepared, time_max, taken: time.elapsed(), reply, told };
                 self.changing = Some(Changing::Settling(Box::new(settling)));
             }
             Ok(prepared) => self.change_schema(prepared, &time, reply),
@@ -189,7 +189,7 @@ impl Coordinator {
         let Prepared { mut borrowed, planned, classes, compiled, text } = prepared;
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
-        take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+        collect_stores(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
         let time = self.log.transaction_time(self.clock.wall_micros());
         let applied = schema::apply_watched(&mut stores, &planned, time, &schema_time.watcher());
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
@@ -231,7 +231,7 @@ impl Coordinator {
             Err(NotCommitted::Deposed) => {
                 let mut stores = Vec::new();
                 let mut positions = Vec::new();
-                take(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+                collect_stores(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
                 undo.take_back(&mut stores);
                 put_back(&mut borrowed, &mut stores, &mut positions);
             }

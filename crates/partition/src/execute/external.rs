@@ -114,7 +114,7 @@ impl Host for Transaction<'_, '_, '_, '_> {
     fn execute(&mut self, batch: &[u8], tables: &mut Vec<u8>) -> UserResult<()> {
         self.in_time()?;
         let mut rest = batch;
-        let count = u32::from_be_bytes(take(&mut rest)?);
+        let count = u32::from_be_bytes(read_array(&mut rest)?);
         if count as usize > limits::ROUTINE_BATCH_STATEMENTS_MAX {
             let most = limits::ROUTINE_BATCH_STATEMENTS_MAX;
             return Err(UserError::limit(format!("more than {most} statements in a batch"))
@@ -168,7 +168,7 @@ impl Transaction<'_, '_, '_, '_> {
         tables: &mut Vec<u8>,
         made_up: &mut Option<(&'b [u8], Arc<Program>)>,
     ) -> UserResult<()> {
-        let number = u16::from_be_bytes(take(rest)?);
+        let number = u16::from_be_bytes(read_array(rest)?);
         let mut compiled = None;
         let program = if number == sql::TEXT {
             &**compiled.insert(self.made_up(sized(rest)?, made_up)?)
@@ -238,13 +238,13 @@ impl Transaction<'_, '_, '_, '_> {
 }
 
 fn sized<'b>(bytes: &mut &'b [u8]) -> UserResult<&'b [u8]> {
-    let length = u32::from_be_bytes(take(bytes)?) as usize;
+    let length = u32::from_be_bytes(read_array(bytes)?) as usize;
     let (head, tail) = bytes.split_at_checked(length).ok_or_else(malformed)?;
     *bytes = tail;
     Ok(head)
 }
 
-fn take<const N: usize>(bytes: &mut &[u8]) -> UserResult<[u8; N]> {
+fn read_array<const N: usize>(bytes: &mut &[u8]) -> UserResult<[u8; N]> {
     let (head, tail) = bytes.split_first_chunk().ok_or_else(malformed)?;
     *bytes = tail;
     Ok(*head)

@@ -302,7 +302,7 @@ impl Running {
                 self.partitions[number].step()
             }
             2 => self.applier.as_mut().is_some_and(Applier::step),
-            3 => self.take(),
+            3 => self.handle_next(),
             4 => self.cut(),
             5 => self.sink.progress() == SinkProgress::Working && self.step_sink(),
             _ => self.install(),
@@ -316,7 +316,7 @@ impl Running {
             || self.log.step()
             || self.partitions.iter_mut().any(Partition::step)
             || self.applier.as_mut().is_some_and(Applier::step)
-            || self.take()
+            || self.handle_next()
             || self.sink.progress() == SinkProgress::Working && self.step_sink()
             || self.install()
     }
@@ -358,7 +358,7 @@ impl Running {
         true
     }
 
-    fn take(&mut self) -> bool {
+    fn handle_next(&mut self) -> bool {
         if let (Some(intake), Some(bytes)) = (&self.intake, self.todo.pop_front()) {
             intake.entries(bytes).expect("there is room for the test's few");
             return true;

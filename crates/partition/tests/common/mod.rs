@@ -11,7 +11,7 @@ use ferrite_log::{Durability, LogOptions};
 use ferrite_partition::RecoveryProgress;
 use ferrite_partition::commit::{self, Completion, Parties};
 use ferrite_partition::compiled::Compiled;
-use ferrite_partition::coordinator::Taken;
+use ferrite_partition::coordinator::TakenSnapshot;
 use ferrite_partition::record::{self, BatchWriter};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::schema;
@@ -160,7 +160,7 @@ impl Node {
     }
 
     /// What the coordinator does for a snapshot.
-    pub fn take(&mut self) -> Taken {
+    pub fn take_snapshot(&mut self) -> TakenSnapshot {
         let snapshot = self.0.snapshots.next_number();
         let stores = self.0.stores.iter_mut().map(|store| store.snapshot(|_| true)).collect();
         let places: Vec<_> = self.0.sequences.iter().map(|sequence| (Epoch(1), *sequence)).collect();
@@ -176,11 +176,11 @@ impl Node {
             }
             payload
         };
-        self.0.unlogged.iter().for_each(|unlogged| unlogged.taken());
+        self.0.unlogged.iter().for_each(|unlogged| unlogged.snapshot_taken());
         let groups = vec![self.0.group.append_checkpoint(write, Arc::clone(&mark), completion)];
         while self.0.log.step() {}
         let catalog = Arc::clone(&self.0.compiled.catalog);
-        Taken {
+        TakenSnapshot {
             snapshot,
             stores,
             places,
@@ -195,7 +195,7 @@ impl Node {
     }
 
     pub fn save(&mut self) -> Result<Saved, SaveError> {
-        let taken = self.take();
+        let taken = self.take_snapshot();
         self.0.snapshots.save(taken, 0, &|_| Ok(()))
     }
 

@@ -22,7 +22,7 @@ use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends}
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Coordinator;
-use ferrite_partition::event::{Job, Taken};
+use ferrite_partition::event::{Job, TakenSnapshot};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, Recovered};
@@ -336,7 +336,7 @@ impl Database {
         let snapshot = self.snapshots.next_number_above(above);
         self.jobs.send(Job::Checkpoint { snapshot, to }).expect("it is there");
         self.settle();
-        let taken: Taken = taken.try_recv().expect("it was taken");
+        let taken: TakenSnapshot = taken.try_recv().expect("it was taken");
         self.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk");
         snapshot
     }

@@ -279,7 +279,7 @@ impl World {
         }
         let Some(bytes) = self.wires[to].pop_front() else { return false };
         let (_, envelope, entries) = message::decode(&bytes).expect("well-formed");
-        self.nodes[to].group.received(envelope, entries);
+        self.nodes[to].group.handle_message(envelope, entries);
         true
     }
 

@@ -310,7 +310,7 @@ impl World {
             SendingStep::Take { above } => {
                 self.counts.snapshots += 1;
                 let snapshot = self.leader.save_above(above);
-                self.sending.taken(snapshot, now).expect("a healthy disk");
+                self.sending.snapshot_taken(snapshot, now).expect("a healthy disk");
             }
             SendingStep::Idle | SendingStep::Wait(_) | SendingStep::Done(_) | SendingStep::Silent(_) => {}
             SendingStep::Refused(_, refusal) => panic!("{refusal}"),
@@ -332,7 +332,7 @@ impl World {
         self.learner.with(|running| match packet[0] {
             0 => {
                 let (_, envelope, entries) = message::decode(&packet[1..]).expect("a message");
-                running.replication.received(envelope, entries);
+                running.replication.handle_message(envelope, entries);
             }
             _ => {
                 let (id, message) = decode(&packet[1..]).expect("a message");

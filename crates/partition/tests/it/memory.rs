@@ -79,7 +79,7 @@ fn a_kill_leads_back_to_the_newest_complete_snapshot_or_to_what_sync_has_acknowl
             // What was begun and is not complete is passed over, with whatever durability.
             let mut node = open(Durability::Memory, dir);
             fill(&mut node, 100 * round + 20, 100 * round + 25);
-            drop(node.take());
+            drop(node.take_snapshot());
             drop(node);
             assert_eq!(found(Durability::Sync, dir), expected, "round {round}");
             let mut node = open(Durability::Sync, dir);
@@ -219,7 +219,7 @@ fn a_damaged_snapshot_is_missed_whatever_came_to_nothing_after_it() {
         node.save().expect("a healthy disk");
         let complete = node.contents();
         fill(&mut node, 200, 210);
-        drop(node.take());
+        drop(node.take_snapshot());
         drop(node);
         if started {
             let node = open(Durability::Memory, dir);

@@ -10,7 +10,7 @@ use ferrite_base::Position;
 use ferrite_group::{CatchUp, CatchUpError, Checkpointed, FIRST_GROUP, Identity, Missed, Wanted};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
 use ferrite_partition::commit::{Completion, Parties};
-use ferrite_partition::coordinator::Taken;
+use ferrite_partition::coordinator::TakenSnapshot;
 use ferrite_partition::loss;
 use ferrite_partition::record;
 use ferrite_partition::recovery::{self, Options, StartError};
@@ -191,7 +191,7 @@ fn a_crash_at_any_step_of_a_snapshot_loses_nothing() {
         let mut node = Node::open(Arc::clone(&disk) as Arc<_>, &dir, 2).expect("a healthy disk so far");
         fill(&mut node, 500, 510);
         let before = node.contents();
-        let taken = node.take();
+        let taken = node.take_snapshot();
         disk.stop_after(changes);
         let saved = node.0.snapshots.save(taken, 0, &|_| Ok(()));
         let done = disk.left() > 0;
@@ -275,7 +275,7 @@ fn a_copys_snapshot_is_what_is_left_where_the_log_does_not_come_to_it() {
         fill(&mut node, 5, 9);
         let (end, contents) = (node.0.group.end(), node.contents());
         let groups = vec![Checkpointed { group: FIRST_GROUP, place: node.0.group.place() }];
-        let taken = Taken { snapshot: number, groups, mark: Arc::clone(&mark), logged, ..node.take() };
+        let taken = TakenSnapshot { snapshot: number, groups, mark: Arc::clone(&mark), logged, ..node.take_snapshot() };
         node.0.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk");
         fill(&mut node, 9, 12);
         node.close();
@@ -327,7 +327,7 @@ fn a_crash_at_any_step_of_a_schema_change_leaves_the_old_schema_or_the_new() {
             let disk = CrashingDisk::new();
             let mut node = Node::open(Arc::clone(&disk) as Arc<_>, &dir, 2).expect("a healthy disk so far");
             // A snapshot of the old schema is still being written when the change comes.
-            let taken = node.take();
+            let taken = node.take_snapshot();
             if snapshot_first {
                 node.0.snapshots.save(taken, 0, &|_| Ok(())).expect("a healthy disk so far");
             } else {

@@ -322,11 +322,11 @@ impl Connections {
                     locked(&self.shared.roster).heard(node, incarnation, now);
                 }
                 let mut waits = false;
-                let taken = frames.take(bytes, |message| {
-                    waits |= handler.received(node, incarnation, lane, message) == Room::Wait;
+                let decoded = frames.decode(bytes, |message| {
+                    waits |= handler.deliver(node, incarnation, lane, message) == Room::Wait;
                 });
                 connection.waits |= waits;
-                if let Err(error) = taken {
+                if let Err(error) = decoded {
                     self.shared.handler.notice(Notice::PeerUnintelligible {
                         node: Some(node),
                         ip: connection.address.ip(),
@@ -343,8 +343,8 @@ impl Connections {
             }
             State::Inquiring(frames) => {
                 let mut question = None;
-                let taken = frames.take(bytes, |message| question = question.take().or(Some(message)));
-                match (taken, question) {
+                let decoded = frames.decode(bytes, |message| question = question.take().or(Some(message)));
+                match (decoded, question) {
                     (Ok(()), None) => {}
                     (Ok(()), Some(question)) => self.inquired(number, question),
                     (Err(error), _) => {
@@ -432,7 +432,7 @@ impl Connections {
                         // hold others up.
                         let mut outboxes = locked(outboxes);
                         let outbox = outboxes.get_mut(&(*node, *lane)).expect("an open lane has its outbox");
-                        sending.take(outbox);
+                        sending.refill(outbox);
                     }
                     let bytes = sending.next();
                     if bytes.is_empty() {

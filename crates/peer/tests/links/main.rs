@@ -68,7 +68,7 @@ impl Handler for Ears {
         self.hear(Heard::Connected(node, incarnation, lane));
     }
 
-    fn received(&self, node: NodeId, _: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
+    fn deliver(&self, node: NodeId, _: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         self.hear(Heard::Received(node, lane, message));
         if lane == Lane::Calls && *self.full.lock().unwrap() { Room::Wait } else { Room::More }
     }

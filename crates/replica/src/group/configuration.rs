@@ -2,6 +2,7 @@
 
 use super::entry::Mark;
 use super::history::History;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::{Epoch, Incarnation, NodeId, Position, planted};
 
 /// A node's process: a restarted one is another member.
@@ -84,39 +85,7 @@ impl GroupConfiguration {
     /// What [`GroupConfiguration::encode`] has written, and the parent; None: the bytes are
     /// something else.
     pub fn decode(epoch: Epoch, body: &[u8]) -> Option<(GroupConfiguration, Mark)> {
-        fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
-            let (head, tail) = rest.split_first_chunk::<N>()?;
-            *rest = tail;
-            Some(*head)
-        }
-        fn node(rest: &mut &[u8]) -> Option<NodeId> {
-            take(rest).map(u32::from_le_bytes).map(NodeId)
-        }
-        fn number(rest: &mut &[u8]) -> Option<u64> {
-            take(rest).map(u64::from_le_bytes)
-        }
-        fn member(rest: &mut &[u8]) -> Option<Member> {
-            Some(Member { node: node(rest)?, incarnation: Incarnation(number(rest)?) })
-        }
-        let rest = &mut &*body;
-        let leader = member(rest)?;
-        // Collected as they are found: a count alone allocates nothing.
-        let count = take(rest).map(u32::from_le_bytes)?;
-        let mut members = Vec::new();
-        for _ in 0..count {
-            members.push(member(rest)?);
-        }
-        let count = take(rest).map(u32::from_le_bytes)?;
-        let mut added = Vec::new();
-        for _ in 0..count {
-            added.push(node(rest)?);
-        }
-        let parent_epoch = Epoch(number(rest)?);
-        let position = Position(number(rest)?);
-        let parent = Mark { epoch: parent_epoch, position, chain: take(rest).map(u32::from_le_bytes)? };
-        if !rest.is_empty() {
-            return None;
-        }
+        let (leader, members, added, parent) = read_fields(Reader::new(body)).ok()?;
         GroupConfiguration::try_new(epoch, leader, members, added).ok().map(|configuration| (configuration, parent))
     }
 
@@ -127,6 +96,20 @@ impl GroupConfiguration {
     pub fn has_node(&self, node: NodeId) -> bool {
         self.members.iter().any(|member| member.node == node)
     }
+}
+
+/// The leader, the members, those added, and the parent.
+fn read_fields(mut rest: Reader<'_>) -> Result<(Member, Vec<Member>, Vec<NodeId>, Mark), ReadFault> {
+    let leader = read_member(&mut rest)?;
+    let members = rest.list(usize::MAX, read_member)?;
+    let added = rest.list(usize::MAX, |rest| rest.u32().map(NodeId))?;
+    let parent = Mark { epoch: Epoch(rest.u64()?), position: Position(rest.u64()?), chain: rest.u32()? };
+    rest.end()?;
+    Ok((leader, members, added, parent))
+}
+
+fn read_member(rest: &mut Reader<'_>) -> Result<Member, ReadFault> {
+    Ok(Member { node: NodeId(rest.u32()?), incarnation: Incarnation(rest.u64()?) })
 }
 
 /// A member's answer to a seal: what it has, durably, and never adds to at a lower epoch.

@@ -39,7 +39,7 @@ impl Group {
             self.send(from.node, Message::Mismatch { history, end, round });
             return;
         }
-        let Some(verified) = self.take(previous, entries) else { return };
+        let Some(verified) = self.accept(previous, entries) else { return };
         let Role::Following { verified: known, round: heard } = &mut self.role else { unreachable!("judged above") };
         let reached = known.map_or(verified, |known| known.max(verified));
         *known = Some(reached);
@@ -54,7 +54,7 @@ impl Group {
 
     /// Takes what is new of the entries after `previous`, which is here. Returns how far this
     /// stream is then the leader's; None if they cannot be the leader's.
-    fn take(&mut self, previous: Mark, entries: &[Header]) -> Option<Position> {
+    fn accept(&mut self, previous: Mark, entries: &[Header]) -> Option<Position> {
         let mut last = Mark { chain: self.stream.chain_at(previous.position).unwrap_or(previous.chain), ..previous };
         let mut new = Vec::new();
         for header in entries {

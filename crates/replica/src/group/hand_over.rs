@@ -105,7 +105,7 @@ struct Eligible {
 }
 
 impl Eligible {
-    fn takes(self, able: bool) -> bool {
+    fn admits(self, able: bool) -> bool {
         planted!(UnableHanded) || able || !self.others && (!self.here || self.among == Among::All)
     }
 }
@@ -180,15 +180,16 @@ impl Group {
             (leading.pace.behind(applied, self.commit).unwrap_or(0), member.node)
         };
         let eligible = self.eligible(leading, configuration, Among::Able, Some(now));
-        let takes = |member: &&Member| leading.followed(**member).is_some_and(|progress| eligible.takes(progress.able));
+        let admits =
+            |member: &&Member| leading.followed(**member).is_some_and(|progress| eligible.admits(progress.able));
         let fitting = configuration.members().iter().filter(fits);
         let goes_on = |node: NodeId| !self.ending.contains(&node);
-        let unable = fitting.clone().find(|member| !takes(member));
+        let unable = fitting.clone().find(|member| !admits(member));
         let others_follow = || {
             let could_be_another = |node| goes_on(node) && !fitting.clone().any(|member| member.node == node);
             leading.is_followed(could_be_another, now, failure)
         };
-        match (fitting.clone().filter(takes).map(behind).min(), unable) {
+        match (fitting.clone().filter(admits).map(behind).min(), unable) {
             (Some((0, _)), _) => Successor::Ready,
             (Some((behind, node)), _) => Successor::Applying { node, behind },
             (None, Some(member)) => Successor::Unable { node: member.node, comes: others_follow() },
@@ -226,7 +227,7 @@ impl Group {
         let eligible = self.eligible(leading, configuration, among, None);
         let wanted = configuration.members().iter().filter(|member| self.is_meant(member.node, to));
         let behind = |member: &Member| {
-            let progress = leading.followed(*member).filter(|progress| eligible.takes(progress.able))?;
+            let progress = leading.followed(*member).filter(|progress| eligible.admits(progress.able))?;
             Some((self.stream.end().position.0.saturating_sub(progress.applied.0), member.node))
         };
         wanted.filter_map(behind).min().map(|(behind, node)| (node, behind))
@@ -274,7 +275,7 @@ impl Group {
         let fits = |member: &Member| {
             let progress = leading.followed(*member).filter(|progress| !progress.is_silent(now, failure));
             self.is_meant(member.node, to)
-                && progress.is_some_and(|progress| progress.has_all(end) && eligible.takes(progress.able))
+                && progress.is_some_and(|progress| progress.has_all(end) && eligible.admits(progress.able))
         };
         let Some(next) = configuration.members().iter().copied().find(|member| is_complete && fits(member)) else {
             return;
@@ -323,7 +324,7 @@ mod tests {
         group.tick(1);
         for node in nodes {
             let message = Message::Acked { durable: group.end(), compares: true, round: 0 };
-            group.received(Envelope { from: member(*node), epoch: group.epoch(), message }, 1);
+            group.handle_message(Envelope { from: member(*node), epoch: group.epoch(), message }, 1);
             applies(group, *node, group.end().position);
         }
     }
@@ -334,7 +335,7 @@ mod tests {
 
     fn can_run(group: &mut Group, node: u32, applied: Position, able: bool) {
         let message = Message::Knows { said: Said::default(), applied, able };
-        group.received(Envelope { from: member(node), epoch: group.epoch(), message }, 1);
+        group.handle_message(Envelope { from: member(node), epoch: group.epoch(), message }, 1);
     }
 
     /// Node 2 has applied nothing, node 3 has applied that.
@@ -344,7 +345,8 @@ mod tests {
         for node in [2, 3] {
             let message = Message::Acked { durable: group.end(), compares: true, round: 0 };
             (0..2).for_each(|_| {
-                group.received(Envelope { from: member(node), epoch: group.epoch(), message: message.clone() }, 1);
+                group
+                    .handle_message(Envelope { from: member(node), epoch: group.epoch(), message: message.clone() }, 1);
             });
         }
         if let Role::Leading(leading) = &mut group.role {

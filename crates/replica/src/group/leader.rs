@@ -355,9 +355,9 @@ impl Group {
             leading.others.values_mut().for_each(|progress| (progress.heard, progress.watch.since) = (now, now));
             leading.own.since = now;
         }
-        leading.others.values_mut().for_each(|progress| progress.watch.look(progress.durable, end, now));
-        leading.own.look(self.stream.durable(), end, now);
-        leading.pace.look(commit, now);
+        leading.others.values_mut().for_each(|progress| progress.watch.observe(progress.durable, end, now));
+        leading.own.observe(self.stream.durable(), end, now);
+        leading.pace.sample(commit, now);
         // If there is another member, it may lead.
         let is_alone = self.configuration.as_ref().is_none_or(|configuration| configuration.members().len() == 1);
         let stands_still = !is_alone && leading.own.is_late(now, timing.stall);

@@ -288,9 +288,9 @@ impl Group {
         if configuration.epoch <= self.epoch() {
             return;
         }
-        let leads = configuration.leader == self.here;
+        let is_chosen = configuration.leader == self.here;
         // A seal that came after this was decided forbids acknowledging in its epoch.
-        let may_lead = leads
+        let may_lead = is_chosen
             && self.promised <= configuration.epoch
             && self.sealing.is_none_or(|s| s.epoch <= configuration.epoch);
         if self.sealing.is_some_and(|sealing| sealing.epoch <= configuration.epoch) {
@@ -383,11 +383,11 @@ impl Group {
     /// dropped since: then what is in its place was written later.
     pub fn written(&mut self, entry: Mark) {
         self.note_written(entry);
-        self.tell_written();
+        self.report_written();
     }
 
-    /// The same for one of several entries that one fsync has made durable: [`Group::tell_written`]
-    /// reports once what follows from all of them.
+    /// The same for one of several entries that one fsync has made durable:
+    /// [`Group::report_written`] reports once what follows from all of them.
     pub fn note_written(&mut self, entry: Mark) {
         if self.stream.has(entry) {
             let covered = if planted!(FsyncCoversLater) { self.stream.end().position } else { entry.position };
@@ -397,7 +397,7 @@ impl Group {
     }
 
     /// What follows from the entries that were noted as written.
-    pub fn tell_written(&mut self) {
+    pub fn report_written(&mut self) {
         self.answer_seal();
         match &self.role {
             Role::Leading(_) => self.advance(),
@@ -405,7 +405,7 @@ impl Group {
         }
     }
 
-    pub fn received(&mut self, envelope: Envelope, now: u64) {
+    pub fn handle_message(&mut self, envelope: Envelope, now: u64) {
         let Envelope { from, epoch, message } = envelope;
         if let Message::Refused { promised } = message {
             // A change of the members reaches one of them before the leader, which continues with

@@ -16,7 +16,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn look(&mut self, commit: Position, now: u64) {
+    pub(super) fn sample(&mut self, commit: Position, now: u64) {
         if now.saturating_sub(self.at) >= PACE_NANOS {
             *self = Pace { at: now, last: commit, before: self.last };
         }
@@ -37,7 +37,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn look(&mut self, durable: Position, end: Position, now: u64) {
+    pub(super) fn observe(&mut self, durable: Position, end: Position, now: u64) {
         if durable >= self.end {
             *self = Watch { end, since: now };
         }

@@ -34,11 +34,11 @@ fn a_leader_that_was_appointed_in_vain_gets_what_the_former_one_has_appended_mea
         epoch: Epoch(3),
         message: Message::Append { previous, entries, commit: Position(1), round },
     };
-    group.received(append(start.mark, Vec::new(), 1), 0);
+    group.handle_message(append(start.mark, Vec::new(), 1), 0);
     let effects = group.take_effects();
     let [Effect::Send { envelope, .. }] = &effects[..] else { panic!("{effects:?}") };
     assert!(matches!(envelope.message, Message::Mismatch { end: Position(2), .. }), "{effects:?}");
-    group.received(append(first.mark, vec![late, start], 2), 0);
+    group.handle_message(append(first.mark, vec![late, start], 2), 0);
     let effects = group.take_effects();
     assert!(effects.contains(&Effect::Drop { from: Position(2) }), "{effects:?}");
     assert!(effects.contains(&Effect::Write(vec![late, start])), "{effects:?}");
@@ -58,7 +58,7 @@ fn what_is_committed_is_never_dropped() {
     group.configured(GroupConfiguration::new(Epoch(3), one, vec![one], Vec::new()), 0);
     let entries = vec![entry(first.mark, 1)];
     let message = Message::Append { previous: first.mark, entries, commit: Position(1), round: 1 };
-    group.received(Envelope { from: one, epoch: Epoch(3), message }, 0);
+    group.handle_message(Envelope { from: one, epoch: Epoch(3), message }, 0);
     let effects = group.take_effects();
     assert!(effects.contains(&Effect::Diverged(other.node)), "{effects:?}");
     assert_eq!(group.end(), second.mark);

@@ -24,7 +24,7 @@ fn answers_to_what_followed_a_lost_message_start_nothing_again() {
     let start = leader.end();
     leader.written(start);
     let answer = |message| Envelope { from: other, epoch: Epoch(1), message };
-    leader.received(answer(Message::Acked { durable: start, compares: true, round: 0 }), 0);
+    leader.handle_message(answer(Message::Acked { durable: start, compares: true, round: 0 }), 0);
     assert!(leader.is_open());
     leader.take_effects();
     // The first of these is lost, and each of the others is answered.
@@ -41,13 +41,13 @@ fn answers_to_what_followed_a_lost_message_start_nothing_again() {
     let mismatch = |round| Message::Mismatch { history: history.clone(), end: Position(1), round };
     let mut again = Vec::new();
     for round in &rounds[1..] {
-        leader.received(answer(mismatch(*round)), 0);
+        leader.handle_message(answer(mismatch(*round)), 0);
         leader.tick(0);
         again.extend(sends(&mut leader));
     }
     assert!(matches!(again[..], [(2, 101, _)]), "{again:?}");
     // That was lost, too.
-    leader.received(answer(mismatch(again[0].2)), 0);
+    leader.handle_message(answer(mismatch(again[0].2)), 0);
     leader.tick(0);
     assert!(matches!(sends(&mut leader)[..], [(2, 101, _)]));
 }
@@ -61,7 +61,7 @@ fn a_member_that_has_not_heard_of_an_epoch_is_asked_until_it_answers() {
     let first = leader.end();
     leader.written(first);
     let answer = |epoch, message| Envelope { from: other, epoch: Epoch(epoch), message };
-    leader.received(answer(1, Message::Acked { durable: first, compares: true, round: 0 }), 0);
+    leader.handle_message(answer(1, Message::Acked { durable: first, compares: true, round: 0 }), 0);
     leader.tick(0);
     leader.take_effects();
     leader.configured(configuration(2), 0);
@@ -78,10 +78,10 @@ fn a_member_that_has_not_heard_of_an_epoch_is_asked_until_it_answers() {
         round = asked;
     }
     let history = History::new(vec![(Epoch(1), Position(1))]).expect("one epoch");
-    leader.received(answer(2, Message::Mismatch { history, end: first.position, round }), 5);
+    leader.handle_message(answer(2, Message::Mismatch { history, end: first.position, round }), 5);
     assert!(leader.has_to_send());
     leader.tick(5);
     assert!(matches!(sends(&mut leader)[..], [(2, 2, _)]));
-    leader.received(answer(2, Message::Acked { durable: leader.end(), compares: true, round: round + 1 }), 6);
+    leader.handle_message(answer(2, Message::Acked { durable: leader.end(), compares: true, round: round + 1 }), 6);
     assert_eq!(leader.commit(), leader.end().position);
 }

@@ -25,7 +25,7 @@ fn leader() -> Group {
 
 fn acked(leader: &mut Group, durable: Mark, now: u64) {
     let message = Message::Acked { durable, compares: true, round: 0 };
-    leader.received(Envelope { from: members().1, epoch: Epoch(leader.end().epoch.0), message }, now);
+    leader.handle_message(Envelope { from: members().1, epoch: Epoch(leader.end().epoch.0), message }, now);
 }
 
 fn proposals(leader: &mut Group) -> Vec<Proposal> {
@@ -103,7 +103,7 @@ fn a_leader_whose_own_log_stands_still_says_so_until_it_moves() {
         while now < until {
             now += TIMING.heartbeat;
             let message = Message::Acked { durable: start, compares: false, round: 0 };
-            leader.received(Envelope { from: members().1, epoch: Epoch(1), message }, now);
+            leader.handle_message(Envelope { from: members().1, epoch: Epoch(1), message }, now);
             leader.tick(now);
         }
         own_log(leader)
@@ -168,12 +168,12 @@ fn a_log_that_has_caught_up_is_intact_again() {
             _ => None,
         })
     };
-    member.received(Envelope { from: one, epoch: Epoch(1), message: append(Position(0)) }, 0);
+    member.handle_message(Envelope { from: one, epoch: Epoch(1), message: append(Position(0)) }, 0);
     member.written(header.mark);
     assert_eq!(sealed(&mut member, Epoch(2)), Some(false), "the start may not be committed");
     let mut member = Group::new(GroupId(0), other, TIMING, Remembered::default());
     member.configured(leader.configuration().expect("it leads").clone(), 0);
-    member.received(Envelope { from: one, epoch: Epoch(1), message: append(Position(1)) }, 0);
+    member.handle_message(Envelope { from: one, epoch: Epoch(1), message: append(Position(1)) }, 0);
     member.written(header.mark);
     assert_eq!(sealed(&mut member, Epoch(2)), Some(true));
 }
@@ -184,7 +184,7 @@ fn an_answer_to_a_question_that_was_not_asked_counts_for_nothing() {
     let end = leader.end();
     let round = leader.read().expect("it leads");
     let message = Message::Acked { durable: end, compares: true, round: u64::MAX };
-    leader.received(Envelope { from: members().1, epoch: Epoch(1), message }, 0);
+    leader.handle_message(Envelope { from: members().1, epoch: Epoch(1), message }, 0);
     leader.tick(0);
     let confirmed = leader.take_effects().into_iter().any(|effect| matches!(effect, Effect::Confirmed(_)));
     assert!(!confirmed, "round {round} was not answered");

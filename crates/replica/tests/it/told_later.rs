@@ -25,7 +25,7 @@ fn leader_and_added() -> (Group, Group, GroupConfiguration) {
 /// What `added` answers to a message of the leader's epoch.
 fn refusal(leader: &Group, added: &mut Group) -> Envelope {
     let message = Message::Append { previous: leader.end(), entries: Vec::new(), commit: leader.commit(), round: 1 };
-    added.received(Envelope { from: leader.here(), epoch: Epoch(1), message }, 0);
+    added.handle_message(Envelope { from: leader.here(), epoch: Epoch(1), message }, 0);
     let sent = added.take_effects().into_iter().find_map(|effect| match effect {
         Effect::Send { envelope, .. } => Some(envelope),
         _ => None,
@@ -39,7 +39,7 @@ fn refusal(leader: &Group, added: &mut Group) -> Envelope {
 fn a_leader_whose_change_reached_another_first_goes_on_and_asks() {
     let (mut leader, mut added, larger) = leader_and_added();
     let refusal = refusal(&leader, &mut added);
-    leader.received(refusal, 0);
+    leader.handle_message(refusal, 0);
     let effects = leader.take_effects();
     assert!(effects.contains(&Effect::AskMetadata(Epoch(2))) && !is_deposed(&effects), "{effects:?}");
     // What is appended until it hears of it belongs to the epoch that goes on.
@@ -61,7 +61,7 @@ fn a_leader_that_was_replaced_commits_nothing_and_steps_down_when_it_is_told() {
     added.seal(Epoch(3));
     added.promised(Epoch(3));
     let refused = Envelope { from: added.here(), epoch: Epoch(2), message: Message::Refused { promised: Epoch(3) } };
-    leader.received(refused, 0);
+    leader.handle_message(refused, 0);
     let effects = leader.take_effects();
     assert!(effects.contains(&Effect::AskMetadata(Epoch(3))), "{effects:?}");
     leader.written(leader.end());

@@ -442,8 +442,8 @@ impl World {
             Packet::Between { from, to, envelope } => {
                 let knows = self.knows(from, &envelope);
                 self.with(to, |node| {
-                    knows.into_iter().for_each(|knows| node.group.received(knows, now));
-                    node.group.received(envelope, now);
+                    knows.into_iter().for_each(|knows| node.group.handle_message(knows, now));
+                    node.group.handle_message(envelope, now);
                 })
             }
             Packet::ToMetadata(word) => {

@@ -193,7 +193,7 @@ impl Shell {
     }
 
     fn help(&mut self, about: Option<&str>) -> io::Result<()> {
-        let style = self.look().style;
+        let style = self.current_look().style;
         let mut listed = String::new();
         let mut push = |list: &[(&str, &str, &str)]| {
             for (name, arguments, what) in list {

@@ -48,12 +48,12 @@ impl Shell {
         if self.settings.look.format != Format::Aligned {
             return Ok(());
         }
-        let style = self.look().style;
+        let style = self.current_look().style;
         writeln!(self.out, "{}", style.faint(line))
     }
 
     /// How results look where they go now.
-    pub(super) fn look(&self) -> Look {
+    pub(super) fn current_look(&self) -> Look {
         let style = if self.out.is_file() { Style::PLAIN } else { self.settings.look.style };
         Look { style, ..self.settings.look.clone() }
     }
@@ -101,14 +101,14 @@ impl Shell {
     }
 
     fn print_table(&mut self, table: &OwnedTable) -> io::Result<()> {
-        let look = self.look();
+        let look = self.current_look();
         self.print_as(table, look)
     }
 
     /// A table of `describe`. People see nothing where there is nothing: `<null>` would look like a
     /// default that somebody chose.
     pub(super) fn print_described(&mut self, table: &OwnedTable) -> io::Result<()> {
-        let look = Look { null: String::new(), ..self.look() };
+        let look = Look { null: String::new(), ..self.current_look() };
         self.print_as(table, look)
     }
 

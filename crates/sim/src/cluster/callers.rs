@@ -76,7 +76,7 @@ impl Callers {
     pub fn submit(&mut self, process: &Process, looks: bool) {
         let number = self.clients.history.operations.len();
         if looks {
-            self.clients.look(&process.doors);
+            self.clients.query_home(&process.doors);
         } else {
             self.clients.submit(&process.doors);
         }
@@ -144,7 +144,7 @@ impl Callers {
             self.sent.iter().filter(|(_, asked)| **asked == member).map(|(number, _)| *number).collect();
         for number in lost {
             self.sent.remove(&number);
-            self.clients.told(number, Told::Unknown);
+            self.clients.answered(number, Told::Unknown);
             self.heard(number);
         }
     }

@@ -14,7 +14,7 @@ use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::copy_cut::{CopyCut, CutStep};
-use ferrite_partition::event::Taken;
+use ferrite_partition::event::TakenSnapshot;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Snapshots};
@@ -50,7 +50,7 @@ impl Wanted {
         self.all().push(Want::Nothing(node));
     }
 
-    fn take(&self) -> Vec<Want> {
+    fn drain(&self) -> Vec<Want> {
         std::mem::take(&mut self.all())
     }
 
@@ -88,8 +88,8 @@ pub struct Copying {
     sending: Sending,
     sink: Sink,
     /// One that the coordinator takes, and one that waits for its record in the log.
-    asked: Option<(u64, Receiver<Taken>)>,
-    taken: Option<(u64, Taken)>,
+    asked: Option<(u64, Receiver<TakenSnapshot>)>,
+    taken: Option<(u64, TakenSnapshot)>,
     install: Option<Install>,
     /// An earlier process has received the snapshot that is here. It may have ended while it made
     /// the files its own, so that some have gone.
@@ -186,7 +186,7 @@ impl Copying {
         self.due = false;
     }
 
-    pub fn received(
+    pub fn handle_message(
         &mut self,
         from: NodeId,
         body: &[u8],
@@ -239,7 +239,7 @@ impl Copying {
 
     /// What a leader does: takes snapshots, and sends them.
     pub fn lead(&mut self, node: &Node, now: u64, send: &mut impl FnMut(NodeId, Vec<u8>)) {
-        self.wanted.take().into_iter().for_each(|want| match want {
+        self.wanted.drain().into_iter().for_each(|want| match want {
             Want::Snapshot(node) => self.sending.want(node),
             Want::Nothing(node) => self.sending.forget(node),
         });
@@ -250,13 +250,13 @@ impl Copying {
         self.cut = None;
         self.save(now);
         if std::mem::take(&mut self.due) {
-            self.take(0);
+            self.request_snapshot(0);
         }
         for _ in 0..MESSAGES_AT_ONCE {
             let mut out = Vec::new();
             match self.sending.step(now, &mut out) {
                 SendingStep::Message(to) => send(to, MessageKind::Transfer.encode(out)),
-                SendingStep::Take { above } => self.take(above),
+                SendingStep::Take { above } => self.request_snapshot(above),
                 SendingStep::Idle | SendingStep::Wait(_) => break,
                 SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
             }
@@ -264,7 +264,7 @@ impl Copying {
         self.parts.snapshots.hold(self.sending.holds());
     }
 
-    fn take(&mut self, above: u64) {
+    fn request_snapshot(&mut self, above: u64) {
         if self.asked.is_some() || self.taken.is_some() {
             // The one that is taken already may do.
             return;
@@ -297,7 +297,7 @@ impl Copying {
                     let completion = Completion { parties: Parties::Several(Vec::new()), buffers: None };
                     self.parts.group.append(records, completion);
                 }
-                if self.sending.taken(snapshot, now).is_err() {
+                if self.sending.snapshot_taken(snapshot, now).is_err() {
                     self.sending.not_taken();
                 }
             }

@@ -78,7 +78,7 @@ impl Asks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ask);
     }
 
-    fn take(&self) -> Vec<Ask> {
+    fn drain(&self) -> Vec<Ask> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -149,8 +149,8 @@ impl Seat {
         &self.asks
     }
 
-    pub fn received(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
-        self.metadata.received(from, bytes, self.clock.boottime_nanos())
+    pub fn handle_message(&mut self, from: NodeId, bytes: &[u8]) -> Result<(), Malformed> {
+        self.metadata.handle_message(from, bytes, self.clock.boottime_nanos())
     }
 
     pub fn lost(&mut self, node: NodeId) {
@@ -196,7 +196,7 @@ impl Seat {
                 Err(error) => self.vote_lost(&error),
             }
         }
-        for ask in self.asks.take() {
+        for ask in self.asks.drain() {
             if !(self.loses_proposals && matches!(ask, Ask::Propose { .. })) {
                 self.metadata.ask(ask, now);
             }

@@ -267,7 +267,7 @@ impl Process {
     pub fn received_transfer(&mut self, from: NodeId, body: &[u8]) -> Result<(), String> {
         let now = self.doors.clock.monotonic_nanos();
         let wishes = &self.wishes;
-        self.copying.received(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
+        self.copying.handle_message(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
     /// Time has passed: whoever has something to do now says so, as its thread would be told.
@@ -286,7 +286,7 @@ impl Process {
     /// What it wants done outside.
     pub fn take_wishes(&mut self) -> Vec<Wish> {
         let mut others = Vec::new();
-        for wish in self.wishes.take() {
+        for wish in self.wishes.drain() {
             match wish {
                 Wish::Run(applier) => self.applier = Some(*applier),
                 other => others.push(other),

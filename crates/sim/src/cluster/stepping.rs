@@ -103,7 +103,7 @@ impl World {
                     self.counts.from_log += 1;
                     process.request(wanted);
                 }
-                Wish::Leads(epoch) => self.leads(id, epoch),
+                Wish::Serves(epoch) => self.serves(id, epoch),
                 Wish::HandedOver(outcome) => {
                     self.trace.line(&format!("{id} hands over: {outcome:?}"));
                     self.counts.handed_over += u64::from(outcome.is_ok());
@@ -132,7 +132,7 @@ impl World {
     }
 
     /// The node's partitions take calls in this epoch, or take none any more.
-    fn leads(&mut self, id: NodeId, epoch: Option<Epoch>) {
+    fn serves(&mut self, id: NodeId, epoch: Option<Epoch>) {
         self.trace.line(&format!("{id} leads {epoch:?}"));
         let machine = self.machines.get_mut(&id).expect("machines are known");
         let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };

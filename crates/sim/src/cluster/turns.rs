@@ -75,14 +75,14 @@ impl World {
     fn submit(&mut self) {
         self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
-        let leads = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.serves.is_some());
+        let serves = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.serves.is_some());
         let all: Vec<NodeId> =
             self.machines.keys().copied().filter(runs).filter(|id| self.avoided != Some(*id)).collect();
         if all.is_empty() {
             return;
         }
         // There may be two for a while; each has clients that know no better.
-        let leading: Vec<NodeId> = all.iter().copied().filter(leads).collect();
+        let leading: Vec<NodeId> = all.iter().copied().filter(serves).collect();
         let ask_leader = !leading.is_empty() && self.random.percent(90);
         let chosen = *self.random.pick(if ask_leader { &leading } else { &all });
         // What a leader that was replaced is asked to write only waits.
@@ -203,7 +203,7 @@ impl World {
         self.trace.line(&format!("arrives {}", packet.line()));
         let Packet { from, to, ref bytes, .. } = packet;
         if let Some(witness) = self.witnesses.get_mut(&to) {
-            if !witness.received(&packet).map_err(violated(SENSE))? {
+            if !witness.handle_packet(&packet).map_err(violated(SENSE))? {
                 self.crash_witness(to, Restart::Power);
             }
             self.send_for_witness(to);
@@ -221,8 +221,10 @@ impl World {
         let mut outcome = Ok(());
         self.step_machine(to, |process| {
             outcome = match message_kind {
-                MessageKind::Group => process.groups.received(from, body).map_err(|error| error.to_string()),
-                MessageKind::Metadata => process.seat.received(from.node, body).map_err(|error| error.to_string()),
+                MessageKind::Group => process.groups.dispatch(from, body).map_err(|error| error.to_string()),
+                MessageKind::Metadata => {
+                    process.seat.handle_message(from.node, body).map_err(|error| error.to_string())
+                }
                 MessageKind::Transfer => process.received_transfer(from.node, body),
                 message_kind => Err(format!("nobody sends {message_kind:?}")),
             };

@@ -15,7 +15,7 @@ pub enum Wish {
     FromLog(FromLog),
     /// Entries for that node cannot be had from the log.
     NotSupplied(NodeId, String),
-    Leads(Option<Epoch>),
+    Serves(Option<Epoch>),
     /// What became of a hand-over.
     HandedOver(Result<NodeId, NotHandedOver>),
     MakeAnew(String),
@@ -32,7 +32,7 @@ impl Wishes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(wish);
     }
 
-    pub fn take(&self) -> Vec<Wish> {
+    pub fn drain(&self) -> Vec<Wish> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -187,7 +187,7 @@ impl Witness {
     }
 
     /// What another node's process has said. False: the power went meanwhile.
-    pub fn received(&mut self, packet: &Packet) -> Result<bool, String> {
+    pub fn handle_packet(&mut self, packet: &Packet) -> Result<bool, String> {
         let (from, Some(running)) = (packet.from, &mut self.running) else { return Ok(true) };
         let highest = self.highest.entry(from.node).or_insert(from.incarnation);
         if from.incarnation < *highest {
@@ -196,7 +196,7 @@ impl Witness {
         *highest = from.incarnation;
         let (message_kind, body) = MessageKind::decode(&packet.bytes).map_err(|error| error.to_string())?;
         assert_eq!(message_kind, MessageKind::Metadata, "nobody says anything else to a witness");
-        running.seat.received(from.node, body).map_err(|error| error.to_string())?;
+        running.seat.handle_message(from.node, body).map_err(|error| error.to_string())?;
         Ok(self.guarded(Witness::work))
     }
 

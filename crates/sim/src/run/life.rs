@@ -211,7 +211,7 @@ impl World {
             self.counts.restores_cut_short += tasks.restores_begun - ended;
         }
         let invariant = "a backup that has a manifest is whole, whenever the power goes";
-        tasks.finding.take().map_or(Ok(()), |detail| Err(Violation { invariant, detail }))
+        tasks.finding.first_problem().map_or(Ok(()), |detail| Err(Violation { invariant, detail }))
     }
 
     /// Removes the log's files under the node that writes them: from then on it must not

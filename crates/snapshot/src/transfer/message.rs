@@ -3,8 +3,8 @@
 //! Decoding returns errors, never panics, and allocates no more than what came.
 
 use crate::files::NUMBER_MAX;
-use crate::format::Bytes;
 use ferrite_base::NodeId;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::checksum::crc32c_of;
 use ferrite_base::limits::{PARTITIONS_MAX, TRANSFER_CHUNK_BYTES};
 use std::fmt;
@@ -103,6 +103,15 @@ impl fmt::Display for TransferError {
 
 impl std::error::Error for TransferError {}
 
+impl From<ReadFault> for TransferError {
+    fn from(fault: ReadFault) -> TransferError {
+        TransferError(match fault {
+            ReadFault::EndsEarly => "a message of a transfer ends early",
+            ReadFault::LeftOver | ReadFault::Malformed(_) => "a message of a transfer is malformed",
+        })
+    }
+}
+
 /// Writes a message at the end of `out`.
 pub fn encode(out: &mut Vec<u8>, id: &TransferId, message: &TransferMessage<'_>) {
     let start = out.len();
@@ -153,37 +162,32 @@ pub fn encode(out: &mut Vec<u8>, id: &TransferId, message: &TransferMessage<'_>)
 }
 
 pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), TransferError> {
-    let mut rest = Bytes(bytes);
-    let early = TransferError("a message of a transfer ends early");
+    let mut rest = Reader::<TransferError>::new(bytes);
     let malformed = TransferError("a message of a transfer is malformed");
-    let kind = rest.u8().ok_or(early)?;
-    let id = TransferId {
-        database: rest.array().ok_or(early)?,
-        node: NodeId(rest.u32().ok_or(early)?),
-        snapshot: rest.u64().ok_or(early)?,
-        manifest: rest.u32().ok_or(early)?,
-    };
+    let kind = rest.u8()?;
+    let id =
+        TransferId { database: rest.array()?, node: NodeId(rest.u32()?), snapshot: rest.u64()?, manifest: rest.u32()? };
     if id.snapshot > NUMBER_MAX {
         return Err(malformed);
     }
     let message = match kind {
         INSTALL => {
-            let format = rest.u32().ok_or(early)?;
-            let anew = take_bool(&mut rest)?;
-            if rest.0.len() > 8 * (1 + PARTITIONS_MAX) {
+            let format = rest.u32()?;
+            let anew = rest.flag()?;
+            if rest.rest().len() > 8 * (1 + PARTITIONS_MAX) {
                 return Err(malformed);
             }
-            let mut sizes = Vec::with_capacity(rest.0.len() / 8);
-            while !rest.0.is_empty() {
-                sizes.push(rest.u64().ok_or(early)?);
+            let mut sizes = Vec::with_capacity(rest.rest().len() / 8);
+            while !rest.is_empty() {
+                sizes.push(rest.u64()?);
             }
             TransferMessage::Install { format, anew, sizes }
         }
         CHUNK => {
-            let at = take_offset(&mut rest)?;
-            let head = &bytes[..bytes.len() - rest.0.len()];
-            let checksum = rest.u32().ok_or(early)?;
-            let chunk = std::mem::take(&mut rest.0);
+            let at = read_offset(&mut rest)?;
+            let head = &bytes[..bytes.len() - rest.rest().len()];
+            let checksum = rest.u32()?;
+            let chunk = rest.remainder();
             if chunk.is_empty() || chunk.len() > TRANSFER_CHUNK_BYTES {
                 return Err(malformed);
             }
@@ -192,13 +196,13 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
             }
             TransferMessage::Chunk { at, bytes: chunk }
         }
-        ACKED => TransferMessage::Acked { at: take_offset(&mut rest)?, again: take_bool(&mut rest)? },
+        ACKED => TransferMessage::Acked { at: read_offset(&mut rest)?, again: rest.flag()? },
         INSTALLED => TransferMessage::Installed,
         LOADED => TransferMessage::Loaded,
         REFUSED => {
-            let reason = rest.u8().ok_or(early)?;
-            let first = rest.u32().ok_or(early)?;
-            let second = rest.u64().ok_or(early)?;
+            let reason = rest.u8()?;
+            let first = rest.u32()?;
+            let second = rest.u64()?;
             TransferMessage::Refused(match reason {
                 1 => Refusal::Format(first),
                 2 => Refusal::Database,
@@ -212,7 +216,8 @@ pub fn decode(bytes: &[u8]) -> Result<(TransferId, TransferMessage<'_>), Transfe
         }
         _ => return Err(TransferError("a message of a transfer is of an unknown kind")),
     };
-    if rest.0.is_empty() { Ok((id, message)) } else { Err(malformed) }
+    rest.end()?;
+    Ok((id, message))
 }
 
 fn put_offset(out: &mut Vec<u8>, at: &FileOffset) {
@@ -220,18 +225,8 @@ fn put_offset(out: &mut Vec<u8>, at: &FileOffset) {
     out.extend_from_slice(&at.offset.to_le_bytes());
 }
 
-fn take_offset(rest: &mut Bytes<'_>) -> Result<FileOffset, TransferError> {
-    let early = TransferError("a message of a transfer ends early");
-    Ok(FileOffset { file: rest.u32().ok_or(early)?, offset: rest.u64().ok_or(early)? })
-}
-
-fn take_bool(rest: &mut Bytes<'_>) -> Result<bool, TransferError> {
-    match rest.u8() {
-        Some(0) => Ok(false),
-        Some(1) => Ok(true),
-        Some(_) => Err(TransferError("a message of a transfer is malformed")),
-        None => Err(TransferError("a message of a transfer ends early")),
-    }
+fn read_offset(rest: &mut Reader<'_, TransferError>) -> Result<FileOffset, TransferError> {
+    Ok(FileOffset { file: rest.u32()?, offset: rest.u64()? })
 }
 
 #[cfg(test)]

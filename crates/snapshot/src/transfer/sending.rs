@@ -26,7 +26,7 @@ use std::time::Duration;
 pub enum SendingStep {
     /// Nobody wants anything.
     Idle,
-    /// A snapshot is to be taken, with a number above this one; then [`Sending::taken`] or
+    /// A snapshot is to be taken, with a number above this one; then [`Sending::snapshot_taken`] or
     /// [`Sending::not_taken`] is called.
     Take { above: u64 },
     /// A message for this node was written: call again.
@@ -181,7 +181,7 @@ impl Sending {
 
     /// The snapshot that was to be taken counts, with what it shows committed. `now`: monotonic
     /// nanoseconds.
-    pub fn taken(&mut self, snapshot: u64, now: u64) -> Result<(), SnapshotError> {
+    pub fn snapshot_taken(&mut self, snapshot: u64, now: u64) -> Result<(), SnapshotError> {
         let (State::Taking, Some(node)) = (&self.state, self.first()) else { return Ok(()) };
         self.unfinished = Some(Unfinished { node, snapshot, since: now });
         self.begin(snapshot, false, now)
@@ -291,7 +291,7 @@ impl Sending {
                     return self.step_of_first(now, out);
                 }
                 self.unfinished = None;
-                self.take(above)
+                self.request_snapshot(above)
             }
             State::Taking => SendingStep::Wait(TRANSFER_SILENCE),
             State::Streaming { source, heard } => match source.step(now, out) {
@@ -325,7 +325,7 @@ impl Sending {
                 }
                 Ok(SourceStep::Refused(Refusal::Number(above))) => {
                     self.unfinished = None;
-                    self.take(above)
+                    self.request_snapshot(above)
                 }
                 Ok(SourceStep::Refused(refusal)) => {
                     self.next();
@@ -358,7 +358,7 @@ impl Sending {
         self.loading.len() < TRANSFERS_MAX
     }
 
-    fn take(&mut self, above: u64) -> SendingStep {
+    fn request_snapshot(&mut self, above: u64) -> SendingStep {
         self.state = State::Taking;
         SendingStep::Take { above }
     }

@@ -319,7 +319,7 @@ impl Job {
 
     fn step(&mut self, files: &Files, out: &mut Vec<u8>) -> SnapshotResult<()> {
         match std::mem::replace(&mut self.work, Work::Look(0)) {
-            Work::Look(file) => self.look(files, file, out)?,
+            Work::Look(file) => self.inspect(files, file, out)?,
             Work::Prefix(file, mut reader) => {
                 let good = reader.position();
                 match reader.next_block() {
@@ -348,7 +348,7 @@ impl Job {
     }
 
     /// What an earlier process has left of a file.
-    fn look(&mut self, files: &Files, file: u32, out: &mut Vec<u8>) -> SnapshotResult<()> {
+    fn inspect(&mut self, files: &Files, file: u32, out: &mut Vec<u8>) -> SnapshotResult<()> {
         let name = own_name(self.id.snapshot);
         if file == 0 && files.find()?.snapshots.contains(&self.id.snapshot) {
             // It had got its name, so all was there. That it still is, loading will tell.

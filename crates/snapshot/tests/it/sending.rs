@@ -95,7 +95,7 @@ impl Nodes {
                     self.last = 1 + self.last.max(above);
                     self.events.push(format!("take above {above}"));
                     make(&self.from, FROM, self.last, 30);
-                    self.sending.taken(self.last, self.now).expect("it is there");
+                    self.sending.snapshot_taken(self.last, self.now).expect("it is there");
                 }
                 SendingStep::Done(node) => {
                     let SinkProgress::Installed(id) = self.sink(node.0).progress() else { panic!("it has none") };
@@ -174,7 +174,7 @@ fn one_that_was_cut_off_goes_on_with_the_same() {
         match nodes.sending.step(0, &mut out) {
             SendingStep::Take { .. } => {
                 make(&nodes.from, FROM, 4, 300);
-                nodes.sending.taken(4, 0).expect("it is there");
+                nodes.sending.snapshot_taken(4, 0).expect("it is there");
             }
             SendingStep::Message(to) => nodes.deliver(to, &out),
             other => panic!("{other:?}"),
@@ -192,7 +192,7 @@ fn one_that_was_cut_off_goes_on_with_the_same() {
     whole.want(9);
     make(&whole.from, FROM, 4, 300);
     assert!(matches!(whole.sending.step(0, &mut Vec::new()), SendingStep::Take { .. }));
-    whole.sending.taken(4, 0).expect("it is there");
+    whole.sending.snapshot_taken(4, 0).expect("it is there");
     whole.run(Duration::ZERO);
     assert_eq!(nodes.chunks - lost, whole.chunks, "each byte once, but for what was lost");
     // What nobody comes back for is kept for a while only.

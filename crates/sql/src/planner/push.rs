@@ -25,7 +25,7 @@ pub(super) fn push(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query
     if !only_this || columns.is_empty() || !can_take(query, &columns) {
         return false;
     }
-    take(catalog, subqueries, query, slot, condition);
+    push_into(catalog, subqueries, query, slot, condition);
     true
 }
 
@@ -60,7 +60,7 @@ fn inner(select: &Select, column: u16) -> Option<&Expr> {
     (!expr.any(&mut |part| matches!(part, Expr::Subquery { .. }))).then_some(expr)
 }
 
-fn take(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16, condition: &Expr) {
+fn push_into(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16, condition: &Expr) {
     match &mut query.body {
         QueryBody::Select(select) => {
             let mut moved = condition.clone();
@@ -71,8 +71,8 @@ fn take(catalog: &Catalog, subqueries: &[Subquery], query: &mut Query, slot: u16
             add(catalog, subqueries, select, moved, query.presorted);
         }
         QueryBody::SetOperation { left, right, .. } => {
-            take(catalog, subqueries, left, slot, condition);
-            take(catalog, subqueries, right, slot, condition);
+            push_into(catalog, subqueries, left, slot, condition);
+            push_into(catalog, subqueries, right, slot, condition);
         }
         _ => unreachable!("asked before whether it can take a condition"),
     }

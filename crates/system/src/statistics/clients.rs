@@ -13,7 +13,7 @@ type Reports = Collected<NetworkReport>;
 
 /// Calls passed on to the node that leads, and those taken of other nodes: a table of ours.
 pub fn forwarding(sources: &Sources<'_>) -> SystemTable {
-    let Forwarded { passed_on, came_back, waiting, unknown, refused, taken, given_back } = sources.forwarding.look();
+    let Forwarded { passed_on, came_back, waiting, unknown, refused, taken, given_back } = sources.forwarding.read();
     one_row(
         sources,
         &[

@@ -333,7 +333,7 @@ pub fn drive(load: &mut dyn Load, address: &str, control: &Arc<Control>, cut: &m
         filling = !control.bursts;
         match receiver.recv_timeout(LOOK_AFTER) {
             Ok(ended) => {
-                more &= take(load, ended, &mut calls, control, cut);
+                more &= end_call(load, ended, &mut calls, control, cut);
                 more &= take_all(load, &receiver, &mut calls, control, cut);
             }
             Err(RecvTimeoutError::Timeout) if !more && calls.outstanding == 0 => break,
@@ -356,13 +356,13 @@ fn take_all(
 ) -> bool {
     let mut more = true;
     while let Ok(ended) = receiver.try_recv() {
-        more &= take(load, ended, calls, control, cut);
+        more &= end_call(load, ended, calls, control, cut);
     }
     more
 }
 
 /// False when the server is gone.
-fn take(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) -> bool {
+fn end_call(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) -> bool {
     calls.one_ended(&ended);
     let more = match &ended.fate {
         Fate::Acknowledged(_) => true,

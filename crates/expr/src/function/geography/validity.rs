@@ -117,7 +117,7 @@ pub(super) fn made_valid<'a>(encoded: &[u8], arena: &'a Bump) -> UserResult<Valu
 struct Work(u64);
 
 impl Work {
-    fn take(&mut self, pairs: u64) -> UserResult<()> {
+    fn charge(&mut self, pairs: u64) -> UserResult<()> {
         self.0 += pairs;
         if self.0 > POLYGON_EDGE_PAIRS_MAX {
             return Err(UserError::limit(format!(
@@ -201,7 +201,7 @@ fn edges_fault(polygon: PolygonView<'_>, work: &mut Work, arena: &Bump) -> UserR
                 Meeting::Vertex => {}
             }
         }
-        work.take(pairs)?;
+        work.charge(pairs)?;
     }
     Ok(None)
 }
@@ -214,7 +214,7 @@ fn holes_fault(polygon: PolygonView<'_>, work: &mut Work) -> UserResult<Option<F
     };
     let outer = polygon.rings().next().expect("a polygon has a ring");
     for (number, hole) in polygon.rings().enumerate().skip(1) {
-        work.take(outer.len() as u64)?;
+        work.charge(outer.len() as u64)?;
         if !sphere::ring_contains(outer, middle(hole)) {
             return Ok(Some(Fault::HoleOutside { ring: number }));
         }
@@ -222,7 +222,7 @@ fn holes_fault(polygon: PolygonView<'_>, work: &mut Work) -> UserResult<Option<F
             if other_number == number {
                 continue;
             }
-            work.take(other.len() as u64)?;
+            work.charge(other.len() as u64)?;
             if sphere::ring_contains(other, middle(hole)) {
                 return Ok(Some(Fault::HoleInHole { inner: number, outer: other_number }));
             }
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn as_many_pairs_of_edges_as_the_limit_and_not_one_more() {
         let mut work = Work::default();
-        work.take(POLYGON_EDGE_PAIRS_MAX).expect("at the limit");
-        let said = work.take(1).expect_err("one past it").to_string();
+        work.charge(POLYGON_EDGE_PAIRS_MAX).expect("at the limit");
+        let said = work.charge(1).expect_err("one past it").to_string();
         assert!(said.contains("more than 20000000 pairs of edges"), "{said}");
     }
 }

@@ -72,7 +72,7 @@ impl DiskFile for SimulatedFile {
         let mut state = self.shared.state();
         self.inode(&mut state, "read")?;
         if let Some(fault) = state.fault(FaultKind::Read, true) {
-            state.tell("fail to read", &self.path, offset);
+            state.trace("fail to read", &self.path, offset);
             return Err(failed("read", &self.path, fault.error));
         }
         Ok(self.inode(&mut state, "read")?.read(buffer, offset, self.direct))

@@ -122,10 +122,10 @@ impl Shared {
         if crash.is_some_and(|crash| !crash.after) {
             return Err(state.lose_power(operation, path));
         }
-        state.tell(operation, path, detail);
+        state.trace(operation, path, detail);
         let fault = state.fault(kind, counted);
         if let Some(fault) = &fault {
-            state.tell("fail to", path, fault.error as u64);
+            state.trace("fail to", path, fault.error as u64);
         }
         let result = body(state, fault);
         if crash.is_some() {
@@ -164,14 +164,14 @@ impl State {
 
     fn lose_power(&mut self, operation: &'static str, path: &Path) -> DiskError {
         self.halted = true;
-        self.tell("lose power at", path, 0);
+        self.trace("lose power at", path, 0);
         if self.unwinds && !std::thread::panicking() {
             std::panic::resume_unwind(Box::new(PowerLost));
         }
         no_power(operation, path)
     }
 
-    pub(super) fn tell(&mut self, operation: &str, path: &Path, detail: u64) {
+    pub(super) fn trace(&mut self, operation: &str, path: &Path, detail: u64) {
         if let Some(tracer) = &mut self.tracer {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             tracer(&format!("disk {operation} {name} {detail}"));

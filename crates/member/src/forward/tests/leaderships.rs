@@ -44,7 +44,7 @@ impl Execute for Read {
 }
 
 impl Executor for Read {
-    fn look_at_catalog(&mut self) {}
+    fn refresh_catalog(&mut self) {}
     fn send_batches(&mut self) {}
     fn wake_network(&self) {}
 

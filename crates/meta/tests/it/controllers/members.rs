@@ -8,7 +8,7 @@ use ferrite_replica::group::{History, Mark, Member, Proposal, Sealed};
 use std::sync::Arc;
 
 impl World {
-    pub(super) fn told(&mut self, node: usize, state: &State) {
+    pub(super) fn metadata_changed(&mut self, node: usize, state: &State) {
         let here = self.here(node);
         let group = &state.groups()[&GROUP];
         let before = self.configurations.insert(group.configuration.epoch, group.configuration.clone());
@@ -92,7 +92,7 @@ impl World {
                 let member = Member { node: other, incarnation: state.nodes()[&other].incarnation };
                 self.ask(node, Ask::AcceptLoss { group: GROUP, from: here, expected, member });
             }
-            self.told(node, &state);
+            self.metadata_changed(node, &state);
         }
         self.take_own(node);
     }

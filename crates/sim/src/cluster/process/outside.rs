@@ -119,7 +119,7 @@ impl NodeEffects for Outside {
     }
 
     fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
-        self.wishes.push(Wish::Leads(epoch));
+        self.wishes.push(Wish::Serves(epoch));
     }
 
     fn paused(&mut self, paused: bool) {

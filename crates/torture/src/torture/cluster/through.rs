@@ -98,14 +98,14 @@ pub fn drive(
             if ended.node.is_none() {
                 in_vain = matches!(ended.fate, Fate::NotSent);
             }
-            take(load, ended, &mut calls, control, cut);
+            end_call(load, ended, &mut calls, control, cut);
         }
     }
     calls.close();
     Ok(())
 }
 
-fn take(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) {
+fn end_call(load: &mut dyn Load, ended: Ended, calls: &mut Calls, control: &Control, cut: &mut Cut) {
     calls.one_ended(&ended);
     let count = match &ended.fate {
         Fate::Acknowledged(_) => None,
