@@ -151,7 +151,7 @@ impl Exchange {
     }
 }
 
-pub(crate) fn native_methods() -> [NativeMethod; 7] {
+pub(crate) fn native_methods() -> [NativeMethod; 9] {
     let method = |name: &str, signature: &str, function: *mut std::ffi::c_void| NativeMethod {
         name: name.into(),
         sig: signature.into(),
@@ -165,6 +165,12 @@ pub(crate) fn native_methods() -> [NativeMethod; 7] {
         method("error", "()Ljava/lang/String;", error as *mut _),
         method("say", "(I[B)V", crate::output::say as *mut _),
         method("exit", "(Ljava/lang/String;)V", crate::output::exit as *mut _),
+        method(
+            "runsLong",
+            "(Ljava/lang/String;Ljava/lang/String;JLjava/lang/String;)V",
+            crate::output::runs_long as *mut _,
+        ),
+        method("stillRuns", "(Ljava/lang/String;Ljava/lang/String;)V", crate::output::still_runs as *mut _),
     ]
 }
 

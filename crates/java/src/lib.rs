@@ -41,7 +41,7 @@ use ferrite_plan::external::RuntimeHandle;
 use std::time::Duration;
 
 /// Who runs Java. There is at most one JVM in a process. `options` go to the JVM, after our own.
-/// Where a call is that runs longer than `time_max` is told on the standard error. `stop` ends the
+/// A call that runs longer than `time_max` is an event, which shows where it is. `stop` ends the
 /// server, as code that calls `System.exit` wants it.
 pub fn runtime(options: Vec<String>, time_max: Duration, stop: fn()) -> RuntimeHandle {
     output::on_exit(stop);

@@ -73,6 +73,10 @@ notices! {
         "Java code, or the JVM, has ended the process. Acknowledged transactions are in the log";
     JavaExits "java-exit" Warn { stack: String }
         "code in Java has called System.exit: the server stops";
+    JavaCallLong "java-call-long" Warn { routine: String, thread: String, elapsed: Duration, stack: String }
+        "{routine} has run for {seconds} s in thread {thread}", seconds = elapsed.as_secs();
+    JavaCodeRemains "java-code-remains" Warn { procedure: String, stack: String }
+        "a call of procedure {procedure} was ended, and its code still runs";
     JavaPrints "java-output" Info { line: String }
         "{line}";
     LinesLost "lines-lost" Warn { lines: u64 }
@@ -411,7 +415,9 @@ impl Notice {
     pub fn trace(&self) -> Option<&str> {
         match self {
             Notice::InternalFault { backtrace, .. } => Some(backtrace),
-            Notice::JavaExits { stack } => Some(stack),
+            Notice::JavaExits { stack }
+            | Notice::JavaCallLong { stack, .. }
+            | Notice::JavaCodeRemains { stack, .. } => Some(stack),
             _ => None,
         }
     }

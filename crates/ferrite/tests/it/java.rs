@@ -1,11 +1,13 @@
 //! A server process with a JVM in it, where there is a JDK.
 
 use crate::common::Server;
+use crate::events::events;
 use ferrite_client::Status;
 use ferrite_value::OwnedValue;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// A jar with one function. None: there is no JDK.
 fn function(folder: &Path) -> Option<Vec<u8>> {
@@ -196,6 +198,43 @@ fn an_exit_of_java_is_an_end_in_good_order() {
         drop(server);
         server = Server::start(&dir.path().join("data"), &options);
         assert_eq!(server.connect().scalar("SELECT COUNT(*) FROM t"), rows);
+    }
+    server.stop();
+}
+
+#[test]
+fn code_that_does_not_end_is_an_event() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let options = ["--query-timeout", "1", "--limit", "compound-seconds=1"];
+    let server = Server::start(&dir.path().join("data"), &options);
+    let db = server.connect();
+    for (name, base, code, words) in [
+        ("Spins", "VoltProcedure", "java-call-long", "procedure Spins has run for "),
+        ("Stays", "VoltNonTransactionalProcedure", "java-code-remains", "a call of procedure Stays was ended, and"),
+    ] {
+        let text = format!(
+            "public class {name} extends org.voltdb.{base} {{ public long run(String end) {{
+                while (!new java.io.File(end).exists()) Thread.onSpinWait();
+                return 1; }} }}"
+        );
+        let folder = dir.path().join(name);
+        fs::create_dir(&folder).expect("a folder");
+        let Some(jar) = procedure(&folder, name, &text) else { return };
+        db.call("@UpdateClasses", (OwnedValue::Bytes(jar.into()), OwnedValue::Null));
+        db.sql(&format!("CREATE PROCEDURE FROM CLASS {name}"));
+        let end = folder.join("end");
+        let _call = db.0.call(name, (end.to_str().expect("a plain path"),));
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let [_, level, _, message, fields] = loop {
+            if let Some(event) = events(&db).into_iter().find(|[_, _, found, ..]| found == code) {
+                break event;
+            }
+            assert!(Instant::now() < deadline, "no event {code}");
+            std::thread::yield_now();
+        };
+        assert!(level == "WARN" && message.starts_with(words), "{level} {message}");
+        assert!(fields.contains(&format!("at {name}.run({name}.java:")), "{fields}");
+        fs::write(&end, "").expect("a file");
     }
     server.stop();
 }

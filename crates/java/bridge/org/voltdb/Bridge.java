@@ -51,6 +51,12 @@ final class Bridge {
      */
     static native void exit(String where);
 
+    /** A call of a procedure or function runs for longer than it should; where. By any thread. */
+    static native void runsLong(String routine, String serverThread, long millis, String where);
+
+    /** A call of a procedure was ended, and its code still runs; where. By any thread. */
+    static native void stillRuns(String procedure, String where);
+
     /** What code prints goes the way of the server's own lines from now on. */
     static void takeStreams() {
         System.setOut(Lines.stream(0));

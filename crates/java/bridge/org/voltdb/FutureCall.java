@@ -242,8 +242,7 @@ final class FutureCall extends StagedCall implements CallContext {
             // Whoever waits for them waits no longer.
             WorkerPool.execute(() -> left.forEach(future -> future.completeExceptionally(ended())));
         } else if (stays != null) {
-            System.err.println("ferrite: a call of " + procedure + " was ended, and its code is still here:"
-                    + Failure.frames(stays.getStackTrace()));
+            Bridge.stillRuns(procedure.name, Failure.frames(stays.getStackTrace()));
         }
     }
 

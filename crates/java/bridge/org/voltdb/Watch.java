@@ -4,8 +4,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * Looks for calls that run longer than they may, and tells where they are: on the server's error
- * output at once, and in their error when they end. Threads count their calls as they begin and
+ * Looks for calls that run longer than they may, and reports where they are: to the operator at
+ * once, and in their error when they end. Threads count their calls as they begin and
  * end, so that a call pays nothing for a clock.
  */
 final class Watch extends Thread {
@@ -70,8 +70,10 @@ final class Watch extends Thread {
         }
         seen.told = true;
         String stack = Failure.frames(exchange.thread.getStackTrace());
-        String words = exchange.running + " has run for " + (now - seen.since) / 1_000_000_000L + " s and is here:" + stack;
-        exchange.stuck(calls, words);
-        System.err.println("ferrite: thread " + exchange.serverThread + ": " + words);
+        // The call may end meanwhile.
+        String routine = String.valueOf(exchange.running);
+        long elapsed = now - seen.since;
+        exchange.stuck(calls, routine + " has run for " + elapsed / 1_000_000_000L + " s and is here:" + stack);
+        Bridge.runsLong(routine, exchange.serverThread, elapsed / 1_000_000L, stack);
     }
 }

@@ -178,7 +178,7 @@ class NonTransactionalTest {
         try (Database limited = new Database(Server.withVoter(2, "--limit", "compound-seconds=2"))) {
             limited.with(SCHEMA, PROCEDURES);
             untilTold(limited, "waited in vain: the call of procedure app.Waits has ended", "for an answer that is late");
-            untilTold(limited, "and its code is still here", "for ever");
+            untilTold(limited, "was ended, and its code still runs [java-code-remains]", "for ever");
         }
     }
 

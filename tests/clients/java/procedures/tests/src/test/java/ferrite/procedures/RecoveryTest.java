@@ -91,7 +91,8 @@ class RecoveryTest {
                 assertFalse(answer.isDone());
                 Thread.onSpinWait();
             }
-            assertTrue(server.log().contains("ferrite: thread partition-0: " + told), server.log());
+            assertTrue(server.log().contains("WARN  ferrite: " + told), server.log());
+            assertTrue(server.log().contains(" s in thread partition-0 [java-call-long]" + stack), server.log());
             Files.createFile(end);
             String words = answer.get(60, TimeUnit.SECONDS).getStatusString();
             assertTrue(words.contains("Transaction Interrupted") && words.contains(told) && words.contains(stack), words);
