@@ -19,7 +19,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/member/src/running.rs", "start_with", 121),
     ("crates/node/src/start.rs", "start", 127),
     ("crates/sql/src/bind/expression.rs", "expression_inner", 85),
-    ("crates/sql/src/ddl/schema.rs", "bind_ddl", 95),
     ("crates/sql/src/parameterize.rs", "parameterize", 74),
     ("crates/sql/src/parse/tokens.rs", "for_sqlparser", 117),
     ("crates/system/src/statistics.rs", "statistics", 97),

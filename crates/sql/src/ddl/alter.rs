@@ -65,9 +65,6 @@ fn bind_action(
             warnings.push(format!("table {name}: LIMIT PARTITION ROWS is not enforced"));
             return Ok(());
         }
-        AlterAction::DropColumn { name, if_exists, cascade } => {
-            TableAction::DropColumn { name: name.clone(), if_exists: *if_exists, cascade: *cascade }
-        }
         AlterAction::SetType { column, to } => {
             warnings.extend(ignored_declaration(catalog, column, to, name));
             let to = declared(catalog, *to).map_err(|error| error.about(column.as_str()))?;
@@ -80,16 +77,6 @@ fn bind_action(
                 stored_default(catalog, &definition.name, &definition.column_type, default.as_deref(), name)?;
             TableAction::SetDefault { column: column.clone(), default, default_text }
         }
-        AlterAction::SetNullable { column, nullable } => {
-            TableAction::SetNullable { column: column.clone(), nullable: *nullable }
-        }
-        AlterAction::DropConstraint { name, if_exists } => {
-            TableAction::DropConstraint { name: name.clone(), if_exists: *if_exists }
-        }
-        AlterAction::DropPrimaryKey => TableAction::DropPrimaryKey,
-        AlterAction::RenameColumn { column, to } => {
-            TableAction::RenameColumn { column: column.clone(), to: to.clone() }
-        }
         AlterAction::SetTimeToLive(clause) => {
             let time_to_live = match clause {
                 Some(clause) => Some(time_to_live(table, clause, warnings)?),
@@ -97,9 +84,11 @@ fn bind_action(
             };
             TableAction::SetTimeToLive(time_to_live)
         }
-        AlterAction::SetExport(export) => {
-            export.iter().for_each(|export| warnings.push(not_exported(name, export)));
-            TableAction::SetExport(export.clone())
+        AlterAction::Action(action) => {
+            if let TableAction::SetExport(Some(export)) = action {
+                warnings.push(not_exported(name, export));
+            }
+            action.clone()
         }
     };
     bound.push(Change::AlterTable { table: name.to_owned(), action });

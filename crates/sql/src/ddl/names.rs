@@ -7,40 +7,53 @@
 use crate::parse::statement::{AlterAction, Ddl};
 use crate::spelling::nearest;
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::Catalog;
+use ferrite_catalog::{Catalog, Change, TableAction};
 
 pub(crate) fn check(catalog: &Catalog, ddl: &Ddl) -> UserResult<()> {
     match ddl {
         Ddl::AlterTable { table, if_exists: false, actions, .. } => {
             self::table(catalog, table)?;
             actions.iter().try_for_each(|action| match action {
-                AlterAction::DropColumn { name, if_exists: false, .. } => column(catalog, table, actions, name),
                 AlterAction::SetType { column: name, .. }
                 | AlterAction::SetDefault { column: name, .. }
-                | AlterAction::SetNullable { column: name, .. }
-                | AlterAction::RenameColumn { column: name, .. } => column(catalog, table, actions, name),
+                | AlterAction::Action(
+                    TableAction::DropColumn { name, if_exists: false, .. }
+                    | TableAction::SetNullable { column: name, .. }
+                    | TableAction::RenameColumn { column: name, .. },
+                ) => column(catalog, table, actions, name),
                 _ => Ok(()),
             })
         }
-        Ddl::Replication { table: Some(name) } | Ddl::ReplicateTable { table: name } => table(catalog, name),
-        Ddl::DropTable { name, if_exists: false, .. } => table(catalog, name),
-        Ddl::PartitionTable { table: name, column: of } => {
+        Ddl::Replication { table: Some(name) } | Ddl::CreateIndex { table: name, .. } => table(catalog, name),
+        Ddl::PartitionProcedure { name, .. } => found_procedure(catalog, name),
+        Ddl::Change(change) => check_change(catalog, change),
+        _ => Ok(()),
+    }
+}
+
+fn check_change(catalog: &Catalog, change: &Change) -> UserResult<()> {
+    match change {
+        Change::ReplicateTable { table: name } | Change::DropTable { name, if_exists: false, .. } => {
+            table(catalog, name)
+        }
+        Change::PartitionTable { table: name, column: of } => {
             table(catalog, name)?;
             column(catalog, name, &[], of)
         }
-        Ddl::CreateIndex { table: name, .. } => table(catalog, name),
-        Ddl::DropIndex { name, if_exists: false } => {
+        Change::DropIndex { name, if_exists: false } => {
             let indexes = catalog.tables.values().flat_map(|table| &table.indexes).map(|index| index.name.as_str());
             found("42704", name, catalog.index_named(name).is_some(), indexes)
         }
-        Ddl::DropProcedure { name, if_exists: false } | Ddl::PartitionProcedure { name, .. } => {
-            let procedures = catalog.procedures.values().map(|procedure| procedure.name.as_str());
-            let name = procedure(catalog, name);
-            found("42883", &name, catalog.procedure_named(&name).is_some(), procedures)
-        }
-        Ddl::SwapTables { one, other } => table(catalog, one).and_then(|()| table(catalog, other)),
+        Change::DropProcedure { name, if_exists: false } => found_procedure(catalog, name),
+        Change::SwapTables { one, other } => table(catalog, one).and_then(|()| table(catalog, other)),
         _ => Ok(()),
     }
+}
+
+fn found_procedure(catalog: &Catalog, name: &str) -> UserResult<()> {
+    let procedures = catalog.procedures.values().map(|procedure| procedure.name.as_str());
+    let name = procedure(catalog, name);
+    found("42883", &name, catalog.procedure_named(&name).is_some(), procedures)
 }
 
 /// The procedure that a statement means: a name with dots in it is that of the procedure's Java
@@ -65,7 +78,7 @@ fn column(catalog: &Catalog, table: &str, actions: &[AlterAction], name: &str) -
     let Some(table) = catalog.table_named(table) else { return Ok(()) };
     let made = actions.iter().any(|action| match action {
         AlterAction::Add { parts, .. } => parts.columns.iter().any(|column| column.name == name),
-        AlterAction::RenameColumn { to, .. } => to == name,
+        AlterAction::Action(TableAction::RenameColumn { to, .. }) => to == name,
         _ => false,
     });
     let others = table.columns.iter().map(|column| column.name.as_str());

@@ -7,7 +7,7 @@ use super::parts::{
 use crate::bind::literal::declared;
 use crate::parse::statement::{
     AlterAction, Body, ConstraintKind, CreateProcedure, CreateTable, CreateView, Ddl, IndexDefinition, PartitionClause,
-    Renamed, Statement,
+    Statement,
 };
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::change::NewIndex;
@@ -28,16 +28,11 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
         Ddl::CreateTable(table) => create_table(catalog, table, &mut warnings)?,
         Ddl::AlterTable { table, stream, if_exists, actions } => {
             let change = super::alter::alter_table(catalog, table, *stream, *if_exists, actions, &mut warnings)?;
-            let cascade = actions.iter().any(|action| matches!(action, AlterAction::DropColumn { cascade: true, .. }));
+            let cascade = actions
+                .iter()
+                .any(|action| matches!(action, AlterAction::Action(TableAction::DropColumn { cascade: true, .. })));
             if cascade { crate::bind::plain_view::without_misfits(catalog, change)? } else { change }
         }
-        Ddl::Rename { object, name, to } => match object {
-            Renamed::Table(kind) => Change::RenameTable { table: name.clone(), to: to.clone(), kind: *kind },
-            Renamed::Index => Change::RenameIndex { name: name.clone(), to: to.clone() },
-            Renamed::Procedure => {
-                Change::RenameProcedure { name: super::names::procedure(catalog, name), to: to.clone() }
-            }
-        },
         Ddl::Replication { table } => {
             if let Some(table) = table
                 && catalog.table_named(table).is_none()
@@ -47,19 +42,10 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             warnings.push("DR TABLE: nothing is replicated to other databases".to_owned());
             Change::Several(Vec::new())
         }
-        Ddl::DropTable { name, if_exists, cascade, kind } => {
-            Change::DropTable { name: name.clone(), if_exists: *if_exists, cascade: *cascade, kind: *kind }
-        }
-        Ddl::SetDecimalScale(decimals) => Change::SetDecimalScale(*decimals),
-        Ddl::PartitionTable { table, column } => {
-            Change::PartitionTable { table: table.clone(), column: column.clone() }
-        }
-        Ddl::ReplicateTable { table } => Change::ReplicateTable { table: table.clone() },
         Ddl::CreateIndex { index, if_not_exists: true, .. } if catalog.index_named(&index.name).is_some() => {
             there_already(&index.name, &mut warnings)
         }
         Ddl::CreateIndex { table, index, .. } => create_index(catalog, table, index)?,
-        Ddl::DropIndex { name, if_exists } => Change::DropIndex { name: name.clone(), if_exists: *if_exists },
         Ddl::CreateView(view) if view.if_not_exists && catalog.is_taken(&view.name) => {
             there_already(&view.name, &mut warnings)
         }
@@ -76,15 +62,6 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             }
             Change::PartitionProcedure { name: name.clone(), partitioning }
         }
-        Ddl::LoadClasses { jar } => Change::LoadClasses { jar: jar.clone() },
-        Ddl::RemoveClasses { patterns } => Change::RemoveClasses { patterns: patterns.clone() },
-        Ddl::CreateFunction { name, class, method } => {
-            warnings.extend(crate::bind::user::check_name(name)?);
-            Change::CreateFunction { name: name.clone(), class: class.clone(), method: method.clone() }
-        }
-        Ddl::DropFunction { name, aggregate, if_exists } => {
-            Change::DropFunction { name: name.clone(), aggregate: *aggregate, if_exists: *if_exists }
-        }
         Ddl::CreateTask { task, user } => {
             if let Some(user) = user {
                 warnings.push(format!("task {}: AS USER {user} is not kept, since there are no users", task.name));
@@ -92,23 +69,27 @@ pub fn bind_ddl(catalog: &Catalog, statement: &Statement) -> UserResult<(Change,
             let procedure = super::names::procedure(catalog, &task.procedure);
             Change::CreateTask { task: ferrite_catalog::Task { procedure, ..task.clone() } }
         }
-        Ddl::AlterTask { name, action } => Change::AlterTask { name: name.clone(), action: *action },
-        Ddl::DropTask { name, if_exists } => Change::DropTask { name: name.clone(), if_exists: *if_exists },
-        Ddl::DropProcedure { name, if_exists } => {
-            Change::DropProcedure { name: super::names::procedure(catalog, name), if_exists: *if_exists }
+        Ddl::Change(change) => completed(catalog, change.clone(), &mut warnings)?,
+    };
+    Ok((change, warnings))
+}
+
+/// A change as its statement has it, with the names that procedures have.
+fn completed(catalog: &Catalog, mut change: Change, warnings: &mut Vec<String>) -> UserResult<Change> {
+    match &mut change {
+        Change::RenameProcedure { name, .. } | Change::DropProcedure { name, .. } => {
+            *name = super::names::procedure(catalog, name);
         }
-        Ddl::CreateRole { name, permissions } => {
+        Change::CreateFunction { name, .. } => warnings.extend(crate::bind::user::check_name(name)?),
+        Change::CreateRole { name, permissions } => {
             check_permissions(permissions)?;
             warnings.push(format!(
                 "role {name} is kept in the schema, but there are no users yet: every client may do everything"
             ));
-            Change::CreateRole { name: name.clone(), permissions: permissions.clone() }
         }
-        Ddl::SwapTables { one, other } => Change::SwapTables { one: one.clone(), other: other.clone() },
-        Ddl::FillTable { table, from } => Change::FillTable { table: table.clone(), from: from.clone() },
-        Ddl::DropRole { name, if_exists } => Change::DropRole { name: name.clone(), if_exists: *if_exists },
-    };
-    Ok((change, warnings))
+        _ => {}
+    }
+    Ok(change)
 }
 
 fn there_already(name: &str, warnings: &mut Vec<String>) -> Change {
@@ -210,7 +191,7 @@ fn create_table(catalog: &Catalog, table: &CreateTable, warnings: &mut Vec<Strin
         partition_column,
     };
     let mut actions = Vec::new();
-    actions.extend(table.export.clone().map(|export| AlterAction::SetExport(Some(export))));
+    actions.extend(table.export.clone().map(|export| AlterAction::Action(TableAction::SetExport(Some(export)))));
     actions.extend(table.time_to_live.clone().map(|clause| AlterAction::SetTimeToLive(Some(clause))));
     if actions.is_empty() {
         return Ok(create);

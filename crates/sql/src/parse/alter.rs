@@ -2,10 +2,10 @@
 
 use super::cursor::Cursor;
 use super::pieces::{procedure_name, written};
-use super::statement::{AlterAction, CreateTable, Ddl, Renamed};
+use super::statement::{AlterAction, CreateTable, Ddl};
 use super::table::{column, export_clause, table_constraint, time_to_live};
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::TableKind;
+use ferrite_catalog::{Change, TableAction, TableKind};
 use sqlparser::tokenizer::Token;
 
 pub(crate) fn alter(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
@@ -14,16 +14,9 @@ pub(crate) fn alter(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
             return alter_table(cursor, stream);
         }
     }
-    let renamed =
-        [("VIEW", Renamed::Table(TableKind::View)), ("INDEX", Renamed::Index), ("PROCEDURE", Renamed::Procedure)];
-    for (word, object) in renamed {
+    for word in ["VIEW", "INDEX", "PROCEDURE"] {
         if cursor.accept(word) {
-            let is_procedure = object == Renamed::Procedure;
-            let name = if is_procedure { procedure_name(cursor)? } else { cursor.name("a name")? };
-            cursor.expect("RENAME")?;
-            cursor.expect("TO")?;
-            let to = if is_procedure { procedure_name(cursor)? } else { cursor.name("a name")? };
-            return Ok(Ddl::Rename { object, name, to });
+            return Ok(Ddl::Change(rename(cursor, word)?));
         }
     }
     if cursor.accept("TASK") {
@@ -35,6 +28,23 @@ pub(crate) fn alter(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         }
     }
     Err(cursor.unexpected("TABLE, STREAM, VIEW, INDEX, PROCEDURE or TASK"))
+}
+
+/// What follows the name of the kind of object.
+fn rename(cursor: &mut Cursor<'_>, kind: &str) -> UserResult<Change> {
+    let named = |cursor: &mut Cursor<'_>| match kind {
+        "PROCEDURE" => procedure_name(cursor),
+        _ => cursor.name("a name"),
+    };
+    let name = named(cursor)?;
+    cursor.expect("RENAME")?;
+    cursor.expect("TO")?;
+    let to = named(cursor)?;
+    Ok(match kind {
+        "VIEW" => Change::RenameTable { table: name, to, kind: TableKind::View },
+        "INDEX" => Change::RenameIndex { name, to },
+        _ => Change::RenameProcedure { name, to },
+    })
 }
 
 fn alter_table(cursor: &mut Cursor<'_>, stream: bool) -> UserResult<Ddl> {
@@ -77,11 +87,11 @@ fn other_action(cursor: &mut Cursor<'_>, table: &str, stream: bool) -> UserResul
         if cursor.is_word("USING") && cursor.is_word_at(1, "TTL") {
             return Ok(AlterAction::SetTimeToLive(Some(time_to_live(cursor)?)));
         }
-        Ok(AlterAction::SetExport(Some(export_clause(cursor)?)))
+        Ok(AlterAction::Action(TableAction::SetExport(Some(export_clause(cursor)?))))
     } else if cursor.is_word("USING") {
         Ok(AlterAction::SetTimeToLive(Some(time_to_live(cursor)?)))
     } else if cursor.is_word("EXPORT") || cursor.is_word("MIGRATE") {
-        Ok(AlterAction::SetExport(Some(export_clause(cursor)?)))
+        Ok(AlterAction::Action(TableAction::SetExport(Some(export_clause(cursor)?))))
     } else if cursor.accept("RENAME") {
         if cursor.accept("TO") {
             return Ok(AlterAction::RenameTable { to: cursor.name("a table name")? });
@@ -92,7 +102,7 @@ fn other_action(cursor: &mut Cursor<'_>, table: &str, stream: bool) -> UserResul
         cursor.accept("COLUMN");
         let column = cursor.name("a column name")?;
         cursor.expect("TO")?;
-        Ok(AlterAction::RenameColumn { column, to: cursor.name("a column name")? })
+        Ok(AlterAction::Action(TableAction::RenameColumn { column, to: cursor.name("a column name")? }))
     } else {
         Err(cursor.unexpected("ADD, DROP, ALTER, RENAME or USING TTL"))
     }
@@ -103,7 +113,7 @@ fn add(cursor: &mut Cursor<'_>, table: &str, stream: bool) -> UserResult<AlterAc
         return Ok(AlterAction::SetTimeToLive(Some(time_to_live(cursor)?)));
     }
     if (cursor.is_word("EXPORT") || cursor.is_word("MIGRATE")) && cursor.is_word_at(1, "TO") {
-        return Ok(AlterAction::SetExport(Some(export_clause(cursor)?)));
+        return Ok(AlterAction::Action(TableAction::SetExport(Some(export_clause(cursor)?))));
     }
     let mut parts = Box::new(CreateTable { name: table.to_owned(), stream, ..CreateTable::default() });
     let mut before = None;
@@ -123,10 +133,10 @@ fn drop(cursor: &mut Cursor<'_>) -> UserResult<AlterAction> {
         let if_exists = cursor.accept_all(&["IF", "EXISTS"]);
         let name = cursor.name("a constraint name")?;
         let _ = cursor.accept("CASCADE") || cursor.accept("RESTRICT");
-        return Ok(AlterAction::DropConstraint { name, if_exists });
+        return Ok(AlterAction::Action(TableAction::DropConstraint { name, if_exists }));
     }
     if cursor.accept_all(&["PRIMARY", "KEY"]) {
-        return Ok(AlterAction::DropPrimaryKey);
+        return Ok(AlterAction::Action(TableAction::DropPrimaryKey));
     }
     if cursor.accept_all(&["LIMIT", "PARTITION", "ROWS"]) {
         return Ok(AlterAction::Nothing);
@@ -142,7 +152,7 @@ fn drop(cursor: &mut Cursor<'_>) -> UserResult<AlterAction> {
             } else {
                 export_clause(cursor)?;
             }
-            return Ok(AlterAction::SetExport(None));
+            return Ok(AlterAction::Action(TableAction::SetExport(None)));
         }
     }
     cursor.accept("COLUMN");
@@ -155,7 +165,7 @@ fn drop(cursor: &mut Cursor<'_>) -> UserResult<AlterAction> {
         } else if cursor.accept("CASCADE") {
             cascade = true;
         } else if !cursor.accept("RESTRICT") {
-            return Ok(AlterAction::DropColumn { name, if_exists, cascade });
+            return Ok(AlterAction::Action(TableAction::DropColumn { name, if_exists, cascade }));
         }
     }
 }
@@ -172,11 +182,11 @@ fn alter_column(cursor: &mut Cursor<'_>, actions: &mut Vec<AlterAction>) -> User
         return Ok(());
     }
     if cursor.accept_all(&["SET", "NOT", "NULL"]) {
-        actions.push(AlterAction::SetNullable { column, nullable: false });
+        actions.push(AlterAction::Action(TableAction::SetNullable { column, nullable: false }));
         return Ok(());
     }
     if cursor.accept_all(&["SET", "NULL"]) || cursor.accept_all(&["DROP", "NOT", "NULL"]) {
-        actions.push(AlterAction::SetNullable { column, nullable: true });
+        actions.push(AlterAction::Action(TableAction::SetNullable { column, nullable: true }));
         return Ok(());
     }
     if !cursor.accept_all(&["SET", "DATA", "TYPE"]) {
@@ -196,9 +206,9 @@ fn alter_column(cursor: &mut Cursor<'_>, actions: &mut Vec<AlterAction>) -> User
             let default = Some(Box::new(default(cursor)?));
             actions.push(AlterAction::SetDefault { column, default });
         } else if cursor.accept_all(&["NOT", "NULL"]) {
-            actions.push(AlterAction::SetNullable { column, nullable: false });
+            actions.push(AlterAction::Action(TableAction::SetNullable { column, nullable: false }));
         } else if cursor.accept("NULL") {
-            actions.push(AlterAction::SetNullable { column, nullable: true });
+            actions.push(AlterAction::Action(TableAction::SetNullable { column, nullable: true }));
         } else {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use super::pieces::{procedure_name, using_hash, written, written_list};
 use super::statement::{CreateProcedure, CreateView, Ddl, IndexDefinition, PartitionClause, WrittenExpr};
 use super::tokens::{self, Lexeme};
 use ferrite_base::{UserError, UserResult};
-use ferrite_catalog::{DecimalScale, TableKind, base64};
+use ferrite_catalog::{Change, DecimalScale, TableKind, base64};
 use sqlparser::ast;
 use sqlparser::tokenizer::{Location, Token};
 
@@ -18,26 +18,28 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         partition(&mut cursor)?
     } else if cursor.accept("REPLICATE") {
         cursor.expect("TABLE")?;
-        Ddl::ReplicateTable { table: cursor.name("a table name")? }
+        Ddl::Change(Change::ReplicateTable { table: cursor.name("a table name")? })
     } else if cursor.accept_all(&["LOAD", "CLASSES"]) {
         let jar = base64::decode(&quoted(&mut cursor)?);
         let jar = jar.ok_or_else(|| UserError::syntax("LOAD CLASSES takes a jar's bytes in base64"))?;
-        Ddl::LoadClasses { jar: jar.into() }
+        Ddl::Change(Change::LoadClasses { jar: jar.into() })
     } else if cursor.accept_all(&["REMOVE", "CLASSES"]) {
         let patterns = quoted(&mut cursor)?;
-        Ddl::RemoveClasses { patterns: patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect() }
+        Ddl::Change(Change::RemoveClasses {
+            patterns: patterns.split(',').map(|pattern| pattern.trim().to_owned()).collect(),
+        })
     } else if cursor.accept("SWAP") {
         // What the procedure @SwapTables sends.
         cursor.expect("TABLE")?;
         let one = cursor.name("a table name")?;
         cursor.expect("WITH")?;
-        Ddl::SwapTables { one, other: cursor.name("a table name")? }
+        Ddl::Change(Change::SwapTables { one, other: cursor.name("a table name")? })
     } else if cursor.accept("FILL") {
         // What a restore ends with.
         cursor.expect("TABLE")?;
         let table = cursor.name("a table name")?;
         cursor.expect("FROM")?;
-        Ddl::FillTable { table, from: cursor.name("a table name")? }
+        Ddl::Change(Change::FillTable { table, from: cursor.name("a table name")? })
     } else if cursor.accept("ALTER") {
         super::alter::alter(&mut cursor)?
     } else if cursor.accept_all(&["SET", "DECIMAL_SCALE"]) {
@@ -45,7 +47,7 @@ pub(crate) fn parse(mut cursor: Cursor<'_>) -> UserResult<Ddl> {
         let word = cursor.name("DECLARED or IGNORED")?;
         let decimals = DecimalScale::from_name(&word)
             .ok_or_else(|| UserError::syntax(format!("DECIMAL_SCALE is DECLARED or IGNORED, not {word}")))?;
-        Ddl::SetDecimalScale(decimals)
+        Ddl::Change(Change::SetDecimalScale(decimals))
     } else if cursor.accept("SET") {
         // Whole databases are replicated, says `SET DR = ACTIVE`.
         cursor.expect("DR")?;
@@ -129,7 +131,7 @@ fn create_function(cursor: &mut Cursor<'_>, aggregate: bool) -> UserResult<Ddl> 
     cursor.expect("FROM")?;
     if aggregate {
         cursor.expect("CLASS")?;
-        return Ok(Ddl::CreateFunction { name, class: class_name(cursor)?, method: None });
+        return Ok(Ddl::Change(Change::CreateFunction { name, class: class_name(cursor)?, method: None }));
     }
     if cursor.is_word("CLASS") {
         return Err(cursor.unexpected("METHOD (or CREATE AGGREGATE FUNCTION ... FROM CLASS)"));
@@ -139,7 +141,7 @@ fn create_function(cursor: &mut Cursor<'_>, aggregate: bool) -> UserResult<Ddl> 
     let (class, method) = path
         .rsplit_once('.')
         .ok_or_else(|| UserError::syntax("FROM METHOD takes a class and its method: pkg.Class.method"))?;
-    Ok(Ddl::CreateFunction { name, class: class.to_owned(), method: Some(method.to_owned()) })
+    Ok(Ddl::Change(Change::CreateFunction { name, class: class.to_owned(), method: Some(method.to_owned()) }))
 }
 
 fn drop_function(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
@@ -148,7 +150,7 @@ fn drop_function(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
     let before = cursor.accept_all(&["IF", "EXISTS"]);
     let name = cursor.name("a function name")?;
     let if_exists = before | cursor.accept_all(&["IF", "EXISTS"]);
-    Ok(Ddl::DropFunction { name, aggregate, if_exists })
+    Ok(Ddl::Change(Change::DropFunction { name, aggregate, if_exists }))
 }
 
 fn create_view(cursor: &mut Cursor<'_>, materialized: bool) -> UserResult<Ddl> {
@@ -199,7 +201,7 @@ fn create_role(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
             }
         }
     }
-    Ok(Ddl::CreateRole { name, permissions })
+    Ok(Ddl::Change(Change::CreateRole { name, permissions }))
 }
 
 /// `migrating`: CREATE MIGRATING INDEX, which is one of the rows that are not on their way.
@@ -399,7 +401,7 @@ fn partition(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         let table = cursor.name("a table name")?;
         cursor.expect("ON")?;
         cursor.expect("COLUMN")?;
-        return Ok(Ddl::PartitionTable { table, column: cursor.name("a column name")? });
+        return Ok(Ddl::Change(Change::PartitionTable { table, column: cursor.name("a column name")? }));
     }
     cursor.expect("PROCEDURE")?;
     let name = procedure_name(cursor)?;
@@ -424,7 +426,7 @@ fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         let before = cursor.accept_all(&["IF", "EXISTS"]);
         let name = cursor.name("a task name")?;
         let if_exists = before | cursor.accept_all(&["IF", "EXISTS"]);
-        return Ok(Ddl::DropTask { name, if_exists });
+        return Ok(Ddl::Change(Change::DropTask { name, if_exists }));
     }
     if object == "TOPIC" {
         return Err(no_topics(cursor));
@@ -445,12 +447,12 @@ fn drop_object(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
             break;
         }
     }
-    Ok(match object.as_str() {
-        "TABLE" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::Table },
-        "VIEW" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::View },
-        "STREAM" => Ddl::DropTable { name, if_exists, cascade, kind: TableKind::Stream },
-        "INDEX" => Ddl::DropIndex { name, if_exists },
-        "PROCEDURE" => Ddl::DropProcedure { name, if_exists },
-        _ => Ddl::DropRole { name, if_exists },
-    })
+    Ok(Ddl::Change(match object.as_str() {
+        "TABLE" => Change::DropTable { name, if_exists, cascade, kind: TableKind::Table },
+        "VIEW" => Change::DropTable { name, if_exists, cascade, kind: TableKind::View },
+        "STREAM" => Change::DropTable { name, if_exists, cascade, kind: TableKind::Stream },
+        "INDEX" => Change::DropIndex { name, if_exists },
+        "PROCEDURE" => Change::DropProcedure { name, if_exists },
+        _ => Change::DropRole { name, if_exists },
+    }))
 }

@@ -18,7 +18,7 @@ pub(crate) mod within;
 use crate::errors;
 use cursor::{Cursor, lexeme_text};
 use ferrite_base::{UserError, UserResult, fault, limits, watch};
-use ferrite_catalog::base64;
+use ferrite_catalog::{Change, base64};
 use sqlparser::tokenizer::{Location, Token};
 use statement::{Body, Statement};
 use tokens::Lexeme;
@@ -85,12 +85,12 @@ fn leading_jar(text: &str) -> Option<(UserResult<Statement>, &str)> {
             return Some((Err(UserError::limit("the jar is larger than all classes together may be")), rest));
         }
         match base64::decode(quoted) {
-            Some(jar) => ("LOAD CLASSES", statement::Ddl::LoadClasses { jar: jar.into() }),
+            Some(jar) => ("LOAD CLASSES", statement::Ddl::Change(Change::LoadClasses { jar: jar.into() })),
             None => return Some((Err(UserError::syntax("LOAD CLASSES takes a jar's bytes in base64")), rest)),
         }
     } else {
         let patterns = quoted.split(',').map(|pattern| pattern.trim().to_owned()).collect();
-        ("REMOVE CLASSES", statement::Ddl::RemoveClasses { patterns })
+        ("REMOVE CLASSES", statement::Ddl::Change(Change::RemoveClasses { patterns }))
     };
     Some((
         Ok(Statement { text: name.to_owned(), start: Location::empty(), body: Body::Ddl(Box::new(ddl)) }),

@@ -1,6 +1,6 @@
 //! What parsing yields: statements, still with names.
 
-use ferrite_catalog::{Export, TimeUnit};
+use ferrite_catalog::{Change, Export, TableAction, TimeUnit};
 use ferrite_value::ColumnType;
 use sqlparser::ast;
 use sqlparser::tokenizer::Location;
@@ -37,7 +37,8 @@ impl Statement {
 
     /// A schema change that loads or removes classes.
     pub fn changes_classes(&self) -> bool {
-        matches!(&self.body, Body::Ddl(ddl) if matches!(**ddl, Ddl::LoadClasses { .. } | Ddl::RemoveClasses { .. }))
+        let Body::Ddl(ddl) = &self.body else { return false };
+        matches!(**ddl, Ddl::Change(Change::LoadClasses { .. } | Change::RemoveClasses { .. }))
     }
 
     /// For EXPLAIN the statement that it is about, and whether it is to be run.
@@ -113,37 +114,14 @@ pub(crate) enum Ddl {
         if_exists: bool,
         actions: Vec<AlterAction>,
     },
-    Rename {
-        object: Renamed,
-        name: String,
-        to: String,
-    },
-    SetDecimalScale(ferrite_catalog::DecimalScale),
     /// DR TABLE, and SET DR; None: all tables.
     Replication {
         table: Option<String>,
-    },
-    DropTable {
-        name: String,
-        if_exists: bool,
-        cascade: bool,
-        kind: ferrite_catalog::TableKind,
-    },
-    PartitionTable {
-        table: String,
-        column: String,
-    },
-    ReplicateTable {
-        table: String,
     },
     CreateIndex {
         table: String,
         index: Box<IndexDefinition>,
         if_not_exists: bool,
-    },
-    DropIndex {
-        name: String,
-        if_exists: bool,
     },
     CreateView(CreateView),
     CreateProcedure(CreateProcedure),
@@ -151,64 +129,13 @@ pub(crate) enum Ddl {
         name: String,
         partitioning: PartitionClause,
     },
-    DropProcedure {
-        name: String,
-        if_exists: bool,
-    },
-    /// FROM METHOD; without a method an aggregate.
-    CreateFunction {
-        name: String,
-        class: String,
-        method: Option<String>,
-    },
-    DropFunction {
-        name: String,
-        aggregate: Option<bool>,
-        if_exists: bool,
-    },
     /// `user`: AS USER.
     CreateTask {
         task: ferrite_catalog::Task,
         user: Option<String>,
     },
-    AlterTask {
-        name: String,
-        action: ferrite_catalog::TaskAction,
-    },
-    DropTask {
-        name: String,
-        if_exists: bool,
-    },
-    CreateRole {
-        name: String,
-        permissions: Vec<String>,
-    },
-    DropRole {
-        name: String,
-        if_exists: bool,
-    },
-    /// A jar's bytes. What the procedure @UpdateClasses sends.
-    LoadClasses {
-        jar: std::sync::Arc<[u8]>,
-    },
-    RemoveClasses {
-        patterns: Vec<String>,
-    },
-    SwapTables {
-        one: String,
-        other: String,
-    },
-    FillTable {
-        table: String,
-        from: String,
-    },
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Renamed {
-    Table(ferrite_catalog::TableKind),
-    Index,
-    Procedure,
+    /// Names and nothing to bind: the change itself. A procedure is named as the statement does.
+    Change(Change),
 }
 
 #[derive(Clone, Debug)]
@@ -234,11 +161,6 @@ pub(crate) enum AlterAction {
         before: Option<String>,
         if_not_exists: bool,
     },
-    DropColumn {
-        name: String,
-        if_exists: bool,
-        cascade: bool,
-    },
     SetType {
         column: String,
         to: ColumnType,
@@ -248,24 +170,12 @@ pub(crate) enum AlterAction {
         column: String,
         default: Option<Box<WrittenExpr>>,
     },
-    SetNullable {
-        column: String,
-        nullable: bool,
-    },
-    DropConstraint {
-        name: String,
-        if_exists: bool,
-    },
-    DropPrimaryKey,
-    RenameColumn {
-        column: String,
-        to: String,
-    },
     RenameTable {
         to: String,
     },
     SetTimeToLive(Option<TimeToLiveClause>),
-    SetExport(Option<Export>),
+    /// Names and nothing to bind: the action itself.
+    Action(TableAction),
     /// What old schemas have and nobody needs any more.
     Nothing,
 }

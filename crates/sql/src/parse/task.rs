@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::pieces::procedure_name;
 use super::statement::Ddl;
 use ferrite_base::{UserError, UserResult, limits};
-use ferrite_catalog::{Cron, Interval, IntervalUnit, OnError, RunOn, Schedule, Task, TaskAction};
+use ferrite_catalog::{Change, Cron, Interval, IntervalUnit, OnError, RunOn, Schedule, Task, TaskAction};
 use ferrite_value::decimal::Rest;
 use ferrite_value::{OwnedValue, text};
 use sqlparser::tokenizer::Token;
@@ -69,7 +69,7 @@ pub(crate) fn alter_task(cursor: &mut Cursor<'_>) -> UserResult<Ddl> {
         cursor.expect("ERROR")?;
         TaskAction::OnError(on_error(cursor)?)
     };
-    Ok(Ddl::AlterTask { name, action })
+    Ok(Ddl::Change(Change::AlterTask { name, action }))
 }
 
 fn schedule(cursor: &mut Cursor<'_>) -> UserResult<Schedule> {
