@@ -138,7 +138,7 @@ impl Founders {
         let mut joining: Option<Joining> = None;
         let mut rounds = Rounds::new(Instant::now());
         loop {
-            let is_due = rounds.take(Instant::now());
+            let is_due = rounds.begin(Instant::now());
             if is_due {
                 self.lock().tick();
             }
@@ -290,7 +290,7 @@ impl Founders {
 
     /// Whether this node may take part again. `state`: the cluster as it knew it last. Where no
     /// node answers, it may: all start at the same time, or it hears it from the voters.
-    pub fn look(&self, node: NodeId, state: &State) -> Result<(), MemberError> {
+    pub fn check(&self, node: NodeId, state: &State) -> Result<(), MemberError> {
         // Those that start at the same time do not answer yet.
         let retired = self.shown_by_others(node, state).iter().find_map(|shown| why_retired(&shown.state, node));
         retired.map_or(Ok(()), |reason| Err(MemberError::Cluster(reason)))

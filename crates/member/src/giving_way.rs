@@ -55,7 +55,7 @@ impl From<Room> for Need {
 impl GivingWay {
     /// Whether another member, if one has what is lacking, is to lead now. Times are of the
     /// boot-time clock.
-    pub fn look(&mut self, leads: bool, need: Need, now: u64) -> bool {
+    pub fn is_due(&mut self, leads: bool, need: Need, now: u64) -> bool {
         self.other_led |= !leads;
         if !leads || need == Need::Nothing {
             self.since = None;
@@ -88,38 +88,38 @@ mod tests {
     #[test]
     fn a_leader_asks_when_it_is_sure_and_again_where_it_was_in_vain() {
         let mut room = GivingWay::default();
-        assert!(!room.look(true, Need::Nothing, 0) && !room.look(true, Need::Soon, 5 * SECOND));
-        assert!(!room.look(true, Need::Soon, 6 * SECOND));
-        assert!(room.look(true, Need::Soon, 7 * SECOND), "nobody had room until now, perhaps");
-        assert!(room.look(true, Need::Soon, 8 * SECOND));
+        assert!(!room.is_due(true, Need::Nothing, 0) && !room.is_due(true, Need::Soon, 5 * SECOND));
+        assert!(!room.is_due(true, Need::Soon, 6 * SECOND));
+        assert!(room.is_due(true, Need::Soon, 7 * SECOND), "nobody had room until now, perhaps");
+        assert!(room.is_due(true, Need::Soon, 8 * SECOND));
         room.asks(8 * SECOND);
-        assert!(!room.look(true, Need::Soon, 17 * SECOND));
-        assert!(room.look(true, Need::Soon, 18 * SECOND), "it leads still");
-        assert!(!room.look(true, Need::Nothing, 19 * SECOND), "there is room again");
-        assert!(!room.look(true, Need::Soon, 20 * SECOND) && room.look(true, Need::Soon, 22 * SECOND));
+        assert!(!room.is_due(true, Need::Soon, 17 * SECOND));
+        assert!(room.is_due(true, Need::Soon, 18 * SECOND), "it leads still");
+        assert!(!room.is_due(true, Need::Nothing, 19 * SECOND), "there is room again");
+        assert!(!room.is_due(true, Need::Soon, 20 * SECOND) && room.is_due(true, Need::Soon, 22 * SECOND));
     }
 
     #[test]
     fn a_leader_that_comes_back_soon_leads_on() {
         let mut room = GivingWay::default();
-        assert!(!room.look(true, Need::Soon, 0) && room.look(true, Need::Soon, 2 * SECOND));
+        assert!(!room.is_due(true, Need::Soon, 0) && room.is_due(true, Need::Soon, 2 * SECOND));
         room.asks(2 * SECOND);
-        assert!(!room.look(false, Need::Soon, 3 * SECOND), "another leads");
+        assert!(!room.is_due(false, Need::Soon, 3 * SECOND), "another leads");
         let (back, over) = (4 * SECOND, 2 * SECOND + REST_NANOS);
-        assert!(!room.look(true, Need::Soon, back) && !room.look(true, Need::Soon, over - 1));
-        assert!(room.look(true, Need::Soon, over));
+        assert!(!room.is_due(true, Need::Soon, back) && !room.is_due(true, Need::Soon, over - 1));
+        assert!(room.is_due(true, Need::Soon, over));
         // A node that only follows asks no other.
         let mut copy = GivingWay::default();
-        assert!((0..300).all(|second| !copy.look(false, Need::Soon, second * SECOND)));
+        assert!((0..300).all(|second| !copy.is_due(false, Need::Soon, second * SECOND)));
     }
 
     #[test]
     fn one_that_refuses_writes_does_not_lead_on() {
         let mut room = GivingWay::default();
-        assert!(!room.look(true, Need::Now, 0) && room.look(true, Need::Now, 2 * SECOND));
+        assert!(!room.is_due(true, Need::Now, 0) && room.is_due(true, Need::Now, 2 * SECOND));
         room.asks(2 * SECOND);
-        assert!(!room.look(false, Need::Nothing, 3 * SECOND), "another leads");
-        assert!(!room.look(true, Need::Now, 9 * SECOND) && !room.look(true, Need::Now, 11 * SECOND));
-        assert!(room.look(true, Need::Now, 12 * SECOND), "and is full now, perhaps");
+        assert!(!room.is_due(false, Need::Nothing, 3 * SECOND), "another leads");
+        assert!(!room.is_due(true, Need::Now, 9 * SECOND) && !room.is_due(true, Need::Now, 11 * SECOND));
+        assert!(room.is_due(true, Need::Now, 12 * SECOND), "and is full now, perhaps");
     }
 }

@@ -177,7 +177,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let local = place::only_local_clients(&own.plan.hosts[own.place as usize - 1], &about.clients);
     local.into_iter().for_each(ferrite_io::notify);
     if belongs_to.is_some() {
-        founders.look(node, &state)?;
+        founders.check(node, &state)?;
     }
     let settings = state.settings().expect("a cluster that was founded has settings").clone();
     let boot = directory::boot();

@@ -150,7 +150,7 @@ impl Losses {
 
     /// Looks at what the voters know, and asks again. `here`: this process; `seen`: None where it
     /// does not take part, and its knowledge is outdated.
-    pub fn look(
+    pub fn advance(
         &mut self,
         state: &State,
         here: Member,
@@ -263,7 +263,7 @@ mod tests {
         let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(2)].clone() };
         state.apply(&Command::Register { id: NodeId(2), expected: Incarnation(1), node }).expect("it follows");
         let mut asked = Vec::new();
-        losses.look(&state, Member::new(3, 1), None, 1, &mut |ask| asked.push(ask));
+        losses.advance(&state, Member::new(3, 1), None, 1, &mut |ask| asked.push(ask));
         let [Ask::AcceptLoss { member, .. }] = asked[..] else { panic!("{asked:?}") };
         assert_eq!(member, Member::new(2, 2));
         let accept = Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member };
@@ -271,7 +271,7 @@ mod tests {
         let configuration = GroupConfiguration::alone(Epoch(2), member);
         let parent = Mark { epoch: Epoch(1), position: ferrite_base::Position(1), chain: 0 };
         state.apply(&Command::Activate { group: FIRST_GROUP, configuration, parent }).expect("it follows");
-        losses.look(&state, Member::new(3, 1), None, 2, &mut |_| {});
+        losses.advance(&state, Member::new(3, 1), None, 2, &mut |_| {});
         assert!(matches!(&*told.lock().expect("nobody panics"), Some(Ok(said)) if said.contains("node 2 leads")));
     }
     #[test]

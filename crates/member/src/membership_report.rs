@@ -45,7 +45,7 @@ impl MembershipReport {
     /// What to report, and whether all members have what is committed, as far as this node can
     /// tell. `registered`: the node takes part; `begun`: whether the first entry of an epoch is
     /// committed, as this node or a member knows.
-    pub fn look(
+    pub fn report(
         &mut self,
         state: &Arc<State>,
         (here, registered): (Member, bool),
@@ -178,39 +178,40 @@ mod tests {
         let both = kept_by(&[1, 2], 2);
         for here in [1, 2] {
             let (mut keepers, here) = (MembershipReport::default(), (Member::new(here, 1), true));
-            assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
+            assert_eq!(keepers.report(&first, here, 0, |_| false), (vec![alone.clone()], true));
             for now in [1, IN_STEP_NANOS + 1] {
-                assert_eq!(keepers.look(&second, here, now, |_| false), (vec![], false));
+                assert_eq!(keepers.report(&second, here, now, |_| false), (vec![], false));
             }
-            assert_eq!(keepers.look(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
-            assert_eq!(keepers.look(&second, here, 4, |_| false), (vec![], true), "it stays so");
+            assert_eq!(keepers.report(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
+            assert_eq!(keepers.report(&second, here, 4, |_| false), (vec![], true), "it stays so");
         }
         // A node that is not part of it hears it from a member, or supposes it after a while.
         let (mut keepers, here) = (MembershipReport::default(), (Member::new(3, 1), true));
-        assert_eq!(keepers.look(&first, here, 0, |_| false), (vec![alone.clone()], true));
-        assert_eq!(keepers.look(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
-        assert_eq!(keepers.look(&second, here, 4 + 2 * IN_STEP_NANOS, |_| false), (vec![both.clone()], true));
+        assert_eq!(keepers.report(&first, here, 0, |_| false), (vec![alone.clone()], true));
+        assert_eq!(keepers.report(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
+        assert_eq!(keepers.report(&second, here, 4 + 2 * IN_STEP_NANOS, |_| false), (vec![both.clone()], true));
         let mut keepers = MembershipReport::default();
-        keepers.look(&first, here, 0, |_| false);
-        assert_eq!(keepers.look(&second, here, 5, |epoch| epoch == Epoch(2)), (vec![both], true));
+        keepers.report(&first, here, 0, |_| false);
+        assert_eq!(keepers.report(&second, here, 5, |epoch| epoch == Epoch(2)), (vec![both], true));
         // A seal that comes first.
         let mut third = State::clone(&second);
         third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");
         let (mut keepers, here) = (MembershipReport::default(), (Member::new(2, 1), true));
-        keepers.look(&first, here, 0, |_| false);
-        keepers.look(&second, here, 1, |_| false);
+        keepers.report(&first, here, 0, |_| false);
+        keepers.report(&second, here, 1, |_| false);
         let third = Arc::new(third);
         let choosing = chooses();
-        assert_eq!(keepers.look(&third, here, 2, |_| false), (vec![], false), "it is done soon");
-        assert_eq!(keepers.look(&third, here, 2 + CHOSEN_NANOS, |_| false), (vec![choosing], false));
-        assert_eq!(keepers.look(&third, here, 3 + CHOSEN_NANOS, |_| false), (vec![], false), "once");
+        assert_eq!(keepers.report(&third, here, 2, |_| false), (vec![], false), "it is done soon");
+        assert_eq!(keepers.report(&third, here, 2 + CHOSEN_NANOS, |_| false), (vec![choosing], false));
+        assert_eq!(keepers.report(&third, here, 3 + CHOSEN_NANOS, |_| false), (vec![], false), "once");
     }
 
     #[test]
     fn a_normal_start_reads_as_one() {
         let first = Arc::new(founded());
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
-        let mut look = |state: &Arc<State>, registered, now| keepers.look(state, (here, registered), now, |_| false).0;
+        let mut look =
+            |state: &Arc<State>, registered, now| keepers.report(state, (here, registered), now, |_| false).0;
         assert!(look(&first, false, 1).is_empty(), "what was is past");
         let (mut sealing, mut led) = (State::clone(&first), State::clone(&first));
         sealing.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [kept_by(&[1], 2)]);
         // Alone, it reports what it knows.
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
-        let mut look = |registered, now| keepers.look(&first, (here, registered), now, |_| false).0;
+        let mut look = |registered, now| keepers.report(&first, (here, registered), now, |_| false).0;
         assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
         let mut old = kept_by(&[1], 1);
         is_old(&mut old);
@@ -232,7 +233,7 @@ mod tests {
         assert!(look(true, 4 + START_NANOS).is_empty(), "once");
         // A seal that it had heard of may be over since.
         let (mut keepers, sealing) = (MembershipReport::default(), Arc::new(sealing));
-        let mut look = |registered, now| keepers.look(&sealing, (here, registered), now, |_| false).0;
+        let mut look = |registered, now| keepers.report(&sealing, (here, registered), now, |_| false).0;
         assert!(look(false, 1).is_empty() && look(false, 1 + START_NANOS).is_empty());
         assert!(look(false, 2 + START_NANOS + CHOSEN_NANOS).is_empty());
         let registered = 3 * START_NANOS;

@@ -117,8 +117,8 @@ impl NodeThread {
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
                 let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths, &self.figures);
                 let seen = self.node.is_registered().then_some(&seen as &dyn Fn() -> loss::Seen);
-                self.losses.look(&state, here, seen, now, &mut ask);
-                self.removals.look(&state, here, now, &mut ask);
+                self.losses.advance(&state, here, seen, now, &mut ask);
+                self.removals.advance(&state, here, now, &mut ask);
             }
             for order in self.orders.try_iter().collect::<Vec<_>>() {
                 if let Order::Goodbye = order {
@@ -239,7 +239,7 @@ impl NodeThread {
         if self.ends || !self.node.is_registered() {
             return;
         }
-        let reached = Reachability::look(state, self.node.here().node, &self.links, &self.healths);
+        let reached = Reachability::now(state, self.node.here().node, &self.links, &self.healths);
         self.quorum.report(reached.no_majority(state), now).into_iter().for_each(ferrite_io::notify);
     }
 
@@ -251,12 +251,12 @@ impl NodeThread {
         let leads = leads && !self.ends;
         let others = || members.iter().copied();
         let needs_java = if lacks_java { Need::Now } else { Need::Nothing };
-        let no_java = self.no_java.look(leads, needs_java, now);
+        let no_java = self.no_java.is_due(leads, needs_java, now);
         let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
             self.no_java.asks(now);
             ferrite_io::notify(Notice::GivesWayForJava { node });
             node
-        } else if self.little_room.look(leads, room.into(), now)
+        } else if self.little_room.is_due(leads, room.into(), now)
             && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())
         {
             self.little_room.asks(now);
@@ -285,7 +285,7 @@ impl NodeThread {
     /// This node's mode already follows what the metadata says.
     fn look_at_pauses(&mut self, now: u64) {
         let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
-        self.pauses.look(self.node.state(), self.node.here(), now, &mut ask);
+        self.pauses.advance(self.node.state(), self.node.here(), now, &mut ask);
     }
 
     /// Another node that keeps data acknowledges before, or after, this one would.
@@ -322,7 +322,7 @@ impl NodeThread {
                 let state = self.node.state();
                 let here = self.node.here().node;
                 let reached = self.links.peers().waiting(asks.node, Lane::Control).is_some();
-                let reachability = Reachability::look(state, here, &self.links, &self.healths);
+                let reachability = Reachability::now(state, here, &self.links, &self.healths);
                 let seen = Seen { here, reached, no_majority: reachability.no_majority(state) };
                 self.removals.begin(asks, state, seen, self.clock.boottime_nanos());
             }
@@ -365,7 +365,7 @@ impl NodeThread {
             self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch))
                 || self.healths.know_in_step(members(), epoch, Instant::now())
         };
-        let (notices, in_step) = self.keepers.look(state, here, now, begun);
+        let (notices, in_step) = self.keepers.report(state, here, now, begun);
         notices.into_iter().for_each(ferrite_io::notify);
         in_step
     }
@@ -401,7 +401,7 @@ fn seen_of_losses(
     healths: &Healths,
     figures: &AllFigures,
 ) -> loss::Seen {
-    let reachability = Reachability::look(state, here, links, healths);
+    let reachability = Reachability::now(state, here, links, healths);
     let members = state.groups().get(&FIRST_GROUP).map(|group| group.configuration.members()).unwrap_or_default();
     let there = members.iter().map(|member| member.node).filter(|node| reachability.is_reached(*node));
     let is_whole = |node| match node == here {

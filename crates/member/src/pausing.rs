@@ -75,7 +75,7 @@ impl Pauses {
 
     /// Looks at what this node knows of the metadata, and asks the voters again. `here`: this
     /// process.
-    pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
+    pub fn advance(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
         for mut one in std::mem::take(&mut self.0) {
             let asked = one.asked.is_some();
             let has_happened = |settings: &Settings| {
@@ -141,19 +141,19 @@ mod tests {
         let (mut pauses, mut asked) = (Pauses::default(), Vec::new());
         pauses.begin(asks(true, &told), 0);
         for now in [0, 1, nanos(AGAIN)] {
-            pauses.look(&state, here, now, &mut |ask| asked.push(ask));
+            pauses.advance(&state, here, now, &mut |ask| asked.push(ask));
         }
         assert_eq!((asked.len(), told.lock().unwrap().len()), (2, 0), "asked again, and not told yet");
         let paused = carried_out(&state, &asked);
         assert!(paused.is_paused());
-        pauses.look(&paused, here, nanos(AGAIN) + 1, &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&paused, here, nanos(AGAIN) + 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!((told.lock().unwrap().pop(), pauses.waits()), (Some(Ok(())), false));
         let mut resumes = Vec::new();
         pauses.begin(asks(false, &told), 0);
-        pauses.look(&paused, here, 0, &mut |ask| resumes.push(ask));
+        pauses.advance(&paused, here, 0, &mut |ask| resumes.push(ask));
         let resumed = carried_out(&paused, &[&resumes[..], &asked[..]].concat());
         assert!(!resumed.is_paused(), "the first questions are of earlier settings");
-        pauses.look(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
     }
 
@@ -162,24 +162,24 @@ mod tests {
         let (state, here, told) = (state(), Member::new(1, 1), Told::default());
         let (mut pauses, mut late) = (Pauses::default(), Vec::new());
         pauses.begin(asks(true, &told), 0);
-        pauses.look(&state, here, 0, &mut |ask| late.push(ask));
-        pauses.look(&state, here, nanos(TIME_MAX), &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&state, here, 0, &mut |ask| late.push(ask));
+        pauses.advance(&state, here, nanos(TIME_MAX), &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::OutcomeUnknown)));
         let mut resumes = Vec::new();
         pauses.begin(asks(false, &told), 0);
-        pauses.look(&state, here, 0, &mut |ask| resumes.push(ask));
+        pauses.advance(&state, here, 0, &mut |ask| resumes.push(ask));
         assert_eq!((resumes.len(), told.lock().unwrap().len()), (1, 0), "it is asked for though it seems to be so");
         let resumed = carried_out(&state, &resumes);
-        pauses.look(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&resumed, here, 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
         assert!(!carried_out(&resumed, &late).is_paused(), "the resume was acknowledged");
         // Where the pause comes first, the resume follows it.
         let paused = carried_out(&state, &late);
         pauses.begin(asks(false, &told), 0);
         resumes.clear();
-        pauses.look(&state, here, 0, &mut |_| {});
-        pauses.look(&paused, here, nanos(AGAIN), &mut |ask| resumes.push(ask));
-        pauses.look(&carried_out(&paused, &resumes), here, nanos(AGAIN), &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&state, here, 0, &mut |_| {});
+        pauses.advance(&paused, here, nanos(AGAIN), &mut |ask| resumes.push(ask));
+        pauses.advance(&carried_out(&paused, &resumes), here, nanos(AGAIN), &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Ok(())));
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let (before, here, told, mut pauses) = (state(), Member::new(1, 1), Told::default(), Pauses::default());
         pauses.begin(asks(true, &told), 0);
         let mut asked = Vec::new();
-        pauses.look(&before, here, 0, &mut |ask| asked.push(ask));
+        pauses.advance(&before, here, 0, &mut |ask| asked.push(ask));
         let mut after = carried_out(&before, &asked);
         let members = after.groups()[&FIRST_GROUP].configuration.members().to_vec();
         let configuration = GroupConfiguration::new(Epoch(2), Member::new(2, 1), members, Vec::new());
@@ -197,14 +197,14 @@ mod tests {
         after.apply(&handed_over).expect("a member runs");
         assert!(after.is_paused() && after.groups()[&FIRST_GROUP].configuration.leader.node == NodeId(2));
         // Node 2 may lead by a state before the pause, and still accept writes.
-        pauses.look(&after, here, 1, &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&after, here, 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::OutcomeUnknown)));
         pauses.begin(asks(true, &told), 1);
-        pauses.look(&after, here, 1, &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&after, here, 1, &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::Unavailable)), "nothing was asked");
         pauses.begin(asks(true, &told), 1);
-        pauses.look(&before, here, 1, &mut |_| {});
-        pauses.look(&before, here, 1 + nanos(TIME_MAX), &mut |ask| panic!("{ask:?}"));
+        pauses.advance(&before, here, 1, &mut |_| {});
+        pauses.advance(&before, here, 1 + nanos(TIME_MAX), &mut |ask| panic!("{ask:?}"));
         assert_eq!(told.lock().unwrap().pop(), Some(Err(ErrorKind::OutcomeUnknown)));
     }
 }

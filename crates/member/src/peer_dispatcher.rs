@@ -149,12 +149,12 @@ impl PeerDispatcher {
 
     /// A node of the cluster starts and asks what has become of it: it may throw its copy away for
     /// that.
-    fn looks(&self, looks: &Looks) -> Option<Vec<u8>> {
+    fn show_state(&self, looks: &Looks) -> Option<Vec<u8>> {
         let seen = self.handlers.get()?.node_status.seen();
         if seen.tells_of(looks.cluster) { self.founders.show(seen.index, &seen.state) } else { None }
     }
 
-    fn taken(&self, handlers: &PeerHandlers, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
+    fn dispatch(&self, handlers: &PeerHandlers, from: Member, lane: Lane, message: &[u8]) -> Result<Room, String> {
         let (message_kind, body) = MessageKind::decode(message).map_err(|error| error.to_string())?;
         // One that waits for room would hold up unrelated ones.
         if !belongs_on(message_kind, lane) {
@@ -223,7 +223,7 @@ impl Handler for PeerDispatcher {
 
     fn deliver(&self, node: NodeId, incarnation: Incarnation, lane: Lane, message: Vec<u8>) -> Room {
         let Some(handlers) = self.handlers.get() else { return Room::More };
-        self.taken(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
+        self.dispatch(handlers, Member { node, incarnation }, lane, &message).unwrap_or_else(|error| {
             self.notices.say(Notice::PeerMessageUnusable { node, reason: error });
             Room::More
         })
@@ -254,7 +254,7 @@ impl Handler for PeerDispatcher {
 
     fn inquired(&self, question: Vec<u8>) -> Option<Vec<u8>> {
         if let Some(looks) = Looks::decode(&question) {
-            return self.looks(&looks);
+            return self.show_state(&looks);
         }
         let Some(joins) = Joins::decode(&question) else { return self.founders.answer(&question) };
         match joins {

@@ -31,7 +31,7 @@ pub struct Reachability(pub(super) BTreeMap<NodeId, Condition>);
 
 impl Reachability {
     /// `here`: this node.
-    pub fn look(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Reachability {
+    pub fn now(state: &State, here: NodeId, links: &Links, healths: &Healths) -> Reachability {
         let of = |(node, known): (&NodeId, &Node)| {
             let process = Member { node: *node, incarnation: known.incarnation };
             (*node, condition(process, here, links, healths))

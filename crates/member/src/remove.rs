@@ -80,7 +80,7 @@ impl Removals {
     }
 
     /// Looks at what the voters know, and asks again. `here`: this process.
-    pub fn look(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
+    pub fn advance(&mut self, state: &State, here: Member, now: u64, ask: &mut dyn FnMut(Ask)) {
         for mut one in std::mem::take(&mut self.0) {
             let node = one.lost.node;
             let known = state.nodes().get(&one.lost.node);

@@ -28,8 +28,8 @@ impl Rounds {
         self.next
     }
 
-    /// Whether a round is due, which it is once.
-    pub fn take(&mut self, now: Instant) -> bool {
+    /// Begins a round, if one is due.
+    pub fn begin(&mut self, now: Instant) -> bool {
         let is_due = now >= self.next;
         if is_due {
             self.next = now + self.pause;
@@ -49,11 +49,11 @@ mod tests {
         let mut rounds = Rounds::new(begin);
         let at = |millis| begin + Duration::from_millis(millis);
         assert_eq!(
-            [0, 0, 999, 1_000, 1_999, 2_000].map(|millis| rounds.take(at(millis))),
+            [0, 0, 999, 1_000, 1_999, 2_000].map(|millis| rounds.begin(at(millis))),
             [true, false, false, true, false, true]
         );
         rounds.hurry(at(2_500));
-        let taken: Vec<u64> = (2_500..6_000).filter(|millis| rounds.take(at(*millis))).collect();
+        let taken: Vec<u64> = (2_500..6_000).filter(|millis| rounds.begin(at(*millis))).collect();
         assert_eq!(taken, [2_500, 2_600, 2_800, 3_200, 4_000, 5_000]);
     }
 }

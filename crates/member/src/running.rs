@@ -192,7 +192,7 @@ impl Running {
     fn awaits(&self) -> Notice {
         let seen = self.node_status.seen();
         let here = self.node_status.here();
-        let reachability = Reachability::look(&seen.state, here, &self.links, &self.healths);
+        let reachability = Reachability::now(&seen.state, here, &self.links, &self.healths);
         let others = hosts_of(&seen.state, here).into_iter().filter(|(node, _)| *node != here);
         let names: Vec<String> = others.map(|(node, host)| format!("node {node} ({host})")).collect();
         match seen.registered {

@@ -36,7 +36,7 @@ impl Handle {
         if seen.state.settings().is_none() {
             seen.state = Arc::clone(&self.before);
         }
-        let reachability = Reachability::look(&seen.state, self.node_status.here(), &self.links, &self.healths);
+        let reachability = Reachability::now(&seen.state, self.node_status.here(), &self.links, &self.healths);
         // A process that has just begun has not heard yet from those that are there.
         let heard = reachability.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
@@ -49,7 +49,7 @@ impl Handle {
     /// See [`has_all_copies`].
     pub fn has_all_copies(&self) -> bool {
         let seen = self.node_status.seen();
-        let reachability = Reachability::look(&seen.state, self.node_status.here(), &self.links, &self.healths);
+        let reachability = Reachability::now(&seen.state, self.node_status.here(), &self.links, &self.healths);
         has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &reachability)
     }
 

@@ -85,7 +85,7 @@ impl TransferThread {
                             return;
                         }
                     }
-                    other => self.take(other),
+                    other => self.handle(other),
                 }
             }
             for (from, message) in self.messages.try_iter().take(MESSAGES_PER_TURN).collect::<Vec<_>>() {
@@ -123,7 +123,7 @@ impl TransferThread {
         let _ = select.ready_timeout(time_max);
     }
 
-    fn take(&mut self, notice: TransferNotice) {
+    fn handle(&mut self, notice: TransferNotice) {
         match notice {
             TransferNotice::Wanted(node) => self.sending.want(node),
             TransferNotice::Unwanted(node) => self.sending.forget(node),

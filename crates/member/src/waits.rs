@@ -16,7 +16,7 @@ impl Waits {
     }
 
     /// As `ferrite admin status` shows it, and in words; None: it does not wait for others.
-    pub fn look(&self) -> Option<(Vec<SystemTable>, String)> {
+    pub fn describe(&self) -> Option<(Vec<SystemTable>, String)> {
         let founders = self.0.lock().expect("no panic with what is waited for").clone()?;
         let kfactor = founders.own().plan.kfactor;
         if let Some((hosts, reason)) = founders.asks_to_join() {

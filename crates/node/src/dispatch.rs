@@ -344,7 +344,7 @@ impl Dispatcher {
 
     fn send_passed_on(&mut self) {
         if let Some(passage) = self.passage.as_mut().filter(|_| !self.passed_on.is_empty()) {
-            passage.take(forward::Batch {
+            passage.submit(forward::Batch {
                 mailbox: Arc::clone(&self.mailbox),
                 calls: std::mem::take(&mut self.passed_on),
                 bytes: std::mem::take(&mut self.passed_bytes),

@@ -123,7 +123,7 @@ impl Execute for ForwardExecutor {
         self.node.cancelling.list.forget(connection);
     }
 
-    fn taken(&mut self, work: Outstanding) {
+    fn begun(&mut self, work: Outstanding) {
         self.node.work.add(work);
         // More is held now: that wakes no thread.
         let _ = self.node.work.charge(queued_bytes(work) as isize);

@@ -130,27 +130,27 @@ pub fn put_refused(out: &mut Vec<u8>) {
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed("a message of calls is cut short"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn byte(&mut self) -> Result<u8, Malformed> {
-        Ok(self.take(1)?[0])
+        Ok(self.bytes(1)?[0])
     }
 
     fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+        Ok(u32::from_le_bytes(self.bytes(4)?.try_into().expect("four bytes")))
     }
 
     fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+        Ok(u64::from_le_bytes(self.bytes(8)?.try_into().expect("eight bytes")))
     }
 
     fn sized(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.u32()?;
-        self.take(length as usize)
+        self.bytes(length as usize)
     }
 
     fn header(&mut self) -> Result<Header, Malformed> {

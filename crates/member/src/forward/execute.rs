@@ -14,7 +14,7 @@ pub trait Execute {
     fn cancel(&mut self, connection: u64, cancel: Cancel);
     /// None of the connection's calls is left.
     fn forget(&mut self, connection: u64);
-    fn taken(&mut self, work: Outstanding);
+    fn begun(&mut self, work: Outstanding);
     fn answered(&mut self, work: Outstanding);
 }
 

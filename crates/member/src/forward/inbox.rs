@@ -91,7 +91,7 @@ pub fn connect() -> (Forward, Inbox) {
 }
 
 impl Forward {
-    fn tell(&self, notice: ForwardNotice) {
+    fn send(&self, notice: ForwardNotice) {
         // The thread has ended only when no thread makes calls any more.
         let _ = self.notices.send(notice);
     }
@@ -105,11 +105,11 @@ impl Forward {
 
     /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: the
     /// number that the thread has handed over up to now.
-    pub fn take(&self, batch: Batch, handed: Handed) {
-        self.tell(ForwardNotice::Calls(batch, handed));
+    pub fn submit(&self, batch: Batch, handed: Handed) {
+        self.send(ForwardNotice::Calls(batch, handed));
     }
 
-    /// This number of calls will come by [`Forward::take`]. Sent after they are counted as taken.
+    /// This number of calls will come by [`Forward::submit`]. Sent after they are counted as taken.
     pub fn passed(&self, calls: usize) {
         self.passed.fetch_add(calls as u64, Ordering::SeqCst);
     }
@@ -128,18 +128,18 @@ impl Forward {
     /// wait to be executed elsewhere do not count.
     pub fn is_drained(&self, but_for: usize) -> Receiver<bool> {
         let (to, answer) = bounded(1);
-        self.tell(ForwardNotice::Drained(but_for, to));
+        self.send(ForwardNotice::Drained(but_for, to));
         answer
     }
 
     /// Drops it after the calls that came previously.
     pub fn behind(&self, behind: Arc<Behind>) {
-        self.tell(ForwardNotice::Behind(behind));
+        self.send(ForwardNotice::Behind(behind));
     }
 
     /// Calls of a connection here that were taken earlier are no longer wanted.
     pub fn cancel(&self, connection: u64, cancel: Cancel) {
-        self.tell(ForwardNotice::Cancel(connection, cancel));
+        self.send(ForwardNotice::Cancel(connection, cancel));
     }
 
     /// The leader from now on.
@@ -148,42 +148,42 @@ impl Forward {
             Leadership::Here => self.switch.losses(),
             _ => self.switch.lose(),
         };
-        self.tell(ForwardNotice::Leadership(leadership, epoch, losses));
+        self.send(ForwardNotice::Leadership(leadership, epoch, losses));
     }
 
     /// A message of calls from another node's process. False: nothing more may be read from it
     /// until [`Link::resume`](crate::forward::link::Link::resume).
     pub fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool {
         let room = self.hold(node, message.len());
-        self.tell(ForwardNotice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
+        self.send(ForwardNotice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
         room
     }
 
     /// The same of answers.
     pub fn answers(&self, node: NodeId, message: &[u8]) -> bool {
         let room = self.hold(node, message.len());
-        self.tell(ForwardNotice::AnswersFrom { node, message: message.to_vec() });
+        self.send(ForwardNotice::AnswersFrom { node, message: message.to_vec() });
         room
     }
 
     /// What was sent to the node, or came from it, may be lost.
     pub fn lost(&self, node: NodeId) {
-        self.tell(ForwardNotice::Lost(node));
+        self.send(ForwardNotice::Lost(node));
     }
 
     /// What waits for a node to lead is refused from now on, and calls of other nodes go back to
     /// them while this one does not lead.
     pub fn ends(&self) {
-        self.tell(ForwardNotice::Ends);
+        self.send(ForwardNotice::Ends);
     }
 
     /// Calls of other nodes are refused from now on. Those that were taken are answered.
     pub fn close(&self) {
-        self.tell(ForwardNotice::Close);
+        self.send(ForwardNotice::Close);
     }
 
     pub fn stop(&self) {
-        self.tell(ForwardNotice::Stop);
+        self.send(ForwardNotice::Stop);
     }
 
     fn hold(&self, node: NodeId, bytes: usize) -> bool {
@@ -201,7 +201,7 @@ impl Forward {
 impl Mailbox for Forward {
     fn deliver(&self, mut answers: AnswerBatch) {
         answers.count();
-        self.tell(ForwardNotice::Answered(answers));
+        self.send(ForwardNotice::Answered(answers));
     }
 }
 

@@ -35,9 +35,9 @@ impl Passage {
         }
     }
 
-    pub fn take(&mut self, batch: Batch) {
+    pub fn submit(&mut self, batch: Batch) {
         self.handed.add(batch.calls.len());
-        self.forward.take(batch, self.handed.clone());
+        self.forward.submit(batch, self.handed.clone());
     }
 
     /// This number of calls will come by [`Passage::take`]. Sent after they are counted as taken.

@@ -239,7 +239,7 @@ impl Received {
         let work = Outstanding { calls: 1, bytes: body.len() };
         self.remotes.get_mut(&number).expect("each connection is there").outstanding += work;
         self.taken += 1;
-        execute.taken(work);
+        execute.begun(work);
         execute.call(number, body);
         Ok(())
     }

@@ -149,7 +149,7 @@ impl Execute for Executing {
         self.forgotten.push(connection);
     }
 
-    fn taken(&mut self, work: Outstanding) {
+    fn begun(&mut self, work: Outstanding) {
         self.calls_held += work.calls;
         self.bytes_held += work.bytes;
     }
@@ -207,7 +207,7 @@ impl Here {
     }
 
     fn call(&mut self, calls: &[(u64, i64)]) {
-        self.window.take(batch(&self.answers, calls, 0), self.now);
+        self.window.push(batch(&self.answers, calls, 0), self.now);
         self.send();
     }
 
@@ -244,7 +244,7 @@ fn calls_go_there_in_their_order_and_answers_come_back_to_their_clients() {
     let (mut here, mut there) = (Here::new(), Leader::default());
     let other = Arc::new(Answers::default());
     here.call(&[(7, 1), (7, 2), (8, 1)]);
-    here.window.take(batch(&other, &[(9, 1)], 0), here.now);
+    here.window.push(batch(&other, &[(9, 1)], 0), here.now);
     // A client may use a handle again.
     here.call(&[(7, 1)]);
     here.carry(2, &mut there);

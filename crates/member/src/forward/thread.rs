@@ -93,12 +93,12 @@ impl<E: Executor> ForwardThread<E> {
         for _ in 0..NOTICES_PER_TURN {
             let Some(notice) = next.take() else { break };
             ended |= matches!(notice, ForwardNotice::Stop);
-            self.take(notice);
+            self.handle(notice);
             next = self.inbox.next();
         }
         if let Some(notice) = next {
             ended |= matches!(notice, ForwardNotice::Stop);
-            self.take(notice);
+            self.handle(notice);
         }
         let now = now();
         while let Some(message) = self.early.overdue(now) {
@@ -129,7 +129,7 @@ impl<E: Executor> ForwardThread<E> {
         self.turn(first, || now);
     }
 
-    fn take(&mut self, notice: ForwardNotice) {
+    fn handle(&mut self, notice: ForwardNotice) {
         match notice {
             ForwardNotice::Calls(batch, handed) => {
                 self.taken += batch.calls.len() as u64;
@@ -137,7 +137,7 @@ impl<E: Executor> ForwardThread<E> {
                 if self.leadership == Leadership::Here && !self.window.has_waiting() {
                     self.executor.own(&batch);
                 } else {
-                    self.window.take(batch, Instant::now());
+                    self.window.push(batch, Instant::now());
                 }
             }
             ForwardNotice::Cancel(connection, cancel) => {

@@ -93,7 +93,7 @@ pub(super) fn unreachable() -> UserError {
 }
 
 impl Window {
-    pub fn take(&mut self, batch: Batch, now: Instant) {
+    pub fn push(&mut self, batch: Batch, now: Instant) {
         self.queued += batch.calls.len();
         self.queue.push_back(Queued { batch, next: 0, came: now, returned: false });
     }

@@ -82,7 +82,7 @@ impl Execute for Executing {
 
     fn cancel(&mut self, _: u64, _: Cancel) {}
     fn forget(&mut self, _: u64) {}
-    fn taken(&mut self, _: Outstanding) {}
+    fn begun(&mut self, _: Outstanding) {}
     fn answered(&mut self, _: Outstanding) {}
 }
 

@@ -120,7 +120,7 @@ pub(super) fn recover(
                 .map_err(ServerError::Start),
         }
     };
-    let awaits = || waits.look();
+    let awaits = || waits.describe();
     let meanwhile = Meanwhile::Recovers(&progress, &**clock, &awaits);
     let recovered = status_listener::open_during(doors.ports(), meanwhile, BUILD, recover)?;
     // The log's lock is held, and nothing but what names its own format was written so far.

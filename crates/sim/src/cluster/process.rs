@@ -252,7 +252,7 @@ impl Process {
     pub fn work_around(&mut self) {
         let now = self.doors.clock.boottime_nanos();
         let asks = self.seat.asks();
-        self.pauses.look(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
+        self.pauses.advance(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
         if self.serves.is_some() {

@@ -34,8 +34,8 @@ impl Execute for Read {
         self.0.lock().unwrap().forget(connection);
     }
 
-    fn taken(&mut self, work: Outstanding) {
-        self.0.lock().unwrap().taken(work);
+    fn begun(&mut self, work: Outstanding) {
+        self.0.lock().unwrap().begun(work);
     }
 
     fn answered(&mut self, work: Outstanding) {

@@ -31,14 +31,14 @@ fn so_many_bytes_are_under_way_and_go_in_messages_of_a_size() {
     let large = FORWARD_MESSAGE_BYTES / 2 - 64;
     let count = FORWARD_BYTES_MAX / large + 1;
     let calls: Vec<_> = (0..count as i64 + 5).map(|handle| (7, handle)).collect();
-    here.window.take(batch(&here.answers, &calls, large), here.now);
+    here.window.push(batch(&here.answers, &calls, large), here.now);
     here.send();
     assert_eq!(here.window.outstanding().calls, count, "the last goes past the limit");
     let sizes: Vec<_> = std::iter::from_fn(|| here.link.next(NodeId(2))).map(|(_, message)| message.len()).collect();
     assert!(sizes.iter().all(|size| *size <= FORWARD_MESSAGE_BYTES) && sizes.len() == count.div_ceil(2), "{sizes:?}");
     // One that is larger than all goes alone.
     let mut here = Here::new();
-    here.window.take(batch(&here.answers, &[(7, 1), (7, 2)], FORWARD_BYTES_MAX + 1), here.now);
+    here.window.push(batch(&here.answers, &[(7, 1), (7, 2)], FORWARD_BYTES_MAX + 1), here.now);
     here.send();
     assert_eq!(here.window.outstanding().calls, 1);
 }

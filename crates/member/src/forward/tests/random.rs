@@ -60,7 +60,7 @@ proptest! {
                 Step::Call(connection) => {
                     handle += 1;
                     made.insert(handle, connection);
-                    here.window.take(batch(&here.answers, &[(connection, handle)], 0), here.now);
+                    here.window.push(batch(&here.answers, &[(connection, handle)], 0), here.now);
                 }
                 Step::Send => here.send(),
                 Step::Arrive(node) => {
