@@ -127,6 +127,7 @@ fn quoted_in_the_page() -> Vec<Notice> {
         kept(&[1, 2], 4, false),
         kept(&[1, 2], 4, true),
         Notice::ChoosesLeader { group, last: NodeId(1), stale: false },
+        Notice::NoMajority { missing: "node 1 is not reached".to_owned() },
         Notice::Leads { group, epoch: Epoch(7) },
         Notice::CutOff { group, dispensable: false },
         Notice::CutOff { group, dispensable: true },
