@@ -92,7 +92,7 @@ class RecoveryTest {
                 Thread.onSpinWait();
             }
             assertTrue(server.log().contains("WARN  ferrite: " + told), server.log());
-            assertTrue(server.log().contains(" s in thread partition-0 [java-call-long]" + stack), server.log());
+            assertTrue(server.log().contains(" s in thread partition-0 [java-call-long]\n    at "), server.log());
             Files.createFile(end);
             String words = answer.get(60, TimeUnit.SECONDS).getStatusString();
             assertTrue(words.contains("Transaction Interrupted") && words.contains(told) && words.contains(stack), words);
