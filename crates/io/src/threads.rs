@@ -43,7 +43,7 @@ impl Threads {
     }
 
     pub fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), ThreadError> {
-        let stage = self.0.last_mut().expect("who begins a thread has said how it ends");
+        let stage = self.0.last_mut().expect("a stage was begun before its threads");
         stage.threads.push(spawn(name, body)?);
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! Decoding returns errors, never panics, and allocates nothing.
 
 use ferrite_base::Epoch;
+use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_partition::cancel::Cancel;
 use std::fmt;
 
@@ -125,75 +126,63 @@ pub fn put_refused(out: &mut Vec<u8>) {
     out.push(REFUSED);
 }
 
-/// What of a message is still to be read.
-#[derive(Clone, Copy)]
-struct Rest<'a>(&'a [u8]);
-
-impl<'a> Rest<'a> {
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed("a message of calls is cut short"))?;
-        self.0 = rest;
-        Ok(taken)
+impl From<ReadFault> for Malformed {
+    fn from(fault: ReadFault) -> Malformed {
+        Malformed(match fault {
+            ReadFault::EndsEarly => "a message of calls is cut short",
+            ReadFault::LeftOver => "bytes are left over at the end of a message of calls",
+            ReadFault::Malformed(reason) => reason,
+        })
     }
+}
 
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        Ok(self.bytes(1)?[0])
+type Rest<'a> = Reader<'a, Malformed>;
+
+fn read_sized<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8], Malformed> {
+    let length = rest.u32()?;
+    rest.bytes(length as usize)
+}
+
+fn read_header(rest: &mut Rest<'_>) -> Result<Header, Malformed> {
+    if rest.u8()? != FORMAT {
+        return Err(Malformed("a message of calls has a format that this release does not know"));
     }
+    Ok(Header { session: rest.u64()?, number: rest.u32()? })
+}
 
-    fn u32(&mut self) -> Result<u32, Malformed> {
-        Ok(u32::from_le_bytes(self.bytes(4)?.try_into().expect("four bytes")))
+fn read_call_item<'a>(rest: &mut Rest<'a>) -> Result<CallItem<'a>, Malformed> {
+    let kind = rest.u8()?;
+    if kind == END {
+        return Ok(CallItem::End);
     }
-
-    fn u64(&mut self) -> Result<u64, Malformed> {
-        Ok(u64::from_le_bytes(self.bytes(8)?.try_into().expect("eight bytes")))
-    }
-
-    fn sized(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self.u32()?;
-        self.bytes(length as usize)
-    }
-
-    fn header(&mut self) -> Result<Header, Malformed> {
-        if self.byte()? != FORMAT {
-            return Err(Malformed("a message of calls has a format that this release does not know"));
+    let connection = rest.u64()?;
+    // The reader's clock says until when.
+    let calls = |handle| Cancel::Calls { handle, until_micros: 0 };
+    let cancel = match kind {
+        CALL | TRUSTED_CALL => {
+            return Ok(CallItem::Call { connection, trusted: kind == TRUSTED_CALL, body: read_sized(rest)? });
         }
-        Ok(Header { session: self.u64()?, number: self.u32()? })
-    }
+        CANCEL => calls(None),
+        CANCEL_HANDLE => calls(Some(rest.i64()?)),
+        ENDED => Cancel::Ended,
+        GONE => Cancel::Gone,
+        _ => return Err(Malformed("a message of calls has an item of an unknown kind")),
+    };
+    Ok(CallItem::Cancel { connection, cancel })
+}
 
-    fn call_item(&mut self) -> Result<CallItem<'a>, Malformed> {
-        let kind = self.byte()?;
-        if kind == END {
-            return Ok(CallItem::End);
-        }
-        let connection = self.u64()?;
-        // The reader's clock says until when.
-        let calls = |handle| Cancel::Calls { handle, until_micros: 0 };
-        let cancel = match kind {
-            CALL | TRUSTED_CALL => {
-                return Ok(CallItem::Call { connection, trusted: kind == TRUSTED_CALL, body: self.sized()? });
-            }
-            CANCEL => calls(None),
-            CANCEL_HANDLE => calls(Some(self.u64()? as i64)),
-            ENDED => Cancel::Ended,
-            GONE => Cancel::Gone,
-            _ => return Err(Malformed("a message of calls has an item of an unknown kind")),
-        };
-        Ok(CallItem::Cancel { connection, cancel })
-    }
-
-    fn answer_item(&mut self) -> Result<AnswerItem<'a>, Malformed> {
-        let kind = self.byte()?;
-        match kind {
-            RETURNED | TRUSTED_RETURNED => Ok(AnswerItem::Returned {
-                epoch: Epoch(self.u64()?),
-                connection: self.u64()?,
-                trusted: kind == TRUSTED_RETURNED,
-                body: self.sized()?,
-            }),
-            ANSWERS => Ok(AnswerItem::Answers { connection: self.u64()?, frames: self.sized()? }),
-            REFUSED => Ok(AnswerItem::Refused),
-            _ => Err(Malformed("a message of answers has an item of an unknown kind")),
-        }
+fn read_answer_item<'a>(rest: &mut Rest<'a>) -> Result<AnswerItem<'a>, Malformed> {
+    let kind = rest.u8()?;
+    match kind {
+        RETURNED | TRUSTED_RETURNED => Ok(AnswerItem::Returned {
+            epoch: Epoch(rest.u64()?),
+            connection: rest.u64()?,
+            trusted: kind == TRUSTED_RETURNED,
+            body: read_sized(rest)?,
+        }),
+        ANSWERS => Ok(AnswerItem::Answers { connection: rest.u64()?, frames: read_sized(rest)? }),
+        REFUSED => Ok(AnswerItem::Refused),
+        _ => Err(Malformed("a message of answers has an item of an unknown kind")),
     }
 }
 
@@ -206,7 +195,7 @@ pub struct Items<'a, T> {
 impl<'a, T> Items<'a, T> {
     fn of(mut rest: Rest<'a>, next: fn(&mut Rest<'a>) -> Result<T, Malformed>) -> Result<Self, Malformed> {
         let items = Items { rest, next };
-        while !rest.0.is_empty() {
+        while !rest.is_empty() {
             next(&mut rest)?;
         }
         Ok(items)
@@ -217,30 +206,30 @@ impl<T> Iterator for Items<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        (!self.rest.0.is_empty()).then(|| (self.next)(&mut self.rest).expect("the message was read to its end before"))
+        (!self.rest.is_empty()).then(|| (self.next)(&mut self.rest).expect("the message was read to its end before"))
     }
 }
 
 /// A message of calls. Nothing of one that is malformed somewhere is handed out.
 pub fn calls(bytes: &[u8]) -> Result<(Header, Items<'_, CallItem<'_>>), Malformed> {
-    let mut rest = Rest(bytes);
-    let header = rest.header()?;
+    let mut rest = Rest::new(bytes);
+    let header = read_header(&mut rest)?;
     rest.u64()?;
-    Ok((header, Items::of(rest, Rest::call_item)?))
+    Ok((header, Items::of(rest, read_call_item)?))
 }
 
 /// In which epoch the receiver of a message of calls leads, as far as its sender knows. 0 where it
 /// cannot be read.
 pub fn epoch_of_calls(bytes: &[u8]) -> Epoch {
-    let mut rest = Rest(bytes);
-    rest.header().and_then(|_| rest.u64()).map_or(Epoch(0), Epoch)
+    let mut rest = Rest::new(bytes);
+    read_header(&mut rest).and_then(|_| rest.u64()).map_or(Epoch(0), Epoch)
 }
 
 /// A message of answers; whether the frames are whole is for the reader to see.
 pub fn answers(bytes: &[u8]) -> Result<(Header, Items<'_, AnswerItem<'_>>), Malformed> {
-    let mut rest = Rest(bytes);
-    let header = rest.header()?;
-    Ok((header, Items::of(rest, Rest::answer_item)?))
+    let mut rest = Rest::new(bytes);
+    let header = read_header(&mut rest)?;
+    Ok((header, Items::of(rest, read_answer_item)?))
 }
 
 #[cfg(test)]
