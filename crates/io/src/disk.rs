@@ -169,8 +169,10 @@ pub trait DiskFile: Send + Sync {
         self.sync_data()
     }
 
-    /// Gives the file that size and the disk space for it. New bytes read as zero.
-    fn preallocate(&self, bytes: u64) -> DiskResult<()>;
+    /// Gives the file that size and the disk space for it. New bytes read as zero. Whether the
+    /// space is reserved: some file systems cannot do that, and only writing shows whether there is
+    /// enough.
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool>;
 
     /// Whether it is still what stands at its path: not removed, moved or replaced.
     fn is_in_place(&self) -> DiskResult<bool>;

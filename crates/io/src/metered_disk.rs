@@ -120,10 +120,10 @@ impl DiskFile for MeteredFile {
         self.below.forget();
     }
 
-    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
-        self.below.preallocate(bytes)?;
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool> {
+        let reserved = self.below.preallocate(bytes)?;
         self.meter.charge(bytes);
-        Ok(())
+        Ok(reserved)
     }
 }
 

@@ -243,12 +243,13 @@ impl DiskFile for RealFile {
         }
     }
 
-    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool> {
         match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
-            Ok(()) => Ok(()),
-            // Some file systems cannot reserve space. The size is then all there is; who needs the
-            // space writes zeros.
-            Err(Errno::OPNOTSUPP) => self.file.set_len(bytes).map_err(|error| self.failed("preallocate", error)),
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP) => match self.file.set_len(bytes) {
+                Ok(()) => Ok(false),
+                Err(error) => Err(self.failed("preallocate", error)),
+            },
             Err(error) => Err(self.failed("preallocate", error)),
         }
     }

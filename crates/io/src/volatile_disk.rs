@@ -174,7 +174,7 @@ impl DiskFile for VolatileFile {
         self.below.sync_data()
     }
 
-    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool> {
         self.below.preallocate(bytes)
     }
 

@@ -12,7 +12,7 @@ use crate::format::{DatabaseId, HeaderFault, LogPosition, SEGMENT_BYTES_MAX, Seg
 use crate::opened::{Recovery, Tail};
 use crate::options::LogOptions;
 use crate::quarantine::Quarantine;
-use crate::segment::{extent, prepare_segment, segment_numbers, segment_path};
+use crate::segment::{Blank, extent, prepare_segment, segment_numbers, segment_path};
 
 pub(crate) struct Segment {
     pub number: u64,
@@ -152,7 +152,7 @@ fn begin_segment(
         durable_through: at.block - 1,
         previous_checksum: at.previous_checksum,
     };
-    prepare_segment(disk, dir, at.segment, bytes, &mut |_| {})?;
+    prepare_segment(disk, dir, at.segment, bytes, Blank::Zeros, &mut |_| {})?;
     let file = disk.open(&segment_path(dir, at.segment), OpenMode::Write)?;
     file.write_at(&header.encode(), 0)?;
     file.sync_data()?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use ferrite_io::{Disk, DiskError, DiskFile, DiskResult, Yielding, lower_priority};
 
 use crate::begun::{BegunFile, KnownEnd};
-use crate::segment::{prepare_segment, segment_path};
+use crate::segment::{Blank, prepare_segment, segment_path};
 
 /// Between two looks at how far the log has come.
 const PAUSE: Duration = Duration::from_micros(500);
@@ -85,6 +85,7 @@ pub(crate) struct Preparer {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segment_bytes: u64,
+    blank: Blank,
     shared: Arc<Shared>,
     helper: Option<Helper>,
     /// The segment that the thread makes, or has made.
@@ -98,6 +99,7 @@ impl Preparer {
         disk: Arc<dyn Disk>,
         dir: PathBuf,
         segment_bytes: u64,
+        blank: Blank,
         ahead: Ahead,
         found: Option<u64>,
     ) -> DiskResult<Self> {
@@ -117,6 +119,7 @@ impl Preparer {
                     disk: disk.clone(),
                     dir: dir.clone(),
                     segment_bytes,
+                    blank,
                     shared: shared.clone(),
                     prepared: prepared_sender,
                     failures: failure_sender,
@@ -137,7 +140,7 @@ impl Preparer {
                     .map_err(|error| DiskError::new("start a thread for", &dir, error))
             })
             .transpose()?;
-        Ok(Preparer { disk, dir, segment_bytes, shared, helper, requested: None, found })
+        Ok(Preparer { disk, dir, segment_bytes, blank, shared, helper, requested: None, found })
     }
 
     /// Has the segment made, if nobody is at it yet. Does not wait. `used` says how far the one
@@ -159,7 +162,7 @@ impl Preparer {
             return Ok(());
         }
         let Some(helper) = &mut self.helper else {
-            return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut |_| {});
+            return prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, self.blank, &mut |_| {});
         };
         let early = match self.requested {
             Some(requested) if requested == number => helper.prepared.try_recv().ok(),
@@ -290,6 +293,7 @@ struct Worker {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     segment_bytes: u64,
+    blank: Blank,
     shared: Arc<Shared>,
     prepared: Sender<(u64, DiskResult<()>)>,
     failures: Sender<DiskError>,
@@ -315,7 +319,7 @@ impl Worker {
                     // for it.
                     failure = self.shared.note_end().err().or(failure.take());
                 };
-                let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, &mut pace);
+                let result = prepare_segment(&*self.disk, &self.dir, number, self.segment_bytes, self.blank, &mut pace);
                 if let Some(error) = failure {
                     self.failed = true;
                     let _ = self.failures.send(error);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use ferrite_base::planted;
 use ferrite_io::{Disk, DiskResult, OpenMode, SectorBuffer};
 
+use crate::Durability;
+
 /// Bytes of zeros written at once. Small enough for a group commit not to wait noticeably behind
 /// one of them.
 const FILL_BYTES: usize = 131_072;
@@ -30,19 +32,46 @@ pub(crate) fn segment_numbers(disk: &dyn Disk, dir: &Path) -> DiskResult<Vec<u64
     Ok(numbers)
 }
 
-/// Makes the file: space, zeros, and durable, its name included. Zeros are written although
-/// unwritten space reads as zero, since turning it into written space costs a journal commit in
-/// every fsync. `pace` is called after each piece, with the bytes filled.
+/// What a segment consists of before its first block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Blank {
+    /// Zeros that were written. Unwritten space reads as zero, too, but turning it into written
+    /// space costs a journal commit in every fsync.
+    Zeros,
+    /// Space that is reserved. Where no commit waits for an fsync, zeros would be written for
+    /// nothing.
+    Reserved,
+}
+
+impl Blank {
+    pub(crate) fn of(durability: Durability) -> Blank {
+        if durability == Durability::None { Blank::Reserved } else { Blank::Zeros }
+    }
+}
+
+/// Makes the file: space, zeros where they are needed, and durable, its name included. `pace` is
+/// called after each piece, with the bytes filled.
 pub(crate) fn prepare_segment(
     disk: &dyn Disk,
     dir: &Path,
     number: u64,
     bytes: u64,
+    blank: Blank,
     pace: &mut dyn FnMut(u64),
 ) -> DiskResult<()> {
     let path = segment_path(dir, number);
-    disk.open(&path, OpenMode::Create)?.preallocate(bytes)?;
-    let file = disk.open(&path, OpenMode::WriteDirect)?;
+    let created = disk.open(&path, OpenMode::Create)?;
+    let reserved = created.preallocate(bytes)?;
+    if reserved && blank == Blank::Reserved {
+        created.sync_data()?;
+    } else {
+        fill(disk, &path, bytes, pace)?;
+    }
+    if planted!(SegmentNameNotDurable) { Ok(()) } else { disk.sync_dir(dir) }
+}
+
+fn fill(disk: &dyn Disk, path: &Path, bytes: u64, pace: &mut dyn FnMut(u64)) -> DiskResult<()> {
+    let file = disk.open(path, OpenMode::WriteDirect)?;
     let mut zeros = SectorBuffer::new();
     zeros.extend_zeros(FILL_BYTES.min(bytes as usize));
     let mut position = 0;
@@ -52,8 +81,7 @@ pub(crate) fn prepare_segment(
         position += count;
         pace(position);
     }
-    file.sync_data()?;
-    if planted!(SegmentNameNotDurable) { Ok(()) } else { disk.sync_dir(dir) }
+    file.sync_data()
 }
 
 /// Bytes from `from` to the last one that is not zero.

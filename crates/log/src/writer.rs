@@ -21,7 +21,7 @@ use crate::index::{Indexed, SegmentIndex};
 use crate::opened::{Tail, Unsealed};
 use crate::options::LogOptions;
 use crate::prepare::{Ahead, Preparer};
-use crate::segment::segment_path;
+use crate::segment::{Blank, segment_path};
 use crate::statistics::LogStatistics;
 
 /// Finished blocks beyond this are written before more are put together.
@@ -110,7 +110,8 @@ impl Writer {
             // One of an earlier release is replaced as soon as there is more to say.
             Begun::Once | Begun::Never => None,
         };
-        let preparer = Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, ahead, tail.spare)?;
+        let blank = Blank::of(options.durability);
+        let preparer = Preparer::new(disk.clone(), dir.to_path_buf(), options.segment_bytes, blank, ahead, tail.spare)?;
         let mut writer = Writer {
             disk,
             dir: dir.to_path_buf(),

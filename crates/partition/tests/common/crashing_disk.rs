@@ -97,7 +97,7 @@ impl DiskFile for CrashingFile {
         self.inner.sync_data()
     }
 
-    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool> {
         change(&self.left, "preallocate", self.inner.path())?;
         self.inner.preallocate(bytes)
     }

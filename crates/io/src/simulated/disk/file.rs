@@ -134,7 +134,7 @@ impl DiskFile for SimulatedFile {
         Ok(state.life == self.life && state.names.find(&self.path) == Some(self.inode))
     }
 
-    fn preallocate(&self, bytes: u64) -> DiskResult<()> {
+    fn preallocate(&self, bytes: u64) -> DiskResult<bool> {
         self.shared.change("preallocate", &self.path, FaultKind::Preallocate, self.writable, bytes, |state, fault| {
             if let Some(fault) = fault {
                 return Err(failed("preallocate", &self.path, fault.error));
@@ -148,7 +148,7 @@ impl DiskFile for SimulatedFile {
             if growth > 0 {
                 inode.set_len(bytes as usize);
             }
-            Ok(())
+            Ok(true)
         })
     }
 }
