@@ -64,7 +64,7 @@ impl World {
         self.step_until(OLD_MILLIS, |_| false)?;
         let stays = self.configuration().epoch == epoch && self.leader() == Some(leader);
         if stays && self.is_slow(slow) {
-            if others.len() > 1 && self.more.percent(50) {
+            if others.len() > 1 && self.more.percent(75) {
                 self.leader_ends_beside(leader, slow)?;
             } else {
                 self.leader_hands_over_beside(leader, slow, others.len() > 1)?;
