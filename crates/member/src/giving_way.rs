@@ -55,9 +55,9 @@ impl From<Room> for Need {
 impl GivingWay {
     /// Whether another member, if one has what is lacking, is to lead now. Times are of the
     /// boot-time clock.
-    pub fn is_due(&mut self, leads: bool, need: Need, now: u64) -> bool {
-        self.other_led |= !leads;
-        if !leads || need == Need::Nothing {
+    pub fn is_due(&mut self, serves: bool, need: Need, now: u64) -> bool {
+        self.other_led |= !serves;
+        if !serves || need == Need::Nothing {
             self.since = None;
             return false;
         }

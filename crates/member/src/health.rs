@@ -48,7 +48,7 @@ pub struct Health {
     /// what is committed.
     pub in_step: Option<Epoch>,
     /// It was chosen to lead the group in this epoch, and has come this far.
-    pub leads: Option<(Epoch, FailoverPhase)>,
+    pub phase: Option<(Epoch, FailoverPhase)>,
 }
 
 const LACKS_MEMORY: u8 = 1;
@@ -85,9 +85,9 @@ impl Health {
         };
         let in_step = self.in_step.map_or([0; 8], |epoch| epoch.0.to_le_bytes());
         let more_flags = flag(self.lacks_java, LACKS_JAVA);
-        let (epoch, phase) = self.leads.map_or((0, 0), |(epoch, phase)| (epoch.0, phase.code()));
-        let leads = [&epoch.to_le_bytes()[..], &[phase]].concat();
-        [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags], &leads].concat()
+        let (epoch, phase) = self.phase.map_or((0, 0), |(epoch, phase)| (epoch.0, phase.code()));
+        let of_epoch = [&epoch.to_le_bytes()[..], &[phase]].concat();
+        [&[flags][..], &in_step, &durability.to_le_bytes(), &[more_flags], &of_epoch].concat()
     }
 
     /// Ignores what a later release adds. None: it says nothing.
@@ -103,7 +103,7 @@ impl Health {
         };
         let in_step = (epoch > 0).then_some(Epoch(epoch));
         let more_flags = rest.get(12).copied().unwrap_or(0);
-        let leads = rest.get(13..).and_then(<[u8]>::split_first_chunk).and_then(|(epoch, rest)| {
+        let phase = rest.get(13..).and_then(<[u8]>::split_first_chunk).and_then(|(epoch, rest)| {
             let phase = FailoverPhase::of_code(*rest.first()?)?;
             Some((Epoch(u64::from_le_bytes(*epoch)), phase))
         });
@@ -124,7 +124,7 @@ impl Health {
             ends: has(ENDS),
             durability,
             in_step,
-            leads,
+            phase,
         })
     }
 }
@@ -300,7 +300,7 @@ mod tests {
                 let (lacks_memory, votes, incomplete) = (flags & 1 != 0, flags & 2 != 0, flags == 3);
                 let (starting, log_failed, lacks_java) = (flags == 2, room == Room::None, flags & 2 != 0);
                 let ends = flags == 1;
-                let leads = (flags > 1).then_some((Epoch(flags), FailoverPhase::ALL[flags as usize]));
+                let phase = (flags > 1).then_some((Epoch(flags), FailoverPhase::ALL[flags as usize]));
                 let durability = [
                     None,
                     Some(Durability::Sync),
@@ -318,7 +318,7 @@ mod tests {
                     ends,
                     durability,
                     in_step,
-                    leads,
+                    phase,
                 };
                 assert_eq!(Health::decode(&health.encode()), Some(health));
             }

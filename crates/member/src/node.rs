@@ -193,8 +193,8 @@ impl NodeThread {
     fn look_at_health(&mut self, now: u64) {
         let state = Arc::clone(self.node.state());
         let here = self.node.here().node;
-        let leads = self.node_status.seen().serves.is_some();
-        let lacks_memory = !leads && self.node.is_data() && !memory::has_room_for_rows();
+        let serves = self.node_status.seen().serves.is_some();
+        let lacks_memory = !serves && self.node.is_data() && !memory::has_room_for_rows();
         let room = if self.node.is_data() { self.node_status.room() } else { Room::Enough };
         let group = state.groups().get(&FIRST_GROUP);
         let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
@@ -216,7 +216,7 @@ impl NodeThread {
             ends: self.ends,
             durability,
             in_step,
-            leads: self.node.phase(FIRST_GROUP),
+            phase: self.node.phase(FIRST_GROUP),
         };
         self.warn_of_durability(durability);
         self.report_quorum(&state, now);
@@ -226,10 +226,10 @@ impl NodeThread {
         }
         let Some(group) = group else { return };
         let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
-        let full = if leads { self.healths.lacks_memory(members(), Instant::now()) } else { None };
+        let full = if serves { self.healths.lacks_memory(members(), Instant::now()) } else { None };
         memory::refuse_rows_for(full.map(|node| node.0));
         let members: Vec<NodeId> = members().collect();
-        self.give_way(leads, room, lacks_java, &members, now);
+        self.give_way(serves, room, lacks_java, &members, now);
         if lacks_memory {
             self.notices.say(Notice::CopyBeyondMemory);
         }
@@ -246,17 +246,17 @@ impl NodeThread {
     /// Where this node leads and lacks what another member has, that member is to lead. A lack of
     /// room is not a reason to choose a member that cannot run all procedures, unless this node
     /// cannot either.
-    fn give_way(&mut self, leads: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
+    fn give_way(&mut self, serves: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
         // A node that ends hands over anyhow.
-        let leads = leads && !self.ends;
+        let serves = serves && !self.ends;
         let others = || members.iter().copied();
         let needs_java = if lacks_java { Need::Now } else { Need::Nothing };
-        let no_java = self.no_java.is_due(leads, needs_java, now);
+        let no_java = self.no_java.is_due(serves, needs_java, now);
         let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
             self.no_java.asks(now);
             ferrite_io::notify(Notice::GivesWayForJava { node });
             node
-        } else if self.little_room.is_due(leads, room.into(), now)
+        } else if self.little_room.is_due(serves, room.into(), now)
             && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())
         {
             self.little_room.asks(now);
@@ -328,8 +328,8 @@ impl NodeThread {
             }
             Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {
-                let leads = self.node_status.seen().serves.is_some();
-                self.procedures.iter().for_each(|procedures| procedures.answer(leads, &self.links));
+                let serves = self.node_status.seen().serves.is_some();
+                self.procedures.iter().for_each(|procedures| procedures.answer(serves, &self.links));
             }
             Order::SayHealth => self.next_look = 0,
             Order::Ends => {

@@ -58,12 +58,12 @@ impl Procedures {
     }
 
     /// Answers all nodes that have asked. `leads`: no other node knows better than this one.
-    pub fn answer(&self, leads: bool, links: &Links) {
+    pub fn answer(&self, serves: bool, links: &Links) {
         let mut asked = std::mem::take(&mut *self.asked.lock().expect("no panic with who asks"));
         let compiled = self.clients.compiled();
         let version = compiled.catalog.version.0;
         asked.retain(|_, known| *known != Some(version));
-        if !leads || asked.is_empty() {
+        if !serves || asked.is_empty() {
             return;
         }
         let mut answer = version.to_le_bytes().to_vec();

@@ -60,7 +60,7 @@ pub const WELL: Condition = Condition {
         ends: false,
         durability: None,
         in_step: None,
-        leads: None,
+        phase: None,
     }),
     failed: false,
 };

@@ -74,7 +74,7 @@ fn phase(group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> O
     let found = reachability.of(leader);
     match () {
         () if is_here => seen.phase.and_then(of_epoch),
-        () if found.reached => found.health?.leads.and_then(of_epoch),
+        () if found.reached => found.health?.phase.and_then(of_epoch),
         () => Some(FailoverPhase::Detect),
     }
 }
@@ -99,7 +99,7 @@ mod tests {
         let group = seen.state.groups()[&FIRST_GROUP].clone();
         let (leader, epoch) = (group.configuration.leader.node, group.configuration.epoch);
         let of = |found: Condition| Reachability(BTreeMap::from([(leader, found)]));
-        let leading = |leads| Condition { health: Some(Health { leads, ..Health::default() }), ..WELL };
+        let leading = |phase| Condition { health: Some(Health { phase, ..Health::default() }), ..WELL };
         for (found, expected) in [
             (Condition { reached: false, ..WELL }, Some(FailoverPhase::Detect)),
             (leading(Some((epoch, FailoverPhase::Open))), Some(FailoverPhase::Open)),
