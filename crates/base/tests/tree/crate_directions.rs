@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("exec", &["base", "value", "expr", "catalog", "plan", "table"]),
     ("log", &["base", "notice", "io"]),
     ("replica", &["base"]),
+    ("multi", &["base"]),
     ("meta", &["base", "notice", "io", "replica"]),
     ("peer", &["base", "notice", "io"]),
     ("group", &["base", "io", "log", "replica"]),

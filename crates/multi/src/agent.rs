@@ -1,0 +1,488 @@
+//! A group's agent, where the group is led: holds partitions for lots, prepares its part, and finds
+//! out how a lot ended whose sequencer is lost.
+//!
+//! An agent lives as long as its node leads the group. The next one is made of the stream's ledger:
+//! all that an agent must not forget is a record. Until [`Agent::is_settled`], the group's
+//! partitions take no calls, for a part that is in doubt may count.
+
+use crate::ledger::{InDoubt, Ledger};
+use crate::lot::{LotId, Outcome, Record};
+use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use ferrite_base::{Epoch, GroupId, PartitionId, planted};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A part that is prepared waits so long for the sequencer before it asks the other participants.
+const PATIENCE_NANOS: u64 = 1_000_000_000;
+/// And asks again after that.
+const AGAIN_NANOS: u64 = 200_000_000;
+
+/// What the caller is to do, in this order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Borrow these partitions' stores, then say [`Agent::held`].
+    Hold { lot: LotId, partitions: Vec<PartitionId> },
+    /// Run this on them, then say [`Agent::ran`].
+    Run { lot: LotId, work: Vec<u8> },
+    /// Append the part with what it changed, and keep the undo; [`Agent::prepared`] when it is
+    /// committed. Nothing that was executed since may leave a gate before [`Effect::Commit`].
+    Prepare { lot: LotId, below: LotId, participants: Vec<GroupId> },
+    /// Append it; [`Agent::decided`] or [`Agent::refused`] when it is committed.
+    Append(Record<()>),
+    /// The part counts: drop the undo, tell the gates, and let go.
+    Commit { lot: LotId },
+    /// Step back to before the hold, and let go.
+    StepBack { lot: LotId },
+    /// Let go of what was only read; [`Agent::confirmed`] when all that was seen is committed.
+    Release { lot: LotId },
+    ToSequencer(ToSequencer),
+    /// To the agent of another group, wherever that is led.
+    ToAgent { group: GroupId, message: ToAgent },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Holding,
+    Running,
+    Ran,
+}
+
+/// The lot for which partitions are held and nothing is prepared.
+struct Active {
+    begin: Begin,
+    state: State,
+}
+
+/// A part whose outcome is not known.
+struct Doubt {
+    participants: Vec<GroupId>,
+    /// The record is committed. Until then nobody hears of it.
+    is_committed: bool,
+    /// By an earlier leader: no partition is held for it here.
+    is_inherited: bool,
+    /// Ask the others from then on.
+    ask_from: u64,
+    prepared_by: BTreeSet<GroupId>,
+    /// Who has asked before it was committed.
+    asked_by: Vec<Option<GroupId>>,
+}
+
+pub struct Agent {
+    group: GroupId,
+    epoch: Epoch,
+    /// With all records that were appended, committed or not.
+    ledger: Ledger<()>,
+    /// Of the sequencers heard of.
+    order: Epoch,
+    active: Option<Active>,
+    queue: VecDeque<Begin>,
+    doubts: BTreeMap<LotId, Doubt>,
+    /// Refusals that are not committed yet, and who waits for each.
+    refusing: BTreeMap<LotId, Vec<Option<GroupId>>>,
+    /// Lots whose outcome is appended and not committed yet.
+    deciding: BTreeSet<LotId>,
+    /// What is known to be settled everywhere.
+    settled: LotId,
+    /// The sequencer has heard that lots of earlier ones were in doubt.
+    owes_order: bool,
+    effects: Vec<Effect>,
+}
+
+impl Agent {
+    /// For a group that this node begins to lead in that epoch, with what its stream says.
+    pub fn new<R>(group: GroupId, epoch: Epoch, ledger: &Ledger<R>) -> Agent {
+        let doubt = |part: &InDoubt<R>| Doubt {
+            participants: part.participants.clone(),
+            // What a new leader has counts, as soon as its epoch is open.
+            is_committed: true,
+            is_inherited: true,
+            ask_from: 0,
+            prepared_by: BTreeSet::from([group]),
+            asked_by: Vec::new(),
+        };
+        let empty = |part: &InDoubt<R>| InDoubt { participants: part.participants.clone(), redo: () };
+        let in_doubt = ledger.in_doubt().iter().map(|(lot, part)| (*lot, empty(part))).collect();
+        let outcomes = ledger.outcomes().clone();
+        Agent {
+            group,
+            epoch,
+            ledger: Ledger::restore(ledger.below(), in_doubt, outcomes).expect("it is the ledger of a stream"),
+            order: Epoch(0),
+            active: None,
+            queue: VecDeque::new(),
+            doubts: ledger.in_doubt().iter().map(|(lot, part)| (*lot, doubt(part))).collect(),
+            refusing: BTreeMap::new(),
+            deciding: BTreeSet::new(),
+            settled: ledger.below(),
+            owes_order: false,
+            effects: Vec::new(),
+        }
+    }
+
+    pub fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Nothing that an earlier leader has prepared is in doubt any more: partitions may take calls.
+    pub fn is_settled(&self) -> bool {
+        planted!(LeadsInDoubt) || !self.doubts.values().any(|doubt| doubt.is_inherited)
+    }
+
+    /// No lot concerns the group now: it can be handed over.
+    pub fn is_idle(&self) -> bool {
+        self.active.is_none() && self.queue.is_empty() && self.doubts.is_empty() && self.deciding.is_empty()
+    }
+
+    /// Of the lots in doubt here, for operators.
+    pub fn in_doubt(&self) -> impl Iterator<Item = LotId> {
+        self.doubts.keys().copied()
+    }
+
+    pub fn receive(&mut self, message: ToAgent, now: u64) {
+        match message {
+            ToAgent::Begin(begin) => self.begin(begin, now),
+            ToAgent::Run { lot, work } => {
+                if self.stands(lot, State::Ran) {
+                    self.set(State::Running);
+                    self.effects.push(Effect::Run { lot, work });
+                }
+            }
+            ToAgent::Prepare { lot, participants } => {
+                if self.stands(lot, State::Ran) {
+                    self.prepare(lot, participants, now);
+                } else if planted!(PreparedAfterRefusal) && !self.doubts.contains_key(&lot) {
+                    self.prepare(lot, participants, now);
+                } else {
+                    self.vote(lot, false);
+                }
+            }
+            ToAgent::Decide { lot, outcome } => self.decided_elsewhere(lot, outcome),
+            ToAgent::Release { lot } => {
+                if self.stands(lot, State::Ran) {
+                    self.active = None;
+                    self.effects.push(Effect::Release { lot });
+                    self.next();
+                }
+            }
+            ToAgent::NewOrder { epoch } => {
+                if epoch >= self.order {
+                    self.obey(epoch, now);
+                    self.owes_order = true;
+                    self.report_order();
+                }
+            }
+            ToAgent::Settled { below } => self.settle(below),
+            ToAgent::Resolve { lot, asks } => self.resolve(lot, asks),
+            ToAgent::Verdict { lot, of, verdict } => self.judge(lot, of, verdict),
+        }
+    }
+
+    fn begin(&mut self, begin: Begin, now: u64) {
+        let lot = begin.lot;
+        // Of a sequencer that was replaced, or for an earlier leader of the group.
+        let is_old = lot.epoch < self.order && !planted!(OldOrder);
+        let is_late = is_old || lot <= self.known_settled() || begin.epoch != self.epoch;
+        if is_late || self.ledger.knows(lot) {
+            return self.vote(lot, false);
+        }
+        self.obey(lot.epoch, now);
+        self.queue.push_back(begin);
+        self.next();
+    }
+
+    /// What earlier sequencers have begun and nobody has prepared ends here.
+    fn obey(&mut self, epoch: Epoch, now: u64) {
+        if epoch <= self.order {
+            return;
+        }
+        self.order = epoch;
+        self.give_up(|lot| lot.epoch < epoch, now);
+    }
+
+    /// The sequencer cannot be reached any more: what it says of its lots does not come.
+    pub fn sequencer_lost(&mut self, now: u64) {
+        self.give_up(|_| true, now);
+    }
+
+    fn give_up(&mut self, of: impl Fn(LotId) -> bool, now: u64) {
+        self.queue.retain(|begin| !of(begin.lot));
+        if let Some(lot) = self.active.as_ref().map(|active| active.begin.lot).filter(|lot| of(*lot)) {
+            self.step_back(lot);
+        }
+        for (_, doubt) in self.doubts.iter_mut().filter(|(lot, _)| of(**lot)) {
+            doubt.ask_from = doubt.ask_from.min(now);
+        }
+        self.next();
+    }
+
+    fn stands(&self, lot: LotId, at: State) -> bool {
+        self.active.as_ref().is_some_and(|active| active.begin.lot == lot && active.state == at)
+    }
+
+    fn set(&mut self, state: State) {
+        self.active.as_mut().expect("a lot is active").state = state;
+    }
+
+    /// Holds for the lot that has waited longest, where nothing stands in its way.
+    fn next(&mut self) {
+        if self.active.is_some() || self.doubts.values().any(|doubt| doubt.is_inherited) {
+            return;
+        }
+        // A part that is in doubt has its partitions.
+        if !self.doubts.is_empty() {
+            return;
+        }
+        if let Some(begin) = self.queue.pop_front() {
+            let lot = begin.lot;
+            self.effects.push(Effect::Hold { lot, partitions: begin.partitions.clone() });
+            self.active = Some(Active { begin, state: State::Holding });
+        }
+    }
+
+    /// The stores were borrowed. False: the lot is over, and they are to be returned.
+    pub fn held(&mut self, lot: LotId) -> bool {
+        if !self.stands(lot, State::Holding) {
+            return false;
+        }
+        self.set(State::Running);
+        let work = self.active.as_mut().map(|active| std::mem::take(&mut active.begin.work)).unwrap_or_default();
+        self.effects.push(Effect::Run { lot, work });
+        true
+    }
+
+    pub fn ran(&mut self, lot: LotId, ok: bool, result: Vec<u8>, now: u64) {
+        if !self.stands(lot, State::Running) {
+            return;
+        }
+        self.set(State::Ran);
+        let participants = self.active.as_mut().and_then(|active| active.begin.prepare.take());
+        self.effects.push(Effect::ToSequencer(ToSequencer::Done { lot, ok, result }));
+        match participants {
+            Some(participants) if ok => self.prepare(lot, participants, now),
+            Some(_) => {
+                self.step_back(lot);
+                self.vote(lot, false);
+                self.next();
+            }
+            None => {}
+        }
+    }
+
+    fn prepare(&mut self, lot: LotId, participants: Vec<GroupId>, now: u64) {
+        let below = self.settled;
+        let record = Record::Prepared { lot, below, participants: participants.clone(), redo: () };
+        match self.ledger.apply(record) {
+            Ok(_) => {}
+            Err(_) if planted!(PreparedAfterRefusal) => {}
+            Err(error) => panic!("lot {lot} is prepared: {error}"),
+        }
+        self.active = None;
+        self.effects.push(Effect::Prepare { lot, below, participants: participants.clone() });
+        let doubt = Doubt {
+            participants,
+            is_committed: false,
+            is_inherited: false,
+            ask_from: now + PATIENCE_NANOS,
+            prepared_by: BTreeSet::from([self.group]),
+            asked_by: Vec::new(),
+        };
+        self.doubts.insert(lot, doubt);
+        if planted!(VoteBeforeCommit) {
+            self.vote(lot, true);
+        }
+    }
+
+    /// The part is committed in the stream.
+    pub fn prepared(&mut self, lot: LotId) {
+        let Some(doubt) = self.doubts.get_mut(&lot) else { return };
+        assert!(!doubt.is_committed, "lot {lot} is prepared once");
+        doubt.is_committed = true;
+        let asked_by = std::mem::take(&mut doubt.asked_by);
+        self.vote(lot, true);
+        for asks in asked_by {
+            self.answer(lot, asks, Verdict::Prepared);
+        }
+    }
+
+    fn decided_elsewhere(&mut self, lot: LotId, outcome: Outcome) {
+        if let Some(doubt) = self.doubts.get(&lot) {
+            assert!(
+                outcome == Outcome::Aborted || doubt.is_committed || planted!(VoteBeforeCommit),
+                "lot {lot} is committed only by parts that are"
+            );
+            return self.decide(lot, outcome);
+        }
+        if self.active.as_ref().is_some_and(|active| active.begin.lot == lot) {
+            assert!(outcome == Outcome::Aborted, "lot {lot} is committed without the part of {}", self.group);
+            self.step_back(lot);
+        }
+        self.queue.retain(|begin| begin.lot != lot);
+        self.next();
+        if !self.deciding.contains(&lot) {
+            self.effects.push(Effect::ToSequencer(ToSequencer::Settled { lot }));
+        }
+    }
+
+    fn decide(&mut self, lot: LotId, outcome: Outcome) {
+        let doubt = self.doubts.remove(&lot).expect("it is in doubt");
+        let record = Record::Decided { lot, below: self.settled, outcome };
+        self.ledger.apply(record.clone()).expect("a part that was prepared is decided");
+        self.effects.push(Effect::Append(record));
+        self.deciding.insert(lot);
+        if !doubt.is_inherited {
+            self.effects.push(match outcome {
+                Outcome::Committed => Effect::Commit { lot },
+                Outcome::Aborted => Effect::StepBack { lot },
+            });
+        }
+        let verdict = match outcome {
+            Outcome::Committed => Verdict::Committed,
+            Outcome::Aborted => Verdict::Aborted,
+        };
+        for asks in doubt.asked_by {
+            self.answer(lot, asks, verdict);
+        }
+        self.next();
+    }
+
+    /// The outcome is committed in the stream.
+    pub fn decided(&mut self, lot: LotId) {
+        assert!(self.deciding.remove(&lot), "lot {lot} was decided");
+        self.effects.push(Effect::ToSequencer(ToSequencer::Settled { lot }));
+        self.report_order();
+    }
+
+    /// Nothing was prepared for it: undo, and let go.
+    fn step_back(&mut self, lot: LotId) {
+        let active = self.active.take().expect("it is active");
+        assert!(active.begin.lot == lot);
+        // While the stores are on their way, `held` returns them.
+        if active.state != State::Holding {
+            self.effects.push(Effect::StepBack { lot });
+        }
+    }
+
+    fn vote(&mut self, lot: LotId, yes: bool) {
+        self.effects.push(Effect::ToSequencer(ToSequencer::Vote { lot, yes }));
+    }
+
+    /// Somebody does not know how the lot ends. If there is no part of it here, there never will
+    /// be: that is a record, so that whoever leads next answers the same.
+    fn resolve(&mut self, lot: LotId, asks: Option<GroupId>) {
+        if let Some(doubt) = self.doubts.get_mut(&lot) {
+            if doubt.is_committed {
+                self.answer(lot, asks, Verdict::Prepared);
+            } else {
+                doubt.asked_by.push(asks);
+            }
+            return;
+        }
+        if let Some(waiting) = self.refusing.get_mut(&lot) {
+            return waiting.push(asks);
+        }
+        match self.ledger.outcomes().get(&lot) {
+            Some(Outcome::Committed) => return self.answer(lot, asks, Verdict::Committed),
+            Some(Outcome::Aborted) => return self.answer(lot, asks, Verdict::Aborted),
+            // A part of a lot that was committed would not have been settled while another is in
+            // doubt: so this one was aborted, or never begun.
+            None if lot <= self.known_settled() => return self.answer(lot, asks, Verdict::Aborted),
+            None => {}
+        }
+        if self.active.as_ref().is_some_and(|active| active.begin.lot == lot) {
+            self.step_back(lot);
+        }
+        self.queue.retain(|begin| begin.lot != lot);
+        if planted!(RefusedWithoutRecord) {
+            self.next();
+            return self.answer(lot, asks, Verdict::Aborted);
+        }
+        let record = Record::Refused { lot, below: self.settled };
+        self.ledger.apply(record.clone()).expect("nothing is known of it");
+        self.effects.push(Effect::Append(record));
+        self.refusing.insert(lot, vec![asks]);
+        self.next();
+    }
+
+    /// The refusal is committed in the stream.
+    pub fn refused(&mut self, lot: LotId) {
+        for asks in self.refusing.remove(&lot).unwrap_or_default() {
+            self.answer(lot, asks, Verdict::Aborted);
+        }
+    }
+
+    fn answer(&mut self, lot: LotId, asks: Option<GroupId>, verdict: Verdict) {
+        self.effects.push(match asks {
+            Some(group) => Effect::ToAgent { group, message: ToAgent::Verdict { lot, of: self.group, verdict } },
+            None => Effect::ToSequencer(ToSequencer::Verdict { lot, verdict }),
+        });
+    }
+
+    fn judge(&mut self, lot: LotId, of: GroupId, verdict: Verdict) {
+        let Some(doubt) = self.doubts.get_mut(&lot).filter(|doubt| doubt.is_committed) else { return };
+        match verdict {
+            Verdict::Aborted => self.decide(lot, Outcome::Aborted),
+            Verdict::Committed => self.decide(lot, Outcome::Committed),
+            Verdict::Prepared => {
+                doubt.prepared_by.insert(of);
+                if doubt.participants.iter().all(|group| doubt.prepared_by.contains(group)) {
+                    self.decide(lot, Outcome::Committed);
+                }
+            }
+        }
+    }
+
+    fn known_settled(&self) -> LotId {
+        self.settled.max(self.ledger.below())
+    }
+
+    fn settle(&mut self, below: LotId) {
+        self.settled = self.settled.max(below);
+    }
+
+    /// Asks the other participants of what has been in doubt for long, and forgets what is settled
+    /// where nothing else does.
+    pub fn tick(&mut self, now: u64) {
+        let group = self.group;
+        for (lot, doubt) in &mut self.doubts {
+            if !doubt.is_committed || doubt.ask_from > now {
+                continue;
+            }
+            doubt.ask_from = now + AGAIN_NANOS;
+            let others = doubt.participants.iter().filter(|other| !doubt.prepared_by.contains(other));
+            for other in others {
+                let message = ToAgent::Resolve { lot: *lot, asks: Some(group) };
+                self.effects.push(Effect::ToAgent { group: *other, message });
+            }
+        }
+        // A lot that only this group takes part in has nobody to ask.
+        let alone = |doubt: &Doubt| doubt.is_committed && doubt.is_inherited && doubt.participants == [group];
+        let own: Vec<LotId> = self.doubts.iter().filter(|(_, doubt)| alone(doubt)).map(|(lot, _)| *lot).collect();
+        for lot in own {
+            self.decide(lot, Outcome::Committed);
+        }
+        if self.is_idle() && self.refusing.is_empty() && self.settled > self.ledger.below() {
+            let is_remembered = !self.ledger.outcomes().is_empty();
+            if is_remembered {
+                let record = Record::Settled { below: self.settled };
+                self.ledger.apply(record.clone()).expect("nothing is in doubt");
+                self.effects.push(Effect::Append(record));
+            }
+        }
+    }
+
+    /// All that a lot saw that was released is committed.
+    pub fn confirmed(&mut self, lot: LotId) {
+        self.effects.push(Effect::ToSequencer(ToSequencer::Fresh { lot }));
+    }
+
+    fn report_order(&mut self) {
+        if !self.owes_order {
+            return;
+        }
+        let epoch = self.order;
+        let is_earlier = |lot: &LotId| lot.epoch < epoch;
+        let in_doubt: Vec<LotId> =
+            self.doubts.keys().chain(&self.deciding).copied().filter(is_earlier).collect();
+        self.owes_order = !in_doubt.is_empty();
+        self.effects.push(Effect::ToSequencer(ToSequencer::Ordered { epoch, in_doubt }));
+    }
+}

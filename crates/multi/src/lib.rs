@@ -1,0 +1,27 @@
+//! Transactions over several groups: atomic commitment without a log of decisions.
+//!
+//! One *sequencer* orders them, in *lots*: the calls that one hold of partitions serves share one
+//! id and one outcome. Each group has an *agent* where it is led, which holds the group's
+//! partitions and appends to the group's stream. A lot is committed as soon as the [`Record`]
+//! `Prepared` of every participant is committed in its own stream: nobody has to remember that, for
+//! every participant is replicated and answers for itself, whoever leads it
+//! (docs/decisions/0120-transactions-over-groups.md).
+//!
+//! Pure state machines: the caller tells them what happened and carries out the effects. Owns what
+//! is remembered of a lot and for how long ([`Ledger`]). Promises that all participants of a lot
+//! come to the same outcome, whichever party is lost at whichever step. Does not know what calls
+//! do, nor streams, sockets, clocks or threads.
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod agent;
+mod ledger;
+mod lot;
+mod message;
+mod sequencer;
+
+pub use agent::{Agent, Effect as AgentEffect};
+pub use ledger::{Applied, InDoubt, Ledger, LedgerError};
+pub use lot::{LotId, Outcome, Record};
+pub use message::{Begin, ToAgent, ToSequencer, Verdict};
+pub use sequencer::{Effect as SequencerEffect, Part, Sequencer};

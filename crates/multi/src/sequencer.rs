@@ -1,0 +1,395 @@
+//! The sequencer: orders lots, has them held, run and prepared, and decides.
+//!
+//! All of it is soft: a sequencer that is lost leaves lots that the agents end by themselves, and
+//! the next one has a higher epoch. One lot at a time is held; what is decided settles meanwhile.
+//!
+//! A lot is committed when all participants have voted for it. It is aborted only where one of them
+//! has no part of it for certain: it has said no, it was never asked to prepare and never will be,
+//! or its stream has refused. A participant that was asked and does not answer is neither: whoever
+//! leads its group then is asked whether there is a part.
+
+use crate::lot::{LotId, Outcome};
+use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use ferrite_base::{Epoch, GroupId, PartitionId, planted};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Whoever leads a group is asked again after that whether there is a part.
+const AGAIN_NANOS: u64 = 200_000_000;
+
+/// A group's part of a lot that is to begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    pub group: GroupId,
+    pub partitions: Vec<PartitionId>,
+    pub work: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    Send { group: GroupId, message: ToAgent },
+    /// A part has run.
+    Ran { lot: LotId, group: GroupId, ok: bool, result: Vec<u8> },
+    /// Final: calls may be answered.
+    Decided { lot: LotId, outcome: Outcome },
+    /// A lot that only reads saw nothing that could be lost: it may be answered. Not fresh: it may
+    /// have, and is to be run again.
+    Read { lot: LotId, is_fresh: bool },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Vote {
+    /// It was never asked.
+    NotAsked,
+    Asked,
+    Yes,
+    /// It has no part, for certain.
+    No,
+}
+
+struct Party {
+    epoch: Epoch,
+    /// What was sent has come or will come, for all that is known.
+    is_reached: bool,
+    runs: bool,
+    vote: Vote,
+    is_fresh: bool,
+    is_settled: bool,
+    ask_from: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Running,
+    Preparing,
+    /// Only reads: released.
+    Reading,
+    Decided(Outcome),
+}
+
+struct Lot {
+    parties: BTreeMap<GroupId, Party>,
+    phase: Phase,
+}
+
+/// A group, as the sequencer knows it.
+#[derive(Clone, Copy, Default)]
+struct Led {
+    /// In which it is led by somebody who can be reached.
+    epoch: Option<Epoch>,
+    /// Its lots of earlier sequencers are settled.
+    is_clear: bool,
+}
+
+pub struct Sequencer {
+    epoch: Epoch,
+    last: u64,
+    below: LotId,
+    /// What agents were told last.
+    told: LotId,
+    lots: BTreeMap<LotId, Lot>,
+    /// The one whose partitions are held.
+    active: Option<LotId>,
+    groups: BTreeMap<GroupId, Led>,
+    /// Who has not heard of this sequencer yet, of those that are led.
+    unordered: BTreeSet<GroupId>,
+    effects: Vec<Effect>,
+}
+
+impl Sequencer {
+    /// Of a cluster with these groups, in that epoch of the first.
+    pub fn new(epoch: Epoch, groups: impl IntoIterator<Item = GroupId>) -> Sequencer {
+        Sequencer {
+            epoch,
+            last: 0,
+            below: LotId::default(),
+            told: LotId::default(),
+            lots: BTreeMap::new(),
+            active: None,
+            groups: groups.into_iter().map(|group| (group, Led::default())).collect(),
+            unordered: BTreeSet::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    pub fn effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// No partition is held, and all groups that are led have heard of this sequencer.
+    pub fn can_begin(&self) -> bool {
+        self.active.is_none() && self.unordered.is_empty()
+    }
+
+    /// Somebody who can be reached leads the group in that epoch.
+    pub fn led(&mut self, group: GroupId, epoch: Epoch) {
+        let Some(led) = self.groups.get_mut(&group) else { return };
+        if led.epoch.is_none_or(|known| known < epoch) {
+            if led.epoch.is_some() {
+                self.lost(group);
+            }
+            self.groups.entry(group).and_modify(|led| led.epoch = Some(epoch));
+            self.unordered.insert(group);
+            let message = ToAgent::NewOrder { epoch: self.epoch };
+            self.effects.push(Effect::Send { group, message });
+            // Outcomes that the one before may not have heard.
+            let decided = self.lots.iter().filter_map(|(lot, of)| match (of.phase, of.parties.get(&group)) {
+                (Phase::Decided(outcome), Some(party)) if !party.is_settled => Some((*lot, outcome)),
+                _ => None,
+            });
+            for (lot, outcome) in decided.collect::<Vec<_>>() {
+                self.effects.push(Effect::Send { group, message: ToAgent::Decide { lot, outcome } });
+            }
+        }
+    }
+
+    /// Its leader cannot be reached, or is not leader any more: what was on its way is lost.
+    pub fn lost(&mut self, group: GroupId) {
+        let Some(led) = self.groups.get_mut(&group) else { return };
+        led.epoch = None;
+        self.unordered.remove(&group);
+        let lots: Vec<LotId> = self.lots.keys().copied().collect();
+        for lot in lots {
+            let Some(of) = self.lots.get_mut(&lot) else { continue };
+            let phase = of.phase;
+            let Some(party) = of.parties.get_mut(&group) else { continue };
+            party.is_reached = false;
+            party.ask_from = 0;
+            match (phase, party.vote) {
+                // What it held ends with it.
+                (Phase::Running, Vote::NotAsked) => self.decide(lot, Outcome::Aborted),
+                (Phase::Reading, _) if !party.is_fresh => self.end_read(lot, false),
+                _ => {}
+            }
+        }
+    }
+
+    /// Begins a lot; whether all its groups are led. `rides`: each part is prepared as soon as it
+    /// has run.
+    ///
+    /// # Panics
+    /// If a lot is held ([`Sequencer::can_begin`]).
+    pub fn begin(&mut self, parts: Vec<Part>, rides: bool) -> Option<LotId> {
+        assert!(self.can_begin(), "one lot at a time is held");
+        let epochs: Option<BTreeMap<GroupId, Epoch>> = parts
+            .iter()
+            .map(|part| Some((part.group, self.groups.get(&part.group)?.epoch?)))
+            .collect();
+        let epochs = epochs?;
+        assert!(epochs.len() == parts.len() && !parts.is_empty(), "a group has one part");
+        self.last += 1;
+        let lot = LotId { epoch: self.epoch, number: self.last };
+        let participants: Vec<GroupId> = epochs.keys().copied().collect();
+        let party = |epoch: Epoch| Party {
+            epoch,
+            is_reached: true,
+            runs: true,
+            vote: if rides { Vote::Asked } else { Vote::NotAsked },
+            is_fresh: false,
+            is_settled: false,
+            ask_from: u64::MAX,
+        };
+        let parties = epochs.iter().map(|(group, epoch)| (*group, party(*epoch))).collect();
+        let phase = if rides { Phase::Preparing } else { Phase::Running };
+        self.lots.insert(lot, Lot { parties, phase });
+        self.active = Some(lot);
+        for Part { group, partitions, work } in parts {
+            self.say_what_is_settled(group);
+            let prepare = rides.then(|| participants.clone());
+            let begin = Begin { lot, epoch: epochs[&group], partitions, work, prepare };
+            self.effects.push(Effect::Send { group, message: ToAgent::Begin(begin) });
+        }
+        self.told = self.below;
+        Some(lot)
+    }
+
+    fn say_what_is_settled(&mut self, group: GroupId) {
+        if self.told < self.below {
+            self.effects.push(Effect::Send { group, message: ToAgent::Settled { below: self.below } });
+        }
+    }
+
+    /// Whether all parts of the lot that is held have run, and more can be run or prepared.
+    pub fn has_run(&self, lot: LotId) -> bool {
+        self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Running && of.parties.values().all(|party| !party.runs))
+    }
+
+    /// More of a part, in the same hold. False: the lot is over.
+    pub fn run(&mut self, lot: LotId, group: GroupId, work: Vec<u8>) -> bool {
+        let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == Phase::Running) else { return false };
+        let Some(party) = of.parties.get_mut(&group) else { return false };
+        assert!(!party.runs, "one thing at a time is run");
+        party.runs = true;
+        self.effects.push(Effect::Send { group, message: ToAgent::Run { lot, work } });
+        true
+    }
+
+    /// All that was to run has run: the parts are prepared. False: the lot is over.
+    pub fn prepare(&mut self, lot: LotId) -> bool {
+        if !self.has_run(lot) {
+            return false;
+        }
+        let of = self.lots.get_mut(&lot).expect("it has run");
+        of.phase = Phase::Preparing;
+        let participants: Vec<GroupId> = of.parties.keys().copied().collect();
+        for (group, party) in &mut of.parties {
+            party.vote = Vote::Asked;
+            let message = ToAgent::Prepare { lot, participants: participants.clone() };
+            self.effects.push(Effect::Send { group: *group, message });
+        }
+        true
+    }
+
+    /// It only reads, and has read everything: the parts are released. False: the lot is over.
+    pub fn release(&mut self, lot: LotId) -> bool {
+        if !self.has_run(lot) {
+            return false;
+        }
+        let of = self.lots.get_mut(&lot).expect("it has run");
+        of.phase = Phase::Reading;
+        for group in of.parties.keys() {
+            self.effects.push(Effect::Send { group: *group, message: ToAgent::Release { lot } });
+        }
+        self.active = None;
+        true
+    }
+
+    /// Ends a lot that nobody was asked to prepare. False: that is too late.
+    pub fn abandon(&mut self, lot: LotId) -> bool {
+        let is_running = self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Running);
+        let late = planted!(AbortAfterPrepare) && self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Preparing);
+        if is_running || late {
+            self.decide(lot, Outcome::Aborted);
+        }
+        is_running || late
+    }
+
+    /// From the leader of the group in that epoch.
+    pub fn receive(&mut self, group: GroupId, epoch: Epoch, message: ToSequencer) {
+        if self.groups.get(&group).and_then(|led| led.epoch) != Some(epoch) {
+            return;
+        }
+        match message {
+            ToSequencer::Ordered { epoch, in_doubt } => {
+                if epoch == self.epoch {
+                    self.unordered.remove(&group);
+                    self.groups.entry(group).and_modify(|led| led.is_clear = in_doubt.is_empty());
+                    self.settle();
+                }
+            }
+            ToSequencer::Done { lot, ok, result } => {
+                if let Some(party) = self.party(lot, group) {
+                    party.runs = false;
+                    self.effects.push(Effect::Ran { lot, group, ok, result });
+                }
+            }
+            ToSequencer::Vote { lot, yes } => self.count(lot, group, if yes { Vote::Yes } else { Vote::No }),
+            ToSequencer::Verdict { lot, verdict } => {
+                let vote = if verdict == Verdict::Aborted { Vote::No } else { Vote::Yes };
+                self.count(lot, group, vote);
+            }
+            ToSequencer::Fresh { lot } => {
+                let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == Phase::Reading) else { return };
+                if let Some(party) = of.parties.get_mut(&group) {
+                    party.is_fresh = true;
+                }
+                if of.parties.values().all(|party| party.is_fresh) {
+                    self.end_read(lot, true);
+                }
+            }
+            ToSequencer::Settled { lot } => {
+                if let Some(party) = self.party(lot, group) {
+                    party.is_settled = true;
+                }
+                self.settle();
+            }
+        }
+    }
+
+    fn party(&mut self, lot: LotId, group: GroupId) -> Option<&mut Party> {
+        self.lots.get_mut(&lot)?.parties.get_mut(&group)
+    }
+
+    fn count(&mut self, lot: LotId, group: GroupId, vote: Vote) {
+        let Some(of) = self.lots.get_mut(&lot) else { return };
+        let Some(party) = of.parties.get_mut(&group) else { return };
+        match (of.phase, party.vote) {
+            // It has let go of its partitions before it was asked.
+            (Phase::Running, _) if vote == Vote::No => {
+                party.vote = Vote::No;
+                self.decide(lot, Outcome::Aborted);
+            }
+            (Phase::Reading, _) if vote == Vote::No => self.end_read(lot, false),
+            (Phase::Preparing, Vote::Asked) => {
+                party.vote = vote;
+                let all = of.parties.values().all(|party| party.vote == Vote::Yes);
+                if vote == Vote::No {
+                    self.decide(lot, Outcome::Aborted);
+                } else if all || planted!(AnswerAfterOneVote) {
+                    self.decide(lot, Outcome::Committed);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, lot: LotId, outcome: Outcome) {
+        let of = self.lots.get_mut(&lot).expect("it is under way");
+        of.phase = Phase::Decided(outcome);
+        for (group, party) in &mut of.parties {
+            // Who has no part settles nothing.
+            party.is_settled = matches!(party.vote, Vote::No | Vote::NotAsked);
+            if party.is_reached && party.vote != Vote::No {
+                self.effects.push(Effect::Send { group: *group, message: ToAgent::Decide { lot, outcome } });
+            }
+        }
+        if self.active == Some(lot) {
+            self.active = None;
+        }
+        self.effects.push(Effect::Decided { lot, outcome });
+        self.settle();
+    }
+
+    fn end_read(&mut self, lot: LotId, is_fresh: bool) {
+        self.lots.remove(&lot);
+        self.effects.push(Effect::Read { lot, is_fresh });
+        self.settle();
+    }
+
+    /// Forgets what is settled everywhere, in order.
+    fn settle(&mut self) {
+        self.lots.retain(|_, of| {
+            !(matches!(of.phase, Phase::Decided(_)) && of.parties.values().all(|party| party.is_settled))
+        });
+        // What earlier sequencers began is settled when no group has any of it in doubt.
+        if !self.groups.values().all(|led| led.is_clear) && !planted!(ForgottenEarly) {
+            return;
+        }
+        let last = LotId { epoch: self.epoch, number: self.last };
+        let first = self.lots.keys().next().copied();
+        let below = first.map_or(last, |first| LotId { epoch: self.epoch, number: first.number - 1 });
+        self.below = self.below.max(if planted!(ForgottenEarly) { last } else { below });
+    }
+
+    /// Asks for what is missing, and says what is settled when there is no other occasion.
+    pub fn tick(&mut self, now: u64) {
+        for (lot, of) in &mut self.lots {
+            for (group, party) in &mut of.parties {
+                let is_led = self.groups.get(group).is_some_and(|led| led.epoch.is_some());
+                let is_asked = of.phase == Phase::Preparing && party.vote == Vote::Asked;
+                if party.is_reached || !is_led || party.ask_from > now || !is_asked {
+                    continue;
+                }
+                party.ask_from = now + AGAIN_NANOS;
+                let message = ToAgent::Resolve { lot: *lot, asks: None };
+                self.effects.push(Effect::Send { group: *group, message });
+            }
+        }
+        if self.active.is_none() && self.told < self.below {
+            let groups: Vec<GroupId> = self.groups.keys().copied().collect();
+            for group in groups {
+                self.say_what_is_settled(group);
+            }
+            self.told = self.below;
+        }
+    }
+}
