@@ -17,6 +17,9 @@ pub const CLUSTER_NODES_MAX: usize = 1_024;
 pub const CLUSTER_FOUNDERS_MAX: usize = 48;
 /// Groups of a cluster.
 pub const CLUSTER_GROUPS_MAX: usize = 256;
+/// Lots of transactions over groups that are decided and not settled, or under way: no more are
+/// begun while groups without a leader have left so many.
+pub const LOTS_OPEN_MAX: usize = 1_024;
 /// Members of a group: one more than it is to have, while one is exchanged for another.
 pub const CLUSTER_MEMBERS_MAX: usize = 8;
 /// Voters of the metadata.

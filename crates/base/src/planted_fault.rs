@@ -108,6 +108,14 @@ planted_faults! {
     UnableLeads "after a loss the longest stream leads, also on such a member",
     PauseOfLeader "only the node that leads at the pause refuses writes",
     LatePause "a resume is answered where the state shows no pause, and one is under way",
+    VoteBeforeCommit "an agent votes before its part is committed",
+    AnswerAfterOneVote "a lot is answered after the first of its votes",
+    AbortAfterPrepare "a lot is aborted though all were asked to prepare",
+    RefusedWithoutRecord "an agent says that there is no part, and nothing in the stream keeps it from preparing one",
+    ForgottenEarly "outcomes are forgotten before all have settled",
+    PreparedAfterRefusal "a part is prepared that was refused",
+    LeadsInDoubt "a new leader takes calls before it knows how the lots ended that are in doubt",
+    OldOrder "an agent obeys a sequencer that was replaced",
 }
 
 impl PlantedFault {

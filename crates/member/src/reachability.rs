@@ -69,7 +69,7 @@ impl Reachability {
             match found.health {
                 Some(health) if health.votes => None,
                 Some(_) => Some(format!(
-                    "node {voter} cannot vote at the moment: its terminal says why, or it has not heard yet that it votes"
+                    "node {voter} cannot vote at the moment: its events say why, or it has not heard yet that it votes"
                 )),
                 // Each says it every second.
                 None => Some(format!("node {voter} has not said yet whether it can vote")),
@@ -116,7 +116,7 @@ impl Reachability {
         };
         let memory = health.lacks_memory.then_some("memory: none left");
         let log = health.log_failed.then_some("log: cannot be written, start the node again when the disk can");
-        let java = health.lacks_java.then_some("java: procedures cannot run, the node's terminal says why");
+        let java = health.lacks_java.then_some("java: procedures cannot run, see the node's events");
         log.into_iter().chain(disk).chain(memory).chain(java).collect::<Vec<_>>().join(", ")
     }
 }
@@ -157,7 +157,7 @@ mod tests {
             (
                 without_vote,
                 "missing",
-                "node 4 cannot vote at the moment: its terminal says why, or it has not heard yet that it votes",
+                "node 4 cannot vote at the moment: its events say why, or it has not heard yet that it votes",
             ),
             (Condition { health: None, ..WELL }, "unknown", "node 4 has not said yet whether it can vote"),
             (silent, "missing", "node 4 is not reached (nothing came from it for 14 s)"),

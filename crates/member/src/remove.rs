@@ -60,7 +60,7 @@ fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
         ));
     }
     if seen.reached && state.nodes().get(&node).is_some_and(runs) {
-        return Err(format!("node {node} runs: stop it first"));
+        return Err(format!("node {node} is running: stop it first"));
     }
     may_remove(state, node).map_err(|reason| reason.to_string())?;
     Ok(Member { node, incarnation: state.nodes()[&node].incarnation })
@@ -86,7 +86,7 @@ impl Removals {
             let known = state.nodes().get(&one.lost.node);
             let outcome = match known.map(|known| (known.presence, known.incarnation)) {
                 Some((Presence::Retired, _)) => Ok(format!(
-                    "node {node} is removed. Its directory is of no use any more: with an empty one its machine may join anew"
+                    "node {node} is removed. Its directory cannot be used again. With an empty directory, its machine can join as a new node"
                 )),
                 Some((_, incarnation)) if incarnation != one.lost.incarnation => {
                     Err(format!("node {node} was started again: it is not removed"))

@@ -74,7 +74,7 @@ impl std::error::Error for CannotRemove {}
 pub fn why_retired(state: &State, id: NodeId) -> Option<String> {
     let node = state.nodes().get(&id).filter(|node| node.presence == Presence::Retired)?;
     let later = state.latest().find(|(other, known)| **other > id && known.host() == node.host());
-    let of_no_use = "its directory is of no use any more. With an empty one it may join anew, as another node";
+    let of_no_use = "its directory cannot be used again. With an empty directory, it can join as a new node";
     Some(match (later, node.host()) {
         (Some((other, _)), Some(host)) => {
             format!("node {id} was replaced by node {other}, which came to {host} without a directory: {of_no_use}")

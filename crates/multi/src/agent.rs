@@ -8,6 +8,7 @@
 use crate::ledger::{InDoubt, Ledger};
 use crate::lot::{LotId, Outcome, Record};
 use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, PartitionId, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,23 +21,42 @@ const AGAIN_NANOS: u64 = 200_000_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Borrow these partitions' stores, then say [`Agent::held`].
-    Hold { lot: LotId, partitions: Vec<PartitionId> },
+    Hold {
+        lot: LotId,
+        partitions: Vec<PartitionId>,
+    },
     /// Run this on them, then say [`Agent::ran`].
-    Run { lot: LotId, work: Vec<u8> },
+    Run {
+        lot: LotId,
+        work: Vec<u8>,
+    },
     /// Append the part with what it changed, and keep the undo; [`Agent::prepared`] when it is
     /// committed. Nothing that was executed since may leave a gate before [`Effect::Commit`].
-    Prepare { lot: LotId, below: LotId, participants: Vec<GroupId> },
-    /// Append it; [`Agent::decided`] or [`Agent::refused`] when it is committed.
+    Prepare {
+        lot: LotId,
+        settled: Settled,
+        participants: Vec<GroupId>,
+    },
+    /// Append it; [`Agent::decided`], [`Agent::refused`] or [`Agent::ordered`] when it is committed.
     Append(Record<()>),
     /// The part counts: drop the undo, tell the gates, and let go.
-    Commit { lot: LotId },
+    Commit {
+        lot: LotId,
+    },
     /// Step back to before the hold, and let go.
-    StepBack { lot: LotId },
+    StepBack {
+        lot: LotId,
+    },
     /// Let go of what was only read; [`Agent::confirmed`] when all that was seen is committed.
-    Release { lot: LotId },
+    Release {
+        lot: LotId,
+    },
     ToSequencer(ToSequencer),
     /// To the agent of another group, wherever that is led.
-    ToAgent { group: GroupId, message: ToAgent },
+    ToAgent {
+        group: GroupId,
+        message: ToAgent,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +91,7 @@ pub struct Agent {
     epoch: Epoch,
     /// With all records that were appended, committed or not.
     ledger: Ledger<()>,
-    /// Of the sequencers heard of.
+    /// The highest of the sequencers heard of. Its word counts when the stream has its record.
     order: Epoch,
     active: Option<Active>,
     queue: VecDeque<Begin>,
@@ -81,9 +101,11 @@ pub struct Agent {
     /// Lots whose outcome is appended and not committed yet.
     deciding: BTreeSet<LotId>,
     /// What is known to be settled everywhere.
-    settled: LotId,
-    /// The sequencer has heard that lots of earlier ones were in doubt.
+    settled: Settled,
+    /// The sequencer is to hear when nothing of earlier ones is in doubt.
     owes_order: bool,
+    /// The record of the order is committed.
+    is_ordered: bool,
     effects: Vec<Effect>,
 }
 
@@ -105,15 +127,17 @@ impl Agent {
         Agent {
             group,
             epoch,
-            ledger: Ledger::restore(ledger.below(), in_doubt, outcomes).expect("it is the ledger of a stream"),
-            order: Epoch(0),
+            ledger: Ledger::restore(ledger.order(), ledger.settled().clone(), in_doubt, outcomes)
+                .expect("it is the ledger of a stream"),
+            order: ledger.order(),
             active: None,
             queue: VecDeque::new(),
             doubts: ledger.in_doubt().iter().map(|(lot, part)| (*lot, doubt(part))).collect(),
             refusing: BTreeMap::new(),
             deciding: BTreeSet::new(),
-            settled: ledger.below(),
+            settled: ledger.settled().clone(),
             owes_order: false,
+            is_ordered: true,
             effects: Vec::new(),
         }
     }
@@ -139,7 +163,7 @@ impl Agent {
 
     pub fn receive(&mut self, message: ToAgent, now: u64) {
         match message {
-            ToAgent::Begin(begin) => self.begin(begin, now),
+            ToAgent::Begin(begin) => self.begin(begin),
             ToAgent::Run { lot, work } => {
                 if self.stands(lot, State::Ran) {
                     self.set(State::Running);
@@ -170,21 +194,20 @@ impl Agent {
                     self.report_order();
                 }
             }
-            ToAgent::Settled { below } => self.settle(below),
+            ToAgent::Settled(settled) => drop(self.settled.merge(&settled)),
             ToAgent::Resolve { lot, asks } => self.resolve(lot, asks),
             ToAgent::Verdict { lot, of, verdict } => self.judge(lot, of, verdict),
         }
     }
 
-    fn begin(&mut self, begin: Begin, now: u64) {
+    fn begin(&mut self, begin: Begin) {
         let lot = begin.lot;
         // Of a sequencer that was replaced, or for an earlier leader of the group.
-        let is_old = lot.epoch < self.order && !planted!(OldOrder);
-        let is_late = is_old || lot <= self.known_settled() || begin.epoch != self.epoch;
+        let is_old = lot.epoch != self.order && !planted!(OldOrder);
+        let is_late = is_old || self.settled.covers(lot) || begin.epoch != self.epoch;
         if is_late || self.ledger.knows(lot) {
             return self.vote(lot, false);
         }
-        self.obey(lot.epoch, now);
         self.queue.push_back(begin);
         self.next();
     }
@@ -195,12 +218,23 @@ impl Agent {
             return;
         }
         self.order = epoch;
+        let record = Record::Ordered { epoch, settled: self.settled.clone() };
+        self.ledger.apply(record.clone()).expect("it is a later one");
+        self.effects.push(Effect::Append(record));
+        self.is_ordered = false;
         self.give_up(|lot| lot.epoch < epoch, now);
     }
 
-    /// The sequencer cannot be reached any more: what it says of its lots does not come.
-    pub fn sequencer_lost(&mut self, now: u64) {
-        self.give_up(|_| true, now);
+    /// The sequencer of that epoch cannot be reached any more: what it says of its lots does not
+    /// come, and nothing was prepared of those that it has yet to ask for.
+    pub fn sequencer_lost(&mut self, epoch: Epoch, now: u64) {
+        self.give_up(|lot| lot.epoch == epoch, now);
+    }
+
+    /// The record of that order is committed in the stream.
+    pub fn ordered(&mut self, epoch: Epoch) {
+        self.is_ordered |= epoch == self.order;
+        self.report_order();
     }
 
     fn give_up(&mut self, of: impl Fn(LotId) -> bool, now: u64) {
@@ -268,15 +302,15 @@ impl Agent {
     }
 
     fn prepare(&mut self, lot: LotId, participants: Vec<GroupId>, now: u64) {
-        let below = self.settled;
-        let record = Record::Prepared { lot, below, participants: participants.clone(), redo: () };
+        let settled = self.settled.clone();
+        let record = Record::Prepared { lot, settled: settled.clone(), participants: participants.clone(), redo: () };
         match self.ledger.apply(record) {
             Ok(_) => {}
             Err(_) if planted!(PreparedAfterRefusal) => {}
             Err(error) => panic!("lot {lot} is prepared: {error}"),
         }
         self.active = None;
-        self.effects.push(Effect::Prepare { lot, below, participants: participants.clone() });
+        self.effects.push(Effect::Prepare { lot, settled, participants: participants.clone() });
         let doubt = Doubt {
             participants,
             is_committed: false,
@@ -324,7 +358,7 @@ impl Agent {
 
     fn decide(&mut self, lot: LotId, outcome: Outcome) {
         let doubt = self.doubts.remove(&lot).expect("it is in doubt");
-        let record = Record::Decided { lot, below: self.settled, outcome };
+        let record = Record::Decided { lot, settled: self.settled.clone(), outcome };
         self.ledger.apply(record.clone()).expect("a part that was prepared is decided");
         self.effects.push(Effect::Append(record));
         self.deciding.insert(lot);
@@ -382,9 +416,9 @@ impl Agent {
         match self.ledger.outcomes().get(&lot) {
             Some(Outcome::Committed) => return self.answer(lot, asks, Verdict::Committed),
             Some(Outcome::Aborted) => return self.answer(lot, asks, Verdict::Aborted),
-            // A part of a lot that was committed would not have been settled while another is in
-            // doubt: so this one was aborted, or never begun.
-            None if lot <= self.known_settled() => return self.answer(lot, asks, Verdict::Aborted),
+            // Nobody is in doubt of it any more, so the question is an old one, and how the lot
+            // ended is forgotten.
+            None if self.settled.covers(lot) => return,
             None => {}
         }
         if self.active.as_ref().is_some_and(|active| active.begin.lot == lot) {
@@ -395,7 +429,7 @@ impl Agent {
             self.next();
             return self.answer(lot, asks, Verdict::Aborted);
         }
-        let record = Record::Refused { lot, below: self.settled };
+        let record = Record::Refused { lot, settled: self.settled.clone() };
         self.ledger.apply(record.clone()).expect("nothing is known of it");
         self.effects.push(Effect::Append(record));
         self.refusing.insert(lot, vec![asks]);
@@ -430,14 +464,6 @@ impl Agent {
         }
     }
 
-    fn known_settled(&self) -> LotId {
-        self.settled.max(self.ledger.below())
-    }
-
-    fn settle(&mut self, below: LotId) {
-        self.settled = self.settled.max(below);
-    }
-
     /// Asks the other participants of what has been in doubt for long, and forgets what is settled
     /// where nothing else does.
     pub fn tick(&mut self, now: u64) {
@@ -459,10 +485,9 @@ impl Agent {
         for lot in own {
             self.decide(lot, Outcome::Committed);
         }
-        if self.is_idle() && self.refusing.is_empty() && self.settled > self.ledger.below() {
-            let is_remembered = !self.ledger.outcomes().is_empty();
-            if is_remembered {
-                let record = Record::Settled { below: self.settled };
+        if self.is_idle() && self.refusing.is_empty() {
+            if self.ledger.outcomes().keys().any(|lot| self.settled.covers(*lot)) {
+                let record = Record::Settled { settled: self.settled.clone() };
                 self.ledger.apply(record.clone()).expect("nothing is in doubt");
                 self.effects.push(Effect::Append(record));
             }
@@ -475,13 +500,12 @@ impl Agent {
     }
 
     fn report_order(&mut self) {
-        if !self.owes_order {
+        if !self.owes_order || !self.is_ordered {
             return;
         }
         let epoch = self.order;
         let is_earlier = |lot: &LotId| lot.epoch < epoch;
-        let in_doubt: Vec<LotId> =
-            self.doubts.keys().chain(&self.deciding).copied().filter(is_earlier).collect();
+        let in_doubt: Vec<LotId> = self.doubts.keys().chain(&self.deciding).copied().filter(is_earlier).collect();
         self.owes_order = !in_doubt.is_empty();
         self.effects.push(Effect::ToSequencer(ToSequencer::Ordered { epoch, in_doubt }));
     }

@@ -6,7 +6,8 @@
 //! everywhere.
 
 use crate::lot::{LotId, Outcome, Record};
-use ferrite_base::GroupId;
+use crate::settled::Settled;
+use ferrite_base::{Epoch, GroupId, planted};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -41,14 +42,15 @@ pub enum Applied<R> {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ledger<R> {
-    below: LotId,
+    order: Epoch,
+    settled: Settled,
     in_doubt: BTreeMap<LotId, InDoubt<R>>,
     outcomes: BTreeMap<LotId, Outcome>,
 }
 
 impl<R> Default for Ledger<R> {
     fn default() -> Self {
-        Ledger { below: LotId::default(), in_doubt: BTreeMap::new(), outcomes: BTreeMap::new() }
+        Ledger { order: Epoch(0), settled: Settled::default(), in_doubt: BTreeMap::new(), outcomes: BTreeMap::new() }
     }
 }
 
@@ -58,20 +60,26 @@ impl<R> Ledger<R> {
     /// # Errors
     /// No stream leads there.
     pub fn restore(
-        below: LotId,
+        order: Epoch,
+        settled: Settled,
         in_doubt: BTreeMap<LotId, InDoubt<R>>,
         outcomes: BTreeMap<LotId, Outcome>,
     ) -> Result<Ledger<R>, LedgerError> {
         let lots = || in_doubt.keys().chain(outcomes.keys());
-        if lots().any(|lot| *lot <= below) || in_doubt.keys().any(|lot| outcomes.contains_key(lot)) {
+        if lots().any(|lot| settled.covers(*lot)) || in_doubt.keys().any(|lot| outcomes.contains_key(lot)) {
             return Err(LedgerError("a lot is in doubt and settled"));
         }
-        Ok(Ledger { below, in_doubt, outcomes })
+        Ok(Ledger { order, settled, in_doubt, outcomes })
     }
 
-    /// Lots up to this one are settled everywhere.
-    pub fn below(&self) -> LotId {
-        self.below
+    /// The sequencer whose lots are prepared.
+    pub fn order(&self) -> Epoch {
+        self.order
+    }
+
+    /// How these ended is forgotten.
+    pub fn settled(&self) -> &Settled {
+        &self.settled
     }
 
     pub fn in_doubt(&self) -> &BTreeMap<LotId, InDoubt<R>> {
@@ -89,14 +97,17 @@ impl<R> Ledger<R> {
 
     /// The stream's next record.
     pub fn apply(&mut self, record: Record<R>) -> Result<Applied<R>, LedgerError> {
-        let below = record.below();
-        if record.lot().is_some_and(|lot| lot <= self.below || lot <= below) {
+        let settled = record.settled().clone();
+        if record.lot().is_some_and(|lot| self.settled.covers(lot) || settled.covers(lot)) {
             return Err(LedgerError("a record names a lot that was settled before"));
         }
         let applied = match record {
             Record::Prepared { lot, participants, redo, .. } => {
                 if self.knows(lot) {
                     return Err(LedgerError("a lot is prepared that was prepared or refused before"));
+                }
+                if lot.epoch != self.order && !planted!(OldOrder) {
+                    return Err(LedgerError("a lot is prepared whose sequencer the group does not obey"));
                 }
                 self.in_doubt.insert(lot, InDoubt { participants, redo });
                 Applied::Nothing
@@ -116,21 +127,28 @@ impl<R> Ledger<R> {
                 self.outcomes.insert(lot, Outcome::Aborted);
                 Applied::Nothing
             }
+            Record::Ordered { epoch, .. } => {
+                if epoch <= self.order {
+                    return Err(LedgerError("an earlier sequencer follows a later one"));
+                }
+                self.order = epoch;
+                Applied::Nothing
+            }
             Record::Settled { .. } => Applied::Nothing,
         };
-        self.settle(below)?;
+        self.settle(&settled)?;
         Ok(applied)
     }
 
-    fn settle(&mut self, below: LotId) -> Result<(), LedgerError> {
-        if below <= self.below {
+    fn settle(&mut self, settled: &Settled) -> Result<(), LedgerError> {
+        if !self.settled.merge(settled) {
             return Ok(());
         }
-        if self.in_doubt.keys().any(|lot| *lot <= below) {
+        let settled = &self.settled;
+        if self.in_doubt.keys().any(|lot| settled.covers(*lot)) {
             return Err(LedgerError("a lot counts as settled whose outcome the stream does not have"));
         }
-        self.below = below;
-        self.outcomes.retain(|lot, _| *lot > below);
+        self.outcomes.retain(|lot, _| !settled.covers(*lot));
         Ok(())
     }
 }
@@ -138,61 +156,81 @@ impl<R> Ledger<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ferrite_base::Epoch;
 
     fn lot(number: u64) -> LotId {
         LotId { epoch: Epoch(3), number }
     }
 
+    /// Of a group that obeys the sequencer of epoch 3.
+    fn ordered() -> Ledger<u8> {
+        let mut ledger = Ledger::default();
+        ledger.apply(Record::Ordered { epoch: Epoch(3), settled: Settled::default() }).expect("it is the first");
+        ledger
+    }
+
+    fn up_to(number: u64) -> Settled {
+        Settled { numbers: BTreeMap::from([(Epoch(3), number)]), ..Settled::default() }
+    }
+
     fn prepared(number: u64, below: u64) -> Record<u8> {
         let participants = vec![GroupId(0), GroupId(2)];
-        Record::Prepared { lot: lot(number), below: lot(below), participants, redo: number as u8 }
+        Record::Prepared { lot: lot(number), settled: up_to(below), participants, redo: number as u8 }
     }
 
     fn decided(number: u64, below: u64, outcome: Outcome) -> Record<u8> {
-        Record::Decided { lot: lot(number), below: lot(below), outcome }
+        Record::Decided { lot: lot(number), settled: up_to(below), outcome }
     }
 
     #[test]
     fn a_part_waits_for_its_outcome_and_the_outcome_for_all_parties() {
-        let mut ledger = Ledger::default();
+        let mut ledger = ordered();
         assert_eq!(ledger.apply(prepared(1, 0)), Ok(Applied::Nothing));
         assert_eq!(ledger.in_doubt()[&lot(1)].redo, 1);
         let Ok(Applied::Committed(part)) = ledger.apply(decided(1, 0, Outcome::Committed)) else { panic!() };
         assert_eq!((part.redo, ledger.outcomes()[&lot(1)]), (1, Outcome::Committed));
-        assert_eq!(ledger.apply(Record::Settled { below: lot(1) }), Ok(Applied::Nothing));
-        assert!(!ledger.knows(lot(1)) && ledger.below() == lot(1));
+        assert_eq!(ledger.apply(Record::Settled { settled: up_to(1) }), Ok(Applied::Nothing));
+        assert!(!ledger.knows(lot(1)) && ledger.settled().covers(lot(1)));
     }
 
     #[test]
     fn what_is_refused_is_never_prepared_and_the_reverse() {
-        let mut ledger = Ledger::default();
-        ledger.apply(Record::Refused { lot: lot(1), below: lot(0) }).expect("nothing is known of it");
+        let mut ledger = ordered();
+        ledger.apply(Record::Refused { lot: lot(1), settled: up_to(0) }).expect("nothing is known of it");
         assert!(ledger.apply(prepared(1, 0)).is_err());
         ledger.apply(prepared(2, 0)).expect("another lot");
-        assert!(ledger.apply(Record::Refused { lot: lot(2), below: lot(0) }).is_err());
+        assert!(ledger.apply(Record::Refused { lot: lot(2), settled: up_to(0) }).is_err());
         assert!(ledger.apply(decided(3, 0, Outcome::Aborted)).is_err(), "it was not prepared");
         assert!(ledger.apply(prepared(4, 2)).is_err(), "2 is in doubt, and not settled");
     }
 
     #[test]
     fn what_was_settled_does_not_come_again() {
-        let mut ledger: Ledger<u8> = Ledger::default();
-        ledger.apply(Record::Settled { below: lot(5) }).expect("nothing is in doubt");
+        let mut ledger = ordered();
+        ledger.apply(Record::Settled { settled: up_to(5) }).expect("nothing is in doubt");
         assert!(ledger.apply(prepared(5, 0)).is_err());
-        assert!(ledger.apply(Record::Refused { lot: lot(4), below: lot(0) }).is_err());
+        assert!(ledger.apply(Record::Refused { lot: lot(4), settled: up_to(0) }).is_err());
         ledger.apply(prepared(6, 3)).expect("an older word of what is settled takes nothing back");
-        assert_eq!(ledger.below(), lot(5));
+        assert!(ledger.settled().covers(lot(5)));
+    }
+
+    #[test]
+    fn lots_of_a_sequencer_that_was_replaced_are_not_prepared() {
+        let mut ledger = ordered();
+        ledger.apply(prepared(1, 0)).expect("it is of the sequencer that the group obeys");
+        ledger.apply(Record::Ordered { epoch: Epoch(4), settled: up_to(0) }).expect("it is a later one");
+        assert!(ledger.apply(prepared(2, 0)).is_err());
+        assert!(ledger.apply(Record::Ordered { epoch: Epoch(4), settled: up_to(0) }).is_err());
+        ledger.apply(decided(1, 0, Outcome::Committed)).expect("what was prepared before may still be committed");
     }
 
     #[test]
     fn only_what_a_stream_can_say_is_restored() {
         let part = || BTreeMap::from([(lot(2), InDoubt { participants: vec![], redo: 0u8 })]);
         let outcomes = |number| BTreeMap::from([(lot(number), Outcome::Aborted)]);
-        assert!(Ledger::restore(lot(0), part(), outcomes(2)).is_err());
-        assert!(Ledger::restore(lot(2), part(), BTreeMap::new()).is_err());
-        assert!(Ledger::restore(lot(1), part(), outcomes(1)).is_err());
-        let restored = Ledger::restore(lot(1), part(), outcomes(3)).expect("it holds together");
+        assert!(Ledger::restore(Epoch(3), up_to(0), part(), outcomes(2)).is_err());
+        assert!(Ledger::restore(Epoch(3), up_to(2), part(), BTreeMap::new()).is_err());
+        assert!(Ledger::restore(Epoch(3), up_to(1), part(), outcomes(1)).is_err());
+        let restored = Ledger::restore(Epoch(3), up_to(1), part(), outcomes(3)).expect("it holds together");
         assert!(restored.knows(lot(2)) && restored.knows(lot(3)));
     }
 }

@@ -15,13 +15,17 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod agent;
+mod codec;
 mod ledger;
 mod lot;
 mod message;
 mod sequencer;
+mod settled;
 
 pub use agent::{Agent, Effect as AgentEffect};
+pub use codec::{KIND_DECIDED, KIND_ORDERED, KIND_PREPARED, KIND_REFUSED, KIND_SETTLED};
 pub use ledger::{Applied, InDoubt, Ledger, LedgerError};
 pub use lot::{LotId, Outcome, Record};
 pub use message::{Begin, ToAgent, ToSequencer, Verdict};
 pub use sequencer::{Effect as SequencerEffect, Part, Sequencer};
+pub use settled::Settled;

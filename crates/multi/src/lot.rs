@@ -1,5 +1,6 @@
 //! What names a lot, how it ends, and what streams say of it.
 
+use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId};
 use std::fmt;
 
@@ -9,13 +10,6 @@ use std::fmt;
 pub struct LotId {
     pub epoch: Epoch,
     pub number: u64,
-}
-
-impl LotId {
-    /// Below all lots of that sequencer, and above all of earlier ones.
-    pub fn before_the_first(epoch: Epoch) -> LotId {
-        LotId { epoch, number: 0 }
-    }
 }
 
 impl fmt::Display for LotId {
@@ -30,45 +24,66 @@ pub enum Outcome {
     Aborted,
 }
 
-/// What a group's stream says of a lot. `below`: lots up to it are settled everywhere, so that
-/// nobody will ask for them.
+/// What a group's stream says of a lot. `settled`: how these lots ended nobody will ask.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record<R> {
     /// The group's part of the lot, which counts if all participants have theirs.
-    Prepared { lot: LotId, below: LotId, participants: Vec<GroupId>, redo: R },
-    Decided { lot: LotId, below: LotId, outcome: Outcome },
+    Prepared {
+        lot: LotId,
+        settled: Settled,
+        participants: Vec<GroupId>,
+        redo: R,
+    },
+    Decided {
+        lot: LotId,
+        settled: Settled,
+        outcome: Outcome,
+    },
     /// The group has no part of the lot, and never will: the lot is aborted.
-    Refused { lot: LotId, below: LotId },
+    Refused {
+        lot: LotId,
+        settled: Settled,
+    },
+    /// The group obeys the sequencer of that epoch: no lot of an earlier one is prepared in the
+    /// stream from here on, whoever leads.
+    Ordered {
+        epoch: Epoch,
+        settled: Settled,
+    },
     /// Only that lots are settled.
-    Settled { below: LotId },
+    Settled {
+        settled: Settled,
+    },
 }
 
 impl<R> Record<R> {
-    pub fn below(&self) -> LotId {
+    pub fn settled(&self) -> &Settled {
         match self {
-            Record::Prepared { below, .. }
-            | Record::Decided { below, .. }
-            | Record::Refused { below, .. }
-            | Record::Settled { below } => *below,
+            Record::Prepared { settled, .. }
+            | Record::Decided { settled, .. }
+            | Record::Refused { settled, .. }
+            | Record::Ordered { settled, .. }
+            | Record::Settled { settled } => settled,
         }
     }
 
     pub fn lot(&self) -> Option<LotId> {
         match self {
             Record::Prepared { lot, .. } | Record::Decided { lot, .. } | Record::Refused { lot, .. } => Some(*lot),
-            Record::Settled { .. } => None,
+            Record::Ordered { .. } | Record::Settled { .. } => None,
         }
     }
 
     /// The same with another form of what was changed.
     pub fn map<S>(self, redo: impl FnOnce(R) -> S) -> Record<S> {
         match self {
-            Record::Prepared { lot, below, participants, redo: of } => {
-                Record::Prepared { lot, below, participants, redo: redo(of) }
+            Record::Prepared { lot, settled, participants, redo: of } => {
+                Record::Prepared { lot, settled, participants, redo: redo(of) }
             }
-            Record::Decided { lot, below, outcome } => Record::Decided { lot, below, outcome },
-            Record::Refused { lot, below } => Record::Refused { lot, below },
-            Record::Settled { below } => Record::Settled { below },
+            Record::Decided { lot, settled, outcome } => Record::Decided { lot, settled, outcome },
+            Record::Refused { lot, settled } => Record::Refused { lot, settled },
+            Record::Ordered { epoch, settled } => Record::Ordered { epoch, settled },
+            Record::Settled { settled } => Record::Settled { settled },
         }
     }
 }

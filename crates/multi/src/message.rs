@@ -2,6 +2,7 @@
 //! on one that broke is lost, and nothing is sent twice.
 
 use crate::lot::{LotId, Outcome};
+use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, PartitionId};
 
 /// Hold these partitions and run this.
@@ -20,35 +21,72 @@ pub struct Begin {
 pub enum ToAgent {
     Begin(Begin),
     /// More to run in the same hold.
-    Run { lot: LotId, work: Vec<u8> },
-    Prepare { lot: LotId, participants: Vec<GroupId> },
-    Decide { lot: LotId, outcome: Outcome },
+    Run {
+        lot: LotId,
+        work: Vec<u8>,
+    },
+    Prepare {
+        lot: LotId,
+        participants: Vec<GroupId>,
+    },
+    Decide {
+        lot: LotId,
+        outcome: Outcome,
+    },
     /// A lot that only reads has run everywhere: let go, and say when what it saw is committed.
-    Release { lot: LotId },
+    Release {
+        lot: LotId,
+    },
     /// There is another sequencer, of that epoch.
-    NewOrder { epoch: Epoch },
-    /// Lots up to this one are settled everywhere.
-    Settled { below: LotId },
+    NewOrder {
+        epoch: Epoch,
+    },
+    /// How these ended may be forgotten.
+    Settled(Settled),
     /// Whether there is a part of the lot, for that group's agent or, None, the sequencer.
-    Resolve { lot: LotId, asks: Option<GroupId> },
+    Resolve {
+        lot: LotId,
+        asks: Option<GroupId>,
+    },
     /// The answer of that group.
-    Verdict { lot: LotId, of: GroupId, verdict: Verdict },
+    Verdict {
+        lot: LotId,
+        of: GroupId,
+        verdict: Verdict,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ToSequencer {
     /// What was run last has ended.
-    Done { lot: LotId, ok: bool, result: Vec<u8> },
+    Done {
+        lot: LotId,
+        ok: bool,
+        result: Vec<u8>,
+    },
     /// Yes: the part is committed in the group's stream. No: there is none, and never will be.
-    Vote { lot: LotId, yes: bool },
+    Vote {
+        lot: LotId,
+        yes: bool,
+    },
     /// The outcome is committed in the group's stream.
-    Settled { lot: LotId },
+    Settled {
+        lot: LotId,
+    },
     /// What the lot read there is committed.
-    Fresh { lot: LotId },
+    Fresh {
+        lot: LotId,
+    },
     /// Answer to `NewOrder`, and again as soon as nothing is in doubt: the lots of earlier
     /// sequencers that are.
-    Ordered { epoch: Epoch, in_doubt: Vec<LotId> },
-    Verdict { lot: LotId, verdict: Verdict },
+    Ordered {
+        epoch: Epoch,
+        in_doubt: Vec<LotId>,
+    },
+    Verdict {
+        lot: LotId,
+        verdict: Verdict,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

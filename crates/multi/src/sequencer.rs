@@ -10,7 +10,8 @@
 
 use crate::lot::{LotId, Outcome};
 use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
-use ferrite_base::{Epoch, GroupId, PartitionId, planted};
+use crate::settled::Settled;
+use ferrite_base::{Epoch, GroupId, PartitionId, limits, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Whoever leads a group is asked again after that whether there is a part.
@@ -26,14 +27,28 @@ pub struct Part {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    Send { group: GroupId, message: ToAgent },
+    Send {
+        group: GroupId,
+        message: ToAgent,
+    },
     /// A part has run.
-    Ran { lot: LotId, group: GroupId, ok: bool, result: Vec<u8> },
+    Ran {
+        lot: LotId,
+        group: GroupId,
+        ok: bool,
+        result: Vec<u8>,
+    },
     /// Final: calls may be answered.
-    Decided { lot: LotId, outcome: Outcome },
+    Decided {
+        lot: LotId,
+        outcome: Outcome,
+    },
     /// A lot that only reads saw nothing that could be lost: it may be answered. Not fresh: it may
     /// have, and is to be run again.
-    Read { lot: LotId, is_fresh: bool },
+    Read {
+        lot: LotId,
+        is_fresh: bool,
+    },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +62,6 @@ enum Vote {
 }
 
 struct Party {
-    epoch: Epoch,
     /// What was sent has come or will come, for all that is known.
     is_reached: bool,
     runs: bool,
@@ -72,20 +86,20 @@ struct Lot {
 }
 
 /// A group, as the sequencer knows it.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Led {
     /// In which it is led by somebody who can be reached.
     epoch: Option<Epoch>,
-    /// Its lots of earlier sequencers are settled.
-    is_clear: bool,
+    /// Lots of earlier sequencers that are in doubt there; None: it has not said yet.
+    in_doubt: Option<Vec<LotId>>,
+    /// What its leader has heard of what is settled.
+    heard: Settled,
 }
 
 pub struct Sequencer {
     epoch: Epoch,
     last: u64,
-    below: LotId,
-    /// What agents were told last.
-    told: LotId,
+    settled: Settled,
     lots: BTreeMap<LotId, Lot>,
     /// The one whose partitions are held.
     active: Option<LotId>,
@@ -101,8 +115,7 @@ impl Sequencer {
         Sequencer {
             epoch,
             last: 0,
-            below: LotId::default(),
-            told: LotId::default(),
+            settled: Settled::default(),
             lots: BTreeMap::new(),
             active: None,
             groups: groups.into_iter().map(|group| (group, Led::default())).collect(),
@@ -115,9 +128,10 @@ impl Sequencer {
         std::mem::take(&mut self.effects)
     }
 
-    /// No partition is held, and all groups that are led have heard of this sequencer.
+    /// No partition is held, all groups that are led have heard of this sequencer, and not too many
+    /// lots wait for groups that are not.
     pub fn can_begin(&self) -> bool {
-        self.active.is_none() && self.unordered.is_empty()
+        self.active.is_none() && self.unordered.is_empty() && self.lots.len() < limits::LOTS_OPEN_MAX
     }
 
     /// Somebody who can be reached leads the group in that epoch.
@@ -127,7 +141,10 @@ impl Sequencer {
             if led.epoch.is_some() {
                 self.lost(group);
             }
-            self.groups.entry(group).and_modify(|led| led.epoch = Some(epoch));
+            self.groups.entry(group).and_modify(|led| {
+                led.epoch = Some(epoch);
+                led.heard = Settled::default();
+            });
             self.unordered.insert(group);
             let message = ToAgent::NewOrder { epoch: self.epoch };
             self.effects.push(Effect::Send { group, message });
@@ -170,17 +187,14 @@ impl Sequencer {
     /// If a lot is held ([`Sequencer::can_begin`]).
     pub fn begin(&mut self, parts: Vec<Part>, rides: bool) -> Option<LotId> {
         assert!(self.can_begin(), "one lot at a time is held");
-        let epochs: Option<BTreeMap<GroupId, Epoch>> = parts
-            .iter()
-            .map(|part| Some((part.group, self.groups.get(&part.group)?.epoch?)))
-            .collect();
+        let epochs: Option<BTreeMap<GroupId, Epoch>> =
+            parts.iter().map(|part| Some((part.group, self.groups.get(&part.group)?.epoch?))).collect();
         let epochs = epochs?;
         assert!(epochs.len() == parts.len() && !parts.is_empty(), "a group has one part");
         self.last += 1;
         let lot = LotId { epoch: self.epoch, number: self.last };
         let participants: Vec<GroupId> = epochs.keys().copied().collect();
-        let party = |epoch: Epoch| Party {
-            epoch,
+        let party = || Party {
             is_reached: true,
             runs: true,
             vote: if rides { Vote::Asked } else { Vote::NotAsked },
@@ -188,7 +202,7 @@ impl Sequencer {
             is_settled: false,
             ask_from: u64::MAX,
         };
-        let parties = epochs.iter().map(|(group, epoch)| (*group, party(*epoch))).collect();
+        let parties = epochs.keys().map(|group| (*group, party())).collect();
         let phase = if rides { Phase::Preparing } else { Phase::Running };
         self.lots.insert(lot, Lot { parties, phase });
         self.active = Some(lot);
@@ -198,13 +212,14 @@ impl Sequencer {
             let begin = Begin { lot, epoch: epochs[&group], partitions, work, prepare };
             self.effects.push(Effect::Send { group, message: ToAgent::Begin(begin) });
         }
-        self.told = self.below;
         Some(lot)
     }
 
     fn say_what_is_settled(&mut self, group: GroupId) {
-        if self.told < self.below {
-            self.effects.push(Effect::Send { group, message: ToAgent::Settled { below: self.below } });
+        let Some(led) = self.groups.get_mut(&group) else { return };
+        if led.epoch.is_some() && led.heard != self.settled {
+            led.heard = self.settled.clone();
+            self.effects.push(Effect::Send { group, message: ToAgent::Settled(self.settled.clone()) });
         }
     }
 
@@ -272,7 +287,7 @@ impl Sequencer {
             ToSequencer::Ordered { epoch, in_doubt } => {
                 if epoch == self.epoch {
                     self.unordered.remove(&group);
-                    self.groups.entry(group).and_modify(|led| led.is_clear = in_doubt.is_empty());
+                    self.groups.entry(group).and_modify(|led| led.in_doubt = Some(in_doubt));
                     self.settle();
                 }
             }
@@ -338,7 +353,9 @@ impl Sequencer {
         for (group, party) in &mut of.parties {
             // Who has no part settles nothing.
             party.is_settled = matches!(party.vote, Vote::No | Vote::NotAsked);
-            if party.is_reached && party.vote != Vote::No {
+            // Whoever leads the group then hears of it, in `led`, where nobody does now.
+            let is_led = self.groups.get(group).is_some_and(|led| led.epoch.is_some());
+            if is_led && party.vote != Vote::No {
                 self.effects.push(Effect::Send { group: *group, message: ToAgent::Decide { lot, outcome } });
             }
         }
@@ -360,14 +377,22 @@ impl Sequencer {
         self.lots.retain(|_, of| {
             !(matches!(of.phase, Phase::Decided(_)) && of.parties.values().all(|party| party.is_settled))
         });
-        // What earlier sequencers began is settled when no group has any of it in doubt.
-        if !self.groups.values().all(|led| led.is_clear) && !planted!(ForgottenEarly) {
-            return;
+        let number = (1..=self.last).rev().find(|number| {
+            planted!(ForgottenEarly) || !self.lots.contains_key(&LotId { epoch: self.epoch, number: *number })
+        });
+        let mut now =
+            Settled { numbers: number.map(|number| (self.epoch, number)).into_iter().collect(), ..Settled::default() };
+        now.open = self.lots.keys().copied().filter(|lot| Some(lot.number) < number).collect();
+        // Of earlier sequencers, what no group has in doubt, when all have said it: from then on
+        // nobody prepares any more of it.
+        if let Some(in_doubt) = self.groups.values().map(|led| led.in_doubt.as_deref()).collect::<Option<Vec<_>>>() {
+            now.earlier = self.epoch;
+            now.open.extend(in_doubt.into_iter().flatten());
         }
-        let last = LotId { epoch: self.epoch, number: self.last };
-        let first = self.lots.keys().next().copied();
-        let below = first.map_or(last, |first| LotId { epoch: self.epoch, number: first.number - 1 });
-        self.below = self.below.max(if planted!(ForgottenEarly) { last } else { below });
+        if planted!(ForgottenEarly) {
+            now.open.clear();
+        }
+        self.settled = now;
     }
 
     /// Asks for what is missing, and says what is settled when there is no other occasion.
@@ -384,12 +409,95 @@ impl Sequencer {
                 self.effects.push(Effect::Send { group: *group, message });
             }
         }
-        if self.active.is_none() && self.told < self.below {
+        if self.active.is_none() {
             let groups: Vec<GroupId> = self.groups.keys().copied().collect();
-            for group in groups {
-                self.say_what_is_settled(group);
-            }
-            self.told = self.below;
+            groups.into_iter().for_each(|group| self.say_what_is_settled(group));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: GroupId = GroupId(0);
+    const OTHER: GroupId = GroupId(1);
+
+    fn part(group: GroupId) -> Part {
+        Part { group, partitions: vec![PartitionId(group.0)], work: Vec::new() }
+    }
+
+    /// Of two groups that are led and obey.
+    fn opened() -> Sequencer {
+        let mut sequencer = Sequencer::new(Epoch(5), [ONE, OTHER]);
+        for group in [ONE, OTHER] {
+            sequencer.led(group, Epoch(7));
+            assert!(!sequencer.can_begin(), "it has not obeyed yet");
+            sequencer.receive(group, Epoch(7), ToSequencer::Ordered { epoch: Epoch(5), in_doubt: Vec::new() });
+        }
+        assert!(sequencer.can_begin());
+        sequencer
+    }
+
+    #[test]
+    fn so_many_lots_are_open_and_not_one_more() {
+        let mut sequencer = opened();
+        for _ in 0..limits::LOTS_OPEN_MAX {
+            assert!(sequencer.can_begin());
+            let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
+            sequencer.receive(ONE, Epoch(7), ToSequencer::Vote { lot, yes: true });
+            sequencer.receive(OTHER, Epoch(7), ToSequencer::Vote { lot, yes: true });
+            sequencer.receive(OTHER, Epoch(7), ToSequencer::Settled { lot });
+        }
+        assert!(!sequencer.can_begin(), "the first group has settled none");
+        let first = LotId { epoch: Epoch(5), number: 1 };
+        sequencer.receive(ONE, Epoch(7), ToSequencer::Settled { lot: first });
+        assert!(sequencer.can_begin());
+    }
+
+    #[test]
+    fn a_lot_that_waits_for_a_lost_group_keeps_no_other_from_being_forgotten() {
+        let mut sequencer = opened();
+        let lots: Vec<LotId> = (0..3)
+            .map(|round| {
+                let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
+                for group in [ONE, OTHER] {
+                    sequencer.receive(group, Epoch(7), ToSequencer::Vote { lot, yes: true });
+                    if round != 1 || group == ONE {
+                        sequencer.receive(group, Epoch(7), ToSequencer::Settled { lot });
+                    }
+                }
+                lot
+            })
+            .collect();
+        let covered: Vec<bool> = lots.iter().map(|lot| sequencer.settled.covers(*lot)).collect();
+        assert_eq!(covered, [true, false, true]);
+    }
+
+    #[test]
+    fn a_participant_that_was_asked_and_is_silent_is_asked_again_and_never_given_up() {
+        let mut sequencer = opened();
+        let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
+        sequencer.receive(ONE, Epoch(7), ToSequencer::Vote { lot, yes: true });
+        sequencer.lost(OTHER);
+        assert!(!sequencer.abandon(lot), "it may have prepared");
+        sequencer.led(OTHER, Epoch(8));
+        sequencer.effects();
+        sequencer.tick(0);
+        let asked = Effect::Send { group: OTHER, message: ToAgent::Resolve { lot, asks: None } };
+        assert_eq!(sequencer.effects(), [asked]);
+        sequencer.receive(OTHER, Epoch(8), ToSequencer::Verdict { lot, verdict: Verdict::Prepared });
+        let decided = Effect::Decided { lot, outcome: Outcome::Committed };
+        assert!(sequencer.effects().contains(&decided));
+    }
+
+    #[test]
+    fn a_group_that_is_lost_before_it_was_asked_aborts_the_lot() {
+        let mut sequencer = opened();
+        let lot = sequencer.begin(vec![part(ONE), part(OTHER)], false).expect("both are led");
+        sequencer.lost(OTHER);
+        assert!(sequencer.effects().contains(&Effect::Decided { lot, outcome: Outcome::Aborted }));
+        assert!(sequencer.begin(vec![part(ONE), part(OTHER)], false).is_none(), "nobody leads one of them");
+        assert!(sequencer.begin(vec![part(ONE)], false).is_some(), "the other may go on");
     }
 }

@@ -28,8 +28,20 @@ fn all_parties_come_to_the_same_outcome() {
         }
     }
     // All of it has happened.
-    let Counts { committed, aborted, reads, stale_reads, resolved, refused, replaced, sequencers, lost_tails, unknown } = all;
-    let seldom = [committed / 50, aborted / 10, reads / 10, stale_reads, resolved, refused, replaced, sequencers, lost_tails, unknown];
+    let Counts { committed, aborted, reads, stale_reads, resolved, refused, replaced, sequencers, lost_tails, unknown } =
+        all;
+    let seldom = [
+        committed / 50,
+        aborted / 10,
+        reads / 10,
+        stale_reads,
+        resolved,
+        refused,
+        replaced,
+        sequencers,
+        lost_tails,
+        unknown,
+    ];
     assert!(seldom.iter().all(|count| *count > 20), "{all:?}");
 }
 

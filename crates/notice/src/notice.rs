@@ -246,7 +246,7 @@ notices! {
     InCluster "in-cluster" Info { node: NodeId, cluster: String, nodes: usize }
         "node {node} in cluster {cluster} of {nodes} node{plural}", plural = plural(*nodes);
     FoundsFromDatabase "founding-from-database" Info { dir: PathBuf }
-        "{dir} has a database, from which the cluster will start: reading it first", dir = dir.display();
+        "{dir} contains a database, with which the cluster will start: reading it first", dir = dir.display();
     NodeMisplaced "node-misplaced" Warn { host: String, claims: String, expected: u32 }
         "what answers at {host} says that it is {claims}: it was started as that node, or with a copy of its directory. \
          Start it as node {expected}, with an empty directory";
@@ -312,12 +312,12 @@ notices! {
     NotHandedOver "not-handed-over" Warn { group: GroupId, reason: String }
         "group {group} was not handed over: {reason}";
     GivesWayForJava "gives-way-for-java" Warn { node: NodeId }
-        "procedures cannot run on this node: handing the lead over to node {node}, which can run them";
+        "procedures cannot run on this node: handing leadership over to node {node}, which can run them";
     GivesWayForRoom "gives-way-for-room" Warn { node: NodeId }
-        "the disk of this node has little room left: handing the lead over to node {node}, which has more. Free disk space \
+        "the disk of this node has little room left: handing leadership over to node {node}, which has more. Free disk space \
          here: a copy whose log cannot be written leaves the group";
     CutOff "cut-off" Warn { group: GroupId, dispensable: bool }
-        "{reached}: it gives up the lead of group {group}",
+        "{reached}: it gives up leadership of group {group}",
         reached = if *dispensable {
             "this node cannot reach a majority of the voters, which could let another node lead"
         } else {
@@ -328,13 +328,13 @@ notices! {
     MajorityReached "majority-reached" Info
         "this node reaches a majority of the voters again";
     LogStalled "log-stalled" Warn { group: GroupId }
-        "this node's log makes no progress: it gives up the lead of group {group}";
+        "this node's log makes no progress: it gives up leadership of group {group}";
     LogMoves "log-progresses" Info
         "this node's log makes progress again";
     PromiseFailed "promise-failed" Error { group: GroupId, epoch: Epoch, reason: String }
         "this node cannot promise epoch {epoch} of group {group}: {reason}";
     TakesNoPart "takes-no-part" Error { group: GroupId }
-        "this node takes no part in group {group} until it is started again";
+        "this node does not take part in group {group} until it is started again";
     NodeEnds "node-ends" Error { reason: String }
         "this node stops: {reason}";
     DecidesLeader "deciding-leader" Warn { group: GroupId, node: NodeId }
@@ -398,7 +398,7 @@ notices! {
     PeerNotConnecting "peer-not-connecting" Warn { node: NodeId, address: SocketAddr, reason: String }
         "node {node} ({address}) does not connect: {reason}";
     PeerRefused "peer-refused" Warn { node: NodeId, ip: IpAddr, reason: String }
-        "a connection from {ip} that says it is node {node} was refused: {reason}";
+        "a connection from {ip} that claims to be node {node} was refused: {reason}";
     NotAPeer "not-a-peer" Warn { ip: IpAddr }
         "a connection from {ip} is not from a node, and was closed";
     PeerUnintelligible "peer-unintelligible" Warn { node: Option<NodeId>, ip: IpAddr, reason: String }

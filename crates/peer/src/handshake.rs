@@ -101,7 +101,7 @@ impl Refusal {
         let own = here.versions.1;
         match self {
             Refusal::Version => format!(
-                "it speaks version {theirs} of the cluster protocol, and this node version {own}: its release is the {} one. Nodes of \
+                "it speaks version {theirs} of the cluster protocol, and this node speaks version {own}: its release is the {} one. Nodes of \
                  both do not run in one cluster: stop all of them, and start all with the same release",
                 if theirs < own { "earlier" } else { "later" }
             ),
@@ -289,13 +289,14 @@ mod tests {
         let said = |theirs, own| Refusal::Version.of(&with(theirs), &with(own));
         let earlier = said((1, 2), (3, 3));
         assert!(
-            earlier.starts_with("it speaks version 2 of the cluster protocol, and this node version 3: "),
+            earlier.starts_with("it speaks version 2 of the cluster protocol, and this node speaks version 3: "),
             "{earlier}"
         );
         assert!(earlier.contains("its release is the earlier one"), "{earlier}");
         assert!(
-            said((3, 4), (1, 2))
-                .contains("version 4 of the cluster protocol, and this node version 2: its release is the later")
+            said((3, 4), (1, 2)).contains(
+                "version 4 of the cluster protocol, and this node speaks version 2: its release is the later"
+            )
         );
         assert_eq!(Refusal::Runs.of(&hello(), &hello()), Refusal::Runs.to_string());
     }

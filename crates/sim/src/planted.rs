@@ -107,6 +107,14 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (UnableLeads, Simulator::Cluster, &[ABLE]),
     (PauseOfLeader, Simulator::Cluster, &["no write is executed while the database is paused"]),
     (LatePause, Simulator::Cluster, &[]),
+    (VoteBeforeCommit, Simulator::Cluster, &[]),
+    (AnswerAfterOneVote, Simulator::Cluster, &[]),
+    (AbortAfterPrepare, Simulator::Cluster, &[]),
+    (RefusedWithoutRecord, Simulator::Cluster, &[]),
+    (ForgottenEarly, Simulator::Cluster, &[]),
+    (PreparedAfterRefusal, Simulator::Cluster, &[]),
+    (LeadsInDoubt, Simulator::Cluster, &[]),
+    (OldOrder, Simulator::Cluster, &[]),
 ];
 
 /// Which simulator must find the fault, and by which rules. None: it cannot show there, and

@@ -246,7 +246,9 @@ fn a_leader_whose_log_stands_still_lets_its_lease_end_and_asks_again_when_it_mov
     };
     assert_eq!(looks(&mut world, 10), 1);
     says(&mut world, true);
-    assert!(matches!(&world.outside.take()[..], [Wish::Notice(line)] if line.contains("gives up the lead of group 0")));
+    assert!(
+        matches!(&world.outside.take()[..], [Wish::Notice(line)] if line.contains("gives up leadership of group 0"))
+    );
     assert_eq!((looks(&mut world, 11), looks(&mut world, 20)), (0, 0));
     says(&mut world, false);
     world.outside.take();

@@ -118,7 +118,7 @@ impl Status {
         }
         for row in 0..self.voters.len() {
             if !self.decides(row) {
-                amiss(State::NoService, "no majority of the voters is heard here".to_owned());
+                amiss(State::NoService, "no majority of the voters can be reached from here".to_owned());
             } else if self.voters.number(row, "VOTERS_THERE") < self.voters.number(row, "VOTERS") {
                 let missing = self.voters.text(row, "MISSING");
                 amiss(State::Degraded, if missing.is_empty() { "a vote is missing".to_owned() } else { missing });
@@ -218,7 +218,10 @@ impl Status {
     fn text(&self) -> String {
         let mut lines = self.node_lines();
         if (0..self.voters.len()).any(|row| !self.decides(row)) {
-            lines.push("no majority of the voters is heard here: of the group this is what was known last".to_owned());
+            lines.push(
+                "no majority of the voters can be reached from here: what follows is the last known state of the group"
+                    .to_owned(),
+            );
         }
         lines.extend((0..self.groups.len()).map(|row| self.group_line(row)));
         for row in 0..self.voters.len() {
@@ -227,7 +230,7 @@ impl Status {
             let voters = text("VOTERS");
             lines.push(match (self.decides(row), text("LOSSES_WITH_DECISIONS")) {
                 (true, losses) if losses.is_empty() => {
-                    format!("voters: {there} of {voters} have said that they are there")
+                    format!("voters: {there} of {voters} have reported")
                 }
                 (true, losses) => {
                     format!("voters: {there} of {voters} are there; decisions survive {}", more(&losses))
@@ -486,7 +489,7 @@ mod tests {
         assert_eq!(state, "no service", "{reasons}");
         assert!(reasons.starts_with("node 1, which is to lead group 0, is starting; "), "{reasons}");
         let alone = status(&ALL, "0 4 1 2 1 1 1 '' serve", "3 1 2 0 nodes", "RUNNING");
-        assert_eq!(judged(alone), ("no service", "no majority of the voters is heard here".to_owned()));
+        assert_eq!(judged(alone), ("no service", "no majority of the voters can be reached from here".to_owned()));
         let full = [ALL[0], "2 data running yes member yes memory", ALL[2]];
         assert_eq!(
             judged(status(&full, "0 4 1 2 1 1 1 '' serve", "3 3 2 1 ''", "PAUSED")).1,
@@ -538,9 +541,9 @@ mod tests {
             began.contains("node 1 leads 2 of 2 copies (epoch 4), as far as this node knows; it does not know"),
             "{began}"
         );
-        assert!(began.contains("voters: 1 of 3 have said that they are there\n"), "{began}");
+        assert!(began.contains("voters: 1 of 3 have reported\n"), "{began}");
         let alone = said("0 4 1 2 1 null null '' serve", "3 1 2 0 ''");
-        assert!(alone.contains("no majority of the voters is heard here"), "{alone}");
+        assert!(alone.contains("no majority of the voters can be reached from here"), "{alone}");
         assert!(alone.contains("voters: 1 of 3 are there; 2 are needed to decide anything\n"), "{alone}");
     }
 

@@ -83,10 +83,8 @@ impl Group {
     }
 
     pub fn receive(&mut self, message: ToAgent, now: u64) {
-        match &message {
-            ToAgent::NewOrder { epoch } => self.order = self.order.max(*epoch),
-            ToAgent::Begin(begin) if begin.epoch == self.epoch => self.order = self.order.max(begin.lot.epoch),
-            _ => {}
+        if let ToAgent::NewOrder { epoch } = &message {
+            self.order = self.order.max(*epoch);
         }
         self.agent.as_mut().expect("it is led").receive(message, now);
     }
@@ -110,7 +108,7 @@ impl Group {
         }
         let mut ledger = Ledger::default();
         let mut tables = Tables::default();
-        (0..PARTITIONS).for_each(|partition| drop(tables.values.insert(partition, AMOUNT)));
+        tables.values = (0..PARTITIONS).map(|partition| (partition, AMOUNT)).collect();
         for entry in &self.stream {
             let Entry::Lot(record) = entry else { continue };
             let lot = record.lot();
@@ -138,6 +136,7 @@ impl Group {
                 Some(Record::Prepared { lot, .. }) => agent.prepared(lot),
                 Some(Record::Decided { lot, .. }) => agent.decided(lot),
                 Some(Record::Refused { lot, .. }) => agent.refused(lot),
+                Some(Record::Ordered { epoch, .. }) => agent.ordered(epoch),
                 _ => {}
             }
         }
@@ -206,10 +205,10 @@ impl Group {
                 self.seen.insert(lot, lots.into_iter().flatten().copied().collect());
                 agent.ran(lot, ok, value.to_le_bytes().to_vec(), now);
             }
-            AgentEffect::Prepare { lot, below, participants } => {
+            AgentEffect::Prepare { lot, settled, participants } => {
                 let hold = self.hold.as_ref().filter(|hold| hold.lot == lot);
                 let redo = hold.map(|hold| hold.redo.clone()).unwrap_or_default();
-                self.stream.push(Entry::Lot(Record::Prepared { lot, below, participants, redo }));
+                self.stream.push(Entry::Lot(Record::Prepared { lot, settled, participants, redo }));
             }
             AgentEffect::Append(record) => {
                 counts.refused += u64::from(matches!(record, Record::Refused { .. }));

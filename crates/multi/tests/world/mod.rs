@@ -5,9 +5,7 @@ mod group;
 mod rules;
 
 use ferrite_base::{Epoch, GroupId, PartitionId};
-use ferrite_multi::{
-    AgentEffect, LotId, Outcome, Part, Sequencer, SequencerEffect, ToAgent, ToSequencer,
-};
+use ferrite_multi::{AgentEffect, LotId, Outcome, Part, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use group::Group;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -189,8 +187,8 @@ impl World {
         let party = Party::Sequencer(epoch);
         self.links.retain(|(from, to), _| *from != party && *to != party);
         for group in self.groups.values_mut() {
-            if group.agent.is_some() && group.order <= epoch {
-                group.agent.as_mut().expect("it is led").sequencer_lost(self.now);
+            if let Some(agent) = &mut group.agent {
+                agent.sequencer_lost(epoch, self.now);
             }
         }
         self.carry_out_all();
@@ -209,11 +207,11 @@ impl World {
                         sequencer.led(group, of);
                     }
                 }
-                (Party::Agent(group, of), Party::Sequencer(_)) => {
+                (Party::Agent(group, of), Party::Sequencer(epoch)) => {
                     let now = self.now;
                     let group = self.groups.get_mut(&group).expect("it is there");
                     if group.led() == Some(of) {
-                        group.agent.as_mut().expect("it is led").sequencer_lost(now);
+                        group.agent.as_mut().expect("it is led").sequencer_lost(epoch, now);
                     }
                 }
                 _ => {}
@@ -268,7 +266,7 @@ impl World {
         for id in self.groups.keys().copied().collect::<Vec<_>>() {
             let group = self.groups.get_mut(&id).expect("it is there");
             group.commit_some(&mut self.random, self.now);
-            if self.random.percent(30) {
+            if !self.rests && self.random.percent(30) {
                 group.execute_one(&mut self.random);
             }
             if let Some(agent) = &mut group.agent {
@@ -310,11 +308,7 @@ impl World {
                     // Only read, in a lot that writes.
                     _ => 0,
                 };
-                Part {
-                    group: *group,
-                    partitions: vec![PartitionId(partition)],
-                    work: change.to_le_bytes().to_vec(),
-                }
+                Part { group: *group, partitions: vec![PartitionId(partition)], work: change.to_le_bytes().to_vec() }
             };
             let parts = groups.iter().enumerate().map(part).collect();
             let Some(lot) = sequencer.begin(parts, rides) else { continue };
@@ -324,12 +318,22 @@ impl World {
     }
 
     fn give_up(&mut self) {
-        for (lot, wanted) in &mut self.wanted {
-            if wanted.gives_up_at <= self.now {
+        let now = self.now;
+        let due = self.wanted.iter_mut().filter(|(_, wanted)| wanted.gives_up_at <= now);
+        let lots: Vec<LotId> = due
+            .map(|(lot, wanted)| {
                 wanted.gives_up_at = u64::MAX;
-                if let Some(sequencer) = self.sequencers.get_mut(&lot.epoch) {
-                    sequencer.abandon(*lot);
-                }
+                *lot
+            })
+            .collect();
+        for lot in lots {
+            let Some(sequencer) = self.sequencers.get_mut(&lot.epoch) else { continue };
+            // The process may end with the answer on its way to the caller, and nothing to others.
+            if sequencer.abandon(lot) && !self.rests && self.random.percent(30) {
+                let told =
+                    sequencer.effects().into_iter().filter(|effect| matches!(effect, SequencerEffect::Decided { .. }));
+                told.collect::<Vec<_>>().into_iter().for_each(|effect| self.carry_out_sequencer(lot.epoch, effect));
+                self.end_sequencer(lot.epoch);
             }
         }
     }

@@ -43,7 +43,7 @@ impl World {
             }
             Record::Refused { .. } => drop(fact.refused.insert(id)),
             Record::Decided { outcome, .. } => drop(fact.decided.insert(id, outcome)),
-            Record::Settled { .. } => {}
+            Record::Ordered { .. } | Record::Settled { .. } => {}
         }
         if !fact.prepared.is_disjoint(&fact.refused) {
             return Err(format!("{id} has prepared and refused {lot}"));

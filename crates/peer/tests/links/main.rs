@@ -377,6 +377,6 @@ fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
     });
     let two = node(2);
     two.peers.expect(&[(NodeId(1), vec![address])]);
-    two.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("node 1 (127.0.0.1") && line.contains("does not connect: it speaks version 1 of the cluster protocol, and this node version")));
+    two.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("node 1 (127.0.0.1") && line.contains("does not connect: it speaks version 1 of the cluster protocol, and this node speaks version")));
     two.peers.stop();
 }

@@ -138,7 +138,7 @@ fn a_hello_alone_closes_nothing_and_is_not_remembered() {
     drop(held);
     // What this node once said to others, which anybody may have recorded, too.
     assert_eq!(greet(one.address, &hello(1, 1)).expect("an answer").outcome, Err(Refusal::Copied));
-    let says_both = |line: &str| line.contains("that says it is node 1") && line.contains("were replayed");
+    let says_both = |line: &str| line.contains("that claims to be node 1") && line.contains("were replayed");
     one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if says_both(line)));
     one.peers.stop();
     two.peers.stop();

@@ -58,14 +58,17 @@ fn a_leader_that_is_cut_off_answers_and_leads_no_more() {
     others().for_each(|server| server.signal("STOP"));
     let call = |procedure: &str, id: i64| failure(client.call_blocking(procedure, (id, 3 * id)).map(drop));
     assert_eq!(call("T.upsert", 101), NOT_KNOWN, "nobody can know whether it will be there");
-    said.wait("it gives up the lead of group 0");
+    said.wait("it gives up leadership of group 0");
     // What is under way while it steps back is unknown. Who has refused a call refuses all.
     let query = || failure(client.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM t",)).map(drop));
     for first in [call("T.upsert", 102), query()] {
         assert!(first == REFUSED || first == NOT_KNOWN, "nothing is acknowledged: {first:?}");
     }
     assert_eq!((call("T.upsert", 102), query()), (REFUSED, REFUSED), "nothing is executed");
-    cluster.await_words(0, &["group 0: no node is known to lead (epoch ", "no majority of the voters is heard here"]);
+    cluster.await_words(
+        0,
+        &["group 0: no node is known to lead (epoch ", "no majority of the voters can be reached from here"],
+    );
     others().for_each(|server| server.signal("CONT"));
     cluster.write(20);
     cluster.check();
@@ -107,7 +110,7 @@ fn the_only_copy_answers_nothing_once_others_could_go_on_without_it() {
         last = write(100);
     }
     assert!(matches!(last, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{last:?}");
-    said.wait("which could let another node lead: it gives up the lead of group 0");
+    said.wait("which could let another node lead: it gives up leadership of group 0");
     // What comes while it steps back is unknown.
     for first in [write(101), read()] {
         assert!(matches!(first, Some(Status::ResponseUnknown | Status::ServerUnavailable)), "{first:?}");

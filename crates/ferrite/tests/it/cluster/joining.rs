@@ -214,8 +214,8 @@ fn a_node_joins_at_a_new_address_and_a_lost_one_is_removed_for_good() {
     for (node, words) in [
         ("9", "there is no node 9"),
         ("1", "node 1 answers this"),
-        ("2", "node 2 runs: stop it first"),
-        ("3", "node 3 runs: stop it first"),
+        ("2", "node 2 is running: stop it first"),
+        ("3", "node 3 is running: stop it first"),
     ] {
         let (done, said) = cluster.admin(0, &["remove-node", node]);
         assert!(!done && said.contains(words), "{said}");

@@ -38,7 +38,7 @@ fn a_leader_whose_disk_has_little_room_hands_over_and_a_full_copy_is_left_out() 
         write(10_000);
     }
     let node = copy + 1;
-    lines(0).wait(&format!("has little room left: handing the lead over to node {node}, which has more"));
+    lines(0).wait(&format!("has little room left: handing leadership over to node {node}, which has more"));
     lines(0).wait(&format!("this node has handed group 0 over to node {node}"));
     // The copy goes on with what the reserve has, and leaves when that is gone.
     disk.free();

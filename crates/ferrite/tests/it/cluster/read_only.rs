@@ -65,7 +65,7 @@ fn a_node_whose_file_system_becomes_read_only_leaves_and_the_others_go_on() {
     cluster.write(20);
     assert_ne!(cluster.leader(), 0, "who cannot write does not lead");
     said.wait("Read-only file system");
-    said.wait("this node takes no part in group 0 until it is started again");
+    said.wait("this node does not take part in group 0 until it is started again");
     assert_eq!(said.count("redo log: "), 1, "why the log failed, and what helps, is said once");
     said.wait("this node cannot vote");
     let words = ["1     data  failed", "node 1 cannot vote at the moment", "2 of 2 copies"];

@@ -18,7 +18,7 @@ public class Triple extends VoltProcedure {
 }";
 /// With which no JVM begins, as without a JDK.
 const WITHOUT_JVM: [&str; 2] = ["--java-options", "-XX:NoSuchOption"];
-const LACKS: &str = "java: procedures cannot run, the node's terminal says why";
+const LACKS: &str = "java: procedures cannot run, see the node's events";
 
 impl Cluster {
     fn lines(&self, place: usize) -> &Lines {
@@ -108,7 +108,7 @@ fn a_node_on_which_procedures_cannot_run_leads_only_where_no_other_can() {
     cluster.start_again(0);
     cluster
         .lines(leader)
-        .wait("procedures cannot run on this node: handing the lead over to node 1, which can run them");
+        .wait("procedures cannot run on this node: handing leadership over to node 1, which can run them");
     cluster.triples(5);
     cluster.lines(leader).wait("this node has handed group 0 over to node 1");
     cluster.write(5);
