@@ -5,7 +5,7 @@
 //! partitions and appends to the group's stream. A lot is committed as soon as the [`Record`]
 //! `Prepared` of every participant is committed in its own stream: nobody has to remember that, for
 //! every participant is replicated and answers for itself, whoever leads it
-//! (docs/decisions/0120-transactions-over-groups.md).
+//! (docs/decisions/0121-transactions-over-groups.md).
 //!
 //! Pure state machines: the caller tells them what happened and carries out the effects. Owns what
 //! is remembered of a lot and for how long ([`Ledger`]). Promises that all participants of a lot
