@@ -2,13 +2,15 @@
 //! alone.
 //!
 //! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of
-//! procedures in other languages ([`external`]), and three questions that a call asks of its
-//! program before it runs: which partitions it needs ([`Program::owners`]), whether it may take
-//! long ([`as_long_read`]) and what each partition can do by itself ([`in_parts`]). Knows catalogs
+//! procedures in other languages ([`external`]), and four questions that a call asks of its program
+//! before it runs: which partitions it needs ([`Program::owners`]), whether it may take long
+//! ([`as_long_read`]), what each partition can do by itself ([`in_parts`]), and what each of several
+//! groups ([`divide`]). Knows catalogs
 //! and expressions; knows no SQL text, no rows, no threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
+mod division;
 pub mod external;
 mod long_read;
 mod owners;
@@ -19,6 +21,7 @@ mod short;
 mod variants;
 pub mod walk;
 
+pub use division::{Indivisible, Share, divide};
 pub use long_read::{as_long_read, snapshot_plan, tables_read};
 pub use owners::{Owners, owner};
 pub use parts::{Divisible, InParts, in_parts};

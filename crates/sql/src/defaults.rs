@@ -5,7 +5,7 @@ use ferrite_catalog::{Catalog, Index, Table, TableKind};
 use ferrite_expr::{CompareOperator, Expr};
 use ferrite_plan::{
     Access, Delete, Input, Insert, InsertSource, JoinKind, OutputColumn, Parameter, Plan, Program, Query, QueryBody,
-    Routing, Select, Source, StatementText, Step, Update,
+    Routing, Select, Source, StatementText, Step, Touches, Update,
 };
 use ferrite_value::OwnedValue;
 
@@ -61,6 +61,13 @@ fn program(
         }
         None => Routing::All,
     };
+    let touches = match &routing {
+        Routing::Parameter { index, sql_type } => {
+            Touches::OneKey { key: Expr::Parameter(*index), sql_type: *sql_type }
+        }
+        _ if verb == "select" => Touches::Replicated,
+        _ => Touches::Several,
+    };
     let multi_partition_reason = (routing == Routing::All)
         .then(|| format!("table {} is replicated, and is changed on every partition", table.name));
     Program {
@@ -74,7 +81,7 @@ fn program(
         read_only: verb == "select",
         snapshot_plan: Default::default(),
         routing,
-        statements: vec![StatementText { text, multi_partition_reason }],
+        statements: vec![StatementText { text, multi_partition_reason, touches }],
         external: None,
         variants: None,
     }

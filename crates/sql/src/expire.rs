@@ -2,7 +2,7 @@
 
 use ferrite_catalog::{IndexKind, Table, TimeToLive};
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_plan::{Access, Bound, Delete, Plan, Program, Routing, StatementText, Step};
+use ferrite_plan::{Access, Bound, Delete, Plan, Program, Routing, StatementText, Step, Touches};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// Deletes at most a batch of the rows whose column is at most `cutoff`; by an ordered index that
@@ -50,7 +50,7 @@ pub fn expire_program(table: &Table, time: &TimeToLive, cutoff: i64) -> Program 
         read_only: false,
         routing: if table.is_partitioned() { Routing::Directed } else { Routing::All },
         snapshot_plan: Default::default(),
-        statements: vec![StatementText { text, multi_partition_reason: None }],
+        statements: vec![StatementText::new(text, Touches::Several)],
         external: None,
         variants: None,
     }

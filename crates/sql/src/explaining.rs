@@ -10,7 +10,7 @@ use crate::planner::estimate::Statistics;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
-use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step};
+use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step, Touches};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// What a batch that is one EXPLAIN explains, and whether with ANALYZE; None where there is none in
@@ -45,7 +45,7 @@ fn columns() -> Vec<OutputColumn> {
 }
 
 fn text_of(statement: &Statement) -> Vec<StatementText> {
-    vec![StatementText { text: statement.text().to_owned(), multi_partition_reason: None }]
+    vec![StatementText::new(statement.text().to_owned(), Touches::Several)]
 }
 
 fn telling(program: Program, catalog: &Catalog, statistics: &dyn Statistics, statement: &Statement) -> Program {

@@ -114,7 +114,8 @@ fn compile(
         let plan = planned(&mut binder).map_err(|error| compile_error(&statement.text, statement.start, error))?;
         read_only &= !binder.plan.facts.writes;
         let reached = binder.plan.facts.finish();
-        let multi_partition_reason = match &reached {
+        let mut text = StatementText::new(statement.text.clone(), reached.touches());
+        text.multi_partition_reason = match &reached {
             Reaches::All(reason) | Reaches::Several { reason, .. } => Some(reason.clone()),
             _ => None,
         };
@@ -124,7 +125,7 @@ fn compile(
         });
         let number = u16::try_from(number).map_err(|_| UserError::limit("too many statements in one batch"))?;
         body.push(Step::Execute { statement: number, plan, emit: true });
-        texts.push(StatementText { text: statement.text.clone(), multi_partition_reason });
+        texts.push(text);
     }
     let routing = match reaches {
         None | Some(Reaches::Any) => Routing::Any,

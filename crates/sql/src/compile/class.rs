@@ -5,7 +5,7 @@ use super::procedure;
 use ferrite_base::{UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, Procedure, ProcedurePartitioning};
 use ferrite_plan::external::{Broken, Description, ExternalRoutine, RoutineBody, Texts};
-use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step};
+use ferrite_plan::{Program, Routing, SnapshotPlan, StatementText, Step, Touches};
 use std::sync::Arc;
 
 /// Compiles a procedure whose class says that it is so.
@@ -31,8 +31,9 @@ pub fn compile_class(catalog: &Catalog, procedure: &Procedure, description: &Des
     for (field, text) in &description.statements {
         let program = statement(catalog, field, text, local)
             .map_err(|error| error.in_context(format_args!("field {field} of class {class}")))?;
-        let reason = program.statements.first().and_then(|text| text.multi_partition_reason.clone());
-        texts.push(StatementText { text: text.clone(), multi_partition_reason: reason });
+        let of_class = StatementText::new(text.clone(), Touches::Several);
+        let of_program = program.statements.first().cloned();
+        texts.push(StatementText { text: text.clone(), ..of_program.unwrap_or(of_class) });
         statements.push(Arc::new(program));
     }
     let routing = match &partitioning {

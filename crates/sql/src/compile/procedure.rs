@@ -15,7 +15,7 @@ use ferrite_expr::Expr;
 use ferrite_plan::Variants;
 use ferrite_plan::snapshot_plan;
 use ferrite_plan::{
-    Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step,
+    Parameter, Plan, Program, Query, Register, ReturnValue, Routing, SnapshotPlan, StatementText, Step, Touches,
 };
 use ferrite_value::{ColumnType, OwnedValue, SqlType};
 use sqlparser::ast;
@@ -397,7 +397,7 @@ impl Compiler<'_> {
 
     fn statement_text(&mut self, text: &str) -> UserResult<u16> {
         let number = u16::try_from(self.statements.len()).map_err(|_| UserError::limit("too many statements"))?;
-        self.statements.push(StatementText { text: text.to_owned(), multi_partition_reason: None });
+        self.statements.push(StatementText::new(text.to_owned(), Touches::Several));
         self.note_reach(Some(number))?;
         Ok(number)
     }
@@ -414,7 +414,11 @@ impl Compiler<'_> {
             )
             .with_hint("leave out PARTITION ON, so that the procedure runs on all partitions"));
         }
-        match self.binder.plan.facts.finish() {
+        let reached = self.binder.plan.facts.finish();
+        if let Some(statement) = statement {
+            self.statements[usize::from(statement)].touches = reached.touches();
+        }
+        match reached {
             Reaches::Any => {}
             Reaches::Key { keys, sql_type } => self.keys.extend(keys.into_iter().take(1).map(|key| (key, sql_type))),
             Reaches::Several { keys, reason } => {

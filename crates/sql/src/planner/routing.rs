@@ -7,7 +7,7 @@
 
 use ferrite_catalog::Table;
 use ferrite_expr::{CompareOperator, Expr};
-use ferrite_plan::{Aggregation, Query, QueryBody};
+use ferrite_plan::{Aggregation, Query, QueryBody, Touches};
 use ferrite_value::SqlType;
 
 #[derive(Default)]
@@ -70,6 +70,21 @@ pub(crate) enum Reaches {
     },
     /// Everywhere, and why.
     All(String),
+}
+
+impl Reaches {
+    /// The same without reasons. A constant is known now, so it goes before a parameter.
+    pub fn touches(&self) -> Touches {
+        match self {
+            Reaches::Any => Touches::Replicated,
+            Reaches::Key { keys, sql_type } => {
+                let constant = keys.iter().find(|key| matches!(key, Expr::Constant(_)));
+                let key = constant.or(keys.first()).cloned();
+                key.map_or(Touches::Several, |key| Touches::OneKey { key, sql_type: *sql_type })
+            }
+            Reaches::Several { .. } | Reaches::All(_) => Touches::Several,
+        }
+    }
 }
 
 impl Facts {

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod division;
 mod hostile;
 mod nesting;
 mod plain_views;

@@ -1,0 +1,89 @@
+//! What each group does of a program that several groups run together, and which programs they
+//! cannot.
+
+use crate::common::catalog_of;
+use ferrite_catalog::Catalog;
+use ferrite_plan::{Program, Share, divide};
+use ferrite_sql::{compile_adhoc, compile_procedure, parse_batch};
+
+const SCHEMA: &str = "
+    CREATE TABLE t (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(20), n INTEGER); PARTITION TABLE t ON COLUMN k;
+    CREATE TABLE u (k BIGINT NOT NULL, n INTEGER); PARTITION TABLE u ON COLUMN k;
+    CREATE TABLE r (k INTEGER NOT NULL PRIMARY KEY, v VARCHAR(20));
+    CREATE PROCEDURE transfer AS BEGIN
+        UPDATE t SET n = n - ? WHERE k = ?;
+        UPDATE t SET n = n + ? WHERE k = ?;
+        INSERT INTO r VALUES (?, 'moved');
+    END;
+    CREATE PROCEDURE checks(a BIGINT) AS BEGIN
+        DECLARE x INTEGER;
+        SELECT n INTO x FROM t WHERE k = a;
+        IF x > 0 THEN UPDATE t SET n = 0 WHERE k = a + 1; END IF;
+    END";
+
+fn shares(program: &Program, catalog: &Catalog) -> String {
+    let partitioned = |table| catalog.tables.get(&table).is_some_and(|table| table.is_partitioned());
+    match divide(program, &partitioned) {
+        Ok(shares) => {
+            let word = |share: &Share| match share {
+                Share::Owner { .. } => "owner",
+                Share::Any => "any",
+                Share::Rows => "rows",
+                Share::Same => "same",
+            };
+            shares.iter().map(word).collect::<Vec<_>>().join(" ")
+        }
+        Err(why) => match why.statement {
+            Some(statement) => format!("not {}: {}", statement + 1, why.reason),
+            None => format!("not: {}", why.reason),
+        },
+    }
+}
+
+#[test]
+fn statements_have_their_shares() {
+    let catalog = catalog_of(SCHEMA);
+    let expected = [
+        ("SELECT * FROM t WHERE k = 5", "owner"),
+        ("SELECT * FROM t JOIN u ON t.k = u.k WHERE t.k = 5", "owner"),
+        ("SELECT v FROM r", "any"),
+        ("SELECT 1", "any"),
+        ("SELECT COUNT(*) FROM t", "not 1: it reads rows of several groups"),
+        ("SELECT n FROM t WHERE k IN (1, 2)", "not 1: it reads rows of several groups"),
+        ("INSERT INTO t VALUES (1, 'a', 1)", "owner"),
+        ("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)", "rows"),
+        ("INSERT INTO r VALUES (1, 'a')", "same"),
+        ("UPSERT INTO r VALUES (1, 'a')", "same"),
+        ("INSERT INTO t SELECT k, v, 0 FROM r", "not 1: it inserts the rows of a query, which may belong to other groups than those that have them"),
+        ("UPDATE t SET n = n + 1", "rows"),
+        ("UPDATE t SET n = 0 WHERE k IN (1, 2)", "rows"),
+        ("UPDATE t SET n = 0 WHERE n = (SELECT MAX(k) FROM r)", "not 1: it has a subquery, which may need rows of other groups"),
+        ("UPDATE r SET v = 'x' WHERE k = 1", "same"),
+        ("DELETE FROM t WHERE n < 0", "rows"),
+        ("DELETE FROM u WHERE n < 0", "rows"),
+        ("DELETE FROM r", "same"),
+        ("TRUNCATE TABLE t", "rows"),
+        ("TRUNCATE TABLE r", "same"),
+        ("UPDATE t SET n = 0 WHERE k = 1; UPDATE t SET n = 1 WHERE k = 2; SELECT v FROM r", "owner owner any"),
+        ("UPDATE t SET n = 0 WHERE k = 1; SELECT COUNT(*) FROM u", "not 2: it reads rows of several groups"),
+    ];
+    for (text, expected) in expected {
+        let statements = parse_batch(text).expect("it parses");
+        let program = compile_adhoc(&catalog, &statements, 0).expect("it compiles");
+        assert_eq!(shares(&program, &catalog), expected, "{text}");
+    }
+}
+
+#[test]
+fn procedures_have_them_where_no_statement_needs_the_result_of_another() {
+    let catalog = catalog_of(SCHEMA);
+    let expected = [
+        ("transfer", "owner owner same"),
+        ("checks", "not: its body decides what to do by what it has read"),
+    ];
+    for (name, expected) in expected {
+        let procedure = catalog.procedures.values().find(|procedure| procedure.name.eq_ignore_ascii_case(name));
+        let program = compile_procedure(&catalog, procedure.expect("it was created")).expect("it compiles");
+        assert_eq!(shares(&program, &catalog), expected, "{name}");
+    }
+}
