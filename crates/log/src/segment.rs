@@ -39,13 +39,16 @@ pub(crate) enum Blank {
     /// space costs a journal commit in every fsync.
     Zeros,
     /// Space that is reserved. Where no commit waits for an fsync, zeros would be written for
-    /// nothing.
+    /// nothing, and a log that takes all that the disk can write would be half as fast.
     Reserved,
 }
 
 impl Blank {
     pub(crate) fn of(durability: Durability) -> Blank {
-        if durability == Durability::None { Blank::Reserved } else { Blank::Zeros }
+        match durability {
+            Durability::Sync => Blank::Zeros,
+            Durability::Interval(_) | Durability::None | Durability::Memory => Blank::Reserved,
+        }
     }
 }
 

@@ -90,7 +90,9 @@ fn by_itself(exprs: Vec<&Expr>) -> Result<(), String> {
 
 fn rows_of(insert: &Insert) -> Result<Vec<&Expr>, String> {
     let InsertSource::Values { more } = &insert.source else {
-        return Err("it inserts the rows of a query, which may belong to other groups than those that have them".to_owned());
+        return Err(
+            "it inserts the rows of a query, which may belong to other groups than those that have them".to_owned()
+        );
     };
     let returned = insert.returning.iter().flat_map(|returning| &returning.output);
     Ok(insert.row.iter().chain(more.iter().flatten()).chain(returned).collect())

@@ -62,9 +62,7 @@ fn program(
         None => Routing::All,
     };
     let touches = match &routing {
-        Routing::Parameter { index, sql_type } => {
-            Touches::OneKey { key: Expr::Parameter(*index), sql_type: *sql_type }
-        }
+        Routing::Parameter { index, sql_type } => Touches::OneKey { key: Expr::Parameter(*index), sql_type: *sql_type },
         _ if verb == "select" => Touches::Replicated,
         _ => Touches::Several,
     };

@@ -10,7 +10,9 @@ use crate::planner::estimate::Statistics;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_expr::Expr;
-use ferrite_plan::{Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step, Touches};
+use ferrite_plan::{
+    Input, InsertSource, OutputColumn, Plan, Program, Query, QueryBody, Routing, StatementText, Step, Touches,
+};
 use ferrite_value::{OwnedValue, SqlType};
 
 /// What a batch that is one EXPLAIN explains, and whether with ANALYZE; None where there is none in

@@ -54,10 +54,16 @@ fn statements_have_their_shares() {
         ("INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2)", "rows"),
         ("INSERT INTO r VALUES (1, 'a')", "same"),
         ("UPSERT INTO r VALUES (1, 'a')", "same"),
-        ("INSERT INTO t SELECT k, v, 0 FROM r", "not 1: it inserts the rows of a query, which may belong to other groups than those that have them"),
+        (
+            "INSERT INTO t SELECT k, v, 0 FROM r",
+            "not 1: it inserts the rows of a query, which may belong to other groups than those that have them",
+        ),
         ("UPDATE t SET n = n + 1", "rows"),
         ("UPDATE t SET n = 0 WHERE k IN (1, 2)", "rows"),
-        ("UPDATE t SET n = 0 WHERE n = (SELECT MAX(k) FROM r)", "not 1: it has a subquery, which may need rows of other groups"),
+        (
+            "UPDATE t SET n = 0 WHERE n = (SELECT MAX(k) FROM r)",
+            "not 1: it has a subquery, which may need rows of other groups",
+        ),
         ("UPDATE r SET v = 'x' WHERE k = 1", "same"),
         ("DELETE FROM t WHERE n < 0", "rows"),
         ("DELETE FROM u WHERE n < 0", "rows"),
@@ -77,10 +83,8 @@ fn statements_have_their_shares() {
 #[test]
 fn procedures_have_them_where_no_statement_needs_the_result_of_another() {
     let catalog = catalog_of(SCHEMA);
-    let expected = [
-        ("transfer", "owner owner same"),
-        ("checks", "not: its body decides what to do by what it has read"),
-    ];
+    let expected =
+        [("transfer", "owner owner same"), ("checks", "not: its body decides what to do by what it has read")];
     for (name, expected) in expected {
         let procedure = catalog.procedures.values().find(|procedure| procedure.name.eq_ignore_ascii_case(name));
         let program = compile_procedure(&catalog, procedure.expect("it was created")).expect("it compiles");
