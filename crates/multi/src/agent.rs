@@ -421,10 +421,16 @@ impl Agent {
             None if self.settled.covers(lot) => return,
             None => {}
         }
-        if self.active.as_ref().is_some_and(|active| active.begin.lot == lot) {
+        let waiting = self.queue.len();
+        self.queue.retain(|begin| begin.lot != lot);
+        let is_active = self.active.as_ref().is_some_and(|active| active.begin.lot == lot);
+        if is_active {
             self.step_back(lot);
         }
-        self.queue.retain(|begin| begin.lot != lot);
+        // The sequencer waits for this part, and has not lost it for all that it knows.
+        if is_active || self.queue.len() < waiting {
+            self.vote(lot, false);
+        }
         if planted!(RefusedWithoutRecord) {
             self.next();
             return self.answer(lot, asks, Verdict::Aborted);

@@ -61,6 +61,7 @@ enum Vote {
     No,
 }
 
+#[derive(Debug)]
 struct Party {
     /// What was sent has come or will come, for all that is known.
     is_reached: bool,
@@ -80,13 +81,14 @@ enum Phase {
     Decided(Outcome),
 }
 
+#[derive(Debug)]
 struct Lot {
     parties: BTreeMap<GroupId, Party>,
     phase: Phase,
 }
 
 /// A group, as the sequencer knows it.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Led {
     /// In which it is led by somebody who can be reached.
     epoch: Option<Epoch>,
@@ -96,6 +98,7 @@ struct Led {
     heard: Settled,
 }
 
+#[derive(Debug)]
 pub struct Sequencer {
     epoch: Epoch,
     last: u64,
@@ -463,9 +466,10 @@ mod tests {
                 let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
                 for group in [ONE, OTHER] {
                     sequencer.receive(group, Epoch(7), ToSequencer::Vote { lot, yes: true });
-                    if round != 1 || group == ONE {
-                        sequencer.receive(group, Epoch(7), ToSequencer::Settled { lot });
-                    }
+                }
+                sequencer.receive(ONE, Epoch(7), ToSequencer::Settled { lot });
+                if round != 1 {
+                    sequencer.receive(OTHER, Epoch(7), ToSequencer::Settled { lot });
                 }
                 lot
             })

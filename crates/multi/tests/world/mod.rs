@@ -142,6 +142,11 @@ impl World {
             self.step()?;
         }
         self.rests = true;
+        // The sequencer of a first group that is led may have ended alone.
+        let first = &self.groups[&GroupId(0)];
+        if first.led().is_some_and(|epoch| !self.sequencers.contains_key(&epoch)) {
+            self.depose(GroupId(0));
+        }
         let leaderless: Vec<GroupId> =
             self.groups.iter().filter(|(_, group)| group.agent.is_none()).map(|(id, _)| *id).collect();
         leaderless.into_iter().for_each(|group| self.elect(group));
@@ -151,7 +156,7 @@ impl World {
         while self.now < end {
             self.step()?;
         }
-        self.check_rest()?;
+        self.check_rest().map_err(|what| format!("{what}; {:?}", self.sequencers))?;
         Ok(self.counts)
     }
 
@@ -334,6 +339,9 @@ impl World {
                     sequencer.effects().into_iter().filter(|effect| matches!(effect, SequencerEffect::Decided { .. }));
                 told.collect::<Vec<_>>().into_iter().for_each(|effect| self.carry_out_sequencer(lot.epoch, effect));
                 self.end_sequencer(lot.epoch);
+                if self.groups[&GroupId(0)].led() == Some(lot.epoch) {
+                    self.depose(GroupId(0));
+                }
             }
         }
     }
