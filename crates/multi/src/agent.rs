@@ -6,8 +6,9 @@
 //! partitions take no calls, for a part that is in doubt may count.
 
 use crate::ledger::{InDoubt, Ledger};
-use crate::lot::{LotId, Outcome, Record};
-use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use crate::lot::{Outcome, Record};
+use crate::lot_id::LotId;
+use crate::message::{Begin, Resolution, ToAgent, ToSequencer};
 use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, PartitionId, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -19,7 +20,7 @@ const AGAIN_NANOS: u64 = 200_000_000;
 
 /// What the caller is to do, in this order.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum AgentEffect {
     /// Borrow these partitions' stores, then say [`Agent::held`].
     Hold {
         lot: LotId,
@@ -31,13 +32,14 @@ pub enum Effect {
         work: Vec<u8>,
     },
     /// Append the part with what it changed, and keep the undo; [`Agent::prepared`] when it is
-    /// committed. Nothing that was executed since may leave a gate before [`Effect::Commit`].
+    /// committed. Nothing that was executed since may leave a gate before [`AgentEffect::Commit`].
     Prepare {
         lot: LotId,
         settled: Settled,
         participants: Vec<GroupId>,
     },
-    /// Append it; [`Agent::decided`], [`Agent::refused`] or [`Agent::ordered`] when it is committed.
+    /// Append it, then say when it is committed: [`Agent::decided`], [`Agent::refused`] or
+    /// [`Agent::ordered`].
     Append(Record<()>),
     /// The part counts: drop the undo, tell the gates, and let go.
     Commit {
@@ -60,7 +62,7 @@ pub enum Effect {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum HoldState {
     Holding,
     Running,
     Ran,
@@ -69,7 +71,7 @@ enum State {
 /// The lot for which partitions are held and nothing is prepared.
 struct Active {
     begin: Begin,
-    state: State,
+    state: HoldState,
 }
 
 /// A part whose outcome is not known.
@@ -106,7 +108,7 @@ pub struct Agent {
     owes_order: bool,
     /// The record of the order is committed.
     is_ordered: bool,
-    effects: Vec<Effect>,
+    effects: Vec<AgentEffect>,
 }
 
 impl Agent {
@@ -142,7 +144,7 @@ impl Agent {
         }
     }
 
-    pub fn effects(&mut self) -> Vec<Effect> {
+    pub fn effects(&mut self) -> Vec<AgentEffect> {
         std::mem::take(&mut self.effects)
     }
 
@@ -165,15 +167,14 @@ impl Agent {
         match message {
             ToAgent::Begin(begin) => self.begin(begin),
             ToAgent::Run { lot, work } => {
-                if self.stands(lot, State::Ran) {
-                    self.set(State::Running);
-                    self.effects.push(Effect::Run { lot, work });
+                if self.stands(lot, HoldState::Ran) {
+                    self.set(HoldState::Running);
+                    self.effects.push(AgentEffect::Run { lot, work });
                 }
             }
             ToAgent::Prepare { lot, participants } => {
-                if self.stands(lot, State::Ran) {
-                    self.prepare(lot, participants, now);
-                } else if planted!(PreparedAfterRefusal) && !self.doubts.contains_key(&lot) {
+                let is_late = planted!(PreparedAfterRefusal) && !self.doubts.contains_key(&lot);
+                if self.stands(lot, HoldState::Ran) || is_late {
                     self.prepare(lot, participants, now);
                 } else {
                     self.vote(lot, false);
@@ -181,9 +182,9 @@ impl Agent {
             }
             ToAgent::Decide { lot, outcome } => self.decided_elsewhere(lot, outcome),
             ToAgent::Release { lot } => {
-                if self.stands(lot, State::Ran) {
+                if self.stands(lot, HoldState::Ran) {
                     self.active = None;
-                    self.effects.push(Effect::Release { lot });
+                    self.effects.push(AgentEffect::Release { lot });
                     self.next();
                 }
             }
@@ -220,7 +221,7 @@ impl Agent {
         self.order = epoch;
         let record = Record::Ordered { epoch, settled: self.settled.clone() };
         self.ledger.apply(record.clone()).expect("it is a later one");
-        self.effects.push(Effect::Append(record));
+        self.effects.push(AgentEffect::Append(record));
         self.is_ordered = false;
         self.give_up(|lot| lot.epoch < epoch, now);
     }
@@ -248,11 +249,11 @@ impl Agent {
         self.next();
     }
 
-    fn stands(&self, lot: LotId, at: State) -> bool {
+    fn stands(&self, lot: LotId, at: HoldState) -> bool {
         self.active.as_ref().is_some_and(|active| active.begin.lot == lot && active.state == at)
     }
 
-    fn set(&mut self, state: State) {
+    fn set(&mut self, state: HoldState) {
         self.active.as_mut().expect("a lot is active").state = state;
     }
 
@@ -267,29 +268,29 @@ impl Agent {
         }
         if let Some(begin) = self.queue.pop_front() {
             let lot = begin.lot;
-            self.effects.push(Effect::Hold { lot, partitions: begin.partitions.clone() });
-            self.active = Some(Active { begin, state: State::Holding });
+            self.effects.push(AgentEffect::Hold { lot, partitions: begin.partitions.clone() });
+            self.active = Some(Active { begin, state: HoldState::Holding });
         }
     }
 
     /// The stores were borrowed. False: the lot is over, and they are to be returned.
     pub fn held(&mut self, lot: LotId) -> bool {
-        if !self.stands(lot, State::Holding) {
+        if !self.stands(lot, HoldState::Holding) {
             return false;
         }
-        self.set(State::Running);
+        self.set(HoldState::Running);
         let work = self.active.as_mut().map(|active| std::mem::take(&mut active.begin.work)).unwrap_or_default();
-        self.effects.push(Effect::Run { lot, work });
+        self.effects.push(AgentEffect::Run { lot, work });
         true
     }
 
     pub fn ran(&mut self, lot: LotId, ok: bool, result: Vec<u8>, now: u64) {
-        if !self.stands(lot, State::Running) {
+        if !self.stands(lot, HoldState::Running) {
             return;
         }
-        self.set(State::Ran);
+        self.set(HoldState::Ran);
         let participants = self.active.as_mut().and_then(|active| active.begin.prepare.take());
-        self.effects.push(Effect::ToSequencer(ToSequencer::Done { lot, ok, result }));
+        self.effects.push(AgentEffect::ToSequencer(ToSequencer::Done { lot, ok, result }));
         match participants {
             Some(participants) if ok => self.prepare(lot, participants, now),
             Some(_) => {
@@ -310,7 +311,7 @@ impl Agent {
             Err(error) => panic!("lot {lot} is prepared: {error}"),
         }
         self.active = None;
-        self.effects.push(Effect::Prepare { lot, settled, participants: participants.clone() });
+        self.effects.push(AgentEffect::Prepare { lot, settled, participants: participants.clone() });
         let doubt = Doubt {
             participants,
             is_committed: false,
@@ -333,7 +334,7 @@ impl Agent {
         let asked_by = std::mem::take(&mut doubt.asked_by);
         self.vote(lot, true);
         for asks in asked_by {
-            self.answer(lot, asks, Verdict::Prepared);
+            self.answer(lot, asks, Resolution::Prepared);
         }
     }
 
@@ -352,7 +353,7 @@ impl Agent {
         self.queue.retain(|begin| begin.lot != lot);
         self.next();
         if !self.deciding.contains(&lot) {
-            self.effects.push(Effect::ToSequencer(ToSequencer::Settled { lot }));
+            self.effects.push(AgentEffect::ToSequencer(ToSequencer::Settled { lot }));
         }
     }
 
@@ -360,17 +361,17 @@ impl Agent {
         let doubt = self.doubts.remove(&lot).expect("it is in doubt");
         let record = Record::Decided { lot, settled: self.settled.clone(), outcome };
         self.ledger.apply(record.clone()).expect("a part that was prepared is decided");
-        self.effects.push(Effect::Append(record));
+        self.effects.push(AgentEffect::Append(record));
         self.deciding.insert(lot);
         if !doubt.is_inherited {
             self.effects.push(match outcome {
-                Outcome::Committed => Effect::Commit { lot },
-                Outcome::Aborted => Effect::StepBack { lot },
+                Outcome::Committed => AgentEffect::Commit { lot },
+                Outcome::Aborted => AgentEffect::StepBack { lot },
             });
         }
         let verdict = match outcome {
-            Outcome::Committed => Verdict::Committed,
-            Outcome::Aborted => Verdict::Aborted,
+            Outcome::Committed => Resolution::Committed,
+            Outcome::Aborted => Resolution::Aborted,
         };
         for asks in doubt.asked_by {
             self.answer(lot, asks, verdict);
@@ -381,7 +382,7 @@ impl Agent {
     /// The outcome is committed in the stream.
     pub fn decided(&mut self, lot: LotId) {
         assert!(self.deciding.remove(&lot), "lot {lot} was decided");
-        self.effects.push(Effect::ToSequencer(ToSequencer::Settled { lot }));
+        self.effects.push(AgentEffect::ToSequencer(ToSequencer::Settled { lot }));
         self.report_order();
     }
 
@@ -390,13 +391,13 @@ impl Agent {
         let active = self.active.take().expect("it is active");
         assert!(active.begin.lot == lot);
         // While the stores are on their way, `held` returns them.
-        if active.state != State::Holding {
-            self.effects.push(Effect::StepBack { lot });
+        if active.state != HoldState::Holding {
+            self.effects.push(AgentEffect::StepBack { lot });
         }
     }
 
     fn vote(&mut self, lot: LotId, yes: bool) {
-        self.effects.push(Effect::ToSequencer(ToSequencer::Vote { lot, yes }));
+        self.effects.push(AgentEffect::ToSequencer(ToSequencer::Vote { lot, yes }));
     }
 
     /// Somebody does not know how the lot ends. If there is no part of it here, there never will
@@ -404,7 +405,7 @@ impl Agent {
     fn resolve(&mut self, lot: LotId, asks: Option<GroupId>) {
         if let Some(doubt) = self.doubts.get_mut(&lot) {
             if doubt.is_committed {
-                self.answer(lot, asks, Verdict::Prepared);
+                self.answer(lot, asks, Resolution::Prepared);
             } else {
                 doubt.asked_by.push(asks);
             }
@@ -414,8 +415,8 @@ impl Agent {
             return waiting.push(asks);
         }
         match self.ledger.outcomes().get(&lot) {
-            Some(Outcome::Committed) => return self.answer(lot, asks, Verdict::Committed),
-            Some(Outcome::Aborted) => return self.answer(lot, asks, Verdict::Aborted),
+            Some(Outcome::Committed) => return self.answer(lot, asks, Resolution::Committed),
+            Some(Outcome::Aborted) => return self.answer(lot, asks, Resolution::Aborted),
             // Nobody is in doubt of it any more, so the question is an old one, and how the lot
             // ended is forgotten.
             None if self.settled.covers(lot) => return,
@@ -433,11 +434,11 @@ impl Agent {
         }
         if planted!(RefusedWithoutRecord) {
             self.next();
-            return self.answer(lot, asks, Verdict::Aborted);
+            return self.answer(lot, asks, Resolution::Aborted);
         }
         let record = Record::Refused { lot, settled: self.settled.clone() };
         self.ledger.apply(record.clone()).expect("nothing is known of it");
-        self.effects.push(Effect::Append(record));
+        self.effects.push(AgentEffect::Append(record));
         self.refusing.insert(lot, vec![asks]);
         self.next();
     }
@@ -445,23 +446,23 @@ impl Agent {
     /// The refusal is committed in the stream.
     pub fn refused(&mut self, lot: LotId) {
         for asks in self.refusing.remove(&lot).unwrap_or_default() {
-            self.answer(lot, asks, Verdict::Aborted);
+            self.answer(lot, asks, Resolution::Aborted);
         }
     }
 
-    fn answer(&mut self, lot: LotId, asks: Option<GroupId>, verdict: Verdict) {
+    fn answer(&mut self, lot: LotId, asks: Option<GroupId>, verdict: Resolution) {
         self.effects.push(match asks {
-            Some(group) => Effect::ToAgent { group, message: ToAgent::Verdict { lot, of: self.group, verdict } },
-            None => Effect::ToSequencer(ToSequencer::Verdict { lot, verdict }),
+            Some(group) => AgentEffect::ToAgent { group, message: ToAgent::Verdict { lot, of: self.group, verdict } },
+            None => AgentEffect::ToSequencer(ToSequencer::Verdict { lot, verdict }),
         });
     }
 
-    fn judge(&mut self, lot: LotId, of: GroupId, verdict: Verdict) {
+    fn judge(&mut self, lot: LotId, of: GroupId, verdict: Resolution) {
         let Some(doubt) = self.doubts.get_mut(&lot).filter(|doubt| doubt.is_committed) else { return };
         match verdict {
-            Verdict::Aborted => self.decide(lot, Outcome::Aborted),
-            Verdict::Committed => self.decide(lot, Outcome::Committed),
-            Verdict::Prepared => {
+            Resolution::Aborted => self.decide(lot, Outcome::Aborted),
+            Resolution::Committed => self.decide(lot, Outcome::Committed),
+            Resolution::Prepared => {
                 doubt.prepared_by.insert(of);
                 if doubt.participants.iter().all(|group| doubt.prepared_by.contains(group)) {
                     self.decide(lot, Outcome::Committed);
@@ -482,7 +483,7 @@ impl Agent {
             let others = doubt.participants.iter().filter(|other| !doubt.prepared_by.contains(other));
             for other in others {
                 let message = ToAgent::Resolve { lot: *lot, asks: Some(group) };
-                self.effects.push(Effect::ToAgent { group: *other, message });
+                self.effects.push(AgentEffect::ToAgent { group: *other, message });
             }
         }
         // A lot that only this group takes part in has nobody to ask.
@@ -491,18 +492,17 @@ impl Agent {
         for lot in own {
             self.decide(lot, Outcome::Committed);
         }
-        if self.is_idle() && self.refusing.is_empty() {
-            if self.ledger.outcomes().keys().any(|lot| self.settled.covers(*lot)) {
-                let record = Record::Settled { settled: self.settled.clone() };
-                self.ledger.apply(record.clone()).expect("nothing is in doubt");
-                self.effects.push(Effect::Append(record));
-            }
+        let may_forget = self.is_idle() && self.refusing.is_empty();
+        if may_forget && self.ledger.outcomes().keys().any(|lot| self.settled.covers(*lot)) {
+            let record = Record::Settled { settled: self.settled.clone() };
+            self.ledger.apply(record.clone()).expect("nothing is in doubt");
+            self.effects.push(AgentEffect::Append(record));
         }
     }
 
     /// All that a lot saw that was released is committed.
     pub fn confirmed(&mut self, lot: LotId) {
-        self.effects.push(Effect::ToSequencer(ToSequencer::Fresh { lot }));
+        self.effects.push(AgentEffect::ToSequencer(ToSequencer::Fresh { lot }));
     }
 
     fn report_order(&mut self) {
@@ -513,6 +513,6 @@ impl Agent {
         let is_earlier = |lot: &LotId| lot.epoch < epoch;
         let in_doubt: Vec<LotId> = self.doubts.keys().chain(&self.deciding).copied().filter(is_earlier).collect();
         self.owes_order = !in_doubt.is_empty();
-        self.effects.push(Effect::ToSequencer(ToSequencer::Ordered { epoch, in_doubt }));
+        self.effects.push(AgentEffect::ToSequencer(ToSequencer::Ordered { epoch, in_doubt }));
     }
 }

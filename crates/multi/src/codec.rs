@@ -2,8 +2,9 @@
 //! nothing of a length that exceeds what is there, and never panics.
 
 use crate::ledger::{InDoubt, Ledger};
-use crate::lot::{LotId, Outcome, Record};
-use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use crate::lot::{Outcome, Record};
+use crate::lot_id::LotId;
+use crate::message::{Begin, Resolution, ToAgent, ToSequencer};
 use crate::settled::Settled;
 use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::limits::{CLUSTER_GROUPS_MAX, LOTS_OPEN_MAX, PARTITIONS_MAX};
@@ -98,19 +99,19 @@ fn read_outcome(from: &mut Reader<'_>) -> Read<Outcome> {
     Ok(if from.flag()? { Outcome::Committed } else { Outcome::Aborted })
 }
 
-fn verdict_code(verdict: Verdict) -> u8 {
+fn verdict_code(verdict: Resolution) -> u8 {
     match verdict {
-        Verdict::Prepared => 0,
-        Verdict::Aborted => 1,
-        Verdict::Committed => 2,
+        Resolution::Prepared => 0,
+        Resolution::Aborted => 1,
+        Resolution::Committed => 2,
     }
 }
 
-fn read_verdict(from: &mut Reader<'_>) -> Read<Verdict> {
+fn read_verdict(from: &mut Reader<'_>) -> Read<Resolution> {
     match from.u8()? {
-        0 => Ok(Verdict::Prepared),
-        1 => Ok(Verdict::Aborted),
-        2 => Ok(Verdict::Committed),
+        0 => Ok(Resolution::Prepared),
+        1 => Ok(Resolution::Aborted),
+        2 => Ok(Resolution::Committed),
         _ => Err(ReadFault::Malformed("a verdict is unknown")),
     }
 }

@@ -5,7 +5,8 @@
 //! that it has prepared is never refused. An outcome is forgotten only when the lot is settled
 //! everywhere.
 
-use crate::lot::{LotId, Outcome, Record};
+use crate::lot::{Outcome, Record};
+use crate::lot_id::LotId;
 use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, planted};
 use std::collections::BTreeMap;

@@ -1,22 +1,8 @@
-//! What names a lot, how it ends, and what streams say of it.
+//! How a lot ends, and what streams say of it.
 
+use crate::lot_id::LotId;
 use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId};
-use std::fmt;
-
-/// Of a lot: never given twice. The epoch is that of the first group, in which its leader was the
-/// sequencer; numbers begin with 1 in each.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct LotId {
-    pub epoch: Epoch,
-    pub number: u64,
-}
-
-impl fmt::Display for LotId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.epoch.0, self.number)
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {

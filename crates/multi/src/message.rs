@@ -1,7 +1,8 @@
 //! What the parties tell one another. Links keep the order of what they carry; what was under way
 //! on one that broke is lost, and nothing is sent twice.
 
-use crate::lot::{LotId, Outcome};
+use crate::lot::Outcome;
+use crate::lot_id::LotId;
 use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, PartitionId};
 
@@ -52,7 +53,7 @@ pub enum ToAgent {
     Verdict {
         lot: LotId,
         of: GroupId,
-        verdict: Verdict,
+        verdict: Resolution,
     },
 }
 
@@ -85,12 +86,12 @@ pub enum ToSequencer {
     },
     Verdict {
         lot: LotId,
-        verdict: Verdict,
+        verdict: Resolution,
     },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum Resolution {
     /// The part is committed in the stream, and nothing is decided here.
     Prepared,
     /// The stream has refused the lot, or it was aborted.

@@ -8,8 +8,9 @@
 //! or its stream has refused. A participant that was asked and does not answer is neither: whoever
 //! leads its group then is asked whether there is a part.
 
-use crate::lot::{LotId, Outcome};
-use crate::message::{Begin, ToAgent, ToSequencer, Verdict};
+use crate::lot::Outcome;
+use crate::lot_id::LotId;
+use crate::message::{Begin, Resolution, ToAgent, ToSequencer};
 use crate::settled::Settled;
 use ferrite_base::{Epoch, GroupId, PartitionId, limits, planted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +20,14 @@ const AGAIN_NANOS: u64 = 200_000_000;
 
 /// A group's part of a lot that is to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct LotPart {
     pub group: GroupId,
     pub partitions: Vec<PartitionId>,
     pub work: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum SequencerEffect {
     Send {
         group: GroupId,
         message: ToAgent,
@@ -62,7 +63,7 @@ enum Vote {
 }
 
 #[derive(Debug)]
-struct Party {
+struct Participant {
     /// What was sent has come or will come, for all that is known.
     is_reached: bool,
     runs: bool,
@@ -73,7 +74,7 @@ struct Party {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum LotPhase {
     Running,
     Preparing,
     /// Only reads: released.
@@ -83,8 +84,8 @@ enum Phase {
 
 #[derive(Debug)]
 struct Lot {
-    parties: BTreeMap<GroupId, Party>,
-    phase: Phase,
+    parties: BTreeMap<GroupId, Participant>,
+    phase: LotPhase,
 }
 
 /// A group, as the sequencer knows it.
@@ -109,7 +110,7 @@ pub struct Sequencer {
     groups: BTreeMap<GroupId, Led>,
     /// Who has not heard of this sequencer yet, of those that are led.
     unordered: BTreeSet<GroupId>,
-    effects: Vec<Effect>,
+    effects: Vec<SequencerEffect>,
 }
 
 impl Sequencer {
@@ -127,7 +128,7 @@ impl Sequencer {
         }
     }
 
-    pub fn effects(&mut self) -> Vec<Effect> {
+    pub fn effects(&mut self) -> Vec<SequencerEffect> {
         std::mem::take(&mut self.effects)
     }
 
@@ -150,14 +151,14 @@ impl Sequencer {
             });
             self.unordered.insert(group);
             let message = ToAgent::NewOrder { epoch: self.epoch };
-            self.effects.push(Effect::Send { group, message });
+            self.effects.push(SequencerEffect::Send { group, message });
             // Outcomes that the one before may not have heard.
             let decided = self.lots.iter().filter_map(|(lot, of)| match (of.phase, of.parties.get(&group)) {
-                (Phase::Decided(outcome), Some(party)) if !party.is_settled => Some((*lot, outcome)),
+                (LotPhase::Decided(outcome), Some(party)) if !party.is_settled => Some((*lot, outcome)),
                 _ => None,
             });
             for (lot, outcome) in decided.collect::<Vec<_>>() {
-                self.effects.push(Effect::Send { group, message: ToAgent::Decide { lot, outcome } });
+                self.effects.push(SequencerEffect::Send { group, message: ToAgent::Decide { lot, outcome } });
             }
         }
     }
@@ -176,8 +177,8 @@ impl Sequencer {
             party.ask_from = 0;
             match (phase, party.vote) {
                 // What it held ends with it.
-                (Phase::Running, Vote::NotAsked) => self.decide(lot, Outcome::Aborted),
-                (Phase::Reading, _) if !party.is_fresh => self.end_read(lot, false),
+                (LotPhase::Running, Vote::NotAsked) => self.decide(lot, Outcome::Aborted),
+                (LotPhase::Reading, _) if !party.is_fresh => self.end_read(lot, false),
                 _ => {}
             }
         }
@@ -188,7 +189,7 @@ impl Sequencer {
     ///
     /// # Panics
     /// If a lot is held ([`Sequencer::can_begin`]).
-    pub fn begin(&mut self, parts: Vec<Part>, rides: bool) -> Option<LotId> {
+    pub fn begin(&mut self, parts: Vec<LotPart>, rides: bool) -> Option<LotId> {
         assert!(self.can_begin(), "one lot at a time is held");
         let epochs: Option<BTreeMap<GroupId, Epoch>> =
             parts.iter().map(|part| Some((part.group, self.groups.get(&part.group)?.epoch?))).collect();
@@ -197,7 +198,7 @@ impl Sequencer {
         self.last += 1;
         let lot = LotId { epoch: self.epoch, number: self.last };
         let participants: Vec<GroupId> = epochs.keys().copied().collect();
-        let party = || Party {
+        let party = || Participant {
             is_reached: true,
             runs: true,
             vote: if rides { Vote::Asked } else { Vote::NotAsked },
@@ -206,14 +207,14 @@ impl Sequencer {
             ask_from: u64::MAX,
         };
         let parties = epochs.keys().map(|group| (*group, party())).collect();
-        let phase = if rides { Phase::Preparing } else { Phase::Running };
+        let phase = if rides { LotPhase::Preparing } else { LotPhase::Running };
         self.lots.insert(lot, Lot { parties, phase });
         self.active = Some(lot);
-        for Part { group, partitions, work } in parts {
+        for LotPart { group, partitions, work } in parts {
             self.say_what_is_settled(group);
             let prepare = rides.then(|| participants.clone());
             let begin = Begin { lot, epoch: epochs[&group], partitions, work, prepare };
-            self.effects.push(Effect::Send { group, message: ToAgent::Begin(begin) });
+            self.effects.push(SequencerEffect::Send { group, message: ToAgent::Begin(begin) });
         }
         Some(lot)
     }
@@ -222,22 +223,24 @@ impl Sequencer {
         let Some(led) = self.groups.get_mut(&group) else { return };
         if led.epoch.is_some() && led.heard != self.settled {
             led.heard = self.settled.clone();
-            self.effects.push(Effect::Send { group, message: ToAgent::Settled(self.settled.clone()) });
+            self.effects.push(SequencerEffect::Send { group, message: ToAgent::Settled(self.settled.clone()) });
         }
     }
 
     /// Whether all parts of the lot that is held have run, and more can be run or prepared.
     pub fn has_run(&self, lot: LotId) -> bool {
-        self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Running && of.parties.values().all(|party| !party.runs))
+        self.lots
+            .get(&lot)
+            .is_some_and(|of| of.phase == LotPhase::Running && of.parties.values().all(|party| !party.runs))
     }
 
     /// More of a part, in the same hold. False: the lot is over.
     pub fn run(&mut self, lot: LotId, group: GroupId, work: Vec<u8>) -> bool {
-        let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == Phase::Running) else { return false };
+        let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == LotPhase::Running) else { return false };
         let Some(party) = of.parties.get_mut(&group) else { return false };
         assert!(!party.runs, "one thing at a time is run");
         party.runs = true;
-        self.effects.push(Effect::Send { group, message: ToAgent::Run { lot, work } });
+        self.effects.push(SequencerEffect::Send { group, message: ToAgent::Run { lot, work } });
         true
     }
 
@@ -247,12 +250,12 @@ impl Sequencer {
             return false;
         }
         let of = self.lots.get_mut(&lot).expect("it has run");
-        of.phase = Phase::Preparing;
+        of.phase = LotPhase::Preparing;
         let participants: Vec<GroupId> = of.parties.keys().copied().collect();
         for (group, party) in &mut of.parties {
             party.vote = Vote::Asked;
             let message = ToAgent::Prepare { lot, participants: participants.clone() };
-            self.effects.push(Effect::Send { group: *group, message });
+            self.effects.push(SequencerEffect::Send { group: *group, message });
         }
         true
     }
@@ -263,9 +266,9 @@ impl Sequencer {
             return false;
         }
         let of = self.lots.get_mut(&lot).expect("it has run");
-        of.phase = Phase::Reading;
+        of.phase = LotPhase::Reading;
         for group in of.parties.keys() {
-            self.effects.push(Effect::Send { group: *group, message: ToAgent::Release { lot } });
+            self.effects.push(SequencerEffect::Send { group: *group, message: ToAgent::Release { lot } });
         }
         self.active = None;
         true
@@ -273,8 +276,8 @@ impl Sequencer {
 
     /// Ends a lot that nobody was asked to prepare. False: that is too late.
     pub fn abandon(&mut self, lot: LotId) -> bool {
-        let is_running = self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Running);
-        let late = planted!(AbortAfterPrepare) && self.lots.get(&lot).is_some_and(|of| of.phase == Phase::Preparing);
+        let is_running = self.lots.get(&lot).is_some_and(|of| of.phase == LotPhase::Running);
+        let late = planted!(AbortAfterPrepare) && self.lots.get(&lot).is_some_and(|of| of.phase == LotPhase::Preparing);
         if is_running || late {
             self.decide(lot, Outcome::Aborted);
         }
@@ -297,16 +300,16 @@ impl Sequencer {
             ToSequencer::Done { lot, ok, result } => {
                 if let Some(party) = self.party(lot, group) {
                     party.runs = false;
-                    self.effects.push(Effect::Ran { lot, group, ok, result });
+                    self.effects.push(SequencerEffect::Ran { lot, group, ok, result });
                 }
             }
             ToSequencer::Vote { lot, yes } => self.count(lot, group, if yes { Vote::Yes } else { Vote::No }),
             ToSequencer::Verdict { lot, verdict } => {
-                let vote = if verdict == Verdict::Aborted { Vote::No } else { Vote::Yes };
+                let vote = if verdict == Resolution::Aborted { Vote::No } else { Vote::Yes };
                 self.count(lot, group, vote);
             }
             ToSequencer::Fresh { lot } => {
-                let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == Phase::Reading) else { return };
+                let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == LotPhase::Reading) else { return };
                 if let Some(party) = of.parties.get_mut(&group) {
                     party.is_fresh = true;
                 }
@@ -323,7 +326,7 @@ impl Sequencer {
         }
     }
 
-    fn party(&mut self, lot: LotId, group: GroupId) -> Option<&mut Party> {
+    fn party(&mut self, lot: LotId, group: GroupId) -> Option<&mut Participant> {
         self.lots.get_mut(&lot)?.parties.get_mut(&group)
     }
 
@@ -332,12 +335,12 @@ impl Sequencer {
         let Some(party) = of.parties.get_mut(&group) else { return };
         match (of.phase, party.vote) {
             // It has let go of its partitions before it was asked.
-            (Phase::Running, _) if vote == Vote::No => {
+            (LotPhase::Running, _) if vote == Vote::No => {
                 party.vote = Vote::No;
                 self.decide(lot, Outcome::Aborted);
             }
-            (Phase::Reading, _) if vote == Vote::No => self.end_read(lot, false),
-            (Phase::Preparing, Vote::Asked) => {
+            (LotPhase::Reading, _) if vote == Vote::No => self.end_read(lot, false),
+            (LotPhase::Preparing, Vote::Asked) => {
                 party.vote = vote;
                 let all = of.parties.values().all(|party| party.vote == Vote::Yes);
                 if vote == Vote::No {
@@ -352,33 +355,33 @@ impl Sequencer {
 
     fn decide(&mut self, lot: LotId, outcome: Outcome) {
         let of = self.lots.get_mut(&lot).expect("it is under way");
-        of.phase = Phase::Decided(outcome);
+        of.phase = LotPhase::Decided(outcome);
         for (group, party) in &mut of.parties {
             // Who has no part settles nothing.
             party.is_settled = matches!(party.vote, Vote::No | Vote::NotAsked);
             // Whoever leads the group then hears of it, in `led`, where nobody does now.
             let is_led = self.groups.get(group).is_some_and(|led| led.epoch.is_some());
             if is_led && party.vote != Vote::No {
-                self.effects.push(Effect::Send { group: *group, message: ToAgent::Decide { lot, outcome } });
+                self.effects.push(SequencerEffect::Send { group: *group, message: ToAgent::Decide { lot, outcome } });
             }
         }
         if self.active == Some(lot) {
             self.active = None;
         }
-        self.effects.push(Effect::Decided { lot, outcome });
+        self.effects.push(SequencerEffect::Decided { lot, outcome });
         self.settle();
     }
 
     fn end_read(&mut self, lot: LotId, is_fresh: bool) {
         self.lots.remove(&lot);
-        self.effects.push(Effect::Read { lot, is_fresh });
+        self.effects.push(SequencerEffect::Read { lot, is_fresh });
         self.settle();
     }
 
     /// Forgets what is settled everywhere, in order.
     fn settle(&mut self) {
         self.lots.retain(|_, of| {
-            !(matches!(of.phase, Phase::Decided(_)) && of.parties.values().all(|party| party.is_settled))
+            !(matches!(of.phase, LotPhase::Decided(_)) && of.parties.values().all(|party| party.is_settled))
         });
         let number = (1..=self.last).rev().find(|number| {
             planted!(ForgottenEarly) || !self.lots.contains_key(&LotId { epoch: self.epoch, number: *number })
@@ -403,13 +406,13 @@ impl Sequencer {
         for (lot, of) in &mut self.lots {
             for (group, party) in &mut of.parties {
                 let is_led = self.groups.get(group).is_some_and(|led| led.epoch.is_some());
-                let is_asked = of.phase == Phase::Preparing && party.vote == Vote::Asked;
+                let is_asked = of.phase == LotPhase::Preparing && party.vote == Vote::Asked;
                 if party.is_reached || !is_led || party.ask_from > now || !is_asked {
                     continue;
                 }
                 party.ask_from = now + AGAIN_NANOS;
                 let message = ToAgent::Resolve { lot: *lot, asks: None };
-                self.effects.push(Effect::Send { group: *group, message });
+                self.effects.push(SequencerEffect::Send { group: *group, message });
             }
         }
         if self.active.is_none() {
@@ -426,8 +429,8 @@ mod tests {
     const ONE: GroupId = GroupId(0);
     const OTHER: GroupId = GroupId(1);
 
-    fn part(group: GroupId) -> Part {
-        Part { group, partitions: vec![PartitionId(group.0)], work: Vec::new() }
+    fn part(group: GroupId) -> LotPart {
+        LotPart { group, partitions: vec![PartitionId(group.0)], work: Vec::new() }
     }
 
     /// Of two groups that are led and obey.
@@ -488,10 +491,10 @@ mod tests {
         sequencer.led(OTHER, Epoch(8));
         sequencer.effects();
         sequencer.tick(0);
-        let asked = Effect::Send { group: OTHER, message: ToAgent::Resolve { lot, asks: None } };
+        let asked = SequencerEffect::Send { group: OTHER, message: ToAgent::Resolve { lot, asks: None } };
         assert_eq!(sequencer.effects(), [asked]);
-        sequencer.receive(OTHER, Epoch(8), ToSequencer::Verdict { lot, verdict: Verdict::Prepared });
-        let decided = Effect::Decided { lot, outcome: Outcome::Committed };
+        sequencer.receive(OTHER, Epoch(8), ToSequencer::Verdict { lot, verdict: Resolution::Prepared });
+        let decided = SequencerEffect::Decided { lot, outcome: Outcome::Committed };
         assert!(sequencer.effects().contains(&decided));
     }
 
@@ -500,7 +503,7 @@ mod tests {
         let mut sequencer = opened();
         let lot = sequencer.begin(vec![part(ONE), part(OTHER)], false).expect("both are led");
         sequencer.lost(OTHER);
-        assert!(sequencer.effects().contains(&Effect::Decided { lot, outcome: Outcome::Aborted }));
+        assert!(sequencer.effects().contains(&SequencerEffect::Decided { lot, outcome: Outcome::Aborted }));
         assert!(sequencer.begin(vec![part(ONE), part(OTHER)], false).is_none(), "nobody leads one of them");
         assert!(sequencer.begin(vec![part(ONE)], false).is_some(), "the other may go on");
     }

@@ -4,7 +4,7 @@
 //! named one by one: lots with a participant that nobody leads at present. So what is remembered
 //! does not grow while a group is lost.
 
-use crate::lot::LotId;
+use crate::lot_id::LotId;
 use ferrite_base::Epoch;
 use std::collections::{BTreeMap, BTreeSet};
 

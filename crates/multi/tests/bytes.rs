@@ -3,7 +3,7 @@
 
 use ferrite_base::bytes::ReadFault;
 use ferrite_base::{Epoch, GroupId, PartitionId};
-use ferrite_multi::{Begin, InDoubt, Ledger, LotId, Outcome, Record, Settled, ToAgent, ToSequencer, Verdict};
+use ferrite_multi::{Begin, InDoubt, Ledger, LotId, Outcome, Record, Resolution, Settled, ToAgent, ToSequencer};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn lot(epoch: u64, number: u64) -> LotId {
@@ -38,7 +38,7 @@ fn to_agents() -> Vec<ToAgent> {
         ToAgent::Settled(settled()),
         ToAgent::Resolve { lot: lot(3, 4), asks: None },
         ToAgent::Resolve { lot: lot(3, 4), asks: Some(GroupId(1)) },
-        ToAgent::Verdict { lot: lot(3, 4), of: GroupId(1), verdict: Verdict::Committed },
+        ToAgent::Verdict { lot: lot(3, 4), of: GroupId(1), verdict: Resolution::Committed },
     ]
 }
 
@@ -49,8 +49,8 @@ fn to_sequencers() -> Vec<ToSequencer> {
         ToSequencer::Settled { lot: lot(3, 4) },
         ToSequencer::Fresh { lot: lot(3, 4) },
         ToSequencer::Ordered { epoch: Epoch(3), in_doubt: vec![lot(1, 2), lot(2, 1)] },
-        ToSequencer::Verdict { lot: lot(3, 4), verdict: Verdict::Prepared },
-        ToSequencer::Verdict { lot: lot(3, 4), verdict: Verdict::Aborted },
+        ToSequencer::Verdict { lot: lot(3, 4), verdict: Resolution::Prepared },
+        ToSequencer::Verdict { lot: lot(3, 4), verdict: Resolution::Aborted },
     ]
 }
 

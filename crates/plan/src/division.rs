@@ -6,7 +6,8 @@
 //! one key fixes, rows that are given, changes that look at one row at a time. And where no
 //! statement needs the result of another: a list of statements, without variables and branches.
 
-use crate::program::{Delete, Insert, InsertSource, Plan, Program, Step, Touches, Update};
+use crate::program::{Delete, Insert, InsertSource, Plan, Program, Step, Update};
+use crate::statement_text::Touches;
 use crate::walk::for_each_access_expr;
 use ferrite_base::TableId;
 use ferrite_expr::Expr;

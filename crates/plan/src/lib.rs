@@ -4,9 +4,9 @@
 //! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of
 //! procedures in other languages ([`external`]), and four questions that a call asks of its program
 //! before it runs: which partitions it needs ([`Program::owners`]), whether it may take long
-//! ([`as_long_read`]), what each partition can do by itself ([`in_parts`]), and what each of several
-//! groups ([`divide`]). Knows catalogs
-//! and expressions; knows no SQL text, no rows, no threads.
+//! ([`as_long_read`]), what each partition can do by itself ([`in_parts`]), and what each of
+//! several groups ([`divide`]). Knows catalogs and expressions; knows no SQL text, no rows, no
+//! threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -18,6 +18,7 @@ mod parts;
 mod presets;
 mod program;
 mod short;
+mod statement_text;
 mod variants;
 pub mod walk;
 
@@ -28,4 +29,5 @@ pub use parts::{Divisible, InParts, in_parts};
 pub use presets::Adoption;
 pub use program::*;
 pub use short::is_short;
+pub use statement_text::{StatementText, Touches};
 pub use variants::{Fitted, Presets, Recompile, Variants};

@@ -6,6 +6,7 @@
 //! numbered through the whole program.
 
 use crate::external::{ExternalRoutine, RoutineBody};
+use crate::statement_text::StatementText;
 use crate::variants::Variants;
 use ferrite_base::{IndexId, TableId};
 use ferrite_expr::{Aggregate, CompareOperator, Expr};
@@ -81,32 +82,6 @@ pub struct Parameter {
 pub struct Register {
     pub name: String,
     pub column_type: ColumnType,
-}
-
-#[derive(Clone, Debug)]
-pub struct StatementText {
-    pub text: String,
-    /// Why this statement touches all partitions, in words for EXPLAIN; None when one is enough.
-    pub multi_partition_reason: Option<String>,
-    pub touches: Touches,
-}
-
-impl StatementText {
-    pub fn new(text: String, touches: Touches) -> StatementText {
-        StatementText { text, multi_partition_reason: None, touches }
-    }
-}
-
-/// Where the rows are that a statement by itself reads and changes.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub enum Touches {
-    /// On every partition: it reads replicated tables, or none.
-    Replicated,
-    /// On the partition that owns this constant or parameter.
-    OneKey { key: Expr, sql_type: SqlType },
-    /// On several, for all that is known.
-    #[default]
-    Several,
 }
 
 /// Where a call of the program runs.

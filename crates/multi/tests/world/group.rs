@@ -107,8 +107,8 @@ impl Group {
             self.commit_one();
         }
         let mut ledger = Ledger::default();
-        let mut tables = Tables::default();
-        tables.values = (0..PARTITIONS).map(|partition| (partition, AMOUNT)).collect();
+        let values = (0..PARTITIONS).map(|partition| (partition, AMOUNT)).collect();
+        let mut tables = Tables { values, ..Tables::default() };
         for entry in &self.stream {
             let Entry::Lot(record) = entry else { continue };
             let lot = record.lot();

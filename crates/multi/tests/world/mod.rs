@@ -5,7 +5,7 @@ mod group;
 mod rules;
 
 use ferrite_base::{Epoch, GroupId, PartitionId};
-use ferrite_multi::{AgentEffect, LotId, Outcome, Part, Sequencer, SequencerEffect, ToAgent, ToSequencer};
+use ferrite_multi::{AgentEffect, LotId, LotPart, Outcome, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use group::Group;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -74,7 +74,7 @@ impl Counts {
 
 /// Who speaks: the sequencer of an epoch, or a group's leader of an epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Party {
+pub enum Speaker {
     Sequencer(Epoch),
     Agent(GroupId, Epoch),
 }
@@ -103,7 +103,7 @@ pub struct World {
     /// What callers were told.
     pub told: BTreeMap<LotId, Outcome>,
     /// In order, of each pair.
-    links: BTreeMap<(Party, Party), VecDeque<(u64, Said)>>,
+    links: BTreeMap<(Speaker, Speaker), VecDeque<(u64, Said)>>,
     pub counts: Counts,
     pub facts: BTreeMap<LotId, rules::Fact>,
     /// Lots answered since this was looked at.
@@ -172,7 +172,7 @@ impl World {
             }
         }
         if self.random.below(4_000) < 6 {
-            let links: Vec<(Party, Party)> = self.links.keys().copied().collect();
+            let links: Vec<(Speaker, Speaker)> = self.links.keys().copied().collect();
             if !links.is_empty() {
                 let (from, to) = links[self.random.below(links.len() as u64) as usize];
                 self.cut(from, to);
@@ -189,7 +189,7 @@ impl World {
         self.sequencers.remove(&epoch);
         let lost = self.wanted.keys().filter(|lot| lot.epoch == epoch && !self.told.contains_key(lot)).count();
         self.counts.unknown += lost as u64;
-        let party = Party::Sequencer(epoch);
+        let party = Speaker::Sequencer(epoch);
         self.links.retain(|(from, to), _| *from != party && *to != party);
         for group in self.groups.values_mut() {
             if let Some(agent) = &mut group.agent {
@@ -200,19 +200,19 @@ impl World {
     }
 
     /// Both directions: what is on its way is lost, and both sides hear of it.
-    fn cut(&mut self, from: Party, to: Party) {
+    fn cut(&mut self, from: Speaker, to: Speaker) {
         self.links.remove(&(from, to));
         self.links.remove(&(to, from));
         for (one, other) in [(from, to), (to, from)] {
             match (one, other) {
-                (Party::Sequencer(epoch), Party::Agent(group, of)) => {
+                (Speaker::Sequencer(epoch), Speaker::Agent(group, of)) => {
                     let Some(sequencer) = self.sequencers.get_mut(&epoch) else { continue };
                     sequencer.lost(group);
                     if self.groups[&group].led() == Some(of) {
                         sequencer.led(group, of);
                     }
                 }
-                (Party::Agent(group, of), Party::Sequencer(epoch)) => {
+                (Speaker::Agent(group, of), Speaker::Sequencer(epoch)) => {
                     let now = self.now;
                     let group = self.groups.get_mut(&group).expect("it is there");
                     if group.led() == Some(of) {
@@ -230,7 +230,7 @@ impl World {
         let group = self.groups.get_mut(&id).expect("it is there");
         let epoch = group.epoch;
         group.depose(&mut self.random, &mut self.counts);
-        let party = Party::Agent(id, epoch);
+        let party = Speaker::Agent(id, epoch);
         self.links.retain(|(from, to), _| *from != party && *to != party);
         for sequencer in self.sequencers.values_mut() {
             sequencer.lost(id);
@@ -313,7 +313,7 @@ impl World {
                     // Only read, in a lot that writes.
                     _ => 0,
                 };
-                Part { group: *group, partitions: vec![PartitionId(partition)], work: change.to_le_bytes().to_vec() }
+                LotPart { group: *group, partitions: vec![PartitionId(partition)], work: change.to_le_bytes().to_vec() }
             };
             let parts = groups.iter().enumerate().map(part).collect();
             let Some(lot) = sequencer.begin(parts, rides) else { continue };
@@ -346,7 +346,7 @@ impl World {
         }
     }
 
-    fn say(&mut self, from: Party, to: Party, said: Said) {
+    fn say(&mut self, from: Speaker, to: Speaker, said: Said) {
         let slow = !self.rests && self.random.percent(3);
         let delay = self.random.below(if slow { 300 * MILLI } else { 3 * MILLI });
         let link = self.links.entry((from, to)).or_default();
@@ -362,14 +362,14 @@ impl World {
             let (from, to) = (*from, *to);
             let (_, said) = link.pop_front().expect("something is due");
             match (to, said) {
-                (Party::Agent(group, epoch), Said::ToAgent(message)) => {
+                (Speaker::Agent(group, epoch), Said::ToAgent(message)) => {
                     let group = self.groups.get_mut(&group).expect("it is there");
                     if group.led() == Some(epoch) {
                         group.receive(message, now);
                     }
                 }
-                (Party::Sequencer(epoch), Said::ToSequencer(message)) => {
-                    let (Party::Agent(group, of), Some(sequencer)) = (from, self.sequencers.get_mut(&epoch)) else {
+                (Speaker::Sequencer(epoch), Said::ToSequencer(message)) => {
+                    let (Speaker::Agent(group, of), Some(sequencer)) = (from, self.sequencers.get_mut(&epoch)) else {
                         continue;
                     };
                     sequencer.receive(group, of, message);
@@ -405,7 +405,7 @@ impl World {
         match effect {
             SequencerEffect::Send { group, message } => {
                 if let Some(of) = self.groups[&group].led() {
-                    self.say(Party::Sequencer(epoch), Party::Agent(group, of), Said::ToAgent(message));
+                    self.say(Speaker::Sequencer(epoch), Speaker::Agent(group, of), Said::ToAgent(message));
                 }
             }
             SequencerEffect::Ran { lot, group, ok, result } => {
@@ -443,7 +443,7 @@ impl World {
 
     fn carry_out_agent(&mut self, id: GroupId, effect: AgentEffect) {
         let group = self.groups.get_mut(&id).expect("it is there");
-        let from = Party::Agent(id, group.epoch);
+        let from = Speaker::Agent(id, group.epoch);
         match effect {
             AgentEffect::ToSequencer(message) => {
                 let to = match &message {
@@ -455,13 +455,13 @@ impl World {
                     ToSequencer::Ordered { epoch, .. } => *epoch,
                 };
                 if self.sequencers.contains_key(&to) {
-                    self.say(from, Party::Sequencer(to), Said::ToSequencer(message));
+                    self.say(from, Speaker::Sequencer(to), Said::ToSequencer(message));
                 }
             }
             AgentEffect::ToAgent { group, message } => {
                 self.counts.resolved += u64::from(matches!(message, ToAgent::Resolve { .. }));
                 if let Some(of) = self.groups[&group].led() {
-                    self.say(from, Party::Agent(group, of), Said::ToAgent(message));
+                    self.say(from, Speaker::Agent(group, of), Said::ToAgent(message));
                 }
             }
             other => group.carry_out(other, self.now, &mut self.random, &mut self.counts),

@@ -45,7 +45,7 @@ impl World {
             return Ok(());
         }
         self.counts.scenes += 1;
-        // With two copies besides, one may lead that has applied all: few plans have as many.
+        // Few plans have two copies besides, so that one may lead which has applied all.
         if self.more.percent(if members > 2 { 75 } else { 25 }) {
             self.a_copy_applies_slowly()?;
             if !self.step_until(WHOLE_MILLIS, is_whole)? {
@@ -79,7 +79,6 @@ impl World {
                 return Ok(());
             }
         }
-        // The voters decide nothing for a while when their leader ends.
         let configuration = self.configuration();
         let of_voters = self.leader_of_voters();
         if self.has_a_slower_clock(configuration.leader.node, of_voters) && self.random.percent(60) {
