@@ -22,7 +22,7 @@ const SCHEMA: &str = "
     END";
 
 fn shares(program: &Program, catalog: &Catalog) -> String {
-    let partitioned = |table| catalog.tables.get(&table).is_some_and(|table| table.is_partitioned());
+    let partitioned = |id| catalog.tables.values().any(|table| table.id == id && table.is_partitioned());
     match divide(program, &partitioned) {
         Ok(shares) => {
             let word = |share: &Share| match share {
