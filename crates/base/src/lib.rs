@@ -17,6 +17,7 @@ pub mod checksum;
 pub mod earlier;
 pub mod error;
 pub mod fault;
+pub mod group_map;
 pub mod ids;
 pub mod leader_change;
 pub mod limits;
@@ -26,6 +27,7 @@ pub mod settings;
 pub mod watch;
 
 pub use error::{ErrorKind, TextPosition, UserError, UserResult};
+pub use group_map::{GroupMap, GroupPartitions};
 pub use ids::{
     CatalogVersion, Epoch, GroupId, Incarnation, IndexId, NodeId, PartitionId, Position, ProcedureId, RowId, Sequence,
     TableId,
