@@ -1,8 +1,11 @@
-//! The file `node`: which node this directory belongs to, and what it has promised.
+//! The file `node`: which node this directory belongs to, which groups it hosts, and what it has
+//! promised.
 //! docs/format/node.md.
 //!
 //! Two slots, written in turn: a write that a crash tears leaves the earlier contents. A caller
 //! that relies on the contents waits for the write.
+//!
+//! A node that hosts the first group alone writes the file as releases did that knew no other.
 //!
 //! Promises that one slot is durable at every moment, even if an fsync fails: what it should have
 //! written still reads as written, yet may be lost, and no later fsync saves it. So the slot that
@@ -11,9 +14,10 @@
 //! has no room for that, the slots are written in turn after all.
 
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_base::limits::CLUSTER_GROUPS_MAX;
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, UserError, UserResult};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, SECTOR_BYTES, small_file};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -21,14 +25,19 @@ const NAME: &str = "node";
 /// Written under this name first, so that there is never half of one.
 const NEW_NAME: &str = "node.new";
 const MAGIC: &[u8; 8] = b"FERRNODE";
-const VERSION: u32 = 1;
+/// Of a node that hosts other groups than the first.
+const VERSION: u32 = 2;
+const VERSION_FIRST_GROUP: u32 = 1;
 const SLOTS: [u64; 2] = [0, SECTOR_BYTES as u64];
 const FILE_BYTES: usize = 2 * SECTOR_BYTES;
 const CHECKSUM_AT: usize = SECTOR_BYTES - 4;
-const PROMISES_AT: usize = 56;
-const PROMISE_BYTES: usize = 12;
-/// What a slot has room for.
-const PROMISES_MAX: usize = (CHECKSUM_AT - PROMISES_AT) / PROMISE_BYTES;
+const GROUPS_AT: usize = 56;
+const GROUP_BYTES: usize = 12;
+/// What a slot has room for: more groups than a cluster has.
+const SLOT_GROUPS: usize = (CHECKSUM_AT - GROUPS_AT) / GROUP_BYTES;
+const _: () = assert!(CLUSTER_GROUPS_MAX <= SLOT_GROUPS, "a node can host all groups of a cluster");
+/// In a group's number, from version 2 on: it is hosted.
+const HOSTED: u32 = 1 << 31;
 
 /// Which node this is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +47,10 @@ pub struct Identity {
     pub node: NodeId,
     /// This start of its process: higher than any before.
     pub incarnation: Incarnation,
-    /// Nothing is acknowledged in a group at a lower epoch.
+    /// The groups that this node keeps data of.
+    pub hosted: BTreeSet<GroupId>,
+    /// Nothing is acknowledged in a group at a lower epoch. What was promised of a group is kept
+    /// when it is hosted no more.
     pub promised: BTreeMap<GroupId, Epoch>,
 }
 
@@ -87,7 +99,27 @@ impl From<DiskError> for IdentityError {
 impl Identity {
     /// A node that is not in a cluster, before its first start.
     pub fn alone() -> Identity {
-        Identity { cluster: [0; 16], node: crate::FIRST_NODE, incarnation: Incarnation(0), promised: BTreeMap::new() }
+        Identity::new([0; 16], crate::FIRST_NODE, Incarnation(0))
+    }
+
+    /// Of a node that has promised nothing, and hosts the first group.
+    pub fn new(cluster: [u8; 16], node: NodeId, incarnation: Incarnation) -> Identity {
+        let hosted = BTreeSet::from([crate::FIRST_GROUP]);
+        Identity { cluster, node, incarnation, hosted, promised: BTreeMap::new() }
+    }
+
+    /// The group is hosted from now on: there is room for all that the node will promise of it.
+    pub fn host(&mut self, group: GroupId) -> UserResult<()> {
+        if group.index() >= CLUSTER_GROUPS_MAX {
+            return Err(UserError::limit(format!("a cluster has {CLUSTER_GROUPS_MAX} groups at most")));
+        }
+        self.hosted.insert(group);
+        Ok(())
+    }
+
+    /// Those that the file has a place for.
+    fn groups(&self) -> BTreeSet<GroupId> {
+        self.hosted.iter().chain(self.promised.keys()).copied().collect()
     }
 
     /// What the directory says; None if it says nothing.
@@ -101,18 +133,30 @@ impl Identity {
     }
 
     fn encode(&self, generation: u64) -> [u8; SECTOR_BYTES] {
-        assert!(self.promised.len() <= PROMISES_MAX, "a node keeps {PROMISES_MAX} groups at most");
+        let is_first_alone = self.hosted.iter().eq([&crate::FIRST_GROUP]);
+        let version = if is_first_alone { VERSION_FIRST_GROUP } else { VERSION };
+        // A node has promised something only of groups that it hosts, or has hosted.
+        let groups: Vec<(GroupId, Epoch)> = match is_first_alone {
+            true => self.promised.iter().map(|(group, epoch)| (*group, *epoch)).collect(),
+            false => {
+                let promised = |group: &GroupId| self.promised.get(group).copied().unwrap_or_default();
+                self.groups().iter().map(|group| (*group, promised(group))).collect()
+            }
+        };
+        assert!(groups.len() <= SLOT_GROUPS, "a node knows no more groups than a cluster has");
         let mut sector = [0; SECTOR_BYTES];
         sector[..8].copy_from_slice(MAGIC);
-        sector[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        sector[8..12].copy_from_slice(&version.to_le_bytes());
         sector[12..16].copy_from_slice(&self.node.0.to_le_bytes());
         sector[16..32].copy_from_slice(&self.cluster);
         sector[32..40].copy_from_slice(&generation.to_le_bytes());
         sector[40..48].copy_from_slice(&self.incarnation.0.to_le_bytes());
-        sector[48..52].copy_from_slice(&(self.promised.len() as u32).to_le_bytes());
-        for ((group, epoch), at) in self.promised.iter().zip((PROMISES_AT..).step_by(PROMISE_BYTES)) {
-            sector[at..at + 4].copy_from_slice(&group.0.to_le_bytes());
-            sector[at + 4..at + PROMISE_BYTES].copy_from_slice(&epoch.0.to_le_bytes());
+        sector[48..52].copy_from_slice(&(groups.len() as u32).to_le_bytes());
+        for ((group, epoch), at) in groups.into_iter().zip((GROUPS_AT..).step_by(GROUP_BYTES)) {
+            let is_marked = !is_first_alone && self.hosted.contains(&group);
+            let number = if is_marked { group.0 | HOSTED } else { group.0 };
+            sector[at..at + 4].copy_from_slice(&number.to_le_bytes());
+            sector[at + 4..at + GROUP_BYTES].copy_from_slice(&epoch.0.to_le_bytes());
         }
         let checksum = crc32c(&sector[..CHECKSUM_AT]);
         sector[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -191,21 +235,26 @@ fn decode(bytes: &[u8]) -> Option<Slot> {
     if sector[..8] != *MAGIC || crc32c(&sector[..CHECKSUM_AT]) != u32_at(CHECKSUM_AT) {
         return None;
     }
-    if u32_at(8) != VERSION {
-        return Some(Err(u32_at(8)));
+    let version = u32_at(8);
+    if !(VERSION_FIRST_GROUP..=VERSION).contains(&version) {
+        return Some(Err(version));
     }
-    let promises = u32_at(48) as usize;
-    if promises > PROMISES_MAX {
+    let count = u32_at(48) as usize;
+    if count > SLOT_GROUPS {
         return None;
     }
-    let places = (PROMISES_AT..).step_by(PROMISE_BYTES).take(promises);
-    let promised = places.map(|at| (GroupId(u32_at(at)), Epoch(u64_at(at + 4)))).collect();
-    let identity = Identity {
-        cluster: sector[16..32].try_into().expect("16 bytes"),
-        node: NodeId(u32_at(12)),
-        incarnation: Incarnation(u64_at(40)),
-        promised,
-    };
+    let cluster = sector[16..32].try_into().expect("16 bytes");
+    let mut identity = Identity::new(cluster, NodeId(u32_at(12)), Incarnation(u64_at(40)));
+    let groups = (GROUPS_AT..).step_by(GROUP_BYTES).take(count).map(|at| (u32_at(at), Epoch(u64_at(at + 4))));
+    if version == VERSION_FIRST_GROUP {
+        identity.promised = groups.map(|(group, epoch)| (GroupId(group), epoch)).collect();
+    } else {
+        let groups: Vec<(u32, Epoch)> = groups.collect();
+        let hosted = groups.iter().filter(|(group, _)| group & HOSTED != 0);
+        identity.hosted = hosted.map(|(group, _)| GroupId(group & !HOSTED)).collect();
+        let promised = groups.iter().filter(|(_, epoch)| *epoch > Epoch(0));
+        identity.promised = promised.map(|(group, epoch)| (GroupId(group & !HOSTED), *epoch)).collect();
+    }
     Some(Ok((u64_at(32), identity)))
 }
 
@@ -219,7 +268,7 @@ mod tests {
 
     fn identity(incarnation: u64) -> Identity {
         let promised = [(GroupId(0), Epoch(4)), (GroupId(7), Epoch(incarnation))].into_iter().collect();
-        Identity { cluster: [3; 16], node: NodeId(2), incarnation: Incarnation(incarnation), promised }
+        Identity { promised, ..Identity::new([3; 16], NodeId(2), Incarnation(incarnation)) }
     }
 
     /// Fsyncs and writes fail, the disk is full, power is lost at any step. What was written
@@ -291,6 +340,49 @@ mod tests {
             }
             std::fs::write(&path, whole).unwrap();
         }
+    }
+
+    fn sector(version: u32, groups: &[(u32, u64)]) -> [u8; SECTOR_BYTES] {
+        let mut sector = identity(4).encode(9);
+        sector[8..12].copy_from_slice(&version.to_le_bytes());
+        sector[48..52].copy_from_slice(&(groups.len() as u32).to_le_bytes());
+        for ((group, epoch), at) in groups.iter().zip((GROUPS_AT..).step_by(GROUP_BYTES)) {
+            sector[at..at + 4].copy_from_slice(&group.to_le_bytes());
+            sector[at + 4..at + 12].copy_from_slice(&epoch.to_le_bytes());
+        }
+        let checksum = crc32c(&sector[..CHECKSUM_AT]);
+        sector[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        sector
+    }
+
+    /// A release that knew one group reads what one group needs; where others are hosted, it
+    /// refuses.
+    #[test]
+    fn hosted_groups_are_in_the_file_where_they_are_not_the_first_alone() {
+        let first = identity(4);
+        assert_eq!(first.encode(9), sector(1, &[(0, 4), (7, 4)]));
+        let mut several = first.clone();
+        several.host(GroupId(2)).expect("there is room");
+        assert_eq!(several.encode(9), sector(2, &[(HOSTED, 4), (2 | HOSTED, 0), (7, 4)]));
+        let mut other = several.clone();
+        other.hosted.remove(&GroupId(0));
+        for identity in [first, several, other] {
+            let read = decode(&identity.encode(9)).expect("it is whole").expect("a version that is known");
+            assert_eq!(read, (9, identity));
+        }
+    }
+
+    #[test]
+    fn as_many_groups_are_hosted_as_can_be_promised_of() {
+        let mut full = Identity::new([3; 16], NodeId(2), Incarnation(1));
+        for group in 1..CLUSTER_GROUPS_MAX as u32 {
+            full.host(GroupId(group)).expect("the limit");
+        }
+        let refused = full.host(GroupId(CLUSTER_GROUPS_MAX as u32)).expect_err("one past the limit");
+        assert!(refused.to_string().contains("a cluster has 256 groups at most"), "{refused}");
+        full.promised = full.hosted.iter().map(|group| (*group, Epoch(7))).collect();
+        let read = decode(&full.encode(1)).expect("it is whole").expect("a version that is known");
+        assert_eq!(read, (1, full));
     }
 
     #[test]

@@ -23,7 +23,6 @@ use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
 use mio::net::TcpListener;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -183,10 +182,9 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let boot = directory::boot();
     let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
     if belongs_to.is_none() {
-        let promised = BTreeMap::new();
         // A single server's database may have been opened again since it was declared.
         let incarnation = own.incarnation.max(directory::incarnation(disk, about.dir)?);
-        let identity = Identity { cluster: settings.cluster, node, incarnation, promised };
+        let identity = Identity::new(settings.cluster, node, incarnation);
         identity.write(disk, about.dir).map_err(|error| MemberError::Cluster(error.to_string()))?;
     }
     // Recovery takes it again.

@@ -192,7 +192,7 @@ mod tests {
         let disk = SimulatedDisk::new(1, clock.clone());
         disk.create_dir(dir).expect("a healthy disk");
         let (node, incarnation) = (NodeId(3), Incarnation(4));
-        let identity = Identity { cluster: [1; 16], node, incarnation, promised: BTreeMap::new() };
+        let identity = Identity::new([1; 16], node, incarnation);
         identity.write(&disk, dir).expect("a healthy disk");
         let own = Declaration {
             plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0 },

@@ -229,7 +229,7 @@ impl World {
         let (disk, dir) = (SimulatedDisk::new(1, clock.clone()), Path::new(DIR));
         ferrite_io::Disk::create_dir(&disk, dir).unwrap();
         let before = Incarnation(incarnation - 1);
-        let identity = Identity { cluster: [1; 16], node: NodeId(1), incarnation: before, promised: BTreeMap::new() };
+        let identity = Identity::new([1; 16], NodeId(1), before);
         identity.write(&disk, dir).unwrap();
         let outside = Outside::default();
         let (causes, inbox_of_node) = waking_channel();

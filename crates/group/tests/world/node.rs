@@ -9,7 +9,7 @@ use ferrite_group::{
 use ferrite_io::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use ferrite_log::{DatabaseId, Log, LogOptions};
 use ferrite_replica::group::{Member, Timing};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -254,12 +254,8 @@ impl Node {
         let disk = Arc::new(self.disk.clone());
         let clock = Arc::new(self.clock.clone());
         let (log, _) = Log::open(disk, clock.clone(), dir, options, visit).expect("the log opens");
-        let mut identity = Identity::read(&self.disk, dir).expect("the file can be read").unwrap_or_else(|| Identity {
-            cluster: [1; 16],
-            node: here,
-            incarnation: Incarnation(0),
-            promised: BTreeMap::new(),
-        });
+        let known = Identity::read(&self.disk, dir).expect("the file can be read");
+        let mut identity = known.unwrap_or_else(|| Identity::new([1; 16], here, Incarnation(0)));
         identity.incarnation.0 += 1;
         identity.write(&self.disk, dir).expect("a healthy disk");
         self.member.incarnation = identity.incarnation;

@@ -23,7 +23,7 @@ use ferrite_replica::group::{GroupConfiguration, Timing};
 use ferrite_snapshot::Files;
 use ferrite_snapshot::transfer::{Sink, SinkProgress};
 use ferrite_table::Store;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -135,8 +135,7 @@ impl Learner {
         use ferrite_io::Disk;
         let dir = Path::new(DIR);
         self.disk.create_dir(dir).expect("a healthy disk");
-        let identity =
-            Identity { cluster: [1; 16], node: NODE, incarnation: Incarnation(0), promised: BTreeMap::new() };
+        let identity = Identity::new([1; 16], NODE, Incarnation(0));
         identity.write(&self.disk, dir).expect("a healthy disk");
     }
 

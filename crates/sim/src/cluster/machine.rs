@@ -143,7 +143,7 @@ impl Machine {
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
         let incarnation = Incarnation(u64::from(joins));
-        let identity = Identity { cluster, node: NodeId(id), incarnation, promised: BTreeMap::new() };
+        let identity = Identity::new(cluster, NodeId(id), incarnation);
         identity.write(&disk, dir).expect("a healthy disk");
         disk.unwind_at_power_loss();
         let told = trace.clone();

@@ -145,7 +145,7 @@ impl Witness {
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
         let cluster = founded.settings().expect("it is founded").cluster;
-        let identity = Identity { cluster, node: id, incarnation: Incarnation(0), promised: BTreeMap::new() };
+        let identity = Identity::new(cluster, id, Incarnation(0));
         identity.write(&disk, dir).expect("a healthy disk");
         disk.unwind_at_power_loss();
         let told = trace.clone();
