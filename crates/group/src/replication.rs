@@ -46,20 +46,40 @@ impl<C: Party> ferrite_log::Completion for Committing<C> {
     }
 
     /// Each group notes what one fsync has made durable once under its lock, and reports it to
-    /// other nodes once.
+    /// other nodes once, however the groups' entries alternate in the log.
     fn complete_all(all: impl Iterator<Item = (Self, Vec<u8>)>, outcome: &Result<(), LogFailed>) {
-        let mut all = all.peekable();
-        while let Some((Committing { group, what }, payload)) = all.next() {
-            match outcome {
-                Ok(()) => {
-                    let same = || all.next_if(|(next, _)| Arc::ptr_eq(&next.group, &group));
-                    let behind = std::iter::from_fn(same).map(|(next, payload)| (next.what, payload));
-                    group.written(std::iter::once((what, payload)).chain(behind));
+        match outcome {
+            Ok(()) => {
+                let mut others = complete_first_group(all);
+                while !others.is_empty() {
+                    others = complete_first_group(others.into_iter());
                 }
-                Err(failure) => group.log_failed(Some(what), failure.clone()),
             }
+            Err(failure) => all.for_each(|(committing, _)| {
+                let Committing { group, what } = committing;
+                group.log_failed(Some(what), failure.clone());
+            }),
         }
     }
+}
+
+/// An append, and its emptied buffer.
+type Completed<C> = (Committing<C>, Vec<u8>);
+
+/// Tells the group of the first of these appends of all that are its own, in their order. Those of
+/// other groups: none on a node that hosts one.
+fn complete_first_group<C: Party>(mut all: impl Iterator<Item = Completed<C>>) -> Vec<Completed<C>> {
+    let mut others = Vec::new();
+    let Some((Committing { group, what }, payload)) = all.next() else { return others };
+    let own = all.filter_map(|(next, payload)| match Arc::ptr_eq(&next.group, &group) {
+        true => Some((next.what, payload)),
+        false => {
+            others.push((next, payload));
+            None
+        }
+    });
+    group.written(std::iter::once((what, payload)).chain(own));
+    others
 }
 
 /// How a node of a cluster begins with a group.

@@ -5,4 +5,5 @@ mod world;
 
 mod catch_up;
 mod cluster;
+mod groups;
 mod window;
