@@ -61,7 +61,7 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
         match files.manifest(nonce) {
             Ok(manifest) => {
                 seen.created_ms = manifest.taken / 1_000;
-                seen.partitions = manifest.partitions;
+                seen.partitions = manifest.map.partitions();
                 match schema_of(&manifest) {
                     Ok(catalog) => seen.tables = catalog.tables.keys().cloned().collect::<Vec<_>>().join(","),
                     Err(error) => seen.fault = Some(error.to_string()),

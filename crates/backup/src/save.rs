@@ -8,7 +8,7 @@
 use crate::csv;
 use crate::request::{Format, Save};
 use crate::server::Server;
-use ferrite_base::{TableId, UserError, UserResult, planted};
+use ferrite_base::{GroupMap, TableId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Change, Table, TableKind};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, Random};
 use ferrite_partition::coordinator::{TakenSnapshot, wait_until_committed};
@@ -187,7 +187,7 @@ fn write_native(
         database,
         snapshot: 0,
         taken: time,
-        partitions,
+        map: GroupMap::single(partitions),
         created_ms: (time / 1_000) as u64,
         genesis_id: database,
         log,

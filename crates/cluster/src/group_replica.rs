@@ -23,7 +23,7 @@ use ferrite_partition::OwnLog;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::waker::WakingSender;
-use ferrite_partition::{Delivery, Event, Promoted, SteppedBack, SteppingBack};
+use ferrite_partition::{Delivery, GroupInboxes, Promoted, SteppedBack, SteppingBack};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 256 * 1024;
 
 /// The ways to the parties that run a group's transactions here. They begin as copies.
 pub struct Parties {
-    pub partitions: Vec<Sender<Event>>,
+    pub partitions: GroupInboxes,
     pub coordinator: Sender<Job>,
     /// Where the group's entries are.
     pub log: OwnLog,
@@ -356,7 +356,7 @@ impl GroupReplica {
                 let log = GroupAppender::new(Arc::clone(&self.group));
                 // The copy has reached the start of the leader's epoch; the group may be further.
                 let epoch = promoted.place.end.epoch;
-                promoted.lead(&log, &self.parties.partitions, &self.parties.coordinator);
+                promoted.lead(&log, self.parties.partitions.senders(), &self.parties.coordinator);
                 self.role = Role::Leader;
                 effects.serves(self.group.id(), Some(epoch));
                 true
@@ -365,7 +365,7 @@ impl GroupReplica {
                 None => false,
                 Some(Todo::Follow(place)) => {
                     effects.serves(self.group.id(), None);
-                    let stepping = SteppingBack::begin(&self.parties.coordinator, self.parties.partitions.len());
+                    let stepping = SteppingBack::begin(&self.parties.coordinator, self.parties.partitions.of().len());
                     self.role = Role::Falling(stepping, place);
                     true
                 }

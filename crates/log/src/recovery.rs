@@ -21,6 +21,8 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockPlace<'a> {
     pub path: &'a Path,
+    pub segment: u64,
+    /// In the segment's file.
     pub position: u64,
 }
 
@@ -302,7 +304,8 @@ impl<'a, V> Reader<'a, V> {
             };
             if !continues {
                 self.payload_bytes += payload.len() as u64;
-                let place = BlockPlace { path: &self.segments[start.index].path, position: start.position as u64 };
+                let Segment { path, number, .. } = &self.segments[start.index];
+                let place = BlockPlace { path, segment: *number, position: start.position as u64 };
                 self.visit.payload(place, payload).map_err(|error| OpenError::Replay {
                     path: place.path.to_path_buf(),
                     position: place.position,

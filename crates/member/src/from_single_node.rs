@@ -54,8 +54,8 @@ pub fn examine_database(
 ) -> Result<BegunAlone, MemberError> {
     ferrite_io::notify(Notice::FoundsFromDatabase { dir: dir.to_path_buf() });
     let opened = recovery::open_with(disk, clock, &mut SystemRandom, dir, options).map_err(MemberError::Start)?;
-    let Recovered { genesis, log, group, identity, .. } = opened;
+    let Recovered { genesis, log, group, identity, .. } = opened.only_group();
     let database = Database { id: log.index().database().0, end: group.end() };
     log.close().map_err(|failure| MemberError::Start(StartError::LogFailed(failure)))?;
-    Ok(BegunAlone { database, partitions: genesis.partitions, incarnation: identity.incarnation })
+    Ok(BegunAlone { database, partitions: genesis.partitions(), incarnation: identity.incarnation })
 }

@@ -6,6 +6,7 @@ use crate::join::Joined;
 use crate::links::hosts_of;
 use crate::options::ClusterOptions;
 use crossbeam_channel::Receiver;
+use ferrite_base::GroupMap;
 use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
 use ferrite_group::GroupPlace;
 use ferrite_io::{Clock, Disk, SystemRandom};
@@ -37,7 +38,8 @@ pub fn open(
     of_cluster: &ClusterOptions,
 ) -> Result<(Recovered, Member), MemberError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
-    if let Some(asked) = options.partitions.filter(|asked| *asked != stored) {
+    let asked = options.groups.as_ref().map(GroupMap::partitions);
+    if let Some(asked) = asked.filter(|asked| *asked != stored) {
         ferrite_io::notify(Notice::PartitionsIgnored { partitions: stored, asked });
     }
     let causes = waking_channel();
@@ -48,11 +50,11 @@ pub fn open(
     let as_member =
         AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
     let log = LogOptions { database: Some(joined.database), ..options.log.clone() };
-    let options = Options { log, partitions: Some(stored), ..options };
+    let options = Options { log, groups: Some(GroupMap::single(stored)), ..options };
     let dir = joined.dir.clone();
     let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
-    let RecoveredMember { recovered, place, replication } =
-        opened.map_err(|error| unusable(error, &joined, &of_cluster.ends))?;
+    let opened = opened.map_err(|error| unusable(error, &joined, &of_cluster.ends))?;
+    let RecoveredMember { recovered, place, replication } = opened.only_group();
     if joined.intact {
         joined.unsynced.is_whole().map_err(|error| MemberError::Cluster(error.to_string()))?;
     }

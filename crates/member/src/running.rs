@@ -47,7 +47,7 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::waker::{WakingSender, channel_to, waking_channel};
-use ferrite_partition::{Compiled, Event, OwnLog};
+use ferrite_partition::{Compiled, GroupInboxes, OwnLog};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::Files;
 use ferrite_snapshot::transfer::{Sending, Sink};
@@ -83,7 +83,7 @@ pub struct DataUses {
     pub topology: Arc<Topology>,
     pub drain: Box<dyn Drain>,
     pub cancellations: Arc<Cancellations>,
-    pub partitions: Vec<Sender<Event>>,
+    pub partitions: GroupInboxes,
     pub coordinator: Sender<Job>,
     pub gates: Vec<Arc<Gate>>,
     pub snapshots: SnapshotRequests,

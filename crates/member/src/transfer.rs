@@ -16,7 +16,7 @@ use ferrite_cluster::{GroupHandle, MessageKind};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_notice::Notice;
-use ferrite_partition::Event;
+use ferrite_partition::GroupInboxes;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::waker::WakingSender;
@@ -44,7 +44,7 @@ const MESSAGES_PER_TURN: usize = 16;
 pub struct Into {
     pub here: NodeId,
     pub group: GroupHandle,
-    pub partitions: Vec<Sender<Event>>,
+    pub partitions: GroupInboxes,
     pub runtime: RuntimeHandle,
     pub transaction_bytes_max: usize,
 }

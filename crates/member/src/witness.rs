@@ -10,7 +10,7 @@ use crate::options::ClusterOptions;
 use crate::release;
 use crate::running::{self, Running, Uses};
 use crate::waits::Waits;
-use ferrite_base::{Incarnation, NodeId, memory};
+use ferrite_base::{GroupMap, Incarnation, NodeId, memory};
 use ferrite_cluster::Lease;
 use ferrite_group::Identity;
 use ferrite_io::threads::{Starting, Threads};
@@ -62,7 +62,8 @@ impl Witness {
             )));
         };
         let lock = DatabaseLog::lock(&*disk, &dir).map_err(|error| failed(&error))?;
-        release::note(&*disk, &dir)?;
+        // Without a database, the directory has nothing that depends on groups.
+        release::note(&*disk, &dir, &GroupMap::single(1))?;
         let known = Identity::read(&*disk, &dir).map_err(|error| failed(&error))?;
         let mut identity = known.expect("written when it joined");
         identity.incarnation = Incarnation(identity.incarnation.0 + 1);

@@ -253,6 +253,7 @@ fn start_executors(
     let publisher = parts.publisher();
     let without_log = instead_of_log(recovered, parts.snapshots.clone());
     let executors = assemble(Assembly {
+        of: recovered.partitions.clone(),
         partitions,
         jobs,
         long_reads,

@@ -19,6 +19,7 @@ use crate::compiled::Compiled;
 use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
 use crate::event::{Event, Job, Loan};
+use crate::inboxes::GroupInboxes;
 use crate::judge::{Change, Judge, ReplayError};
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
@@ -46,7 +47,7 @@ pub struct CopyStart {
     pub here: NodeId,
     /// After the last entry that the stores show.
     pub place: GroupPlace,
-    /// By partition.
+    /// By the partition's place in its group.
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
     pub history: SchemaHistory,
@@ -134,10 +135,10 @@ struct Reading {
 }
 
 impl Applier {
-    /// `partitions`: the inboxes of all, in their order. They are where `start` says.
-    pub fn new(start: CopyStart, partitions: Vec<Sender<Event>>, events: CopyEvents) -> (Applier, Intake) {
+    /// `inboxes`: of the group's partitions, which are where `start` says.
+    pub fn new(start: CopyStart, inboxes: GroupInboxes, events: CopyEvents) -> (Applier, Intake) {
         let CopyStart { here, place, sequences, compiled, history } = start;
-        assert_eq!(partitions.len(), sequences.len(), "a sequence number per partition");
+        assert_eq!(inboxes.senders().len(), sequences.len(), "a sequence number per partition");
         let (sender, inbox) = waking_channel();
         let dealt = place.end.position;
         let intake = Intake {
@@ -157,8 +158,15 @@ impl Applier {
         let applier = Applier {
             inbox,
             intake: intake.clone(),
-            lanes: partitions.into_iter().map(lane).collect(),
-            judge: Judge::new(here, Some(Replayed::behind(here, place)), sequences, catalog, history),
+            lanes: inboxes.senders().iter().cloned().map(lane).collect(),
+            judge: Judge::new(
+                here,
+                inboxes.of().clone(),
+                Some(Replayed::behind(here, place)),
+                sequences,
+                catalog,
+                history,
+            ),
             compiled,
             events,
             waiting: VecDeque::new(),
@@ -245,7 +253,7 @@ impl Applier {
 
     /// A partition has applied a parcel. An entry is applied when all parts of it are.
     fn applied(&mut self, partition: PartitionId, outcome: Result<(), CopyFault>) {
-        let lane = &mut self.lanes[partition.index()];
+        let lane = &mut self.lanes[self.judge.place(partition)];
         lane.unapplied.pop_front().expect("what is applied was sent");
         match outcome {
             Ok(()) => self.publish_applied(),
@@ -451,7 +459,7 @@ impl Applier {
         count: Option<u32>,
         changes: &[u8],
     ) {
-        let lane = &mut self.lanes[partition.index()];
+        let lane = &mut self.lanes[self.judge.place(partition)];
         let sender = &self.intake.sender;
         let parcel = lane.gathered.get_or_insert_with(|| Parcel::new(Arc::clone(bytes), sender.clone()));
         parcel.add(entry, first, count, changes);

@@ -13,7 +13,7 @@ use crate::schema::SchemaHistory;
 use crate::thread::{Partition, Start};
 use crate::{Compiled, Event, RowCounts};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{CallLimits, PartitionId, Sequence};
+use ferrite_base::{CallLimits, GroupPartitions, Sequence};
 use ferrite_group::GroupAppender;
 use ferrite_io::Clock;
 use ferrite_table::Store;
@@ -29,6 +29,8 @@ pub fn partition_ends(count: usize) -> Vec<PartitionEnds> {
 
 /// What the parts are made of.
 pub struct Assembly {
+    /// Which partitions they are.
+    pub of: GroupPartitions,
     /// One for each store.
     pub partitions: Vec<PartitionEnds>,
     /// The coordinator's inbox.
@@ -62,19 +64,24 @@ pub struct Executors {
 }
 
 /// # Panics
-/// If there are not as many inboxes and sequence numbers as stores.
+/// If there are not as many inboxes and sequence numbers as stores, or these are not the group's.
 pub fn assemble(assembly: Assembly) -> Executors {
-    let Assembly { stores, sequences, compiled, group, failure, clock, limits, counts, long_reads, .. } = assembly;
+    let Assembly { of, stores, sequences, compiled, group, failure, clock, limits, counts, long_reads, .. } = assembly;
     assert_eq!((stores.len(), stores.len()), (sequences.len(), assembly.partitions.len()), "a partition has all three");
+    assert!(
+        stores.iter().map(Store::partition).eq(of.ids()),
+        "a group is assembled of the stores of its own partitions"
+    );
+    assert_eq!(group.id(), of.group(), "a group's changes go to its own stream");
     let mut gates = Vec::new();
     let mut borrowers = Vec::new();
     let mut partitions = Vec::new();
-    let starts = stores.into_iter().zip(sequences).zip(assembly.partitions).enumerate();
-    for (id, ((store, sequence), (sender, inbox))) in starts {
+    let starts = stores.into_iter().zip(sequences).zip(assembly.partitions);
+    for ((store, sequence), (sender, inbox)) in starts {
         let gate = Gate::new(sequence, Arc::clone(&failure));
         gates.push(Arc::clone(&gate));
         let start = Start {
-            id: PartitionId(id as u32),
+            id: store.partition(),
             store,
             compiled: Arc::clone(&compiled),
             sequence,
@@ -94,7 +101,7 @@ pub fn assemble(assembly: Assembly) -> Executors {
     gates.push(Arc::clone(&gate));
     let jobs = assembly.jobs;
     let publish = assembly.publish;
-    let coordinator = Coordinator::new(jobs, borrowers, compiled, publish, gate, group, clock, limits, long_reads)
+    let coordinator = Coordinator::new(jobs, of, borrowers, compiled, publish, gate, group, clock, limits, long_reads)
         .with_history(assembly.history);
     let coordinator = if assembly.is_copy { coordinator.as_copy() } else { coordinator };
     let coordinator = match assembly.without_log {

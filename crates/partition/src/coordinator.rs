@@ -26,7 +26,7 @@ use crate::schema::SchemaHistory;
 use crate::thread::RECORD_EPOCH;
 use crate::unlogged::Unlogged;
 use crossbeam_channel::{Receiver, RecvError, Sender, TryRecvError, unbounded};
-use ferrite_base::{CallLimits, Sequence, limits, planted};
+use ferrite_base::{CallLimits, GroupPartitions, PartitionId, Sequence, limits, planted};
 use ferrite_group::{EntryBuffer, GroupAppender};
 use ferrite_io::Clock;
 use ferrite_table::Store;
@@ -56,6 +56,9 @@ pub struct Coordinator {
     role: Role,
     /// It leads a group that may have other members.
     steps_back: bool,
+    /// Of its group.
+    of: GroupPartitions,
+    /// By their places in it.
     partitions: Vec<Borrower>,
     compiled: Arc<Compiled>,
     /// Receives every new catalog version before anything is routed with it.
@@ -118,6 +121,7 @@ impl Coordinator {
     #[allow(clippy::too_many_arguments, reason = "called once, when the node starts")]
     pub fn new(
         inbox: Receiver<Job>,
+        of: GroupPartitions,
         partitions: Vec<Borrower>,
         compiled: Arc<Compiled>,
         publish: Box<dyn Fn(Arc<Compiled>) + Send>,
@@ -134,6 +138,7 @@ impl Coordinator {
             inbox,
             role: Role::Leader,
             steps_back: false,
+            of,
             partitions,
             compiled,
             publish,
@@ -272,7 +277,7 @@ impl Coordinator {
             return reply.refuse(&error);
         }
         let borrowed = self.borrow(&vec![true; self.partitions.len()]);
-        let mut lending = Lending { borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() };
+        let mut lending = self.lending(borrowed);
         self.ticket = Sequence(self.ticket.0 + 1);
         self.outlet().append(self.ticket, &mut lending, &mut []);
         self.give_back(lending.borrowed);
@@ -327,7 +332,7 @@ impl Coordinator {
             if self.admit(&mut call) {
                 match &call.stores {
                     StoreSet::All => wanted.fill(true),
-                    StoreSet::Only(list) => list.iter().for_each(|partition| wanted[partition.index()] = true),
+                    StoreSet::Only(list) => list.iter().for_each(|partition| wanted[self.place(*partition)] = true),
                 }
                 calls.push(call);
             }
@@ -335,12 +340,8 @@ impl Coordinator {
         if calls.is_empty() {
             return;
         }
-        let mut lending = Lending {
-            borrowed: self.borrow(&wanted),
-            payload: EntryBuffer::default(),
-            answers: Vec::new(),
-            reads: Vec::new(),
-        };
+        let borrowed = self.borrow(&wanted);
+        let mut lending = self.lending(borrowed);
         let began = self.clock.monotonic_nanos();
         let mut calls = calls.into_iter();
         for call in calls.by_ref() {
@@ -460,6 +461,17 @@ impl Coordinator {
         }
     }
 
+    /// Where the partition is among those of the group. Calls come with partitions of the group
+    /// only.
+    fn place(&self, partition: PartitionId) -> usize {
+        self.of.place_of(partition).expect("a coordinator has the partitions of its group")
+    }
+
+    fn lending(&self, borrowed: Borrowed) -> Lending {
+        let of = self.of.clone();
+        Lending { of, borrowed, payload: EntryBuffer::default(), answers: Vec::new(), reads: Vec::new() }
+    }
+
     /// Waits until the partitions that are wanted have lent their stores.
     fn borrow(&mut self, wanted: &[bool]) -> Borrowed {
         let mut borrowed: Borrowed = wanted.iter().map(|_| None).collect();
@@ -473,18 +485,19 @@ impl Coordinator {
             let Loan { partition, store, sequence, .. } =
                 receive(&mut self.others, &self.loans.1).expect("a partition lends its store when asked");
             assert!(store.partition() == partition && store.is_committed(), "a partition lends its own store, at rest");
-            let slot = &mut borrowed[partition.index()];
-            assert!(wanted[partition.index()] && slot.is_none(), "a store comes once, where it was asked for");
-            *slot = Some((store, StorePosition { partition, sequence, changed: false }));
+            let place = self.place(partition);
+            let slot = &mut borrowed[place];
+            assert!(wanted[place] && slot.is_none(), "a store comes once, where it was asked for");
+            *slot = Some((store, StorePosition { partition, place, sequence, changed: false }));
         }
         borrowed
     }
 
     fn give_back(&self, borrowed: Borrowed) {
-        for (store, StorePosition { partition, sequence, .. }) in borrowed.into_iter().flatten() {
+        for (store, StorePosition { partition, place, sequence, .. }) in borrowed.into_iter().flatten() {
             assert!(store.is_committed(), "a store goes back between two transactions");
             let loan = Loan { partition, store, sequence, compiled: Arc::clone(&self.compiled) };
-            let back = &self.partitions[partition.index()].back.0;
+            let back = &self.partitions[place].back.0;
             back.send(loan).unwrap_or_else(|_| panic!("partition {partition} waits for its store"));
         }
     }

@@ -20,8 +20,9 @@ pub struct LogDamage {
     pub certain: bool,
     pub detail: String,
     pub stake: Vec<Stake>,
-    /// The last transaction of each partition that can be read, if any can.
-    pub reached: Vec<Sequence>,
+    /// The last transaction of each partition that can be read, if any can; of the partitions that
+    /// the node has.
+    pub reached: Vec<(PartitionId, Sequence)>,
 }
 
 /// Transactions of one partition that are lost if the log ends where it cannot be read.
@@ -52,8 +53,8 @@ impl LogDamage {
     /// Where the readable part of the log ends, partition by partition; nothing where no database
     /// is known.
     pub(crate) fn reached(&self) -> String {
-        let each = self.reached.iter().zip(0..);
-        let each: Vec<String> = each.map(|(last, partition)| format!("{last} of partition {partition}")).collect();
+        let each = self.reached.iter();
+        let each: Vec<String> = each.map(|(partition, last)| format!("{last} of partition {partition}")).collect();
         if each.is_empty() {
             String::new()
         } else {
@@ -104,7 +105,7 @@ fn visit(mut records: &[u8], within: bool, meet: &mut dyn FnMut(PartitionId, Seq
 }
 
 /// What is known of transactions that are at or after a position in the log and were not replayed.
-pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[Sequence]) -> Vec<Stake> {
+pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[(PartitionId, Sequence)]) -> Vec<Stake> {
     let mut last: BTreeMap<PartitionId, Sequence> = BTreeMap::new();
     let mut meet = |partition: PartitionId, sequence: Sequence| {
         let known = last.entry(partition).or_default();
@@ -112,7 +113,12 @@ pub(crate) fn at_stake(disk: &dyn Disk, path: &Path, position: u64, reached: &[S
     };
     // An error of the disk leaves fewer figures, not a wrong decision.
     let _ = ferrite_log::blocks_behind(disk, path, position, |payload| visit(payload, false, &mut meet));
-    let first = |partition: PartitionId| Sequence(reached.get(partition.index()).map_or(0, |last| last.0) + 1);
+    let first = |partition: PartitionId| {
+        let known = reached.iter().find(|(known, _)| *known == partition);
+        Sequence(known.map_or(0, |(_, last)| last.0) + 1)
+    };
     let stakes = last.into_iter().map(|(partition, last)| Stake { partition, first: first(partition), last });
-    stakes.filter(|stake| stake.first <= stake.last).collect()
+    // Of groups that are not hosted, other nodes have what there is.
+    let is_here = |stake: &Stake| reached.is_empty() || reached.iter().any(|(known, _)| *known == stake.partition);
+    stakes.filter(|stake| stake.first <= stake.last && is_here(stake)).collect()
 }

@@ -19,12 +19,13 @@ use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::delivery::Delivery;
 use crate::event::{Event, Loan};
+use crate::inboxes::GroupInboxes;
 use crate::record;
 use crate::snapshot_image::SnapshotImage;
 use crate::snapshots::{SaveError, Snapshots, place_of};
-use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
-use ferrite_base::{NodeId, PartitionId, Sequence, UserError};
-use ferrite_group::{FIRST_GROUP, GroupPlace, NotCommitted, Replication};
+use crossbeam_channel::{Receiver, TryRecvError, bounded};
+use ferrite_base::{NodeId, Sequence, UserError};
+use ferrite_group::{GroupPlace, NotCommitted, Replication};
 use ferrite_log::LogPosition;
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::{Files, SnapshotError};
@@ -96,8 +97,8 @@ impl From<SnapshotError> for InstallError {
 pub struct Learner {
     pub here: NodeId,
     pub group: Arc<Replication<Completion>>,
-    /// Their inboxes, in order. They are copies.
-    pub partitions: Vec<Sender<Event>>,
+    /// Of the group. They are copies.
+    pub partitions: GroupInboxes,
     /// The way to the copy's applier, if there is one. It ends.
     pub intake: Option<Intake>,
     pub runtime: RuntimeHandle,
@@ -130,12 +131,13 @@ impl Install {
     /// number.
     pub fn begin(files: Files, snapshot: u64, into: Learner) -> Result<Install, InstallError> {
         let image = SnapshotImage::open(&files, snapshot)?;
-        let there = image.manifest.partitions;
-        let here = into.partitions.len() as u32;
-        if there != here || image.manifest.files.len() != into.partitions.len() {
-            return Err(InstallError::Partitions { there, here });
+        let of = into.partitions.of();
+        assert_eq!(into.group.id(), of.group(), "a group's partitions get its snapshot");
+        if image.manifest.shown().as_ref() != Some(of) {
+            let there = image.manifest.files.len() as u32;
+            return Err(InstallError::Partitions { there, here: of.len() as u32 });
         }
-        let end = image.manifest.groups.iter().find(|end| end.group == FIRST_GROUP).cloned();
+        let end = image.manifest.groups.first().cloned();
         let place = end.and_then(place_of).ok_or_else(|| {
             let path = files.manifest_path(&ferrite_snapshot::own_name(snapshot));
             let detail = "it does not say where the group's stream had come to".to_owned();
@@ -156,12 +158,13 @@ impl Install {
     /// The next piece of work. `snapshots`: the node's own; none is taken for any caller while
     /// this runs.
     pub fn step(&mut self, snapshots: &mut Snapshots) -> Result<InstallStep, InstallError> {
+        assert_eq!(snapshots.group(), self.into.group.id(), "a group's snapshot is taken in among its own");
         // Recovery begins with the highest number. None is given while this runs.
         if self.noted.is_none() && self.image.manifest.snapshot <= snapshots.highest() {
             return Err(InstallError::Number(snapshots.highest()));
         }
-        if self.stores.len() < self.into.partitions.len() && !self.counts {
-            let store = self.image.load(&self.files, self.stores.len() as u32, |_, _| {})?;
+        if self.stores.len() < self.into.partitions.of().len() && !self.counts {
+            let store = self.image.load(&self.files, self.stores.len(), |_, _| {})?;
             self.stores.push(store);
             return Ok(InstallStep::Working);
         }
@@ -211,7 +214,7 @@ impl Install {
     fn note(&self) -> Result<Noted, InstallError> {
         let manifest = &self.image.manifest;
         let places: Vec<_> = manifest.files.iter().map(|file| (file.epoch, file.sequence)).collect();
-        let groups = [(FIRST_GROUP, self.place.end)];
+        let groups = [(self.into.group.id(), self.place.end)];
         let mut payload = Vec::new();
         record::write_installed(&mut payload, manifest.snapshot, manifest.catalog_version, &places, &groups);
         let (tell, told) = bounded(1);
@@ -224,14 +227,13 @@ impl Install {
 
     fn replace(&mut self, compiled: &Arc<Compiled>) {
         let stores = std::mem::take(&mut self.stores).into_iter();
-        let parts = stores.zip(self.sequences()).zip(&self.into.partitions);
-        for (number, ((mut store, sequence), partition)) in parts.enumerate() {
+        let parts = stores.zip(self.sequences()).zip(self.into.partitions.senders());
+        for ((mut store, sequence), partition) in parts {
             store.set_catalog(Arc::clone(&compiled.catalog));
             if let Some(bytes) = self.into.transaction_bytes_max {
                 store.set_transaction_bytes_max(bytes);
             }
-            let id = PartitionId(number as u32);
-            let loan = Loan { partition: id, store, sequence, compiled: Arc::clone(compiled) };
+            let loan = Loan { partition: store.partition(), store, sequence, compiled: Arc::clone(compiled) };
             partition.send(Event::Replace(Box::new(loan))).expect("partitions outlive their role");
         }
     }

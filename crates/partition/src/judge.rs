@@ -1,13 +1,16 @@
-//! Whether the next record continues a database's state: a group's stream, the partitions' sequence
-//! numbers, the schema. Recovery and copies read records through this alone; what feeds the stores
-//! is theirs.
+//! Whether the next record continues a group's state: its stream, the sequence numbers of its
+//! partitions, its schema. Recovery and copies read records through this alone; what feeds the
+//! stores is theirs.
+//!
+//! Invariant: what it lets pass is of its own group, and names partitions of that group only. Which
+//! group a record is of is decided by the code that reads the log, which may have several judges.
 
 use crate::content_hashes::ContentHashes;
 use crate::record::{Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
-use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, Position, Sequence, UserError};
+use ferrite_base::{Epoch, GroupId, GroupPartitions, NodeId, PartitionId, Position, Sequence, UserError};
 use ferrite_catalog::Catalog;
-use ferrite_group::{Entry, EntryError, FIRST_GROUP, Replayed, Verdict};
+use ferrite_group::{Entry, EntryError, Replayed, Verdict};
 use ferrite_replica::group::Mark;
 use std::fmt;
 use std::sync::Arc;
@@ -110,12 +113,13 @@ pub(crate) enum Change<'a> {
     },
 }
 
-/// The position of a database.
+/// The position of a group's data.
 pub(crate) struct Judge {
     here: NodeId,
+    of: GroupPartitions,
     /// The group's stream, once it has begun.
     pub stream: Option<Replayed>,
-    /// Of each partition's last transaction.
+    /// Of the last transaction of each partition, by its place in the group.
     pub sequences: Vec<Sequence>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
@@ -126,12 +130,19 @@ pub(crate) struct Judge {
 impl Judge {
     pub fn new(
         here: NodeId,
+        of: GroupPartitions,
         stream: Option<Replayed>,
         sequences: Vec<Sequence>,
         catalog: Arc<Catalog>,
         history: SchemaHistory,
     ) -> Judge {
-        Judge { here, stream, sequences, catalog, history, transactions: 0, schema_changes: 0 }
+        assert_eq!(of.len(), sequences.len(), "a group's partitions have a sequence number each");
+        Judge { here, of, stream, sequences, catalog, history, transactions: 0, schema_changes: 0 }
+    }
+
+    /// Where a partition is that a record named which has passed.
+    pub fn place(&self, partition: PartitionId) -> usize {
+        self.of.place_of(partition).expect("what was judged is of the group")
     }
 
     /// The next entry of the log: what it shows to be committed.
@@ -153,10 +164,10 @@ impl Judge {
     }
 
     fn is_of_the_group(&self, entry: &Entry<'_>) -> Result<(), ReplayError> {
-        if entry.group == FIRST_GROUP {
+        if entry.group == self.of.group() {
             return Ok(());
         }
-        Err(ReplayError::malformed("an entry is of a group that there is not"))
+        Err(ReplayError::malformed("an entry is of another group"))
     }
 
     /// A record that changes the database. It counts from now on: a caller that cannot make the
@@ -164,19 +175,19 @@ impl Judge {
     pub fn record<'a>(&mut self, record: Record<'a>) -> Result<Change<'a>, ReplayError> {
         match record {
             Record::Batch { partition, first, count, transactions, .. } => {
-                self.expect(partition, first)?;
+                let place = self.expect(partition, first)?;
                 let last = first.0.checked_add(u64::from(count)).map(|behind| Sequence(behind - 1));
                 let Some(last) = last.filter(|_| count > 0) else {
                     return Err(ReplayError::malformed("a batch does not hold as many transactions as it says"));
                 };
-                self.sequences[partition.index()] = last;
+                self.sequences[place] = last;
                 self.transactions += u64::from(count);
                 Ok(Change::Batch { partition, first, count, transactions })
             }
             Record::Multi { parts, .. } => {
                 for part in &parts {
-                    self.expect(part.partition, part.sequence)?;
-                    self.sequences[part.partition.index()] = part.sequence;
+                    let place = self.expect(part.partition, part.sequence)?;
+                    self.sequences[place] = part.sequence;
                 }
                 self.transactions += 1;
                 Ok(Change::Multi(parts))
@@ -202,14 +213,14 @@ impl Judge {
         }
     }
 
-    /// The partition is there, and this is its next transaction.
-    fn expect(&self, partition: PartitionId, found: Sequence) -> Result<(), ReplayError> {
-        let last = self
-            .sequences
-            .get(partition.index())
+    /// The partition is one of the group, and this is its next transaction. Its place.
+    fn expect(&self, partition: PartitionId, found: Sequence) -> Result<usize, ReplayError> {
+        let place = self
+            .of
+            .place_of(partition)
             .ok_or(ReplayError::malformed("a record names a partition that there is not"))?;
-        let expected = Sequence(last.0 + 1);
-        if found == expected { Ok(()) } else { Err(ReplayError::Sequence { partition, expected, found }) }
+        let expected = Sequence(self.sequences[place].0 + 1);
+        if found == expected { Ok(place) } else { Err(ReplayError::Sequence { partition, expected, found }) }
     }
 
     /// A checkpoint says where everything stood.
@@ -226,25 +237,35 @@ impl Judge {
         if shows_all && (!reached || version != self.catalog.version.0) {
             return Err(ReplayError::malformed("a checkpoint says that the log has come to another point than it has"));
         }
-        if let (Some(stream), [(FIRST_GROUP, mark)]) = (&mut self.stream, groups) {
-            stream.comes_to(*mark);
+        let mark = self.own_mark(groups)?;
+        if let (Some(stream), Some(mark)) = (&mut self.stream, mark) {
+            stream.comes_to(mark);
         }
-        self.streams_have_come_to(groups)
+        self.stream_has_come_to(mark)
     }
 
     /// Whether there is a stream, and the log has come to this place of it, which a snapshot names.
     pub fn stands_at(&self, groups: &[(GroupId, Mark)]) -> bool {
-        self.stream.is_some() && !groups.is_empty() && self.streams_have_come_to(groups).is_ok()
+        let mark = self.own_mark(groups).ok().flatten();
+        self.stream.is_some() && mark.is_some() && self.stream_has_come_to(mark).is_ok()
     }
 
-    /// The log tells where the streams are in it. One that has not begun is before its first entry,
+    /// What a record of the node's own says of this group. None: it is from before there were
+    /// entries.
+    fn own_mark(&self, groups: &[(GroupId, Mark)]) -> Result<Option<Mark>, ReplayError> {
+        match groups {
+            [] => Ok(None),
+            [(group, mark)] if *group == self.of.group() => Ok(Some(*mark)),
+            _ => Err(ReplayError::malformed("a checkpoint is of another group, or of several")),
+        }
+    }
+
+    /// The log tells where the stream is in it. One that has not begun is before its first entry,
     /// whatever the epoch of that place is called.
-    fn streams_have_come_to(&self, groups: &[(GroupId, Mark)]) -> Result<(), ReplayError> {
+    fn stream_has_come_to(&self, mark: Option<Mark>) -> Result<(), ReplayError> {
         let end = self.stream.as_ref().map(Replayed::log_end);
-        let reached = |(group, mark): &(GroupId, Mark)| {
-            *group == FIRST_GROUP && end.map_or(mark.position == Position(0), |end| end == *mark)
-        };
-        if !groups.iter().all(reached) {
+        let reached = |mark: Mark| end.map_or(mark.position == Position(0), |end| end == mark);
+        if !mark.is_none_or(reached) {
             return Err(ReplayError::malformed(
                 "a checkpoint says that a stream has come to another point than it has",
             ));
@@ -255,9 +276,10 @@ impl Judge {
     /// A copy began to take a snapshot here; `begins`: the one that is loaded, which may show some
     /// of what follows.
     pub fn copy_checkpoint(&mut self, groups: &[(GroupId, Mark)], begins: bool) -> Result<(), ReplayError> {
-        match (&mut self.stream, groups) {
-            (Some(stream), [(FIRST_GROUP, mark)]) if begins => Ok(stream.begins_behind(*mark)?),
-            _ => self.streams_have_come_to(groups),
+        let mark = self.own_mark(groups)?;
+        match (&mut self.stream, mark) {
+            (Some(stream), Some(mark)) if begins => Ok(stream.begins_behind(mark)?),
+            _ => self.stream_has_come_to(mark),
         }
     }
 

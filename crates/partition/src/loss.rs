@@ -9,6 +9,7 @@ use crate::recovery::{self, Options, Summary, default_threads, open_with, summar
 use crate::snapshots;
 use crate::start_error::StartError;
 use crate::unlogged;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Disk, DiskResult, OpenMode, SECTOR_BYTES};
 use ferrite_log::{LogError, LogOptions, segment_path};
 use ferrite_plan::external::RuntimeHandle;
@@ -46,7 +47,7 @@ pub fn accept_loss(
         let progress = RecoveryProgress::default();
         let runtime = &RuntimeHandle::default();
         let options =
-            Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
+            Options { log, groups: None, partitions_default: 1, threads, report, progress: &progress, runtime };
         if of_cluster.is_some() {
             return summarize(Arc::clone(&disk), Arc::clone(&clock), dir, &options);
         }
@@ -58,7 +59,7 @@ pub fn accept_loss(
         Ok(_) => return Ok(None),
         Err(StartError::Rot(damage)) => damage,
         Err(StartError::NoRedoBefore { snapshot }) => {
-            return go_back_before(&*disk, &files, dir, clock.wall_micros(), snapshot, &attempt).map(Some);
+            return go_back_before(&disk, &files, dir, clock.wall_micros(), snapshot, &attempt).map(Some);
         }
         Err(error) => return Err(error),
     };
@@ -87,7 +88,7 @@ pub fn accept_loss(
             return Err(if let StartError::Rot(damage) = error { StartError::NothingLeft(damage) } else { error });
         }
     };
-    let kept = keep_newer_snapshots(&files, &summary, &folder).map_err(failed)?;
+    let kept = keep_newer_snapshots(&disk, dir, &summary, &folder).map_err(failed)?;
     text.push_str(&after(&summary, &kept));
     write(&text).map_err(failed)?;
     Ok(Some((note, text)))
@@ -96,7 +97,7 @@ pub fn accept_loss(
 /// Gives up a snapshot that took the place of the log before it and cannot be read, with all that
 /// came after it: what is left is the snapshot before it, and the log up to its record.
 fn go_back_before(
-    disk: &dyn Disk,
+    disk: &Arc<dyn Disk>,
     files: &Files,
     dir: &Path,
     now: i64,
@@ -120,8 +121,8 @@ fn go_back_before(
         kept.append(&mut files.move_to(&own_name(snapshot), &folder).map_err(failed)?);
         match attempt(Some(folder.clone())) {
             Ok(summary) => {
-                kept.extend(keep_newer_snapshots(files, &summary, &folder).map_err(failed)?);
-                unlogged::forget_newest(disk, dir).map_err(failed)?;
+                kept.extend(keep_newer_snapshots(disk, dir, &summary, &folder).map_err(failed)?);
+                unlogged::forget_newest(&**disk, dir).map_err(failed)?;
                 text.push_str(&after(&summary, &kept));
                 write(&text).map_err(failed)?;
                 return Ok((note, text));
@@ -145,17 +146,26 @@ pub fn leave_others(
     let progress = RecoveryProgress::default();
     let log = LogOptions::default();
     let runtime = &RuntimeHandle::default();
-    let options =
-        Options { log, partitions: None, partitions_default: 1, threads, report, progress: &progress, runtime };
+    let options = Options { log, groups: None, partitions_default: 1, threads, report, progress: &progress, runtime };
     recovery::leave_others(disk, clock, dir, &options)
 }
 
 /// What is newer than where the log ends now must not be taken for its continuation.
-fn keep_newer_snapshots(files: &Files, summary: &Summary, folder: &Path) -> DiskResult<Vec<PathBuf>> {
+fn keep_newer_snapshots(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    summary: &Summary,
+    folder: &Path,
+) -> DiskResult<Vec<PathBuf>> {
     let mut kept = summary.quarantined.clone();
-    let newest = summary.snapshot.map_or(0, |loaded| loaded.snapshot);
-    for number in files.find()?.snapshots.into_iter().filter(|number| *number > newest) {
-        kept.append(&mut files.move_to(&own_name(number), folder)?);
+    for (group, newest) in &summary.loaded {
+        let files = Files::new(Arc::clone(disk), &snapshots::directory(dir, *group));
+        for number in files.find()?.snapshots.into_iter().filter(|number| number > newest) {
+            // Groups give the same numbers.
+            let folder =
+                if *group == FIRST_GROUP { folder.to_path_buf() } else { folder.join(format!("group-{group}")) };
+            kept.append(&mut files.move_to(&own_name(number), &folder)?);
+        }
     }
     Ok(kept)
 }

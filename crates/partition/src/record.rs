@@ -5,12 +5,14 @@
 
 use crate::content_hashes::ContentHashes;
 use ferrite_base::bytes::{ReadFault, Reader};
-use ferrite_base::{Epoch, GroupId, PartitionId, Position, Sequence, TableId};
+use ferrite_base::{Epoch, GroupId, GroupMap, PartitionId, Position, Sequence, TableId, limits};
 use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_replica::group::Mark;
 
-/// Of a new database. Version 1 had records outside of entries.
-pub const FORMAT_VERSION: u32 = 2;
+/// Of a new database of several groups.
+pub const FORMAT_VERSION: u32 = 3;
+/// Of one with a single group. Version 1 had records outside of entries.
+const FORMAT_VERSION_ONE_GROUP: u32 = 2;
 const FORMAT_VERSION_OLDEST: u32 = 1;
 
 const KIND_GENESIS: u8 = 1;
@@ -24,11 +26,18 @@ const KIND_CONTENT_MARK: u8 = 10;
 const KIND_CONTENT_HASHES: u8 = 11;
 
 /// Facts fixed when a database is created.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Genesis {
-    pub partitions: u32,
+    /// Which partitions there are, and the group of each.
+    pub groups: GroupMap,
     pub created_ms: u64,
     pub database_id: [u8; 16],
+}
+
+impl Genesis {
+    pub fn partitions(&self) -> u32 {
+        self.groups.partitions()
+    }
 }
 
 /// One decoded record.
@@ -188,11 +197,16 @@ fn framed(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
 }
 
 pub fn write_genesis(out: &mut Vec<u8>, genesis: &Genesis) {
+    let is_single = genesis.groups.is_single();
+    let version = if is_single { FORMAT_VERSION_ONE_GROUP } else { FORMAT_VERSION };
     framed(out, KIND_GENESIS, |out| {
-        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out.extend_from_slice(&genesis.partitions.to_le_bytes());
+        out.extend_from_slice(&version.to_le_bytes());
+        out.extend_from_slice(&genesis.partitions().to_le_bytes());
         out.extend_from_slice(&genesis.created_ms.to_le_bytes());
         out.extend_from_slice(&genesis.database_id);
+        if !is_single {
+            genesis.groups.put(out);
+        }
     });
 }
 
@@ -314,6 +328,27 @@ fn read_groups(body: &mut Reader<'_, RecordError>) -> Result<Vec<(GroupId, Mark)
     })
 }
 
+/// What database this is.
+fn read_genesis(body: &mut Reader<'_, RecordError>) -> Result<Genesis, RecordError> {
+    let version = body.u32()?;
+    if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&version) {
+        return Err(RecordError::Malformed("the log was written in a record format that this version does not know"));
+    }
+    let partitions = body.u32()?;
+    let created_ms = body.u64()?;
+    let database_id = body.array()?;
+    if partitions == 0 || partitions as usize > limits::PARTITIONS_MAX {
+        return Err(RecordError::Malformed("the number of partitions is out of range"));
+    }
+    let groups = if version <= FORMAT_VERSION_ONE_GROUP { GroupMap::single(partitions) } else { GroupMap::read(body)? };
+    body.end()?;
+    let fits = groups.partitions() == partitions && (version <= FORMAT_VERSION_ONE_GROUP || !groups.is_single());
+    if !fits {
+        return Err(RecordError::Malformed("the groups of a database are not those of its partitions"));
+    }
+    Ok(Genesis { groups, created_ms, database_id })
+}
+
 /// A transaction over several partitions.
 fn read_multi<'a>(body: &mut Reader<'a, RecordError>) -> Result<Record<'a>, RecordError> {
     let ticket = body.u64()?;
@@ -361,16 +396,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
     let mut body = Reader::<RecordError>::new(reader.bytes(length)?);
     *payload = reader.rest();
     let record = match kind {
-        KIND_GENESIS => {
-            if !(FORMAT_VERSION_OLDEST..=FORMAT_VERSION).contains(&body.u32()?) {
-                return Err(RecordError::Malformed(
-                    "the log was written in a record format that this version does not know",
-                ));
-            }
-            let genesis = Genesis { partitions: body.u32()?, created_ms: body.u64()?, database_id: body.array()? };
-            body.end()?;
-            Record::Genesis(genesis)
-        }
+        KIND_GENESIS => Record::Genesis(read_genesis(&mut body)?),
         KIND_BATCH => Record::Batch {
             partition: PartitionId(body.u32()?),
             epoch: Epoch(body.u64()?),
@@ -427,9 +453,14 @@ mod tests {
         ContentHashes { epoch: Epoch(3), position: Position(9), tables: vec![(TableId(1), 7), (TableId(4), 8)] }
     }
 
+    fn genesis(groups: &[u32]) -> Genesis {
+        let groups = GroupMap::new(groups.iter().copied().map(GroupId).collect()).expect("groups without a gap");
+        Genesis { groups, created_ms: 7, database_id: [9; 16] }
+    }
+
     fn sample() -> Vec<u8> {
         let mut out = Vec::new();
-        write_genesis(&mut out, &Genesis { partitions: 3, created_ms: 7, database_id: [9; 16] });
+        write_genesis(&mut out, &genesis(&[0, 0, 0]));
         let mut batch = BatchWriter::begin(&mut out, PartitionId(2), Epoch(1), Sequence(10));
         batch.transaction(&mut out, |out| out.extend_from_slice(b"first"));
         batch.transaction(&mut out, |_| {});
@@ -470,6 +501,31 @@ mod tests {
         assert_eq!(groups[0].1.position, Position(8));
         assert!(matches!(&records[5], Record::CopyCheckpoint { snapshot: 7, groups: same } if same == groups));
         assert_eq!(records[6..], [Record::ContentMark { snapshot: 8 }, Record::ContentHashes(hashes())]);
+    }
+
+    /// A database of one group is founded as releases before did: an earlier one opens it.
+    #[test]
+    fn the_record_of_founding_has_groups_where_there_are_several() {
+        let mut one = Vec::new();
+        write_genesis(&mut one, &genesis(&[0, 0, 0]));
+        let mut expected = vec![KIND_GENESIS, 32, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0];
+        expected.extend_from_slice(&[9; 16]);
+        assert_eq!(one, expected);
+        let several = genesis(&[1, 0, 1]);
+        let mut bytes = Vec::new();
+        write_genesis(&mut bytes, &several);
+        assert_eq!(next_record(&mut &bytes[..]), Ok(Some(Record::Genesis(several))));
+        // What no writer leaves: one group in the new form, a partition without a group, a version
+        // to come.
+        let version = |bytes: &[u8], version: u8| [&bytes[..5], &[version], &bytes[6..]].concat();
+        let mut whole = one.clone();
+        whole[1] += 16;
+        GroupMap::single(3).put(&mut whole);
+        let mut other = bytes.clone();
+        other[9] = 2;
+        for wrong in [version(&whole, 3), version(&bytes, 2), version(&bytes, 4), other] {
+            assert!(matches!(next_record(&mut &wrong[..]), Err(RecordError::Malformed(_))), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -5,20 +5,21 @@ use crate::damage::LogDamage;
 use crate::judge::{Judge, ReplayError};
 use crate::progress::ProgressReporter;
 use crate::record::Genesis;
-use crate::replay::Replay;
+use crate::replay::{Replay, State};
 use crate::schema::SchemaHistory;
 use crate::snapshot_image::SnapshotImage;
 use crate::snapshots::{self, Kept};
 use crate::start_error::StartError;
+use ferrite_base::Position;
 use ferrite_catalog::Catalog;
-use ferrite_group::{FIRST_GROUP, Replayed};
+use ferrite_group::Replayed;
 use ferrite_io::{Disk, SECTOR_BYTES};
-use ferrite_log::{DatabaseId, LogError, LogOptions, LogPosition, segment_path};
+use ferrite_log::{LogError, LogPosition, segment_path};
 use ferrite_notice::Notice;
-use ferrite_snapshot::{Files, Found, Manifest, SnapshotError, own_name};
+use ferrite_snapshot::{Files, Found, LogPlace, Manifest, SnapshotError, own_name};
 use ferrite_table::Store;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -33,6 +34,18 @@ pub struct Loaded {
     pub duration: Duration,
 }
 
+impl Loaded {
+    /// This one, and another group's beside it.
+    pub(crate) fn and(self, other: Loaded) -> Loaded {
+        Loaded {
+            rows: self.rows + other.rows,
+            bytes: self.bytes + other.bytes,
+            duration: self.duration + other.duration,
+            ..self
+        }
+    }
+}
+
 /// A snapshot, loaded.
 pub(crate) struct Base {
     pub manifest: Manifest,
@@ -43,31 +56,30 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// The log is read from where the snapshot was taken.
-    pub fn begin(self, log: &mut LogOptions, replay: &mut Replay) -> Result<(), StartError> {
-        let from = self.manifest.log;
-        log.database = Some(DatabaseId(self.manifest.database));
-        log.from = Some(LogPosition {
-            segment: from.segment,
-            position: from.position,
-            block: from.block,
-            previous_checksum: from.previous_checksum,
-        });
-        replay.begins_with = Some(self.manifest.snapshot);
-        replay.loaded = self.manifest.snapshot;
-        let Manifest { partitions, created_ms, genesis_id, groups, .. } = self.manifest;
+    /// The group at that place of the replay continues after the snapshot. Where the log has to be
+    /// read from for that.
+    pub fn begin(self, replay: &mut Replay, number: usize) -> Result<LogPosition, StartError> {
+        let of = self.manifest.partitions();
+        if of.group() != replay.groups[number].id {
+            return Err(ReplayError::malformed("a snapshot is of another group than its directory").into());
+        }
+        replay.is_of(&self.manifest.map)?;
+        let Manifest { snapshot, map: groups, created_ms, genesis_id, groups: ends, log, .. } = self.manifest;
         let mut stream = None;
-        for end in groups.into_iter().filter(|end| end.group == FIRST_GROUP) {
+        for end in ends {
             let place = snapshots::place_of(end).ok_or(ReplayError::malformed(
                 "a snapshot does not say in a way that can be read where a stream had come to",
             ))?;
-            stream = Some(Replayed::behind(replay.here, place));
+            // Before its first entry the stream has not begun.
+            stream = (place.end.position > Position(0)).then(|| Replayed::behind(replay.here, place));
         }
-        let genesis = Genesis { partitions, created_ms, database_id: genesis_id };
+        let genesis = Genesis { groups, created_ms, database_id: genesis_id };
         let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
-        let judge = Judge::new(replay.here, stream, sequences, self.catalog, self.history);
-        replay.begin(genesis, self.stores, judge);
-        Ok(())
+        let judge = Judge::new(replay.here, of.clone(), stream, sequences, self.catalog, self.history);
+        let state = State::new(genesis, of, self.stores, judge, replay.threads);
+        replay.groups[number].load(snapshot, (log.segment, log.position), state);
+        let LogPlace { segment, position, block, previous_checksum } = log;
+        Ok(LogPosition { segment, position, block, previous_checksum })
     }
 }
 
@@ -101,15 +113,15 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
     let image = SnapshotImage::open(files, snapshot)?;
     progress.begin("snapshot", image.manifest.bytes());
     let pace = |bytes, rows| progress.add(bytes, rows);
-    let load_one = |partition: u32| image.load(files, partition, pace);
-    let partitions = image.manifest.files.len() as u32;
+    let load_one = |place: usize| image.load(files, place, pace);
+    let partitions = image.manifest.files.len();
     let stores = if threads == 0 {
         (0..partitions).map(load_one).collect::<Result<Vec<_>, _>>()?
     } else {
-        let next = AtomicU32::new(0);
+        let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
-            for _ in 0..threads.min(partitions as usize) {
+            for _ in 0..threads.min(partitions) {
                 scope.spawn(|| {
                     loop {
                         let partition = next.fetch_add(1, Ordering::Relaxed);
@@ -165,8 +177,9 @@ pub(crate) fn kept_snapshots(files: &Files, found: &Found, loaded: Option<u64>) 
     for snapshot in found.snapshots.iter().filter(|number| **number <= loaded) {
         let name = own_name(*snapshot);
         let Ok(manifest) = files.manifest(&name) else { continue };
-        let whole = (0..).zip(&manifest.files).all(|(partition, file)| {
-            let opened = files.disk().open(&files.rows_path(&name, partition), ferrite_io::OpenMode::Read);
+        let partitions = manifest.partitions();
+        let whole = partitions.ids().zip(&manifest.files).all(|(partition, file)| {
+            let opened = files.disk().open(&files.rows_path(&name, partition.0), ferrite_io::OpenMode::Read);
             opened.and_then(|opened| opened.bytes()).is_ok_and(|bytes| bytes == file.bytes)
         });
         if whole {

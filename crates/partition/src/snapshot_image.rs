@@ -2,7 +2,7 @@
 //! another node's.
 
 use crate::schema::SchemaHistory;
-use ferrite_base::{PartitionId, UserError};
+use ferrite_base::UserError;
 use ferrite_catalog::Catalog;
 use ferrite_snapshot::{Files, Manifest, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
@@ -29,18 +29,20 @@ impl SnapshotImage {
             let detail = format!("the schema cannot be made: it is version {}", catalog.version);
             return Err(SnapshotError::Damaged { path: path(), position: 120, detail });
         }
-        let ring = Arc::new(Ring::new_default(manifest.partitions));
+        let ring = Arc::new(Ring::new_default(manifest.map.partitions()));
         Ok(SnapshotImage { manifest, catalog: Arc::new(catalog), history, ring })
     }
 
-    /// The rows of one partition. `pace` is called after each block with its bytes and rows.
-    pub fn load(&self, files: &Files, partition: u32, pace: impl FnMut(u64, u64)) -> Result<Store, SnapshotError> {
+    /// The rows of the partition at that place in its group. `pace` is called after each block with
+    /// its bytes and rows.
+    pub fn load(&self, files: &Files, place: usize, pace: impl FnMut(u64, u64)) -> Result<Store, SnapshotError> {
         let name = own_name(self.manifest.snapshot);
-        let path = files.rows_path(&name, partition);
+        let partition = self.manifest.partitions().id(place);
+        let path = files.rows_path(&name, partition.0);
         let refuse = |error: UserError| SnapshotError::Schema { path: path.clone(), detail: error.to_string() };
-        let identity = files.identity(&self.manifest, partition);
-        let loading = Loading::begin(PartitionId(partition), Arc::clone(&self.ring), &self.catalog).map_err(refuse)?;
-        let expected = self.manifest.files[partition as usize];
+        let identity = files.identity(&self.manifest, place);
+        let loading = Loading::begin(partition, Arc::clone(&self.ring), &self.catalog).map_err(refuse)?;
+        let expected = self.manifest.files[place];
         ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)
     }
 }

@@ -1,23 +1,25 @@
 //! Snapshots on disk: the steps from what the coordinator took to a snapshot that counts, and what
 //! may go then (docs/format/snapshot.md, "Writing").
 //!
-//! Owns the directory of snapshots while the node runs, and the log's old segments. Promises that a
-//! failure on the way leaves all that was there before. Threads are started for the length of one
-//! snapshot only, and none where none are asked for.
+//! Owns a group's directory of snapshots while the node runs, and announces how much of the log
+//! these need. Promises that a failure on the way leaves all that was there before, and that
+//! nothing of another group changes, neither its snapshots nor its part of the log. Threads are
+//! started for the length of one snapshot only, and none where none are asked for.
 
 use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
 use crate::event::TakenSnapshot;
+use crate::log_needs::LogNeeds;
 use crate::record::Genesis;
 use crate::unlogged;
-use ferrite_base::{Position, limits};
-use ferrite_group::{Checkpointed, GroupPlace, NotCommitted};
-use ferrite_io::{Clock, Disk, DiskError, Yielding, lower_priority};
-use ferrite_log::{LogPosition, SegmentIndex};
+use ferrite_base::{GroupId, GroupPartitions, PartitionId, Position, limits};
+use ferrite_group::{Checkpointed, FIRST_GROUP, GroupPlace, NotCommitted};
+use ferrite_io::{Clock, Disk, DiskError, DiskResult, Yielding, lower_priority};
+use ferrite_log::LogPosition;
 use ferrite_notice::Notice;
 use ferrite_replica::group::{GroupConfiguration, History, Mark};
 use ferrite_snapshot::{
-    FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, SnapshotError, StoreWriter, Verified, Verifier,
-    own_name, write_store,
+    FileIdentity, Files, Found, GroupEnd, Head, LogPlace, Manifest, RowsFile, SnapshotError, StoreWriter, Verified,
+    Verifier, own_name, write_store,
 };
 use ferrite_table::Store;
 use std::fmt;
@@ -26,8 +28,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Where snapshots are, in the directory of the database.
+/// Where the snapshots of the first group are, in the directory of the database.
 pub const DIRECTORY: &str = "snapshots";
+
+/// Where a group's snapshots are. Those of the first are where they were before there were others.
+pub fn directory(dir: &Path, group: GroupId) -> PathBuf {
+    match group {
+        FIRST_GROUP => dir.join(DIRECTORY),
+        other => dir.join(DIRECTORY).join(format!("group-{other}")),
+    }
+}
 
 /// Why there is no new snapshot. All older ones are as they were.
 #[derive(Debug)]
@@ -108,6 +118,9 @@ impl Saved {
     }
 }
 
+/// The log begins with it.
+const FIRST_SEGMENT: u64 = 1;
+
 /// A whole snapshot, and the segment where the log continues from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
@@ -119,13 +132,14 @@ pub struct Kept {
 /// does it: to keep to a rate, to show how far it is, to end it.
 pub type Pace<'p> = &'p (dyn Fn(u64) -> Result<(), SaveError> + Sync);
 
-/// The database's own snapshots.
+/// A group's own snapshots.
 pub struct Snapshots {
     files: Files,
     log_dir: PathBuf,
-    log_index: Arc<SegmentIndex>,
+    needs: Arc<LogNeeds>,
     clock: Arc<dyn Clock>,
     genesis: Genesis,
+    of: GroupPartitions,
     /// Ascending. Those that recovery found damaged are not among them.
     kept: Vec<Kept>,
     /// Are on their way to other nodes.
@@ -138,20 +152,35 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
+    /// From now on the group is hosted, and its need of the log is known.
+    #[allow(clippy::too_many_arguments, reason = "called once for each group, when it is recovered")]
     pub fn new(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        log_index: Arc<SegmentIndex>,
+        needs: Arc<LogNeeds>,
         genesis: Genesis,
+        of: GroupPartitions,
         kept: Vec<Kept>,
         next: u64,
     ) -> Snapshots {
-        let files = Files::new(disk, &dir.join(DIRECTORY));
+        let files = Files::new(disk, &directory(dir, of.group()));
         let log_dir = dir.to_path_buf();
         let highest = kept.last().map_or(0, |kept| kept.snapshot);
         let held = Vec::new();
-        Snapshots { files, log_dir, log_index, clock, genesis, kept, held, next, highest, notes_newest: false }
+        // Without an older one to go back to, the log before the newest is needed too.
+        needs.host(of.group(), least_segment(&kept).unwrap_or(FIRST_SEGMENT));
+        Snapshots { files, log_dir, needs, clock, genesis, of, kept, held, next, highest, notes_newest: false }
+    }
+
+    /// Whose they are.
+    pub fn group(&self) -> GroupId {
+        self.of.group()
+    }
+
+    /// What the groups of the node need of its log.
+    pub fn needs(&self) -> &Arc<LogNeeds> {
+        &self.needs
     }
 
     /// Durability memory: no log leads to what they show.
@@ -188,14 +217,16 @@ impl Snapshots {
         self.held.push(snapshot);
     }
 
-    /// Makes the snapshot that came into another directory all that there is: the log continues at
-    /// `place`, where it was noted. The old data is removed once the new one counts. A failure ends
-    /// the node: then the next start has one or the other.
+    /// Makes the snapshot that came into another directory all that there is of the group: the log
+    /// continues at `place`, where it was noted. The old data is removed once the new one counts,
+    /// but for the part of the log that other groups need. A failure ends the node: then the next
+    /// start has one or the other.
     pub fn take_in(&mut self, from: &Files, mut manifest: Manifest, place: &LogPosition) -> Result<(), SaveError> {
+        assert_eq!(manifest.shown().as_ref(), Some(&self.of), "a group is replaced by a snapshot of its own");
         let number = manifest.snapshot;
         let name = own_name(number);
         self.files.create_dir()?;
-        for partition in 0..manifest.files.len() as u32 {
+        for PartitionId(partition) in self.of.ids() {
             let disk = self.files.disk();
             disk.rename(&from.rows_path(&name, partition), &self.files.rows_path(&name, partition))?;
         }
@@ -204,14 +235,21 @@ impl Snapshots {
         ferrite_log::make_durable(&**self.files.disk(), &self.log_dir, place.segment)?;
         manifest.log = log_place(place);
         self.files.commit(&name, &manifest)?;
-        for other in self.files.find()?.snapshots.into_iter().filter(|other| *other != number) {
-            self.files.remove(&own_name(other))?;
-        }
-        self.log_index.truncate_before(place.segment, 0, &|| {})?;
-        let Manifest { partitions, created_ms, genesis_id, .. } = manifest;
-        self.genesis = Genesis { partitions, created_ms, database_id: genesis_id };
         self.kept = vec![Kept { snapshot: number, log_segment: place.segment }];
+        self.remove_others(number)?;
+        let Manifest { map: groups, created_ms, genesis_id, .. } = manifest;
+        self.genesis = Genesis { groups, created_ms, database_id: genesis_id };
         (self.next, self.highest) = (self.next.max(number + 1), number);
+        Ok(())
+    }
+
+    /// The group is not hosted any more, and the node's identity says that durably: its snapshots
+    /// go, and it needs no part of the log.
+    pub fn forget(self) -> Result<(), SaveError> {
+        self.needs.let_go(self.group());
+        for number in self.files.find()?.snapshots {
+            self.files.remove(&own_name(number))?;
+        }
         Ok(())
     }
 
@@ -243,22 +281,52 @@ impl Snapshots {
         Ok(saved)
     }
 
+    /// Makes what was taken all that there is of the group, as [`Snapshots::take_in`] does: the log
+    /// continues at its record, and what was there before goes once this counts.
+    pub fn replace_all(&mut self, taken: TakenSnapshot) -> Result<(), SaveError> {
+        let number = taken.snapshot;
+        self.write(taken, 0, &|_| Ok(())).inspect_err(|_| {
+            // What cannot be removed now is a leftover at the next start.
+            let _ = self.files.remove(&own_name(number));
+        })?;
+        self.kept.retain(|kept| kept.snapshot == number);
+        self.remove_others(number)
+    }
+
+    /// This snapshot is all that there is of the group: neither older ones nor the log before it
+    /// are needed for it.
+    fn remove_others(&mut self, number: u64) -> Result<(), SaveError> {
+        for other in self.files.find()?.snapshots.into_iter().filter(|other| *other != number) {
+            self.files.remove(&own_name(other))?;
+        }
+        let kept = self.kept.last().expect("it is kept");
+        self.needs.advance(self.group(), kept.log_segment);
+        let held_bytes_max = if self.needs.is_alone(self.group()) { 0 } else { self.held_log_bytes_max()? };
+        self.needs.truncate(held_bytes_max, &|| {})?;
+        Ok(())
+    }
+
     fn write(&mut self, taken: TakenSnapshot, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
         let TakenSnapshot { snapshot, stores, places, groups, contents, catalog, mut history, time, mark, logged } =
             taken;
+        assert!(stores.iter().map(Store::partition).eq(self.of.ids()), "a snapshot has the partitions of its group");
+        assert!(groups.iter().map(|end| end.group).eq([self.group()]), "a snapshot is of one group's stream");
         let name = own_name(snapshot);
         self.files.create_dir()?;
         let begun = self.clock.monotonic_nanos();
-        let partitions = stores.len() as u32;
-        let head = Head { database: self.log_index.database().0, partitions, taken: time };
+        let partitions = self.genesis.partitions();
+        let head = Head { database: self.needs.index().database().0, partitions, taken: time };
         let files = &self.files;
-        let identity = |partition| FileIdentity { database: head.database, snapshot, partition };
+        let of = &self.of;
+        let identity =
+            |partition: PartitionId| FileIdentity { database: head.database, snapshot, partition: partition.0 };
         let stores: Vec<Mutex<Option<Store>>> = stores.into_iter().map(|store| Mutex::new(Some(store))).collect();
-        let written = in_parallel(partitions, threads, &|partition| {
-            let store = stores[partition as usize].lock().expect("no panic with a store").take();
+        let written = in_parallel(of.len(), threads, &|number| {
+            let store = stores[number].lock().expect("no panic with a store").take();
             let store = store.expect("each store is written once");
-            let place = places[partition as usize];
-            let path = files.rows_path(&name, partition);
+            let place = places[number];
+            let partition = store.partition();
+            let path = files.rows_path(&name, partition.0);
             let hashes = match contents {
                 Some(_) => hash_tables(&store, |_| pace(0))?,
                 None => TableHashes::new(),
@@ -268,14 +336,9 @@ impl Snapshots {
         })?;
         let (written, hashes): (Vec<_>, Vec<_>) = written.into_iter().unzip();
         let verifying = self.clock.monotonic_nanos();
-        in_parallel(partitions, threads, &|partition| {
-            let path = files.rows_path(&name, partition);
-            let expected = written[partition as usize];
-            let mut verifier = Verifier::open(&**files.disk(), &path, identity(partition), expected)?;
-            while let Verified::Some(bytes) = verifier.step()? {
-                pace(bytes)?;
-            }
-            Ok(())
+        in_parallel(of.len(), threads, &|number| {
+            let partition = of.id(number);
+            verify(files, &files.rows_path(&name, partition.0), identity(partition), written[number], pace)
         })?;
         let verified = self.clock.monotonic_nanos();
         logged.recv().expect("the log completes every append").map_err(SaveError::NotCommitted)?;
@@ -285,10 +348,10 @@ impl Snapshots {
         files.sync()?;
         history.condense(&catalog);
         let manifest = Manifest {
-            database: self.log_index.database().0,
+            database: head.database,
             snapshot,
             taken: time,
-            partitions: self.genesis.partitions,
+            map: self.genesis.groups.clone(),
             created_ms: self.genesis.created_ms,
             genesis_id: self.genesis.database_id,
             log: log_place(position),
@@ -335,10 +398,36 @@ impl Snapshots {
         if !enough {
             return Ok(0);
         }
-        let segment = self.kept.iter().map(|kept| kept.log_segment).min().unwrap_or(1);
-        let space = self.files.disk().space(&self.log_dir)?;
-        Ok(self.log_index.truncate_before(segment, held_log_bytes_max(space.free), &rest)?)
+        self.needs.advance(self.group(), least_segment(&self.kept).unwrap_or(FIRST_SEGMENT));
+        let held_bytes_max = self.held_log_bytes_max()?;
+        Ok(self.needs.truncate(held_bytes_max, &rest)?)
     }
+
+    fn held_log_bytes_max(&self) -> DiskResult<u64> {
+        Ok(held_log_bytes_max(self.files.disk().space(&self.log_dir)?.free))
+    }
+}
+
+/// Reads a file back that was written.
+fn verify(
+    files: &Files,
+    path: &Path,
+    identity: FileIdentity,
+    expected: RowsFile,
+    pace: Pace<'_>,
+) -> Result<(), SaveError> {
+    let mut verifier = Verifier::open(&**files.disk(), path, identity, expected)?;
+    while let Verified::Some(bytes) = verifier.step()? {
+        pace(bytes)?;
+    }
+    Ok(())
+}
+
+/// The first segment that these snapshots need. None: there are too few to do without the log's
+/// beginning.
+fn least_segment(kept: &[Kept]) -> Option<u64> {
+    let is_enough = kept.len() >= limits::SNAPSHOTS_KEPT;
+    kept.iter().map(|kept| kept.log_segment).min().filter(|_| is_enough)
 }
 
 /// Bytes of the log that are kept for its readers, beyond what snapshots need.
@@ -369,30 +458,30 @@ pub(crate) fn place_of(end: GroupEnd) -> Option<GroupPlace> {
     (history.epoch_at(position) == epoch).then_some(GroupPlace { end, history, configuration, time })
 }
 
-fn log_place(position: &LogPosition) -> LogPlace {
+pub(crate) fn log_place(position: &LogPosition) -> LogPlace {
     let LogPosition { segment, position, block, previous_checksum } = *position;
     LogPlace { segment, position, block, previous_checksum }
 }
 
-/// Does `work` for every partition, on threads that yield to all others, or without threads on this
-/// one. The first error ends it.
+/// Does `work` for every partition, by its place in the group, on threads that yield to all others,
+/// or without threads on this one. The first error ends it.
 fn in_parallel<T: Send>(
-    partitions: u32,
+    partitions: usize,
     threads: usize,
-    work: &(dyn Fn(u32) -> Result<T, SaveError> + Sync),
+    work: &(dyn Fn(usize) -> Result<T, SaveError> + Sync),
 ) -> Result<Vec<T>, SaveError> {
     if threads == 0 {
         return (0..partitions).map(work).collect();
     }
     let next = AtomicUsize::new(0);
     let failed = AtomicUsize::new(0);
-    let done: Mutex<Vec<(u32, Result<T, SaveError>)>> = Mutex::default();
+    let done: Mutex<Vec<(usize, Result<T, SaveError>)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..threads.min(partitions as usize) {
+        for _ in 0..threads.min(partitions) {
             scope.spawn(|| {
                 lower_priority(Yielding::Some);
                 loop {
-                    let partition = next.fetch_add(1, Ordering::Relaxed) as u32;
+                    let partition = next.fetch_add(1, Ordering::Relaxed);
                     if partition >= partitions || failed.load(Ordering::Relaxed) > 0 {
                         break;
                     }

@@ -27,6 +27,11 @@ pub enum StartError {
         asked: u32,
         stored: u32,
     },
+    /// The database's partitions are in other groups than was asked for.
+    Groups {
+        asked: u32,
+        stored: u32,
+    },
     Compile(UserError),
     /// Acknowledged transactions cannot be read from the log.
     Rot(Box<LogDamage>),
@@ -93,6 +98,11 @@ impl fmt::Display for StartError {
                 f,
                 "this data directory was created with {stored} partitions and cannot be opened with {asked}: leave out \
                  --partitions, or name another directory"
+            ),
+            StartError::Groups { asked, stored } => write!(
+                f,
+                "this data directory was created for a cluster whose partitions are in {stored} groups, and this one has {asked}, \
+                 or has them in other groups: name another directory"
             ),
             StartError::Compile(error) => write!(f, "a stored procedure does not fit the recovered schema: {error}"),
             StartError::Rot(damage) => damage.fmt(f),

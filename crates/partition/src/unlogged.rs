@@ -6,8 +6,9 @@
 //! snapshot and of the log after it. In this mode that state moves forward only when a snapshot
 //! becomes complete. So nothing may be appended to the group's stream once a change is not in it.
 
-use crate::replay::Replay;
+use crate::replay::GroupReplay;
 use crate::start_error::StartError;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Disk, DiskError, DiskResult, small_file};
 use ferrite_snapshot::{Found, SnapshotError};
 use std::path::Path;
@@ -141,18 +142,19 @@ impl MemoryRuns {
     /// # Errors
     /// The snapshot that this node's data begin with cannot be read: what is older is another
     /// history, or another state.
-    pub fn miss_no_base(&self, replay: &Replay, found: &Found) -> Result<(), StartError> {
+    pub fn miss_no_base(&self, replay: &GroupReplay, found: &Found, accept_loss: bool) -> Result<(), StartError> {
         let damaged = replay.superseded.iter().rev().find(|snapshot| found.snapshots.contains(snapshot)).copied();
-        let own =
-            replay.missing.filter(|missing| missing.is_own && !replay.accept_loss).map(|missing| missing.snapshot);
-        let noted = Some(self.newest).filter(|newest| *newest > replay.loaded && !replay.accept_loss);
+        let own = replay.missing.filter(|missing| missing.is_own && !accept_loss).map(|missing| missing.snapshot);
+        let noted = Some(self.newest).filter(|newest| *newest > replay.loaded && !accept_loss);
+        // A run without redo has the first group only.
+        let noted = noted.filter(|_| replay.id == FIRST_GROUP);
         damaged.or(own).or(noted).map_or(Ok(()), |snapshot| Err(StartError::Installed { snapshot }))
     }
 
     /// The snapshot that this start begins with is not missed silently by a later one. The process
     /// that made it may have ended before it noted that.
-    pub fn note_base(&self, disk: &dyn Disk, dir: &Path, replay: &Replay) -> Result<(), StartError> {
-        if !replay.begins_without_log || self.newest >= replay.loaded {
+    pub fn note_base(&self, disk: &dyn Disk, dir: &Path, replay: &GroupReplay) -> Result<(), StartError> {
+        if replay.id != FIRST_GROUP || !replay.begins_without_log || self.newest >= replay.loaded {
             return Ok(());
         }
         unless_full(note_newest(disk, dir, replay.loaded))

@@ -130,16 +130,17 @@ impl Node {
         let latched = Arc::clone(&failure);
         log.on_failure(move |reason| latched.set(reason.clone()));
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
-        let counts = Arc::new(RowCounts::new(stores.len()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
         let ends = partition_ends(stores.len());
         let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
         let (without_log, unsaved) = unlogged.map(in_memory).unzip();
         let executors = assemble(Assembly {
+            of: recovered.partitions,
             partitions: ends,
             jobs,
             long_reads,
+            counts: Arc::new(RowCounts::new(stores.len())),
             stores,
             sequences,
             compiled,
@@ -148,7 +149,6 @@ impl Node {
             failure,
             clock: time,
             limits: QUERY_TIME_MAX.into(),
-            counts,
             publish: Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
             is_copy: false,
             without_log,

@@ -4,7 +4,7 @@
 //!
 //! `cargo bench -p ferrite-snapshot --bench transfer [-- megabytes]`
 
-use ferrite_base::{Epoch, NodeId, PartitionId, Sequence, TableId};
+use ferrite_base::{Epoch, GroupMap, NodeId, PartitionId, Sequence, TableId};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Disk, RealDisk};
 use ferrite_snapshot::transfer::{Sink, SinkProgress, Source, SourceStep, decode};
@@ -58,7 +58,7 @@ fn make(files: &Files, rows: i64) -> u64 {
         database: DATABASE,
         snapshot: 1,
         taken: 77,
-        partitions: 1,
+        map: GroupMap::single(1),
         created_ms: 1,
         genesis_id: DATABASE,
         log: LogPlace { segment: 1, position: 4_096, block: 1, previous_checksum: 0 },

@@ -131,8 +131,9 @@ impl Files {
         })
     }
 
-    /// Which file a partition's rows are in, as its blocks say it.
-    pub fn identity(&self, manifest: &Manifest, partition: u32) -> FileIdentity {
+    /// Which file the rows of the partition at that place are in, as its blocks say it.
+    pub fn identity(&self, manifest: &Manifest, place: usize) -> FileIdentity {
+        let partition = manifest.partitions().id(place).0;
         FileIdentity { database: manifest.database, snapshot: manifest.snapshot, partition }
     }
 

@@ -2,11 +2,12 @@
 
 use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{Epoch, GroupId, Position, Sequence};
+use ferrite_base::{Epoch, GroupId, GroupMap, GroupPartitions, Position, Sequence};
 
 const MAGIC: &[u8; 8] = b"FERRSNAP";
-/// Version 1 had no groups.
-const VERSION: u32 = 2;
+/// Of a database of several groups.
+const VERSION: u32 = 3;
+const VERSION_ONE_GROUP: u32 = 2;
 const VERSION_WITHOUT_GROUPS: u32 = 1;
 const CHECKSUM_AT: usize = 12;
 const SUMMED_FROM: usize = 16;
@@ -80,7 +81,7 @@ pub struct Manifest {
     /// Microseconds since 1970.
     pub taken: i64,
     /// From the log's first record.
-    pub partitions: u32,
+    pub map: GroupMap,
     pub created_ms: u64,
     pub genesis_id: [u8; 16],
     /// Of the block that begins with the checkpoint record.
@@ -88,9 +89,9 @@ pub struct Manifest {
     pub catalog_version: u64,
     pub base: Option<SchemaBase>,
     pub changes: Vec<SchemaChange>,
-    /// By partition.
+    /// By the places of [`Manifest::partitions`].
     pub files: Vec<RowsFile>,
-    /// None in those of earlier releases, and in backups.
+    /// None in those of earlier releases, and in backups. One in a snapshot, which is of one group.
     pub groups: Vec<GroupEnd>,
 }
 
@@ -110,15 +111,36 @@ impl Manifest {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
+    /// The partitions that it shows, all of its group. None: it does not say of which.
+    pub fn shown(&self) -> Option<GroupPartitions> {
+        match &self.groups[..] {
+            [] if self.map.is_single() => self.map.partitions_of(GroupId(0)),
+            [end] => self.map.partitions_of(end.group),
+            _ => None,
+        }
+    }
+
+    /// The same.
+    ///
+    /// # Panics
+    /// If it was not read, and is of no group.
+    pub fn partitions(&self) -> GroupPartitions {
+        self.shown().expect("a manifest that was read says which partitions it shows")
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        let version = if self.groups.is_empty() { VERSION_WITHOUT_GROUPS } else { VERSION };
+        let version = match self.map.is_single() {
+            false => VERSION,
+            true if self.groups.is_empty() => VERSION_WITHOUT_GROUPS,
+            true => VERSION_ONE_GROUP,
+        };
         out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 12]);
         out.extend_from_slice(&self.database);
         out.extend_from_slice(&self.snapshot.to_le_bytes());
         out.extend_from_slice(&self.taken.to_le_bytes());
-        out.extend_from_slice(&self.partitions.to_le_bytes());
+        out.extend_from_slice(&self.map.partitions().to_le_bytes());
         out.extend_from_slice(&self.created_ms.to_le_bytes());
         out.extend_from_slice(&self.genesis_id);
         out.extend_from_slice(&self.log.segment.to_le_bytes());
@@ -159,19 +181,9 @@ impl Manifest {
         if version > VERSION_WITHOUT_GROUPS {
             out.extend_from_slice(&(self.groups.len() as u32).to_le_bytes());
         }
-        for group in &self.groups {
-            out.extend_from_slice(&group.group.0.to_le_bytes());
-            out.extend_from_slice(&group.epoch.0.to_le_bytes());
-            out.extend_from_slice(&group.position.0.to_le_bytes());
-            out.extend_from_slice(&group.chain.to_le_bytes());
-            out.extend_from_slice(&group.time.to_le_bytes());
-            out.extend_from_slice(&(group.starts.len() as u32).to_le_bytes());
-            for (epoch, position) in &group.starts {
-                out.extend_from_slice(&epoch.0.to_le_bytes());
-                out.extend_from_slice(&position.0.to_le_bytes());
-            }
-            out.extend_from_slice(&(group.configuration.len() as u32).to_le_bytes());
-            out.extend_from_slice(&group.configuration);
+        self.groups.iter().for_each(|group| put_group(&mut out, group));
+        if !self.map.is_single() {
+            self.map.put(&mut out);
         }
         let bytes = out.len() as u64;
         out[SUMMED_FROM..SUMMED_FROM + 8].copy_from_slice(&bytes.to_le_bytes());
@@ -199,11 +211,11 @@ impl Manifest {
     }
 
     fn body(mut body: Reader<'_>, version: u32) -> Result<Manifest, ReadFault> {
-        let manifest = Manifest {
+        let mut manifest = Manifest {
             database: body.array()?,
             snapshot: body.u64()?,
             taken: body.i64()?,
-            partitions: body.u32()?,
+            map: GroupMap::single(body.u32()?),
             created_ms: body.u64()?,
             genesis_id: body.array()?,
             log: LogPlace {
@@ -239,13 +251,34 @@ impl Manifest {
             })?,
             groups: if version > VERSION_WITHOUT_GROUPS { body.list(usize::MAX, read_group)? } else { Vec::new() },
         };
+        let partitions = manifest.map.partitions();
+        if version > VERSION_ONE_GROUP {
+            manifest.map = GroupMap::read(&mut body)?;
+        }
         body.end()?;
-        let sound = manifest.partitions > 0
-            && manifest.files.len() == manifest.partitions as usize
+        let sound = partitions > 0
+            && manifest.map.partitions() == partitions
+            && manifest.map.is_single() == (version <= VERSION_ONE_GROUP)
+            && manifest.shown().is_some_and(|shown| shown.len() == manifest.files.len())
             && manifest.log.segment > 0
             && manifest.log.block > 0;
         if sound { Ok(manifest) } else { Err(ReadFault::Malformed("its numbers do not fit together")) }
     }
+}
+
+fn put_group(out: &mut Vec<u8>, group: &GroupEnd) {
+    out.extend_from_slice(&group.group.0.to_le_bytes());
+    out.extend_from_slice(&group.epoch.0.to_le_bytes());
+    out.extend_from_slice(&group.position.0.to_le_bytes());
+    out.extend_from_slice(&group.chain.to_le_bytes());
+    out.extend_from_slice(&group.time.to_le_bytes());
+    out.extend_from_slice(&(group.starts.len() as u32).to_le_bytes());
+    for (epoch, position) in &group.starts {
+        out.extend_from_slice(&epoch.0.to_le_bytes());
+        out.extend_from_slice(&position.0.to_le_bytes());
+    }
+    out.extend_from_slice(&(group.configuration.len() as u32).to_le_bytes());
+    out.extend_from_slice(&group.configuration);
 }
 
 fn read_group(body: &mut Reader<'_>) -> Result<GroupEnd, ReadFault> {

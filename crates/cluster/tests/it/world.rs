@@ -1,7 +1,7 @@
 //! One node, whose partitions, metadata and other nodes are the test.
 
 use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start, Transport};
 use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency, message};
 use ferrite_io::Clock;
@@ -15,7 +15,7 @@ use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
 use ferrite_partition::waker::{WakingSender, waking_channel};
-use ferrite_partition::{Compiled, Delivery, Event, OwnLog, RecoveryProgress};
+use ferrite_partition::{Compiled, Delivery, Event, GroupInboxes, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member, Message, Timing};
 use std::collections::BTreeMap;
@@ -235,7 +235,7 @@ impl World {
         let (causes, inbox_of_node) = waking_channel();
         let options = Options {
             log: LogOptions { own_threads: false, prepare_ahead: false, ..LogOptions::default() },
-            partitions: Some(1),
+            groups: Some(GroupMap::single(1)),
             partitions_default: 1,
             threads: 0,
             report: &|_| {},
@@ -248,11 +248,11 @@ impl World {
         let as_member = AsMember { host, timing: Timing::DEFAULT, intact: true, snapshots: true };
         let (disk, clock, random) = (Arc::new(disk), Arc::new(clock), &mut SimulatedRandom::new(1));
         let opened = recovery::open_member(disk, clock, random, dir, options, as_member).unwrap();
-        let RecoveredMember { recovered, place, replication } = opened;
+        let RecoveredMember { recovered, place, replication } = opened.only_group();
         let ((to_partition, inbox), (coordinator, jobs)) = (unbounded(), unbounded());
         let recovery::Recovered { sequences, compiled, history, identity, log, .. } = recovered;
         let own_log = OwnLog::new(Arc::clone(&replication), Arc::clone(log.index()));
-        let parties = Parties { partitions: vec![to_partition], coordinator, log: own_log };
+        let parties = Parties { partitions: GroupInboxes::single(vec![to_partition]), coordinator, log: own_log };
         assert_eq!(identity.incarnation, Incarnation(incarnation), "a start is another incarnation");
         let copy = || CopyStart {
             here: NodeId(1),

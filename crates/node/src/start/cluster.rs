@@ -20,9 +20,9 @@ use ferrite_member::{
     Calls, CopySide, DataUses, Figures, Member, MemberError, NodeStatus, OwnFigures, Room, Running, StatusSnapshot,
     Uses,
 };
-use ferrite_partition::MailboxHandle;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::recovery::Recovered;
+use ferrite_partition::{GroupInboxes, MailboxHandle};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -88,7 +88,7 @@ pub(super) fn start_cluster(
         topology: Arc::clone(&parts.topology),
         drain: Box::new(Drain::new(Arc::clone(&parts.network), forward)),
         cancellations: Arc::clone(&parts.cancelling.list),
-        partitions: parts.routes.partition_inboxes().to_vec(),
+        partitions: GroupInboxes::new(recovered.partitions.clone(), parts.routes.partition_inboxes().to_vec()),
         coordinator: parts.routes.coordinator_inbox().clone(),
         gates,
         snapshots: Arc::new(move |request| drop(snapshots.send(SnapshotJob::OfCluster(request)))),

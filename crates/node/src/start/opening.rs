@@ -6,7 +6,7 @@ use crate::privilege;
 use crate::status_listener::{self, Meanwhile, Ports};
 use ferrite_backup::request::BackupDirectories;
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{Settings, memory};
+use ferrite_base::{GroupMap, Settings, memory};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemRandom};
 use ferrite_log::LogOptions;
 use ferrite_member::{About, Member, MemberError, Running, Waits, cluster_name, release};
@@ -78,7 +78,7 @@ pub(super) fn recover(
             look_interval: options.settings.log_look_interval,
             ..LogOptions::default()
         },
-        partitions: options.partitions,
+        groups: options.partitions.map(GroupMap::single),
         partitions_default: default_partitions(),
         threads: options.recovery_threads,
         report: &ferrite_io::notify,
@@ -116,7 +116,7 @@ pub(super) fn recover(
                 Ok((recovered, Some(member)))
             }
             None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how())
-                .map(|recovered| (recovered, None))
+                .map(|node| (node.only_group(), None))
                 .map_err(ServerError::Start),
         }
     };
@@ -124,7 +124,8 @@ pub(super) fn recover(
     let meanwhile = Meanwhile::Recovers(&progress, &**clock, &awaits);
     let recovered = status_listener::open_during(doors.ports(), meanwhile, BUILD, recover)?;
     // The log's lock is held, and nothing but what names its own format was written so far.
-    release::note(&**disk, &options.dir)?;
+    let groups = &recovered.0.genesis.groups;
+    release::note(&**disk, &options.dir, groups)?;
     Ok(recovered)
 }
 

@@ -145,7 +145,7 @@ pub(super) fn connect(
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
         unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
-        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions), inboxes, coordinator)),
+        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions()), inboxes, coordinator)),
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),

@@ -47,7 +47,7 @@ impl Applier {
     pub(super) fn lent(&mut self, loan: Loan) {
         let Some(mut holding) = self.holding.take() else { panic!("a store comes when it was asked for") };
         assert_eq!(loan.partition, loan.store.partition(), "a partition lends its own store");
-        let slot = &mut holding.stores[loan.partition.index()];
+        let slot = &mut holding.stores[self.judge.place(loan.partition)];
         assert!(slot.is_none(), "a store comes once");
         *slot = Some(loan);
         if holding.stores.iter().any(Option::is_none) {

@@ -7,7 +7,7 @@ use crate::commit::{Completion, Parties};
 use crate::event::{Reply, StoreSet};
 use crate::gate::Gate;
 use crate::long_read::{LongRead, LongReads};
-use ferrite_base::{PartitionId, Sequence, limits};
+use ferrite_base::{GroupPartitions, PartitionId, Sequence, limits};
 use ferrite_group::{EntryBuffer, GroupAppender, NotCommitted, Party};
 use ferrite_table::Store;
 use std::sync::Arc;
@@ -18,16 +18,21 @@ const ANSWER_BYTES_COPIED_MAX: usize = 64 * 1024;
 /// The partition of the store, and where its history ends.
 pub(super) struct StorePosition {
     pub(super) partition: PartitionId,
+    /// Of the partition in its group.
+    pub(super) place: usize,
     pub(super) sequence: Sequence,
     /// Whether it has changed since the log was last informed.
     pub(super) changed: bool,
 }
 
-/// By partition; None for a store that is not here, or that the running transaction has.
+/// By the partition's place in its group; None for a store that is not here, or that the running
+/// transaction has.
 pub(super) type Borrowed = Vec<Option<(Store, StorePosition)>>;
 
 /// What one lending of stores serves.
 pub(super) struct Lending {
+    /// The partitions whose stores can be borrowed.
+    pub(super) of: GroupPartitions,
     pub(super) borrowed: Borrowed,
     /// The transactions' records.
     pub(super) payload: EntryBuffer,
@@ -43,7 +48,7 @@ impl Lending {
         stores: &mut Vec<Store>,
         positions: &mut Vec<StorePosition>,
     ) {
-        collect_stores(&mut self.borrowed, needed, stores, positions);
+        collect_stores(&self.of, &mut self.borrowed, needed, stores, positions);
     }
 
     pub(super) fn put_back(&mut self, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
@@ -90,6 +95,7 @@ impl Lending {
 
 /// Moves the stores that a transaction needs to where it can have them in a row.
 pub(super) fn collect_stores(
+    of: &GroupPartitions,
     borrowed: &mut Borrowed,
     needed: &StoreSet,
     stores: &mut Vec<Store>,
@@ -102,13 +108,16 @@ pub(super) fn collect_stores(
     };
     match needed {
         StoreSet::All => borrowed.iter_mut().for_each(one),
-        StoreSet::Only(list) => list.iter().for_each(|partition| one(&mut borrowed[partition.index()])),
+        StoreSet::Only(list) => list.iter().for_each(|partition| {
+            let place = of.place_of(*partition).expect("a call needs partitions of the group");
+            one(&mut borrowed[place]);
+        }),
     }
 }
 
 pub(super) fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, positions: &mut Vec<StorePosition>) {
     for (store, position) in stores.drain(..).zip(positions.drain(..)) {
-        let slot = &mut borrowed[position.partition.index()];
+        let slot = &mut borrowed[position.place];
         assert!(slot.is_none(), "a store is put back where it was taken");
         *slot = Some((store, position));
     }
@@ -135,7 +144,7 @@ impl Outlet<'_> {
         let borrowed = lending.borrowed.iter_mut().flatten().map(|(_, position)| position);
         for position in borrowed.chain(running) {
             if std::mem::take(&mut position.changed) {
-                let gate = &self.partitions[position.partition.index()].gate;
+                let gate = &self.partitions[position.place].gate;
                 gate.appended(position.sequence);
                 waiting.push((Arc::clone(gate), position.sequence));
             }

@@ -189,7 +189,7 @@ impl Coordinator {
         let Prepared { mut borrowed, planned, classes, compiled, text } = prepared;
         let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
         let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
-        collect_stores(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+        collect_stores(&self.of, &mut borrowed, &StoreSet::All, &mut stores, &mut positions);
         let time = self.log.transaction_time(self.clock.wall_micros());
         let applied = schema::apply_watched(&mut stores, &planned, time, &schema_time.watcher());
         let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
@@ -231,7 +231,7 @@ impl Coordinator {
             Err(NotCommitted::Deposed) => {
                 let mut stores = Vec::new();
                 let mut positions = Vec::new();
-                collect_stores(&mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+                collect_stores(&self.of, &mut borrowed, &StoreSet::All, &mut stores, &mut positions);
                 undo.take_back(&mut stores);
                 put_back(&mut borrowed, &mut stores, &mut positions);
             }

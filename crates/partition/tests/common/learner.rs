@@ -3,7 +3,7 @@
 
 use super::stepped::rows;
 use crossbeam_channel::{Sender, unbounded};
-use ferrite_base::{GroupId, Incarnation, NodeId, Position};
+use ferrite_base::{GroupId, GroupMap, Incarnation, NodeId, Position};
 use ferrite_group::{GroupEvent, GroupHost, Identity, Replication, SharedEntry, Urgency};
 use ferrite_io::simulated::{CrashPoint, PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::{DatabaseId, LogOptions};
@@ -17,7 +17,7 @@ use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
-use ferrite_partition::{Event, RecoveryProgress, RowCounts};
+use ferrite_partition::{Event, GroupInboxes, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Timing};
 use ferrite_snapshot::Files;
@@ -201,7 +201,7 @@ impl Running {
         };
         let options = Options {
             log,
-            partitions: Some(partitions),
+            groups: Some(GroupMap::single(partitions)),
             partitions_default: 1,
             threads: 0,
             report: &|_| {},
@@ -214,8 +214,8 @@ impl Running {
         let mut random = SimulatedRandom::new(7);
         let opened =
             recovery::open_member(shared.clone(), time.clone(), &mut random, Path::new(DIR), options, as_member);
-        let RecoveredMember { recovered, place, replication } = opened?;
-        let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
+        let RecoveredMember { recovered, place, replication } = opened?.only_group();
+        let Recovered { partitions: of, stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(coordinator));
@@ -224,6 +224,7 @@ impl Running {
         let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         // Its coordinator is not run.
         let executors = assemble(Assembly {
+            of,
             partitions: ends,
             jobs,
             long_reads,
@@ -275,7 +276,7 @@ impl Running {
     fn copy_from(&mut self, start: CopyStart) {
         let fault: Box<dyn Fn(&ferrite_partition::CopyFault) + Send> = Box::new(|fault| panic!("{fault}"));
         let events = CopyEvents { publish: Box::new(|_| {}), contents: Box::new(|_| {}), fault };
-        let (applier, intake) = Applier::new(start, self.inboxes.clone(), events);
+        let (applier, intake) = Applier::new(start, GroupInboxes::single(self.inboxes.clone()), events);
         (self.applier, self.intake) = (Some(applier), Some(intake));
     }
 
@@ -390,7 +391,7 @@ impl Running {
             let party = Party {
                 here: NODE,
                 group: Arc::clone(&self.replication),
-                partitions: self.inboxes.clone(),
+                partitions: GroupInboxes::single(self.inboxes.clone()),
                 intake: self.intake.clone(),
                 runtime: RuntimeHandle::default(),
                 transaction_bytes_max: None,

@@ -4,7 +4,7 @@
 pub mod crashing_disk;
 
 use crossbeam_channel::bounded;
-use ferrite_base::{Epoch, GroupId, NodeId, PartitionId, RowId, Sequence, TableId};
+use ferrite_base::{Epoch, GroupId, GroupMap, NodeId, PartitionId, RowId, Sequence, TableId};
 use ferrite_group::{Checkpointed, EntryBuffer, GroupEvent, GroupHost, NotCommitted, SharedEntry, Urgency};
 use ferrite_io::{Clock, Disk, RealDisk, SystemClock, SystemRandom};
 use ferrite_log::{Durability, LogOptions};
@@ -13,7 +13,7 @@ use ferrite_partition::commit::{self, Completion, Parties};
 use ferrite_partition::compiled::Compiled;
 use ferrite_partition::coordinator::TakenSnapshot;
 use ferrite_partition::record::{self, BatchWriter};
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
+use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, RecoveredMembers, StartError};
 use ferrite_partition::schema;
 use ferrite_partition::snapshots::{SaveError, Saved};
 use ferrite_plan::external::RuntimeHandle;
@@ -44,7 +44,7 @@ pub fn open_member(dir: &Path, partitions: u32) -> Result<RecoveredMember, Start
 pub fn open_member_on(disk: Arc<dyn Disk>, dir: &Path, partitions: u32) -> Result<RecoveredMember, StartError> {
     let options = Options {
         log: log_options(),
-        partitions: Some(partitions),
+        groups: Some(GroupMap::single(partitions)),
         partitions_default: 1,
         threads: 0,
         report: &|_| {},
@@ -52,10 +52,11 @@ pub fn open_member_on(disk: Arc<dyn Disk>, dir: &Path, partitions: u32) -> Resul
         runtime: &RuntimeHandle::default(),
     };
     let as_member = AsMember { host: Arc::new(NoOthers), timing: Timing::DEFAULT, intact: true, snapshots: true };
-    recovery::open_member(disk, Arc::new(SystemClock), &mut SystemRandom, dir, options, as_member)
+    let opened = recovery::open_member(disk, Arc::new(SystemClock), &mut SystemRandom, dir, options, as_member);
+    opened.map(RecoveredMembers::only_group)
 }
 
-struct NoOthers;
+pub struct NoOthers;
 
 impl GroupHost for NoOthers {
     fn send(&self, _: NodeId, _: Urgency, _: Vec<u8>) {}

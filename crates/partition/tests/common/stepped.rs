@@ -12,7 +12,7 @@ mod rows;
 pub use rows::rows;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{PartitionId, Position};
+use ferrite_base::{GroupMap, PartitionId, Position};
 use ferrite_group::{EntryBuffer, GroupAppender, GroupPlace, KIND_ENTRY, KIND_EPOCH_START};
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_io::{Clock, RealDisk, SystemClock, SystemRandom};
@@ -25,7 +25,7 @@ use ferrite_partition::coordinator::Coordinator;
 use ferrite_partition::event::{Job, TakenSnapshot};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::recovery::{self, Recovered};
+use ferrite_partition::recovery::{self, Recovered, RecoveredNode};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
 use ferrite_partition::{AnswerBatch, Compiled, CopyFault, Event, Mailbox, MailboxHandle, RecoveryProgress, RowCounts};
@@ -73,7 +73,7 @@ fn recover(dir: &Path, partitions: u32, outside: &Outside) -> Recovered {
             block_bytes_max: log_options().block_bytes_max.min(outside.segment_bytes as usize / 4),
             ..log_options()
         },
-        partitions: Some(partitions),
+        groups: Some(GroupMap::single(partitions)),
         partitions_default: partitions,
         threads: 0,
         report: &|_| {},
@@ -82,6 +82,7 @@ fn recover(dir: &Path, partitions: u32, outside: &Outside) -> Recovered {
     };
     let clock = Arc::clone(&outside.clock);
     recovery::open_with(Arc::new(RealDisk), clock, &mut SystemRandom, dir, options)
+        .map(RecoveredNode::only_group)
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -212,7 +213,7 @@ impl Database {
     }
 
     fn new(recovered: Recovered, dir: &Path, seed: u64, copy: bool, clock: Arc<dyn Clock>) -> Database {
-        let Recovered { stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
+        let Recovered { partitions: of, stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (jobs, arriving) = unbounded();
         let failure = Failure::new(|reason| panic!("{reason}"));
@@ -225,6 +226,7 @@ impl Database {
         let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
         let executors = assemble(Assembly {
+            of,
             partitions: ends,
             jobs: arriving,
             long_reads,

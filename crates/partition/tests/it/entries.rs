@@ -2,7 +2,7 @@
 //! there were any.
 
 use crate::common::{Node, open_member};
-use ferrite_base::{Epoch, Incarnation, NodeId, PartitionId, Position, Sequence};
+use ferrite_base::{Epoch, GroupMap, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_group::{
     Entry, EntryBuffer, FIRST_GROUP, FIRST_NODE, GroupAppender, GroupPlace, Identity, KIND_EPOCH_START,
 };
@@ -44,7 +44,7 @@ fn write(dir: &Path, payloads: &[Vec<u8>]) {
 
 fn genesis() -> Vec<u8> {
     let mut out = Vec::new();
-    record::write_genesis(&mut out, &Genesis { partitions: 1, created_ms: 1, database_id: [5; 16] });
+    record::write_genesis(&mut out, &Genesis { groups: GroupMap::single(1), created_ms: 1, database_id: [5; 16] });
     out
 }
 

@@ -4,6 +4,8 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/hosting.rs"]
+mod hosting;
 #[path = "../common/in_rust.rs"]
 mod in_rust;
 #[path = "../common/jar.rs"]
@@ -22,6 +24,7 @@ mod deposed;
 mod entries;
 mod external;
 mod faults;
+mod groups;
 mod installs;
 mod losses;
 mod memory;

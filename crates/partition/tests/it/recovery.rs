@@ -1,7 +1,7 @@
 //! What stands in the log and cannot be: each gets an error that says what it is and where, and
 //! nothing is made of it.
 
-use ferrite_base::{Epoch, Incarnation, PartitionId, Sequence, SqlLimits, UserResult, limits};
+use ferrite_base::{Epoch, GroupMap, Incarnation, PartitionId, Sequence, SqlLimits, UserResult, limits};
 use ferrite_catalog::{Catalog, DecimalScale};
 use ferrite_group::{FIRST_GROUP, FIRST_NODE, GroupAppender, GroupPlace};
 use ferrite_io::{RealDisk, SystemClock, SystemRandom};
@@ -21,7 +21,10 @@ const PARTITIONS: u32 = 2;
 
 fn genesis(partitions: u32) -> Vec<u8> {
     let mut out = Vec::new();
-    record::write_genesis(&mut out, &Genesis { partitions, created_ms: 1, database_id: [5; 16] });
+    record::write_genesis(
+        &mut out,
+        &Genesis { groups: GroupMap::single(partitions), created_ms: 1, database_id: [5; 16] },
+    );
     out
 }
 
@@ -152,7 +155,7 @@ fn partitions_that_there_are_not() {
         assert!(matches!(error, StartError::Partitions { asked: a, stored: PARTITIONS } if a == asked), "{error}");
         assert!(error.to_string().contains("leave out --partitions"), "{error}");
     }
-    assert_eq!(open(dir.path(), None).expect("the number in the log").genesis.partitions, PARTITIONS);
+    assert_eq!(open(dir.path(), None).expect("the number in the log").genesis.partitions(), PARTITIONS);
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn the_first_record_and_no_other_says_what_database_it_is() {
     refused_record(&[batch(0, 1, 1)], "does not say what database this is");
     refused_record(&[schema(1, "CREATE TABLE a (a BIGINT)")], "does not say what database this is");
     let mut later = genesis(PARTITIONS);
-    later[5] += 1;
+    later[5] += 2;
     refused_record(&[later], "record format that this version does not know");
 }
 

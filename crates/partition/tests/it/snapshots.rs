@@ -165,7 +165,7 @@ fn a_snapshot_and_the_log_behind_it_are_the_database() {
         let progress = ferrite_partition::RecoveryProgress::default();
         let options = Options {
             log,
-            partitions: None,
+            groups: None,
             partitions_default: 1,
             threads: 3,
             report: &|_| {},
@@ -174,7 +174,7 @@ fn a_snapshot_and_the_log_behind_it_are_the_database() {
         };
         let (disk, clock) = (Arc::new(RealDisk), Arc::new(SystemClock));
         let recovered = recovery::open_with(disk, clock, &mut SystemRandom, home.path(), options).expect("it opens");
-        assert_eq!(Node(recovered).contents(), before);
+        assert_eq!(Node(recovered.only_group()).contents(), before);
     }
 }
 

@@ -9,7 +9,6 @@ use ferrite_cluster::{MessageKind, Node};
 use ferrite_group::{EntryBuffer, FIRST_GROUP, Replication};
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
 use ferrite_io::{Clock, Disk};
-use ferrite_partition::Event;
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
@@ -18,6 +17,7 @@ use ferrite_partition::event::TakenSnapshot;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Snapshots};
+use ferrite_partition::{Event, GroupInboxes};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
 use ferrite_snapshot::{Files, SnapshotError, own_name};
@@ -372,7 +372,7 @@ impl Copying {
         let learner = Learner {
             here: self.parts.here,
             group: Arc::clone(&self.parts.group),
-            partitions: self.parts.partitions.clone(),
+            partitions: GroupInboxes::single(self.parts.partitions.clone()),
             intake: Some(intake),
             runtime: RuntimeHandle::default(),
             transaction_bytes_max: None,

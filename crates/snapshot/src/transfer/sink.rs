@@ -281,7 +281,7 @@ impl Job {
         let name = own_name(self.id.snapshot);
         match file.checked_sub(1) {
             None => files.partial_manifest_path(&name),
-            Some(partition) => files.rows_path(&name, partition),
+            Some(place) => files.rows_path(&name, self.manifest().partitions().id(place as usize).0),
         }
     }
 
@@ -385,7 +385,7 @@ impl Job {
             self.at = self.layout.end(file);
             self.work = Work::Verify(file, None, true);
         } else if file > 0 && bytes < self.layout.size(file) {
-            let identity = files.identity(self.manifest(), file - 1);
+            let identity = files.identity(self.manifest(), file as usize - 1);
             self.work = Work::Prefix(file, Box::new(Reader::open(&**files.disk(), &path, identity, None)?));
         } else {
             self.receive_from(file, 0, out);
@@ -435,7 +435,7 @@ impl Job {
             Some(verifier) => verifier,
             None => {
                 let expected = self.manifest().files[file as usize - 1];
-                let identity = files.identity(self.manifest(), file - 1);
+                let identity = files.identity(self.manifest(), file as usize - 1);
                 let path = self.path(files, file);
                 match Verifier::open(&**files.disk(), &path, identity, expected) {
                     Ok(verifier) => Box::new(verifier),

@@ -4,9 +4,9 @@ use super::layout::Layout;
 use super::message::{FORMAT, Refusal, TransferId, TransferMessage, encode};
 use crate::error::{SnapshotError, SnapshotResult};
 use crate::files::{Files, MANIFEST_BYTES_MAX, own_name};
-use ferrite_base::NodeId;
 use ferrite_base::checksum::crc32c;
 use ferrite_base::limits::{TRANSFER_CHUNK_BYTES, TRANSFER_CHUNKS_AHEAD};
+use ferrite_base::{GroupPartitions, NodeId};
 use ferrite_io::{DiskFile, OpenMode, SECTOR_BYTES, SectorBuffer};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -34,6 +34,8 @@ pub struct Source {
     files: Files,
     id: TransferId,
     layout: Layout,
+    /// Of the rows files.
+    partitions: GroupPartitions,
     anew: bool,
     chunk_bytes: usize,
     /// Bytes a second at most.
@@ -67,6 +69,7 @@ impl Source {
             files,
             id,
             layout,
+            partitions: manifest.partitions(),
             anew,
             chunk_bytes: TRANSFER_CHUNK_BYTES,
             rate: rate.max(1),
@@ -168,7 +171,7 @@ impl Source {
             let name = own_name(self.id.snapshot);
             let path = match at.file.checked_sub(1) {
                 None => self.files.manifest_path(&name),
-                Some(partition) => self.files.rows_path(&name, partition),
+                Some(place) => self.files.rows_path(&name, self.partitions.id(place as usize).0),
             };
             let file = self.files.disk().open(&path, OpenMode::ReadDirect)?;
             self.open = Some((at.file, path, file));

@@ -1,7 +1,7 @@
 //! The format, byte by byte: files that another program made after the format page alone are what
 //! is written and what is read, and no byte of them can change unseen.
 
-use ferrite_base::{Epoch, PartitionId, Sequence, TableId};
+use ferrite_base::{Epoch, GroupMap, PartitionId, Sequence, TableId};
 use ferrite_catalog::Catalog;
 use ferrite_io::RealDisk;
 use ferrite_snapshot::{
@@ -146,7 +146,7 @@ fn manifest() -> Manifest {
         database: IDENTITY.database,
         snapshot: 7,
         taken: 1_234_567,
-        partitions: 2,
+        map: GroupMap::single(2),
         created_ms: 99,
         genesis_id: *b"fedcba9876543210",
         log: LogPlace { segment: 4, position: 8_192, block: 55, previous_checksum: 0xdead_beef },

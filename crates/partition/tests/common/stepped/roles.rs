@@ -9,7 +9,7 @@ use ferrite_io::Clock;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::schema::SchemaHistory;
-use ferrite_partition::{Compiled, Delivery, Event, OwnLog, Promoted, SteppedBack, SteppingBack};
+use ferrite_partition::{Compiled, Delivery, Event, GroupInboxes, OwnLog, Promoted, SteppedBack, SteppingBack};
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl Database {
             }),
         };
         let start = CopyStart { here: NodeId(1), place, sequences, compiled, history };
-        self.copying = Some(Applier::new(start, inboxes, events));
+        self.copying = Some(Applier::new(start, GroupInboxes::single(inboxes), events));
     }
 
     /// The copy reads there what it is not given, as if it were its own log.

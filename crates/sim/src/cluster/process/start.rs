@@ -12,7 +12,7 @@ use crate::cluster::plan::TIMING;
 use crate::cluster::wishes::Wishes;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::Incarnation;
+use ferrite_base::{GroupMap, Incarnation};
 use ferrite_cluster::{Cause, Groups, Host, Lease, Node, Parties, Start as NodeStart};
 use ferrite_group::{FIRST_GROUP, GroupAppender, Identity, Replication, Supplier};
 use ferrite_io::Clock;
@@ -31,7 +31,7 @@ use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::waker::{WakingSender, waking_channel};
-use ferrite_partition::{Compiled, Event, OwnLog, RecoveryProgress, RowCounts};
+use ferrite_partition::{Compiled, Event, GroupInboxes, OwnLog, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::Member;
 use ferrite_table::Store;
@@ -150,7 +150,7 @@ impl Process {
 
 fn parties(replication: &Arc<Replication<Completion>>, log: &DatabaseLog, doors: &Doors) -> Parties {
     Parties {
-        partitions: doors.partitions.clone(),
+        partitions: GroupInboxes::single(doors.partitions.clone()),
         coordinator: doors.coordinator.clone(),
         log: OwnLog::new(Arc::clone(replication), Arc::clone(log.index())),
     }
@@ -205,7 +205,7 @@ impl Opened {
         let noting = Noting { host: Arc::clone(&host), here, ledger: ledger.clone(), causes: causes.clone(), from_log };
         let options = Options {
             log: on.log.clone(),
-            partitions: Some(on.partitions),
+            groups: Some(GroupMap::single(on.partitions)),
             partitions_default: 1,
             threads: 0,
             report: &|_: Notice| {},
@@ -215,7 +215,8 @@ impl Opened {
         let (unsynced, intact) = unsynced(on);
         let as_member = AsMember { host: Arc::new(noting), timing: TIMING, intact, snapshots: on.snapshots };
         let disk = Arc::new(on.disk.clone());
-        let member = recovery::open_member(disk, clock, random, Path::new(DIRECTORY), options, as_member)?;
+        let opened = recovery::open_member(disk, clock, random, Path::new(DIRECTORY), options, as_member)?;
+        let member = opened.only_group();
         assert_eq!(member.recovered.identity.incarnation, next, "each start is another incarnation");
         let whole = intact && unsynced.is_whole().is_ok();
         assert!(whole || !intact, "a healthy disk takes a word");
@@ -281,8 +282,9 @@ fn execute_on_one_thread(
     let (jobs, from_jobs) = unbounded();
     let (long_reads, reads) = LongReads::new(1, Home::Coordinator(jobs.clone()));
     let ends = partition_ends(stores.len());
-    let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
+    let inboxes: Vec<Sender<Event>> = ends.iter().map(|(sender, _)| sender.clone()).collect();
     let executors = assemble(Assembly {
+        of: GroupInboxes::single(inboxes.clone()).of().clone(),
         partitions: ends,
         jobs: from_jobs,
         long_reads,

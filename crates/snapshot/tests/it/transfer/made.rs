@@ -1,6 +1,6 @@
 //! Snapshots that are made and looked at.
 
-use ferrite_base::{Epoch, NodeId, PartitionId, Sequence, TableId};
+use ferrite_base::{Epoch, GroupMap, NodeId, PartitionId, Sequence, TableId};
 use ferrite_catalog::Catalog;
 use ferrite_io::Disk;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
@@ -80,7 +80,7 @@ pub fn make(disk: &SimulatedDisk, dir: &str, snapshot: u64, rows: i64) -> Manife
         database: DATABASE,
         snapshot,
         taken: 77,
-        partitions: 3,
+        map: GroupMap::single(3),
         created_ms: 1,
         genesis_id: DATABASE,
         log: LogPlace { segment: 1, position: 4_096, block: 1, previous_checksum: 0 },
@@ -111,7 +111,7 @@ pub fn check_if_it_counts(disk: &SimulatedDisk, manifest: &Manifest) -> bool {
         let name = own_name(manifest.snapshot);
         assert_eq!(there.manifest(&name).expect("it counts"), *manifest);
         for (partition, file) in (0..).zip(&manifest.files) {
-            let identity = there.identity(manifest, partition);
+            let identity = there.identity(manifest, partition as usize);
             let path = there.rows_path(&name, partition);
             let mut verifier = Verifier::open(disk, &path, identity, *file).expect("it counts");
             while verifier.step().expect("it counts") != Verified::All {}
