@@ -106,8 +106,8 @@ impl NodeEffects for ServerEffects {
         let _ = self.metadata.send(MetadataNotice::Ask(ask));
     }
 
-    fn run(&mut self, _: GroupId, applier: Applier) {
-        self.data().cancellations.depose(false);
+    fn run(&mut self, group: GroupId, applier: Applier) {
+        self.data().cancellations.depose(group, false);
         self.data().copy.begun(applier.intake());
         self.data().appliers.run(applier);
     }
@@ -145,7 +145,7 @@ impl NodeEffects for ServerEffects {
             None => {
                 ferrite_io::notify(Notice::LeadEnded { group });
                 // Partitions step back after what they execute.
-                self.data().cancellations.depose(true);
+                self.data().cancellations.depose(group, true);
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }

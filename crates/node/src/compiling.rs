@@ -3,19 +3,18 @@
 
 use ferrite_base::{UserError, UserResult, Watcher};
 use ferrite_io::coarse_monotonic;
-use ferrite_partition::cancel::{CallId, Cancellations};
-use std::sync::Arc;
+use ferrite_partition::cancel::{CallId, GroupCancellations};
 use std::time::Duration;
 
 /// Compiles on behalf of a call, until its time is up or its client no longer wants it.
 pub fn within<T>(
-    cancellations: &Arc<Cancellations>,
+    cancellations: &GroupCancellations,
     time_max: Duration,
     call: CallId,
     compile: impl FnOnce() -> UserResult<T>,
 ) -> UserResult<T> {
     let begun = coarse_monotonic();
-    let cancellations = Arc::clone(cancellations);
+    let cancellations = cancellations.clone();
     let watcher = Watcher::new(move || {
         let taken = coarse_monotonic().saturating_sub(begun);
         if cancellations.stops(call, taken) {

@@ -36,6 +36,7 @@ use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
 use ferrite_member::{CopySide, Handle, Running};
@@ -355,7 +356,7 @@ fn start_system(
     let system = System {
         inbox,
         submit: Arc::clone(submit),
-        cancellations: Arc::clone(&parts.cancelling.list),
+        cancellations: parts.cancelling.list.of_group(FIRST_GROUP),
         plan_cache: Arc::clone(&parts.plan_cache),
         row_counts: Arc::clone(&parts.row_counts),
         collector,
@@ -398,7 +399,7 @@ fn start_compounds(
     threads.spawn("compound-watch", move || compounds.watch(&inboxes.watch))?;
     for number in 0..workers {
         let submit = Arc::clone(submit);
-        let cancellations = Arc::clone(&parts.cancelling.list);
+        let cancellations = parts.cancelling.list.of_group(FIRST_GROUP);
         let worker = Worker { submit, cancellations, work: inboxes.work.clone() };
         let alive = alive.clone();
         spawn(&format!("compound-{number}"), move || {

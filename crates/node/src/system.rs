@@ -21,7 +21,7 @@ use ferrite_backup::request::is_own_snapshot;
 use ferrite_base::{ErrorKind, Settings, UserError, UserResult, fault};
 use ferrite_member::Handle;
 use ferrite_member::forward::Forward;
-use ferrite_partition::cancel::Cancellations;
+use ferrite_partition::cancel::GroupCancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
 use ferrite_sql::Parameterizer;
@@ -47,7 +47,8 @@ enum Handled {
 pub struct System {
     pub inbox: Receiver<SystemJob>,
     pub submit: Arc<Submit>,
-    pub cancellations: Arc<Cancellations>,
+    /// Of the group that leads what no key names.
+    pub cancellations: GroupCancellations,
     pub plan_cache: Arc<PlanCache>,
     /// How many rows the tables had not long ago, for the planner.
     pub row_counts: Arc<RowCounts>,

@@ -63,7 +63,7 @@ pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) 
         work: Arc::new(Work::new(&settings)),
         connections: Arc::new(Connections::new(ConnectionLimits::default())),
         cancelling: Arc::new(Cancelling {
-            list: Arc::clone(long_reads.cancellations()),
+            list: Arc::clone(long_reads.cancellations().all()),
             long_reads: long_reads.line(),
             elsewhere: None,
         }),

@@ -73,6 +73,7 @@ pub fn assemble(assembly: Assembly) -> Executors {
         "a group is assembled of the stores of its own partitions"
     );
     assert_eq!(group.id(), of.group(), "a group's changes go to its own stream");
+    let long_reads = long_reads.of_group(group.id());
     let mut gates = Vec::new();
     let mut borrowers = Vec::new();
     let mut partitions = Vec::new();

@@ -4,12 +4,15 @@
 //! every check of the query timeout while it executes one. A call that has been executed is never
 //! taken back: what was written stays, whether its answer is read or not. Mostly nothing is listed,
 //! and then a look is one load.
+//!
+//! One list serves the node. Which group's lead has ended is listed by group: what is executed for
+//! another group continues, and the copy of another group that begins clears nothing.
 
 use ferrite_base::leader_change::NOT_STARTED;
-use ferrite_base::{ErrorKind, UserError, limits};
-use std::collections::{HashMap, VecDeque};
+use ferrite_base::{ErrorKind, GroupId, UserError, limits};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What tells one call of a node from all others.
@@ -40,28 +43,46 @@ struct Listed {
     calls: VecDeque<(Option<i64>, i64)>,
 }
 
+/// What is listed at present.
+#[derive(Default)]
+struct List {
+    connections: HashMap<u64, Listed>,
+    /// What is executed for these groups cannot be committed any more.
+    deposed: BTreeSet<GroupId>,
+}
+
 #[derive(Default)]
 pub struct Cancellations {
-    /// Of connections, and one more when all calls are to end, or to stop; read before every call,
-    /// hardly ever written.
+    /// Of connections and deposed groups, and one more when all calls are to end; read before every
+    /// call, hardly ever written.
     count: AtomicUsize,
-    connections: Mutex<HashMap<u64, Listed>>,
+    list: Mutex<List>,
     stopping: AtomicBool,
-    /// No call is executed any more. Changed with the connections locked.
+    /// No call is executed any more. Changed with the list locked.
     ending: AtomicBool,
-    /// What is executed cannot be committed any more. Changed with the connections locked.
-    deposed: AtomicBool,
+}
+
+/// The node's list, for the threads that execute calls of one group.
+#[derive(Clone, Default)]
+pub struct GroupCancellations {
+    all: Arc<Cancellations>,
+    group: GroupId,
 }
 
 impl Cancellations {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Listed>> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same list, for calls of that group.
+    pub fn of_group(self: &Arc<Self>, group: GroupId) -> GroupCancellations {
+        GroupCancellations { all: Arc::clone(self), group }
     }
 
     /// Lists something of a connection, until it is forgotten.
     pub fn add(&self, connection: u64, cancel: Cancel) {
-        let mut connections = self.lock();
-        let listed = connections.entry(connection).or_default();
+        let mut list = self.lock();
+        let listed = list.connections.entry(connection).or_default();
         match cancel {
             Cancel::Gone => listed.gone = true,
             Cancel::Ended => listed.ended = true,
@@ -72,46 +93,44 @@ impl Cancellations {
                 listed.calls.push_back((handle, until_micros));
             }
         }
-        self.count_again(&connections);
+        self.count_again(&list);
     }
 
-    fn count_again(&self, connections: &HashMap<u64, Listed>) {
+    fn count_again(&self, list: &List) {
         let all = usize::from(self.ending.load(Ordering::Acquire));
-        let deposed = usize::from(self.deposed.load(Ordering::Acquire));
-        self.count.store(connections.len() + all + deposed, Ordering::Release);
+        self.count.store(list.connections.len() + all + list.deposed.len(), Ordering::Release);
     }
 
     /// None of the connection's calls is left.
     pub fn forget(&self, connection: u64) {
-        let mut connections = self.lock();
-        connections.remove(&connection);
-        self.count_again(&connections);
+        let mut list = self.lock();
+        list.connections.remove(&connection);
+        self.count_again(&list);
     }
 
     /// The server does not wait for calls any more: none is begun, and those that are executed
     /// stop.
     pub fn end_all(&self) {
-        let connections = self.lock();
+        let list = self.lock();
         self.ending.store(true, Ordering::Release);
-        self.count_again(&connections);
+        self.count_again(&list);
     }
 
-    /// This node no longer leads: calls that are executed stop, until it has stepped back. The
-    /// threads that step back refuse those that wait.
-    pub fn depose(&self, deposed: bool) {
-        let connections = self.lock();
-        self.deposed.store(deposed, Ordering::Release);
-        self.count_again(&connections);
+    /// Whether this node no longer leads the group: its calls that are executed stop, until it has
+    /// stepped back. The threads that step back refuse those that wait.
+    pub fn depose(&self, group: GroupId, deposed: bool) {
+        let mut list = self.lock();
+        match deposed {
+            true => list.deposed.insert(group),
+            false => list.deposed.remove(&group),
+        };
+        self.count_again(&list);
     }
 
-    /// The answer to a call that is not executed, or is stopped, because of what is listed here.
+    /// The answer to a call of no group in particular that [`Cancellations::covers`].
     #[cold]
     pub fn error(&self) -> UserError {
-        match () {
-            () if self.ending.load(Ordering::Acquire) => not_executed(),
-            () if self.deposed.load(Ordering::Acquire) => deposed(),
-            () => cancelled(),
-        }
+        if self.ending.load(Ordering::Acquire) { not_executed() } else { cancelled() }
     }
 
     /// The server stops: it does not wait for what may take minutes. Statements end of themselves,
@@ -130,20 +149,17 @@ impl Cancellations {
         self.count.load(Ordering::Acquire) > 0 && self.is_cancelled(call, Duration::ZERO)
     }
 
-    /// Whether a call that has executed for this long is to stop.
-    #[inline]
-    pub fn stops(&self, call: CallId, executed: Duration) -> bool {
-        let any = self.count.load(Ordering::Acquire) > 0;
-        any && (self.deposed.load(Ordering::Acquire) || self.is_cancelled(call, executed))
+    fn is_deposed(&self, group: GroupId) -> bool {
+        self.lock().deposed.contains(&group)
     }
 
     #[cold]
     fn is_cancelled(&self, call: CallId, executed: Duration) -> bool {
-        let connections = self.lock();
+        let list = self.lock();
         if self.ending.load(Ordering::Acquire) {
             return true;
         }
-        connections.get(&call.connection).is_some_and(|listed| {
+        list.connections.get(&call.connection).is_some_and(|listed| {
             let meant = |(handle, until): &(Option<i64>, i64)| {
                 handle.is_none_or(|handle| handle == call.handle) && call.sent_micros <= *until
             };
@@ -151,6 +167,40 @@ impl Cancellations {
                 || (listed.ended && executed > limits::ENDED_CONNECTION_QUERY_TIME_MAX)
                 || listed.calls.iter().any(meant)
         })
+    }
+}
+
+impl GroupCancellations {
+    /// The node's list.
+    pub fn all(&self) -> &Arc<Cancellations> {
+        &self.all
+    }
+
+    /// Whether the call is not to be executed.
+    #[inline]
+    pub fn covers(&self, call: CallId) -> bool {
+        self.all.covers(call)
+    }
+
+    /// Whether a call that has executed for this long is to stop.
+    #[inline]
+    pub fn stops(&self, call: CallId, executed: Duration) -> bool {
+        let any = self.all.count.load(Ordering::Acquire) > 0;
+        any && (self.all.is_deposed(self.group) || self.all.is_cancelled(call, executed))
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.all.is_stopping()
+    }
+
+    /// The answer to a call that is not executed, or is stopped, because of what is listed.
+    #[cold]
+    pub fn error(&self) -> UserError {
+        match () {
+            () if self.all.ending.load(Ordering::Acquire) => not_executed(),
+            () if self.all.is_deposed(self.group) => deposed(),
+            () => cancelled(),
+        }
     }
 }
 
@@ -177,6 +227,9 @@ pub fn cancelled() -> UserError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST: GroupId = GroupId(0);
+    const SECOND: GroupId = GroupId(1);
 
     fn call(connection: u64, handle: i64, sent_micros: i64) -> CallId {
         CallId { connection, handle, sent_micros }
@@ -207,21 +260,39 @@ mod tests {
         assert_eq!(list.error(), cancelled());
         list.end_all();
         list.forget(1);
+        let list = Arc::new(list).of_group(SECOND);
         assert!(list.covers(call(2, 1, 1)) && list.stops(call(2, 1, 1), Duration::ZERO));
-        assert_eq!(list.error().kind(), ErrorKind::Unavailable);
+        assert_eq!((list.error().kind(), list.all().error().kind()), (ErrorKind::Unavailable, ErrorKind::Unavailable));
     }
 
     #[test]
     fn what_a_deposed_leader_executes_stops_until_it_has_stepped_back() {
-        let list = Cancellations::default();
-        list.depose(true);
-        list.forget(7);
+        let list = GroupCancellations::default();
+        list.all().depose(FIRST, true);
+        list.all().forget(7);
         assert!(list.stops(call(1, 1, 1), Duration::ZERO));
         assert!(!list.covers(call(1, 1, 1)), "what waits is refused where it waits");
         assert_eq!(list.error(), deposed());
-        list.depose(false);
+        list.all().depose(FIRST, false);
         assert!(!list.stops(call(1, 1, 1), Duration::MAX));
         assert_eq!(list.error(), cancelled());
+    }
+
+    #[test]
+    fn a_group_that_falls_stops_no_other_and_none_that_begins_to_copy_lets_it_continue() {
+        let first = GroupCancellations::default();
+        let second = first.all().of_group(SECOND);
+        let stop = || [&first, &second].map(|list| list.stops(call(1, 1, 1), Duration::ZERO));
+        first.all().depose(SECOND, true);
+        assert_eq!(stop(), [false, true], "the first group's calls can still be committed");
+        assert_eq!([first.error(), second.error()], [cancelled(), deposed()]);
+        first.all().depose(FIRST, true);
+        // Its applier begins while the second group's partitions still step back.
+        first.all().depose(FIRST, false);
+        assert_eq!(stop(), [false, true]);
+        first.all().depose(SECOND, true);
+        first.all().depose(SECOND, false);
+        assert_eq!(stop(), [false, false]);
     }
 
     #[test]
@@ -229,6 +300,7 @@ mod tests {
         let list = Cancellations::default();
         list.add(1, Cancel::Ended);
         let most = limits::ENDED_CONNECTION_QUERY_TIME_MAX;
+        let list = Arc::new(list).of_group(FIRST);
         assert!(!list.covers(call(1, 1, 1)) && !list.stops(call(1, 1, 1), most));
         assert!(list.stops(call(1, 1, 1), most + Duration::from_nanos(1)));
     }

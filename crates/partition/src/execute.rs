@@ -5,7 +5,7 @@ mod external;
 mod load;
 mod parameters;
 
-use crate::cancel::{CallId, Cancellations};
+use crate::cancel::{CallId, GroupCancellations};
 use crate::contain::{Outside, contained};
 use crate::counters::CallOutcome;
 use crate::event::ProgramCall;
@@ -48,7 +48,7 @@ pub struct Executor {
     limits: CallLimits,
     /// The time in `limits` is this call's own.
     time_is_asked: bool,
-    cancellations: Arc<Cancellations>,
+    cancellations: GroupCancellations,
     /// The threads that help with queries over several stores.
     helpers: Option<Arc<Helpers>>,
     /// The call that is executed, for the threads that cancel it.
@@ -72,7 +72,7 @@ impl Executor {
         Executor {
             limits: limits.into(),
             time_is_asked: false,
-            cancellations: Arc::default(),
+            cancellations: GroupCancellations::default(),
             helpers: None,
             current: CallId::default(),
             arena: Bump::new(),
@@ -99,8 +99,8 @@ impl Executor {
     }
 
     /// From now on stops calls that this list names.
-    pub fn watch(&mut self, cancellations: &Arc<Cancellations>) {
-        self.cancellations = Arc::clone(cancellations);
+    pub fn watch(&mut self, cancellations: &GroupCancellations) {
+        self.cancellations = cancellations.clone();
     }
 
     /// The next call is this one; or it is not to be executed.
@@ -325,7 +325,7 @@ impl Executor {
 
 /// The answer to a call that has failed. `asked`: the time that its caller gave it.
 #[cold]
-fn ended(error: UserError, cancelled: Option<&Arc<Cancellations>>, asked: Option<Duration>) -> UserError {
+fn ended(error: UserError, cancelled: Option<&GroupCancellations>, asked: Option<Duration>) -> UserError {
     if let Some(cancelled) = cancelled {
         // Whatever it was interrupted in, this is why.
         return cancelled.error();

@@ -9,14 +9,14 @@
 //! through that gate like any other.
 
 use crate::answer::AnswerBatch;
-use crate::cancel::Cancellations;
+use crate::cancel::{Cancellations, GroupCancellations};
 use crate::event::{Event, Job, ProgramCall, Turn};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::worker_pool::Helpers;
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::CallLimits;
+use ferrite_base::{CallLimits, GroupId};
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_value::Value;
@@ -33,7 +33,7 @@ pub struct LongRead {
     transaction_time: i64,
     gate: Arc<Gate>,
     leadership: u64,
-    cancellations: Arc<Cancellations>,
+    cancellations: GroupCancellations,
     /// The next may begin when this one ends.
     turn: Turn,
 }
@@ -160,6 +160,7 @@ pub struct LongReads {
     queue: Sender<LongRead>,
     line: Arc<Line>,
     home: Home,
+    cancellations: GroupCancellations,
 }
 
 /// The program to run on snapshots in place of the call's, if that will take long on these stores.
@@ -195,8 +196,9 @@ impl LongReads {
         let (queue, reads) = unbounded();
         let state =
             Mutex::new(LineState { threads, free: threads, waiting: VecDeque::new(), begun: 0, waiting_max: 0 });
-        let line = Line { state, cancellations: Arc::default() };
-        (LongReads { queue, line: Arc::new(line), home }, reads)
+        let cancellations = GroupCancellations::default();
+        let line = Arc::new(Line { state, cancellations: Arc::clone(cancellations.all()) });
+        (LongReads { queue, line, home, cancellations }, reads)
     }
 
     pub fn line(&self) -> LongReadLine {
@@ -206,13 +208,20 @@ impl LongReads {
     /// For a thread that executes calls that take no more than this.
     pub fn executor(&self, limits: impl Into<CallLimits>) -> Executor {
         let mut executor = Executor::new(limits);
-        executor.watch(&self.line.cancellations);
+        executor.watch(&self.cancellations);
         executor
     }
 
-    /// The list that all executing threads look at: one for the node.
-    pub fn cancellations(&self) -> &Arc<Cancellations> {
-        &self.line.cancellations
+    /// The list that all executing threads look at: one for the node. As the parties of this one's
+    /// group look at it.
+    pub fn cancellations(&self) -> &GroupCancellations {
+        &self.cancellations
+    }
+
+    /// The same for the parties of a group.
+    #[must_use]
+    pub fn of_group(&self, group: GroupId) -> LongReads {
+        LongReads { cancellations: self.line.cancellations.of_group(group), ..self.clone() }
     }
 
     /// The same for another taker of snapshots.
@@ -251,11 +260,11 @@ impl LongRead {
         stores: Vec<Store>,
         transaction_time: i64,
         gate: &Arc<Gate>,
-        cancellations: &Arc<Cancellations>,
+        cancellations: &GroupCancellations,
     ) -> LongRead {
         let leadership = gate.leadership();
         let gate = Arc::clone(gate);
-        let cancellations = Arc::clone(cancellations);
+        let cancellations = cancellations.clone();
         LongRead { call, stores, transaction_time, gate, leadership, cancellations, turn }
     }
 }

@@ -6,7 +6,7 @@
 //! followed; from then on it is not asked any more. Changes that come from the log are never asked
 //! about.
 
-use crate::cancel::{CallId, Cancellations};
+use crate::cancel::{CallId, GroupCancellations};
 use ferrite_base::{ErrorKind, UserError, UserResult, Watcher};
 use ferrite_io::Clock;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ pub(crate) struct SchemaTime {
     begun: Cell<u64>,
     /// None: as long as it takes.
     time_max: Option<Duration>,
-    cancellations: Arc<Cancellations>,
+    cancellations: GroupCancellations,
     call: CallId,
 }
 
@@ -29,7 +29,7 @@ impl SchemaTime {
     pub(crate) fn begin(
         clock: &Arc<dyn Clock>,
         time_max: Option<Duration>,
-        cancellations: &Arc<Cancellations>,
+        cancellations: &GroupCancellations,
         call: CallId,
     ) -> Rc<SchemaTime> {
         SchemaTime::resume(clock, time_max, cancellations, call, 0)
@@ -39,13 +39,13 @@ impl SchemaTime {
     pub(crate) fn resume(
         clock: &Arc<dyn Clock>,
         time_max: Option<Duration>,
-        cancellations: &Arc<Cancellations>,
+        cancellations: &GroupCancellations,
         call: CallId,
         taken: u64,
     ) -> Rc<SchemaTime> {
         let begun = Cell::new(clock.monotonic_nanos().saturating_sub(taken));
         let clock = Arc::clone(clock);
-        let cancellations = Arc::clone(cancellations);
+        let cancellations = cancellations.clone();
         Rc::new(SchemaTime { clock, begun, time_max, cancellations, call })
     }
 
@@ -125,8 +125,8 @@ mod tests {
         let hand = Arc::new(Hand(AtomicU64::new(7)));
         let clock: Arc<dyn Clock> = Arc::<Hand>::clone(&hand);
         let most = Duration::from_secs(600);
-        let time = SchemaTime::begin(&clock, Some(most), &Arc::default(), CallId::default());
-        let without = SchemaTime::begin(&clock, None, &Arc::default(), CallId::default());
+        let time = SchemaTime::begin(&clock, Some(most), &GroupCancellations::default(), CallId::default());
+        let without = SchemaTime::begin(&clock, None, &GroupCancellations::default(), CallId::default());
         hand.0.fetch_add(600 * SECOND, Ordering::Relaxed);
         time.ask().expect("at the limit");
         time.waiting(|| hand.0.fetch_add(50 * SECOND, Ordering::Relaxed));
@@ -144,9 +144,10 @@ mod tests {
     #[test]
     fn it_ends_when_nobody_waits_for_it_and_when_the_server_stops() {
         let clock: Arc<dyn Clock> = Arc::new(Hand::default());
-        let list = Arc::new(Cancellations::default());
+        let watched = GroupCancellations::default();
+        let list = watched.all();
         let call = CallId { connection: 3, handle: 1, sent_micros: 1 };
-        let time = SchemaTime::begin(&clock, None, &list, call);
+        let time = SchemaTime::begin(&clock, None, &watched, call);
         time.ask().expect("nobody says anything");
         list.add(3, Cancel::Gone);
         assert_eq!(time.ask(), Err(cancel::cancelled()));

@@ -5,7 +5,7 @@
 //! thread that it runs on does parts too. So nothing waits for helpers, and what a query answers
 //! does not depend on how many it got. A helper lives for as long as the parts do.
 
-use crate::cancel::{CallId, Cancellations};
+use crate::cancel::{CallId, GroupCancellations};
 use ferrite_base::fault;
 use ferrite_exec::WorkerPool;
 use ferrite_io::{Yielding, lower_priority};
@@ -35,7 +35,7 @@ impl Helpers {
         &'c self,
         call: CallId,
         time_max: Duration,
-        cancellations: &'c Cancellations,
+        cancellations: &'c GroupCancellations,
     ) -> CallWorkers<'c> {
         CallWorkers { helpers: self, begun: Instant::now(), time_max, cancellations, call }
     }
@@ -67,7 +67,7 @@ pub(crate) struct CallWorkers<'c> {
     helpers: &'c Helpers,
     begun: Instant,
     time_max: Duration,
-    cancellations: &'c Cancellations,
+    cancellations: &'c GroupCancellations,
     call: CallId,
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use std::sync::Mutex;
 
     fn done_by(helpers: &Helpers, count: usize) -> Vec<usize> {
-        let cancellations = Cancellations::default();
+        let cancellations = GroupCancellations::default();
         let workers = helpers.for_call(CallId::default(), Duration::from_secs(60), &cancellations);
         let done = Mutex::new(Vec::new());
         workers.each(count, &|number| done.lock().expect("no panic").push(number));

@@ -7,7 +7,7 @@ use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_partition::cancel::Cancellations;
+use ferrite_partition::cancel::GroupCancellations;
 use ferrite_partition::{Reply, execute};
 use ferrite_plan::external::{Answer, QueuedCall, RoutineBody, Stage, Stages};
 use ferrite_wire::invocation::write_call_with;
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// A thread that runs stages.
 pub struct Worker {
     pub submit: Arc<Submit>,
-    pub cancellations: Arc<Cancellations>,
+    pub cancellations: GroupCancellations,
     pub work: Receiver<Work>,
 }
 

@@ -150,7 +150,7 @@ pub(super) fn connect(
         work: Arc::new(Work::new(&options.settings)),
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
         cancelling: Arc::new(Cancelling {
-            list: Arc::clone(long_reads.cancellations()),
+            list: Arc::clone(long_reads.cancellations().all()),
             long_reads: long_reads.line(),
             elsewhere,
         }),
