@@ -5,11 +5,11 @@
 
 use crate::error::MemberError;
 use crate::join::Joined;
-use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_meta::{Phase, State};
 use ferrite_notice::Notice;
 use ferrite_partition::recovery::StartError;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -85,11 +85,17 @@ pub fn damage(error: &StartError) -> Option<String> {
     }
 }
 
-/// Whether another node leads the group, and this one is not a member. `known`: what this node knew
-/// last, by which it may have been one; anything older says nothing.
+/// Whether other nodes lead all groups, and this one is a member of none: the directory has all of
+/// its copies, and one that counts is reason enough to keep it. `known`: what this node knew last,
+/// by which it may have been a member; anything older says nothing.
 pub fn leads_without(node: NodeId, shown: &State, known: &State) -> bool {
-    let Some(group) = shown.groups().get(&FIRST_GROUP) else { return false };
-    let is_newer = known.groups().get(&FIRST_GROUP).is_none_or(|known| known.burnt <= group.burnt);
+    let all: BTreeSet<GroupId> = shown.groups().keys().chain(known.groups().keys()).copied().collect();
+    !all.is_empty() && all.into_iter().all(|id| leads_group_without(node, id, shown, known))
+}
+
+fn leads_group_without(node: NodeId, id: GroupId, shown: &State, known: &State) -> bool {
+    let Some(group) = shown.groups().get(&id) else { return false };
+    let is_newer = known.groups().get(&id).is_none_or(|known| known.burnt <= group.burnt);
     is_newer && group.phase == Phase::Active && group.configuration.members().iter().all(|member| member.node != node)
 }
 
@@ -98,6 +104,7 @@ mod tests {
     use super::*;
     use crate::testing;
     use ferrite_base::Epoch;
+    use ferrite_group::FIRST_GROUP;
     use ferrite_meta::Command;
     use ferrite_partition::loss::LogDamage;
     use ferrite_replica::group::{GroupConfiguration, Mark, Member};
@@ -127,6 +134,15 @@ mod tests {
         sealing.apply(&seal).expect("it is led");
         assert!(!leads_without(NodeId(2), &sealing, &with), "nobody leads");
         assert!(!leads_without(NodeId(2), &State::default(), &with));
+    }
+
+    #[test]
+    fn a_copy_of_a_group_that_counts_keeps_those_beside_it() {
+        let of = |groups: &[&[u32]]| testing::of_groups((1..=3).map(testing::node).collect(), groups, &[1, 2, 3]);
+        let known = of(&[&[1, 2], &[3, 2]]);
+        assert!(leads_without(NodeId(2), &of(&[&[1], &[3, 1]]), &known));
+        assert!(!leads_without(NodeId(2), &of(&[&[1], &[3, 2]]), &known), "it is a member of the second");
+        assert!(!leads_without(NodeId(2), &of(&[&[1]]), &known), "nothing is said of the second");
     }
 
     #[test]

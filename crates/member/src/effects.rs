@@ -4,8 +4,8 @@ use crate::clients::Clients;
 use crate::copy_side::CopySide;
 use crate::directory::Unsynced;
 use crate::drain::Drain;
+use crate::hand_overs::HandOvers;
 use crate::node_status::NodeStatus;
-use crate::orders::HandOver;
 use crate::peer_dispatcher::{DataInboxes, MetadataNotice, SupplierNotice, TransferNotice};
 use crate::snapshot_request::{SnapshotRequest, SnapshotRequests};
 use crossbeam_channel::Sender;
@@ -14,7 +14,7 @@ use ferrite_cluster::{NodeEffects, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_io::threads::spawn;
-use ferrite_meta::Ask;
+use ferrite_meta::{Ask, State};
 use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::cancel::Cancellations;
@@ -56,6 +56,21 @@ impl Appliers {
     }
 }
 
+/// A group of which no other node has everything, if there is one among those that this node is a
+/// member of, and this one: the directory has them all, and must not be put aside for one.
+fn kept_here_alone(state: &State, here: NodeId, broken: GroupId) -> Option<GroupId> {
+    let others_have_all = |id: GroupId| {
+        state.groups().get(&id).is_some_and(|known| {
+            let configuration = &known.configuration;
+            let has_all = |node: NodeId| node != here && !configuration.added().contains(&node);
+            configuration.members().iter().any(|member| has_all(member.node))
+        })
+    };
+    let is_member = |id: &GroupId| state.groups()[id].configuration.has_node(here);
+    let mut needed = state.groups().keys().copied().filter(is_member);
+    [broken].into_iter().find(|id| !others_have_all(*id)).or_else(|| needed.find(|id| !others_have_all(*id)))
+}
+
 /// Asks the owner of this process to end it.
 pub type StopProcess = Arc<dyn Fn() + Send + Sync>;
 
@@ -68,7 +83,7 @@ pub struct ServerEffects {
     pub data: Option<DataEffects>,
     pub node_status: Arc<NodeStatus>,
     pub unsynced: Arc<Unsynced>,
-    pub asked: Arc<AskedToHandOver>,
+    pub hand_overs: Arc<HandOvers>,
     pub stop: StopProcess,
 }
 
@@ -85,11 +100,6 @@ pub struct DataEffects {
     /// Stops what is being executed.
     pub cancellations: Arc<Cancellations>,
 }
-
-/// The hand-over that is under way.
-pub type AskedToHandOver = Mutex<Option<HandOver>>;
-
-const NO_PANIC: &str = "no panic with who asks";
 
 impl ServerEffects {
     fn data(&self) -> &DataEffects {
@@ -122,8 +132,8 @@ impl NodeEffects for ServerEffects {
         Box::new(move |cut| snapshots(SnapshotRequest::Hash(Box::new(cut))))
     }
 
-    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
-        let _ = self.data().inboxes.supplier.send(SupplierNotice::Wanted(wanted));
+    fn send_from_log(&mut self, group: GroupId, wanted: FromLog) {
+        let _ = self.data().inboxes.supplier.send(SupplierNotice::Wanted(group, wanted));
     }
 
     fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
@@ -149,7 +159,7 @@ impl NodeEffects for ServerEffects {
                 let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
             }
         }
-        self.node_status.change(|seen| seen.serves = epoch);
+        self.node_status.change(|seen| seen.standing_mut(group).serves = epoch);
     }
 
     fn paused(&mut self, paused: bool) {
@@ -163,16 +173,16 @@ impl NodeEffects for ServerEffects {
         });
     }
 
-    fn hold(&mut self, _: GroupId, holds: bool) {
-        self.node_status.change(|seen| seen.holds = holds);
+    fn hold(&mut self, group: GroupId, holds: bool) {
+        self.node_status.change(|seen| seen.standing_mut(group).holds = holds);
         if holds {
-            self.data.as_mut().expect("only a node with data has groups").drain.begin();
+            self.data.as_mut().expect("only a node with data has groups").drain.begin(group);
         }
     }
 
-    fn is_drained(&mut self, _: GroupId) -> bool {
-        let but_for = self.asked.lock().expect(NO_PANIC).as_ref().map_or(0, |asked| usize::from(asked.by_call));
-        self.data.as_mut().expect("only a node with data has groups").drain.is_done(but_for)
+    fn is_drained(&mut self, group: GroupId) -> bool {
+        let but_for = self.hand_overs.calls();
+        self.data.as_mut().expect("only a node with data has groups").drain.is_done(group, but_for)
     }
 
     fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
@@ -182,20 +192,20 @@ impl NodeEffects for ServerEffects {
             Err(NotHandedOver::Cannot(CannotHandOver::Alone)) => {}
             Err(reason) => ferrite_io::notify(Notice::NotHandedOver { group, reason: reason.to_string() }),
         }
-        if let Some(asked) = self.asked.lock().expect(NO_PANIC).take() {
-            (asked.told)(outcome);
-        }
+        self.hand_overs.over(group, outcome);
     }
 
     fn make_anew(&mut self, group: GroupId, reason: &str) {
         let here = self.node_status.here();
         let seen = self.node_status.seen();
-        let others = seen.state.groups().get(&group).is_some_and(|known| {
-            let configuration = &known.configuration;
-            let has_all = |node: &NodeId| *node != here && !configuration.added().contains(node);
-            configuration.members().iter().map(|member| member.node).any(|node| has_all(&node))
-        });
-        if !others {
+        if let Some(alone) = kept_here_alone(&seen.state, here, group) {
+            if alone != group {
+                return self.end(&format!(
+                    "the copy of group {group} cannot be used ({reason}), and no other node has everything of group {alone}, which \
+                     is in the same directory, so all is left as it is. Start the node again: it reads what it has from its \
+                     disk. If that fails, wait until another node has a copy of group {alone}"
+                ));
+            }
             return self.end(&format!(
                 "the copy of group {group} cannot be used ({reason}), and no other node has everything, so it is left as it is. \
                  Start the node again: it reads what it has from its disk. If that fails, restore a backup"
@@ -219,7 +229,7 @@ impl NodeEffects for ServerEffects {
     fn end(&mut self, reason: &str) {
         let mut is_news = false;
         self.node_status.change(|seen| {
-            seen.serves = None;
+            seen.standings.values_mut().for_each(|standing| standing.serves = None);
             is_news = seen.ended.is_none();
             seen.ended.get_or_insert_with(|| reason.to_owned());
         });
@@ -232,5 +242,23 @@ impl NodeEffects for ServerEffects {
 
     fn notice(&mut self, notice: Notice) {
         ferrite_io::notify(notice);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_directory_is_put_aside_only_where_others_have_all_groups_that_are_in_it() {
+        let groups: &[&[u32]] = &[&[1, 2], &[2], &[1], &[3, 2]];
+        let state = testing::of_groups((1..=3).map(testing::node).collect(), groups, &[1, 2, 3]);
+        let alone = |here, broken| kept_here_alone(&state, NodeId(here), GroupId(broken)).map(|group| group.0);
+        assert_eq!(alone(2, 0), Some(1), "its only member is here");
+        assert_eq!(alone(1, 0), Some(2));
+        assert_eq!(alone(1, 2), Some(2));
+        assert_eq!(alone(3, 3), None);
+        assert_eq!(alone(3, 9), Some(9), "nothing is known of it");
     }
 }

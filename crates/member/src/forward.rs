@@ -1,5 +1,6 @@
-//! Calls of clients that are connected to another node than the one that leads, on their way there
-//! and back (docs/decisions/0059-forwarding.md).
+//! Calls of clients that are connected to another node than the one that leads their partition's
+//! group, on their way there and back (docs/decisions/0059-forwarding.md). What is said of a leader
+//! in these files is said of each group (docs/decisions/0120-forwarding-by-group.md).
 //!
 //! Owns what a node has passed on and not yet answered, and what it has taken from others. Promises
 //! one answer to each call, and that no call is executed more than one node away.
@@ -14,6 +15,7 @@ mod nodes;
 mod order;
 mod outstanding;
 mod passage;
+mod passing;
 mod received;
 mod thread;
 mod window;

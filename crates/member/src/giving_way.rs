@@ -21,6 +21,13 @@ pub struct GivingWay {
     other_led: bool,
 }
 
+/// Of one group that this node may lead.
+#[derive(Default)]
+pub struct GivingWayFor {
+    pub little_room: GivingWay,
+    pub no_java: GivingWay,
+}
+
 /// How much room the disk of a node has.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Room {

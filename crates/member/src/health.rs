@@ -6,8 +6,10 @@
 //! while a copy has no room (docs/decisions/0050-copies.md).
 
 use crate::giving_way::Room;
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use crate::group_health::{GroupHealth, GroupHealths};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::FailoverPhase;
+use ferrite_group::FIRST_GROUP;
 use ferrite_log::Durability;
 use ferrite_replica::group::Member;
 use std::collections::{BTreeMap, BTreeSet};
@@ -138,6 +140,7 @@ struct Said {
     /// The process that has reported it.
     incarnation: Incarnation,
     health: Health,
+    groups: GroupHealths,
 }
 
 impl Said {
@@ -151,8 +154,17 @@ impl Healths {
         self.0.lock().expect("no panic with what was said")
     }
 
-    pub fn said(&self, by: Member, health: Health, now: Instant) {
-        self.lock().insert(by.node, Said { at: now, incarnation: by.incarnation, health });
+    /// `groups`: of those that are not the first.
+    pub fn said(&self, by: Member, health: Health, groups: GroupHealths, now: Instant) {
+        self.lock().insert(by.node, Said { at: now, incarnation: by.incarnation, health, groups });
+    }
+
+    /// What the node has reported lately of a group.
+    pub fn of_group(&self, node: NodeId, id: GroupId, now: Instant) -> Option<GroupHealth> {
+        let all = self.lock();
+        let said = all.get(&node).filter(|said| !said.is_late(now))?;
+        let Health { in_step, phase, .. } = said.health;
+        if id == FIRST_GROUP { Some(GroupHealth { in_step, phase }) } else { said.groups.get(&id).copied() }
     }
 
     /// None: it has reported nothing lately.
@@ -181,10 +193,16 @@ impl Healths {
         lately.filter_map(|(node, said)| Some((*node, said.health.durability?))).collect::<Vec<_>>().into_iter()
     }
 
-    /// Whether one of these nodes knows that all members of the configuration of that epoch have
-    /// what is committed.
-    pub fn know_in_step(&self, mut among: impl Iterator<Item = NodeId>, epoch: Epoch, now: Instant) -> bool {
-        among.any(|node| self.of(node, now).is_some_and(|health| health.in_step == Some(epoch)))
+    /// Whether one of these nodes knows that all members of the group's configuration of that epoch
+    /// have what is committed.
+    pub fn know_in_step(
+        &self,
+        mut among: impl Iterator<Item = NodeId>,
+        id: GroupId,
+        epoch: Epoch,
+        now: Instant,
+    ) -> bool {
+        among.any(|node| self.of_group(node, id, now).is_some_and(|health| health.in_step == Some(epoch)))
     }
 
     /// One of these nodes that has no room for more rows.
@@ -235,12 +253,17 @@ impl OwnVote {
 mod tests {
     use super::*;
 
+    /// Of the first group only.
+    fn said(healths: &Healths, by: Member, health: Health, now: Instant) {
+        healths.said(by, health, GroupHealths::new(), now);
+    }
+
     #[test]
     fn a_word_counts_for_some_seconds_and_only_of_those_who_are_asked_for() {
         let (healths, now) = (Healths::default(), Instant::now());
         let full = Health { lacks_memory: true, votes: true, ..Health::default() };
-        healths.said(Member::new(2, 1), full, now);
-        healths.said(Member::new(3, 1), Health::default(), now);
+        said(&healths, Member::new(2, 1), full, now);
+        said(&healths, Member::new(3, 1), Health::default(), now);
         let lacks = |among: &[u32], at| healths.lacks_memory(among.iter().map(|node| NodeId(*node)), at);
         assert_eq!(lacks(&[1, 2], now + COUNTS / 2), Some(NodeId(2)));
         assert_eq!(lacks(&[1, 3], now), None, "it is not a member");
@@ -252,14 +275,14 @@ mod tests {
             (room(&[1, 2, 3], now), room(&[1, 2], now), room(&[3], now + COUNTS)),
             (Some(NodeId(3)), None, None)
         );
-        healths.said(Member::new(3, 1), Health { room: Room::Little, ..Health::default() }, now);
+        said(&healths, Member::new(3, 1), Health { room: Room::Little, ..Health::default() }, now);
         assert_eq!(room(&[3], now), None);
         let java = |among: &[u32]| healths.runs_all(among.iter().map(|node| NodeId(*node)), now);
         assert_eq!(java(&[3, 2]), Some(NodeId(3)));
-        healths.said(Member::new(3, 1), Health { lacks_java: true, ..Health::default() }, now);
+        said(&healths, Member::new(3, 1), Health { lacks_java: true, ..Health::default() }, now);
         assert_eq!((java(&[3, 2]), room(&[3], now)), (Some(NodeId(2)), None));
         assert_eq!(healths.has_room([NodeId(3)].into_iter(), false, now), Some(NodeId(3)), "none runs all");
-        healths.said(Member::new(2, 1), Health { room: Room::None, ..Health::default() }, now);
+        said(&healths, Member::new(2, 1), Health { room: Room::None, ..Health::default() }, now);
         assert_eq!(java(&[2]), None);
         assert!(SAID_EVERY * 3 < COUNTS, "one message may be lost");
     }
@@ -268,13 +291,13 @@ mod tests {
     fn a_failed_log_is_remembered_of_its_process_and_an_end_for_some_seconds() {
         let (healths, now) = (Healths::default(), Instant::now());
         let later = now + 1_000 * COUNTS;
-        healths.said(Member::new(2, 7), Health { log_failed: true, ..Health::default() }, now);
+        said(&healths, Member::new(2, 7), Health { log_failed: true, ..Health::default() }, now);
         assert_eq!(healths.of(NodeId(2), later), None, "it says nothing any more");
         assert!(healths.has_failed(Member::new(2, 7)));
         assert!(!healths.has_failed(Member::new(2, 8)), "it was started again");
-        healths.said(Member::new(2, 7), Health { log_failed: true, ends: true, ..Health::default() }, later);
+        said(&healths, Member::new(2, 7), Health { log_failed: true, ends: true, ..Health::default() }, later);
         assert!(!healths.has_failed(Member::new(2, 7)), "an operator stops it");
-        healths.said(Member::new(3, 1), Health::default(), later);
+        said(&healths, Member::new(3, 1), Health::default(), later);
         let ending: Vec<u32> = healths.ending(later).into_iter().map(|node| node.0).collect();
         assert_eq!((ending, healths.ending(later + COUNTS).len()), (vec![2], 0));
         assert_eq!(healths.has_room([NodeId(2), NodeId(3)].into_iter(), true, later), Some(NodeId(3)));
@@ -284,10 +307,16 @@ mod tests {
     #[test]
     fn a_member_knows_of_one_epoch_that_all_have_what_is_committed() {
         let (healths, now) = (Healths::default(), Instant::now());
-        healths.said(Member::new(2, 1), Health { in_step: Some(Epoch(7)), ..Health::default() }, now);
-        let known =
-            |among: &[u32], epoch, at| healths.know_in_step(among.iter().map(|id| NodeId(*id)), Epoch(epoch), at);
+        said(&healths, Member::new(2, 1), Health { in_step: Some(Epoch(7)), ..Health::default() }, now);
+        let knows = |among: &[u32], group, epoch, at| {
+            healths.know_in_step(among.iter().map(|id| NodeId(*id)), GroupId(group), Epoch(epoch), at)
+        };
+        let known = |among: &[u32], epoch, at| knows(among, 0, epoch, at);
         assert!(known(&[1, 2], 7, now));
+        assert!(!knows(&[1, 2], 1, 7, now), "that is said of the first group");
+        let second = GroupHealth { in_step: Some(Epoch(3)), phase: None };
+        healths.said(Member::new(4, 1), Health::default(), GroupHealths::from([(GroupId(1), second)]), now);
+        assert!(knows(&[4], 1, 3, now) && !knows(&[4], 0, 3, now) && !knows(&[4], 1, 3, now + COUNTS));
         assert!(!known(&[1, 2], 8, now), "another has been added since");
         assert!(!known(&[1], 7, now) && !known(&[2], 7, now + COUNTS));
     }

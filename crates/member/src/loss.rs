@@ -2,11 +2,12 @@
 //! (docs/replication.md, section 10): asks the voters until they know, and reports which nodes the
 //! group waits for.
 
-use ferrite_base::{Epoch, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_notice::Notice;
 use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long the voters are asked, and waited for: they give members that have everything ten
@@ -94,8 +95,8 @@ struct UnderWay {
 #[derive(Default)]
 pub struct Losses {
     under_way: Vec<UnderWay>,
-    /// Since when no node leads, and when that was last reported.
-    leaderless: Option<(u64, Option<u64>)>,
+    /// Of each group that no node leads: since when, and when that was last reported.
+    leaderless: BTreeMap<GroupId, (u64, Option<u64>)>,
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -148,18 +149,20 @@ impl Losses {
         }
     }
 
-    /// Looks at what the voters know, and asks again. `here`: this process; `seen`: None where it
-    /// does not take part, and its knowledge is outdated.
+    /// Looks at what the voters know, and asks again. `here`: this process; `seen`: of the members
+    /// of a group; None where it does not take part, and its knowledge is outdated.
     pub fn advance(
         &mut self,
         state: &State,
         here: Member,
-        seen: Option<&dyn Fn() -> Seen>,
+        seen: Option<&dyn Fn(GroupId) -> Seen>,
         now: u64,
         ask: &mut dyn FnMut(Ask),
     ) {
+        for id in state.groups().keys() {
+            self.news(*id, state, seen, now).into_iter().for_each(ferrite_io::notify);
+        }
         let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
-        self.news(group, state, seen, now).into_iter().for_each(ferrite_io::notify);
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
             // It may have started again since, or may have become known only now.
@@ -197,26 +200,27 @@ impl Losses {
     }
 
     /// What to report about a group without a leader, if it is time.
-    fn news(&mut self, group: &Group, state: &State, seen: Option<&dyn Fn() -> Seen>, now: u64) -> Option<Notice> {
+    fn news(&mut self, id: GroupId, state: &State, seen: Option<&dyn Fn(GroupId) -> Seen>, now: u64) -> Option<Notice> {
+        let group = &state.groups()[&id];
         let (Phase::Sealing, Some(seen)) = (group.phase, seen) else {
-            self.leaderless = None;
+            self.leaderless.remove(&id);
             return None;
         };
-        let (since, said) = self.leaderless.get_or_insert((now, None));
+        let (since, said) = self.leaderless.entry(id).or_insert((now, None));
         let due = said.map_or(*since + nanos(SAY_AFTER), |said| said + nanos(SAY_AGAIN));
         if now < due {
             return None;
         }
         *said = Some(now);
-        Some(awaited(group, state, &seen(), now - *since >= nanos(LOSS_AFTER)))
+        Some(awaited(id, group, state, &seen(id), now - *since >= nanos(LOSS_AFTER)))
     }
 }
 
 /// The nodes that could lead the group, and what an operator does. `long`: it has waited long
 /// enough for the loss of those nodes to be mentioned.
-fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> Notice {
+fn awaited(id: GroupId, group: &Group, state: &State, seen: &Seen, long: bool) -> Notice {
     if let Some(node) = seen.complete(group) {
-        return Notice::DecidesLeader { group: FIRST_GROUP, node };
+        return Notice::DecidesLeader { group: id, node };
     }
     let named = |member: &Member| match state.nodes().get(&member.node).and_then(ferrite_meta::Node::host) {
         Some(host) => format!("node {} ({host})", member.node),
@@ -225,7 +229,7 @@ fn awaited(group: &Group, state: &State, seen: &Seen, long: bool) -> Notice {
     let is_there = |member: &&Member| seen.there.iter().any(|(node, _)| *node == member.node);
     let away = group.configuration.members().iter().filter(|member| !is_there(member));
     Notice::AwaitsMembers {
-        group: FIRST_GROUP,
+        group: id,
         epoch: group.configuration.epoch,
         away: away.map(named).collect(),
         incomplete: seen.there.iter().map(|(node, _)| *node).collect(),
@@ -277,12 +281,11 @@ mod tests {
     #[test]
     fn a_loss_is_spoken_of_when_all_that_is_complete_is_gone_for_long() {
         let state = sealed();
-        let group = &state.groups()[&FIRST_GROUP];
         let mut losses = Losses::default();
         let mut line = |there: &[(u32, bool)], now: Duration| {
             let there: Vec<_> = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
-            let seen = || Seen { there: there.clone(), ..Seen::default() };
-            losses.news(group, &state, Some(&seen), nanos(now)).map(|notice| notice.to_string())
+            let seen = |_| Seen { there: there.clone(), ..Seen::default() };
+            losses.news(FIRST_GROUP, &state, Some(&seen), nanos(now)).map(|notice| notice.to_string())
         };
         assert_eq!(line(&[], Duration::ZERO), None);
         let first = line(&[], SAY_AFTER).expect("it is time");
@@ -295,8 +298,23 @@ mod tests {
         assert!(lacks.contains("group 0 waits for a complete copy: all members"), "{lacks}");
         assert!(lacks.contains("The copy of node 1 may lack something") && lacks.contains("accept-loss"), "{lacks}");
         // What a node knew before it takes part is outdated.
-        assert_eq!(losses.news(group, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
-        assert_eq!(losses.leaderless, None);
+        assert_eq!(losses.news(FIRST_GROUP, &state, None, nanos(SAY_AFTER + 3 * SAY_AGAIN)), None);
+        assert!(losses.leaderless.is_empty());
+    }
+
+    #[test]
+    fn a_group_that_is_led_says_nothing_of_one_that_is_not() {
+        let mut state = testing::of_groups((1..=3).map(testing::node).collect(), &[&[2], &[1]], &[1, 2, 3]);
+        let second = GroupId(1);
+        let seal = Command::Seal { group: second, expected: Epoch(1), epoch: Epoch(2) };
+        state.apply(&seal).expect("it follows");
+        let (mut losses, seen) = (Losses::default(), |_| Seen::default());
+        let mut line = |group, now| losses.news(group, &state, Some(&seen), now).map(|notice| notice.to_string());
+        for now in [0, nanos(SAY_AFTER)] {
+            assert_eq!(line(FIRST_GROUP, now), None);
+            let said = line(second, now);
+            assert_eq!(said.is_some_and(|said| said.contains("group 1 waits for node 1")), now > 0);
+        }
     }
 
     /// Node 2 was started with a directory that it had used before another.
@@ -308,7 +326,7 @@ mod tests {
         let group = &state.groups()[&FIRST_GROUP];
         let line = |there: &[(u32, bool)]| {
             let there = there.iter().map(|(node, whole)| (NodeId(*node), *whole)).collect();
-            awaited(group, &state, &Seen { there, ..Seen::default() }, false).to_string()
+            awaited(FIRST_GROUP, group, &state, &Seen { there, ..Seen::default() }, false).to_string()
         };
         let said = line(&[(2, false)]);
         assert!(said.starts_with("group 0 waits for node 1 (host1:3021), of the members"), "{said}");
@@ -335,7 +353,7 @@ mod tests {
         let said = accept(2).expect("at once").expect_err("node 3 has more");
         assert!(said.starts_with("node 3 has a later copy than node 2: it ends at entry 5 of epoch 2, that"), "{said}");
         assert_eq!(accept(3), None, "the voters are asked");
-        let line = awaited(&state.groups()[&FIRST_GROUP], &state, &seen, true).to_string();
+        let line = awaited(FIRST_GROUP, &state.groups()[&FIRST_GROUP], &state, &seen, true).to_string();
         assert!(line.ends_with("--accept-loss --node 3, which has the latest copy of the nodes that run"), "{line}");
     }
 

@@ -10,10 +10,10 @@
 //! only where it does not take part within some seconds, and a missing leader only where it lasts.
 
 use ferrite_base::{Epoch, GroupId, NodeId};
-use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Group, Phase, State};
 use ferrite_notice::Notice;
 use ferrite_replica::group::{Member, Timing};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A member that has not come to its epoch within this time is removed.
@@ -32,25 +32,31 @@ pub struct MembershipReport {
     known: Option<Arc<State>>,
     /// The last line was what the node had known before it took part.
     was_old: bool,
-    /// The configuration of the group, and since when it is known.
+    groups: BTreeMap<GroupId, GroupReport>,
+}
+
+/// Of one group.
+#[derive(Default)]
+struct GroupReport {
+    /// Its configuration, and since when that is known.
     since: Option<(Epoch, u64)>,
     in_step: bool,
-    /// Its line, until it is true.
+    /// The configuration's line, until it is true.
     line: Option<Notice>,
     /// Since when it has had no leader, and the line of that.
     choosing: Option<(u64, Notice)>,
 }
 
 impl MembershipReport {
-    /// What to report, and whether all members have what is committed, as far as this node can
-    /// tell. `registered`: the node takes part; `begun`: whether the first entry of an epoch is
-    /// committed, as this node or a member knows.
+    /// What to report, and whether all members of all groups have what is committed, as far as this
+    /// node can tell. `registered`: the node takes part; `begun`: whether the first entry of a
+    /// group's epoch is committed, as this node or a member knows.
     pub fn report(
         &mut self,
         state: &Arc<State>,
         (here, registered): (Member, bool),
         now: u64,
-        begun: impl Fn(Epoch) -> bool,
+        begun: impl Fn(GroupId, Epoch) -> bool,
     ) -> (Vec<Notice>, bool) {
         let mut lines = Vec::new();
         let is_late = now.saturating_sub(*self.begun.get_or_insert(now)) >= START_NANOS;
@@ -61,20 +67,47 @@ impl MembershipReport {
             let known = self.known.replace(Arc::clone(state));
             for (id, group) in state.groups() {
                 let before = known.as_ref().and_then(|known| known.groups().get(id));
-                self.news(*id, before, (group, again), now, &mut lines);
+                self.groups.entry(*id).or_default().news(*id, before, (group, again), now, &mut lines);
             }
             if !registered {
                 self.was_old = true;
-                // It cannot know whether others have chosen one meanwhile.
-                self.choosing = None;
-                lines.extend(self.line.take());
+                for report in self.groups.values_mut() {
+                    // It cannot know whether others have chosen one meanwhile.
+                    report.choosing = None;
+                    lines.extend(report.line.take());
+                }
                 lines.iter_mut().for_each(is_old);
             }
         }
+        let mut in_step = !state.groups().is_empty();
+        for (id, group) in state.groups() {
+            let report = self.groups.entry(*id).or_default();
+            in_step &= report.advance(group, here, now, |epoch| begun(*id, epoch), &mut lines);
+        }
+        (lines, in_step)
+    }
+
+    /// The group's configuration whose members were all known to have what is committed, at the
+    /// last check.
+    pub fn in_step(&self, id: GroupId) -> Option<Epoch> {
+        let report = self.groups.get(&id).filter(|report| report.in_step)?;
+        report.since.map(|(epoch, _)| epoch)
+    }
+}
+
+impl GroupReport {
+    /// Whether all members have what is committed; and the lines whose time has come.
+    fn advance(
+        &mut self,
+        group: &Group,
+        here: Member,
+        now: u64,
+        begun: impl Fn(Epoch) -> bool,
+        lines: &mut Vec<Notice>,
+    ) -> bool {
         if let Some((_, line)) = self.choosing.take_if(|(since, _)| now.saturating_sub(*since) >= CHOSEN_NANOS) {
             lines.push(line);
         }
-        let Some(group) = state.groups().get(&FIRST_GROUP) else { return (lines, false) };
         let configuration = &group.configuration;
         if self.since.is_none_or(|(epoch, _)| epoch != configuration.epoch) {
             (self.since, self.in_step) = (Some((configuration.epoch, now)), false);
@@ -89,12 +122,7 @@ impl MembershipReport {
         if self.in_step {
             lines.extend(self.line.take());
         }
-        (lines, self.in_step)
-    }
-
-    /// The configuration whose members were all known to have what is committed, at the last check.
-    pub fn in_step(&self) -> Option<Epoch> {
-        self.since.filter(|_| self.in_step).map(|(epoch, _)| epoch)
+        self.in_step
     }
 
     /// `again`: although it is not news.
@@ -143,6 +171,7 @@ fn is_old(notice: &mut Notice) {
 mod tests {
     use super::*;
     use crate::testing;
+    use ferrite_group::FIRST_GROUP;
     use ferrite_meta::Command;
     use ferrite_replica::group::{GroupConfiguration, Mark};
 
@@ -178,32 +207,32 @@ mod tests {
         let both = kept_by(&[1, 2], 2);
         for here in [1, 2] {
             let (mut keepers, here) = (MembershipReport::default(), (Member::new(here, 1), true));
-            assert_eq!(keepers.report(&first, here, 0, |_| false), (vec![alone.clone()], true));
+            assert_eq!(keepers.report(&first, here, 0, |_, _| false), (vec![alone.clone()], true));
             for now in [1, IN_STEP_NANOS + 1] {
-                assert_eq!(keepers.report(&second, here, now, |_| false), (vec![], false));
+                assert_eq!(keepers.report(&second, here, now, |_, _| false), (vec![], false));
             }
-            assert_eq!(keepers.report(&second, here, 3, |epoch| epoch == Epoch(2)), (vec![both.clone()], true));
-            assert_eq!(keepers.report(&second, here, 4, |_| false), (vec![], true), "it stays so");
+            assert_eq!(keepers.report(&second, here, 3, |_, epoch| epoch == Epoch(2)), (vec![both.clone()], true));
+            assert_eq!(keepers.report(&second, here, 4, |_, _| false), (vec![], true), "it stays so");
         }
         // A node that is not part of it hears it from a member, or supposes it after a while.
         let (mut keepers, here) = (MembershipReport::default(), (Member::new(3, 1), true));
-        assert_eq!(keepers.report(&first, here, 0, |_| false), (vec![alone.clone()], true));
-        assert_eq!(keepers.report(&second, here, 4 + IN_STEP_NANOS, |_| false), (vec![], false));
-        assert_eq!(keepers.report(&second, here, 4 + 2 * IN_STEP_NANOS, |_| false), (vec![both.clone()], true));
+        assert_eq!(keepers.report(&first, here, 0, |_, _| false), (vec![alone.clone()], true));
+        assert_eq!(keepers.report(&second, here, 4 + IN_STEP_NANOS, |_, _| false), (vec![], false));
+        assert_eq!(keepers.report(&second, here, 4 + 2 * IN_STEP_NANOS, |_, _| false), (vec![both.clone()], true));
         let mut keepers = MembershipReport::default();
-        keepers.report(&first, here, 0, |_| false);
-        assert_eq!(keepers.report(&second, here, 5, |epoch| epoch == Epoch(2)), (vec![both], true));
+        keepers.report(&first, here, 0, |_, _| false);
+        assert_eq!(keepers.report(&second, here, 5, |_, epoch| epoch == Epoch(2)), (vec![both], true));
         // A seal that comes first.
         let mut third = State::clone(&second);
         third.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(2), epoch: Epoch(3) }).expect("it is led");
         let (mut keepers, here) = (MembershipReport::default(), (Member::new(2, 1), true));
-        keepers.report(&first, here, 0, |_| false);
-        keepers.report(&second, here, 1, |_| false);
+        keepers.report(&first, here, 0, |_, _| false);
+        keepers.report(&second, here, 1, |_, _| false);
         let third = Arc::new(third);
         let choosing = chooses();
-        assert_eq!(keepers.report(&third, here, 2, |_| false), (vec![], false), "it is done soon");
-        assert_eq!(keepers.report(&third, here, 2 + CHOSEN_NANOS, |_| false), (vec![choosing], false));
-        assert_eq!(keepers.report(&third, here, 3 + CHOSEN_NANOS, |_| false), (vec![], false), "once");
+        assert_eq!(keepers.report(&third, here, 2, |_, _| false), (vec![], false), "it is done soon");
+        assert_eq!(keepers.report(&third, here, 2 + CHOSEN_NANOS, |_, _| false), (vec![choosing], false));
+        assert_eq!(keepers.report(&third, here, 3 + CHOSEN_NANOS, |_, _| false), (vec![], false), "once");
     }
 
     #[test]
@@ -211,7 +240,7 @@ mod tests {
         let first = Arc::new(founded());
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
         let mut look =
-            |state: &Arc<State>, registered, now| keepers.report(state, (here, registered), now, |_| false).0;
+            |state: &Arc<State>, registered, now| keepers.report(state, (here, registered), now, |_, _| false).0;
         assert!(look(&first, false, 1).is_empty(), "what was is past");
         let (mut sealing, mut led) = (State::clone(&first), State::clone(&first));
         sealing.apply(&Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
@@ -222,7 +251,7 @@ mod tests {
         assert_eq!(look(&Arc::new(led), true, 2 + CHOSEN_NANOS), [kept_by(&[1], 2)]);
         // Alone, it reports what it knows.
         let (mut keepers, here) = (MembershipReport::default(), Member::new(2, 1));
-        let mut look = |registered, now| keepers.report(&first, (here, registered), now, |_| false).0;
+        let mut look = |registered, now| keepers.report(&first, (here, registered), now, |_, _| false).0;
         assert_eq!((look(false, 1), look(false, START_NANOS)), (vec![], vec![]));
         let mut old = kept_by(&[1], 1);
         is_old(&mut old);
@@ -233,7 +262,7 @@ mod tests {
         assert!(look(true, 4 + START_NANOS).is_empty(), "once");
         // A seal that it had heard of may be over since.
         let (mut keepers, sealing) = (MembershipReport::default(), Arc::new(sealing));
-        let mut look = |registered, now| keepers.report(&sealing, (here, registered), now, |_| false).0;
+        let mut look = |registered, now| keepers.report(&sealing, (here, registered), now, |_, _| false).0;
         assert!(look(false, 1).is_empty() && look(false, 1 + START_NANOS).is_empty());
         assert!(look(false, 2 + START_NANOS + CHOSEN_NANOS).is_empty());
         let registered = 3 * START_NANOS;

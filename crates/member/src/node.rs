@@ -3,15 +3,17 @@
 //! The steps are `ferrite_cluster::Node`.
 
 use crate::directory::Unsynced;
-use crate::effects::{Appliers, AskedToHandOver};
+use crate::effects::Appliers;
 use crate::figures::{AllFigures, OwnFigures};
-use crate::giving_way::{GivingWay, Need, Room};
+use crate::giving_way::{GivingWayFor, Need, Room};
+use crate::group_health::{self, GroupHealth, GroupHealths};
+use crate::hand_overs::HandOvers;
 use crate::health::{Health, Healths, OwnVote, SAID_EVERY};
 use crate::links::Links;
 use crate::loss::{self, Losses};
 use crate::membership_report::MembershipReport;
 use crate::metadata::TICK;
-use crate::node_status::NodeStatus;
+use crate::node_status::{NodeStatus, Standing};
 use crate::notices::Notices;
 use crate::orders::{CopyNow, HandOver, Order};
 use crate::pausing::Pauses;
@@ -21,15 +23,17 @@ use crate::quorum_report::QuorumReport;
 use crate::reachability::Reachability;
 use crate::remove::{Removals, Seen};
 use crossbeam_channel::{Receiver, Sender};
-use ferrite_base::{NodeId, memory};
-use ferrite_cluster::{Groups, MessageKind, Node, NotHandedOver};
+use ferrite_base::{Epoch, GroupId, NodeId, memory};
+use ferrite_cluster::{Groups, MessageKind, Node};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_log::Durability;
-use ferrite_meta::State;
+use ferrite_meta::{Group, State};
 use ferrite_notice::Notice;
 use ferrite_partition::waker::Waker;
 use ferrite_peer::Lane;
+use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -51,7 +55,7 @@ pub struct NodeThread {
     pub groups: Groups,
     pub appliers: Arc<Appliers>,
     pub unsynced: Arc<Unsynced>,
-    pub asked: Arc<AskedToHandOver>,
+    pub hand_overs: Arc<HandOvers>,
     pub losses: Losses,
     pub removals: Removals,
     pub pauses: Pauses,
@@ -68,8 +72,8 @@ pub struct NodeThread {
     pub vote: Arc<OwnVote>,
     /// This process ends.
     pub ends: bool,
-    pub little_room: GivingWay,
-    pub no_java: GivingWay,
+    /// By group.
+    pub giving_way: BTreeMap<GroupId, GivingWayFor>,
     /// Whether procedures of the database cannot run here. None: a witness.
     pub unable: Option<Arc<AtomicBool>>,
     /// None: a witness.
@@ -115,8 +119,9 @@ impl NodeThread {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here();
                 let mut ask = |ask| drop(self.metadata.send(MetadataNotice::Ask(ask)));
-                let seen = || seen_of_losses(&state, here.node, &self.whole, &self.links, &self.healths, &self.figures);
-                let seen = self.node.is_registered().then_some(&seen as &dyn Fn() -> loss::Seen);
+                let seen =
+                    |id| seen_of_losses(&state, id, here.node, &self.whole, &self.links, &self.healths, &self.figures);
+                let seen = self.node.is_registered().then_some(&seen as &dyn Fn(GroupId) -> loss::Seen);
                 self.losses.advance(&state, here, seen, now, &mut ask);
                 self.removals.advance(&state, here, now, &mut ask);
             }
@@ -135,7 +140,7 @@ impl NodeThread {
             }
             let state = Arc::clone(self.node.state());
             let in_step = self.look_at_keepers(&state, now);
-            self.publish(&state, in_step, &mut seen);
+            self.publish(&state, &mut seen);
             let is_over = |since| {
                 let most = if self.node.is_needed() { GOODBYE_TIME_MAX } else { LAST_GOODBYE_TIME_MAX };
                 now >= since + nanos(most) || self.node.has_left()
@@ -159,20 +164,30 @@ impl NodeThread {
     }
 
     /// Shows other threads what this node knows now. `shown`: the metadata that they have.
-    fn publish(&mut self, state: &Arc<State>, in_step: bool, shown: &mut Option<Arc<State>>) {
-        let phase = self.node.phase(FIRST_GROUP);
-        self.node_status.lacks_before_it_leads(self.node.lacks_before_it_leads(FIRST_GROUP).unwrap_or(0));
+    fn publish(&mut self, state: &Arc<State>, shown: &mut Option<Arc<State>>) {
+        let hosted = || self.groups.iter().map(|group| group.id());
+        let lacks = hosted().filter_map(|id| Some((id, self.node.lacks_before_it_leads(id)?)));
+        self.node_status.lacks_before_it_leads(lacks.collect());
         let known = self.node_status.seen();
+        let now = |id| Standing {
+            in_step: self.keepers.in_step(id).is_some(),
+            phase: self.node.phase(id),
+            ..known.standing(id)
+        };
+        let news: Vec<(GroupId, Standing)> =
+            state.groups().keys().map(|id| (*id, now(*id))).filter(|(id, now)| known.standing(*id) != *now).collect();
         let is_shown = shown.as_ref().is_some_and(|shown| Arc::ptr_eq(shown, state));
-        if is_shown && (known.in_step, known.phase) == (in_step, phase) {
+        if is_shown && news.is_empty() {
             return;
         }
         let registered = self.node.is_registered();
         let index = self.node.known_index();
         self.node_status.change(|seen| {
             (seen.index, seen.state, seen.registered) = (index, Arc::clone(state), registered);
-            seen.in_step = in_step;
-            seen.phase = phase;
+            for (id, Standing { in_step, phase, .. }) in news {
+                let standing = seen.standing_mut(id);
+                (standing.in_step, standing.phase) = (in_step, phase);
+            }
         });
         // Others cannot tell.
         self.next_look = 0;
@@ -193,12 +208,14 @@ impl NodeThread {
     fn look_at_health(&mut self, now: u64) {
         let state = Arc::clone(self.node.state());
         let here = self.node.here().node;
-        let serves = self.node_status.seen().serves.is_some();
-        let lacks_memory = !serves && self.node.is_data() && !memory::has_room_for_rows();
+        let seen = self.node_status.seen();
+        // What it leads it refuses itself.
+        let copies = self.groups.iter().any(|group| seen.standing(group.id()).serves.is_none());
+        let lacks_memory = copies && self.node.is_data() && !memory::has_room_for_rows();
         let room = if self.node.is_data() { self.node_status.room() } else { Room::Enough };
         let group = state.groups().get(&FIRST_GROUP);
         let is_member = group.is_some_and(|group| group.configuration.has(self.node.here()));
-        let in_step = self.keepers.in_step().filter(|_| is_member);
+        let in_step = self.keepers.in_step(FIRST_GROUP).filter(|_| is_member);
         let votes = self.vote.can_be_given(now);
         let incomplete = !self.whole.load(Ordering::Relaxed);
         let starting = !self.node.is_registered();
@@ -220,19 +237,38 @@ impl NodeThread {
         };
         self.warn_of_durability(durability);
         self.report_quorum(&state, now);
-        self.healths.said(self.node.here(), health, Instant::now());
+        let groups = self.group_healths(&state);
+        let mut message = health.encode();
+        group_health::encode(&groups, &mut message);
+        self.healths.said(self.node.here(), health, groups, Instant::now());
         for node in state.nodes().keys().filter(|node| **node != here) {
-            self.links.send_on(*node, Lane::Control, MessageKind::Health, health.encode());
+            self.links.send_on(*node, Lane::Control, MessageKind::Health, message.clone());
         }
-        let Some(group) = group else { return };
-        let members = || group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
-        let full = if serves { self.healths.lacks_memory(members(), Instant::now()) } else { None };
+        let mut full = None;
+        for (id, group) in state.groups() {
+            let others = group.configuration.members().iter().map(|member| member.node).filter(|node| *node != here);
+            let members: Vec<NodeId> = others.collect();
+            let serves = seen.standing(*id).serves.is_some();
+            if serves && full.is_none() {
+                full = self.healths.lacks_memory(members.iter().copied(), Instant::now());
+            }
+            self.give_way(*id, serves, room, lacks_java, &members, now);
+        }
+        // All groups' rows are in one memory, and are refused together.
         memory::refuse_rows_for(full.map(|node| node.0));
-        let members: Vec<NodeId> = members().collect();
-        self.give_way(serves, room, lacks_java, &members, now);
         if lacks_memory {
             self.notices.say(Notice::CopyBeyondMemory);
         }
+    }
+
+    /// What is reported of groups other than the first.
+    fn group_healths(&self, state: &State) -> GroupHealths {
+        let here = self.node.here();
+        let of_group = |(id, group): (&GroupId, &Group)| {
+            let in_step = self.keepers.in_step(*id).filter(|_| group.configuration.has(here));
+            (*id, GroupHealth { in_step, phase: self.node.phase(*id) })
+        };
+        state.groups().iter().filter(|(id, _)| **id != FIRST_GROUP).map(of_group).collect()
     }
 
     fn report_quorum(&mut self, state: &State, now: u64) {
@@ -243,30 +279,37 @@ impl NodeThread {
         self.quorum.report(reached.no_majority(state), now).into_iter().for_each(ferrite_io::notify);
     }
 
-    /// Where this node leads and lacks what another member has, that member is to lead. A lack of
-    /// room is not a reason to choose a member that cannot run all procedures, unless this node
-    /// cannot either.
-    fn give_way(&mut self, serves: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
+    /// Where this node leads a group and lacks what another member has, that member is to lead it.
+    /// A lack of room is not a reason to choose a member that cannot run all procedures, unless
+    /// this node cannot either.
+    fn give_way(&mut self, group: GroupId, serves: bool, room: Room, lacks_java: bool, members: &[NodeId], now: u64) {
+        let GivingWayFor { little_room, no_java: for_java } = self.giving_way.entry(group).or_default();
         // A node that ends hands over anyhow.
         let serves = serves && !self.ends;
         let others = || members.iter().copied();
         let needs_java = if lacks_java { Need::Now } else { Need::Nothing };
-        let no_java = self.no_java.is_due(serves, needs_java, now);
+        let no_java = for_java.is_due(serves, needs_java, now);
         let to = if no_java && let Some(node) = self.healths.runs_all(others(), Instant::now()) {
-            self.no_java.asks(now);
+            for_java.asks(now);
             ferrite_io::notify(Notice::GivesWayForJava { node });
             node
-        } else if self.little_room.is_due(serves, room.into(), now)
+        } else if little_room.is_due(serves, room.into(), now)
             && let Some(node) = self.healths.has_room(others(), !lacks_java, Instant::now())
         {
-            self.little_room.asks(now);
+            little_room.asks(now);
             ferrite_io::notify(Notice::GivesWayForRoom { node });
             node
         } else {
             return;
         };
         // The outcome is reported.
-        self.hand_over(HandOver { to: Some(to), by_call: false, patience: None, told: Box::new(|_| {}) });
+        self.hand_over(HandOver {
+            group: Some(group),
+            to: Some(to),
+            by_call: false,
+            patience: None,
+            told: Box::new(|_| {}),
+        });
     }
 
     fn say_figures(&self) {
@@ -314,7 +357,8 @@ impl NodeThread {
             Order::AcceptLoss(asks) => {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here().node;
-                let mut seen = seen_of_losses(&state, here, &self.whole, &self.links, &self.healths, &self.figures);
+                let mut seen =
+                    seen_of_losses(&state, FIRST_GROUP, here, &self.whole, &self.links, &self.healths, &self.figures);
                 seen.doubtful = self.node_status.seen().is_doubtful(FIRST_GROUP);
                 self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
             }
@@ -328,7 +372,7 @@ impl NodeThread {
             }
             Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {
-                let serves = self.node_status.seen().serves.is_some();
+                let serves = self.node_status.seen().standing(FIRST_GROUP).serves.is_some();
                 self.procedures.iter().for_each(|procedures| procedures.answer(serves, &self.links));
             }
             Order::SayHealth => self.next_look = 0,
@@ -340,45 +384,54 @@ impl NodeThread {
         }
     }
 
+    /// A group, or all groups that this node leads, are to be led by others.
     fn hand_over(&mut self, asks: HandOver) {
-        let mut asked = self.asked.lock().expect("no panic with who asks");
+        let seen = self.node_status.seen();
+        let is_meant = |id: &GroupId| match asks.group {
+            Some(group) => group == *id,
+            None => seen.standing(*id).serves.is_some(),
+        };
+        let mut groups: Vec<GroupId> = self.groups.iter().map(|group| group.id()).filter(is_meant).collect();
+        if groups.is_empty() {
+            // Its outcome is that this node does not lead.
+            groups.push(FIRST_GROUP);
+        }
         let to = asks.to;
         let patience = asks.patience.map(|patience| patience.as_nanos() as u64);
-        if asked.is_some() {
-            return (asks.told)(Err(NotHandedOver::UnderWay));
+        if self.hand_overs.begin(&groups, asks) {
+            self.node.are_ending(self.healths.ending(Instant::now()));
+            groups.into_iter().for_each(|group| self.node.hand_over(group, to, patience));
         }
-        *asked = Some(asks);
-        drop(asked);
-        self.node.are_ending(self.healths.ending(Instant::now()));
-        self.node.hand_over(FIRST_GROUP, to, patience);
     }
 
-    /// Tells the operator which nodes keep the group; returns whether all of them have what is
+    /// Tells the operator which nodes keep each group; returns whether all of them have what is
     /// committed.
     fn look_at_keepers(&mut self, state: &Arc<State>, now: u64) -> bool {
         let here = (self.node.here(), self.node.is_registered());
-        let members = || {
-            let group = state.groups().get(&FIRST_GROUP);
+        let members = |id| {
+            let group = state.groups().get(&id);
             group.into_iter().flat_map(|group| group.configuration.members()).map(|member| member.node)
         };
-        let begun = |epoch| {
-            self.groups.get(FIRST_GROUP).is_some_and(|group| group.has_committed_start_of(epoch))
-                || self.healths.know_in_step(members(), epoch, Instant::now())
+        let begun = |id, epoch| {
+            self.groups.get(id).is_some_and(|group| group.has_committed_start_of(epoch))
+                || self.healths.know_in_step(members(id), id, epoch, Instant::now())
         };
         let (notices, in_step) = self.keepers.report(state, here, now, begun);
         notices.into_iter().for_each(ferrite_io::notify);
         in_step
     }
 
-    /// A log that may lack what was acknowledged is complete again when this process is a member,
-    /// and what the members had when it became one is committed here.
+    /// A log that may lack what was acknowledged is complete again when this is so for each group
+    /// that it has entries of: this process is a member, and what the members had when it became
+    /// one is committed here.
     fn look_whether_whole(&mut self) {
         if self.whole.load(Ordering::Relaxed) {
             return;
         }
-        let Some(group) = self.groups.get(FIRST_GROUP) else { return };
-        let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
-        if known.configuration.has(self.node.here()) && group.has_committed_start_of(known.configuration.epoch) {
+        let here = self.node.here();
+        let state = Arc::clone(self.node.state());
+        let start_of = |id, epoch| self.groups.get(id).is_some_and(|group| group.has_committed_start_of(epoch));
+        if are_whole(self.groups.iter().map(|group| group.id()), &state, here, start_of) {
             match self.unsynced.is_whole() {
                 // The others hear it at once.
                 Ok(()) => {
@@ -395,6 +448,7 @@ impl NodeThread {
 /// was acknowledged.
 fn seen_of_losses(
     state: &State,
+    id: GroupId,
     here: NodeId,
     whole: &AtomicBool,
     links: &Links,
@@ -402,7 +456,7 @@ fn seen_of_losses(
     figures: &AllFigures,
 ) -> loss::Seen {
     let reachability = Reachability::now(state, here, links, healths);
-    let members = state.groups().get(&FIRST_GROUP).map(|group| group.configuration.members()).unwrap_or_default();
+    let members = state.groups().get(&id).map(|group| group.configuration.members()).unwrap_or_default();
     let there = members.iter().map(|member| member.node).filter(|node| reachability.is_reached(*node));
     let is_whole = |node| match node == here {
         true => whole.load(Ordering::Relaxed),
@@ -410,12 +464,56 @@ fn seen_of_losses(
     };
     loss::Seen {
         there: there.map(|node| (node, is_whole(node))).collect(),
-        ends: figures.ends(Instant::now()),
+        // They report how far their copies of the first group are.
+        ends: if id == FIRST_GROUP { figures.ends(Instant::now()) } else { Vec::new() },
         no_majority: reachability.no_majority(state),
         doubtful: false,
     }
 }
 
+/// Whether nothing that this process acknowledged earlier can be missing of any of the groups that
+/// it hosts: one that is proven says nothing of another. `begun`: whether the first entry of a
+/// group's epoch is committed here.
+fn are_whole(
+    mut hosted: impl Iterator<Item = GroupId>,
+    state: &State,
+    here: Member,
+    begun: impl Fn(GroupId, Epoch) -> bool,
+) -> bool {
+    let of_group = |id| {
+        let configuration = &state.groups().get(&id)?.configuration;
+        Some(configuration.has(here) && begun(id, configuration.epoch))
+    };
+    let mut any = false;
+    let all = hosted.all(|id| {
+        any = true;
+        of_group(id) == Some(true)
+    });
+    any && all
+}
+
 fn nanos(time: Duration) -> u64 {
     time.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    #[test]
+    fn a_log_is_whole_when_what_it_has_of_each_group_is() {
+        let state = testing::of_groups((1..=3).map(testing::node).collect(), &[&[1, 2], &[2, 1]], &[1, 2, 3]);
+        let [first, second] = [GroupId(0), GroupId(1)];
+        let here = Member::new(1, 1);
+        let whole = |hosted: &[GroupId], begun: &[GroupId]| {
+            are_whole(hosted.iter().copied(), &state, here, |id, _| begun.contains(&id))
+        };
+        assert!(whole(&[first], &[first]) && whole(&[first, second], &[first, second]));
+        assert!(!whole(&[first, second], &[first]), "the second group's entries may be lost");
+        assert!(!whole(&[first, second], &[second]) && !whole(&[], &[first]));
+        assert!(!whole(&[first, GroupId(9)], &[first, GroupId(9)]), "the metadata does not know it yet");
+        let other = Member::new(3, 1);
+        assert!(!are_whole([first].into_iter(), &state, other, |_, _| true), "it is no member");
+    }
 }

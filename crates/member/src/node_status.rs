@@ -1,5 +1,8 @@
-//! This node's role: whether it leads, and which node does. The node's thread writes it, all others
-//! read it.
+//! This node's role: which groups it leads, and which nodes lead the others. The node's thread
+//! writes it, all others read it.
+//!
+//! A node has no single role: it may serve one group, hand over another, and follow the leader of a
+//! third. Only what the process is (registered, ended, paused) is said once.
 
 use crate::error::MemberError;
 use crate::giving_way::Room;
@@ -10,31 +13,36 @@ use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Phase, State};
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+/// What this node is for one group.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Standing {
+    /// The epoch in which the group's partitions here take calls.
+    pub serves: Option<Epoch>,
+    /// It is handed over: calls that come wait.
+    pub holds: bool,
+    /// All members of its configuration have what is committed, as far as this node can tell.
+    pub in_step: bool,
+    /// This node was chosen to lead it in this epoch, and has come this far.
+    pub phase: Option<(Epoch, FailoverPhase)>,
+}
 
 /// The status at one moment.
 #[derive(Clone, Default)]
 pub struct StatusSnapshot {
-    /// The epoch in which this node's partitions take calls.
-    pub serves: Option<Epoch>,
+    /// Of each group of which something is known.
+    pub standings: BTreeMap<GroupId, Standing>,
     /// Of each group whose lead it has given up, the epoch.
     pub given_up: BTreeMap<GroupId, Epoch>,
     /// The database is paused.
     pub paused: bool,
-    /// It hands over: calls that come wait.
-    pub holds: bool,
     /// It takes part.
     pub registered: bool,
     /// The metadata as this node knows it, after this number of commands.
     pub index: u64,
     pub state: Arc<State>,
-    /// All members of the group's configuration have what is committed, as far as this node can
-    /// tell.
-    pub in_step: bool,
-    /// It was chosen to lead the group in this epoch, and has come this far.
-    pub phase: Option<(Epoch, FailoverPhase)>,
     /// Why this process must end.
     pub ended: Option<String>,
     /// Its copy is put aside at the next start, which gets everything from the leader.
@@ -44,6 +52,25 @@ pub struct StatusSnapshot {
 }
 
 impl StatusSnapshot {
+    pub fn standing(&self, id: GroupId) -> Standing {
+        self.standings.get(&id).copied().unwrap_or_default()
+    }
+
+    pub fn standing_mut(&mut self, id: GroupId) -> &mut Standing {
+        self.standings.entry(id).or_default()
+    }
+
+    /// Whether partitions here take calls: those of any group.
+    pub fn serves_any(&self) -> bool {
+        self.standings.values().any(|standing| standing.serves.is_some())
+    }
+
+    /// Whether a group is handed over. It is enough that one is: what begins by itself may be of
+    /// any.
+    pub fn hands_over_any(&self) -> bool {
+        self.standings.values().any(|standing| standing.holds)
+    }
+
     /// The node that leads the partitions, as far as this node knows: for display only.
     pub fn leader(&self) -> Option<NodeId> {
         self.leading_of(FIRST_GROUP).map(|leader| leader.node)
@@ -66,7 +93,8 @@ impl StatusSnapshot {
         self.chosen_for(FIRST_GROUP)
     }
 
-    fn chosen_for(&self, id: GroupId) -> Option<Member> {
+    /// The same of any group.
+    pub fn chosen_for(&self, id: GroupId) -> Option<Member> {
         let configuration = &self.state.groups().get(&id).filter(|group| group.phase == Phase::Active)?.configuration;
         let given_up = self.given_up.get(&id).is_some_and(|epoch| configuration.epoch <= *epoch);
         (!given_up).then_some(configuration.leader)
@@ -91,8 +119,9 @@ impl StatusSnapshot {
         self.registered && self.state.settings().is_some_and(|settings| settings.cluster == cluster)
     }
 
+    /// Whether it is a member of any group.
     pub fn is_member(&self, here: NodeId) -> bool {
-        self.state.groups().get(&FIRST_GROUP).is_some_and(|group| group.configuration.has_node(here))
+        self.state.groups().values().any(|group| group.configuration.has_node(here))
     }
 
     /// What callers of a node that does not lead are advised.
@@ -117,8 +146,8 @@ pub struct NodeStatus {
     here: NodeId,
     room: RoomOfDisk,
     told: Told,
-    /// Entries that its tables lack before it can lead; 0: none, or it is not to lead.
-    lacks: AtomicU64,
+    /// Of groups that it is to lead: entries that its tables lack before it can.
+    lacks: Mutex<BTreeMap<GroupId, u64>>,
     seen: ArcSwap<StatusSnapshot>,
     /// Held while it is changed.
     changes: Mutex<()>,
@@ -131,7 +160,7 @@ impl NodeStatus {
         let seen = ArcSwap::from_pointee(StatusSnapshot { lead: Some((here, lease)), ..StatusSnapshot::default() });
         let changes = Mutex::default();
         let changed = Condvar::new();
-        let node_status = NodeStatus { here, room, told, lacks: AtomicU64::new(0), seen, changes, changed };
+        let node_status = NodeStatus { here, room, told, lacks: Mutex::default(), seen, changes, changed };
         node_status.change(|_| {});
         node_status
     }
@@ -140,14 +169,15 @@ impl NodeStatus {
         self.here
     }
 
-    /// This node is to lead, and its tables lack this many entries yet: calls wait for them.
-    pub fn lacks_before_it_leads(&self, entries: u64) {
-        self.lacks.store(entries, Ordering::Relaxed);
+    /// This node is to lead these groups, and its tables lack so many entries yet: calls wait for
+    /// them.
+    pub fn lacks_before_it_leads(&self, lacks: BTreeMap<GroupId, u64>) {
+        *self.lacks.lock().expect("no panic with what is lacking") = lacks;
     }
 
-    /// What callers of this node wait for, where they do.
-    pub fn applies(&self) -> Option<String> {
-        let lacks = self.lacks.load(Ordering::Relaxed);
+    /// What callers of the group's partitions wait for, where they do.
+    pub fn applies(&self, id: GroupId) -> Option<String> {
+        let lacks = self.lacks.lock().expect("no panic with what is lacking").get(&id).copied()?;
         let here = self.here;
         (lacks > 0).then(|| format!("node {here}, which leads when it has applied {lacks} more entries"))
     }
@@ -205,6 +235,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_is_for_one_group_says_nothing_of_another() {
+        let mut seen = StatusSnapshot::default();
+        let [first, second] = [GroupId(0), GroupId(1)];
+        assert!(!seen.serves_any() && !seen.hands_over_any(), "it follows in all");
+        seen.standing_mut(second).serves = Some(Epoch(4));
+        assert_eq!((seen.standing(first), seen.standing(second).serves), (Standing::default(), Some(Epoch(4))));
+        assert!(seen.serves_any());
+        for group in [first, second] {
+            seen.standing_mut(group).holds = true;
+        }
+        seen.standing_mut(first).holds = false;
+        assert!(seen.standing(second).holds && seen.hands_over_any(), "the other one still drains");
+        seen.standing_mut(second).serves = None;
+        assert!(!seen.serves_any());
+    }
+
+    #[test]
     fn a_node_names_itself_as_leader_only_while_its_lease_holds() {
         let state = Arc::new(testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]));
         let clock = SimulatedClock::default();
@@ -218,7 +265,7 @@ mod tests {
         let leader = |node_status: &NodeStatus| node_status.seen().leader().map(|node| node.0);
         assert_eq!((leader(&first), leader(&second)), (None, Some(1)), "what it leads by was not granted yet");
         lease.extend(clock.boottime_nanos() + 1_000);
-        first.change(|seen| seen.serves = Some(Epoch(1)));
+        first.change(|seen| seen.standing_mut(FIRST_GROUP).serves = Some(Epoch(1)));
         assert_eq!(leader(&first), Some(1));
         // The process stands still here, and knows nothing more when it runs again.
         clock.advance(Duration::from_nanos(1_000));

@@ -44,6 +44,8 @@ pub struct CopyNow {
 
 /// The party that wants this node to hand over, and hears the outcome.
 pub struct HandOver {
+    /// None: all groups that this node leads.
+    pub group: Option<GroupId>,
     pub to: Option<NodeId>,
     /// A call asks, and is answered at once: it is not waited for.
     pub by_call: bool,

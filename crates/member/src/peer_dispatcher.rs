@@ -6,13 +6,14 @@
 
 use crate::figures::{AllFigures, Figures};
 use crate::founding::Founders;
+use crate::group_health;
 use crate::health::{Health, Healths};
 use crate::node_status::NodeStatus;
 use crate::notices::Notices;
 use crate::orders::Order;
 use crate::procedures::Procedures;
 use crossbeam_channel::Sender;
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, MessageKind};
 use ferrite_meta::founding::{Joins, Looks};
 use ferrite_notice::Notice;
@@ -62,7 +63,7 @@ pub type Message = (NodeId, Vec<u8>);
 
 /// For the thread that reads the log for others.
 pub enum SupplierNotice {
-    Wanted(ferrite_group::FromLog),
+    Wanted(GroupId, ferrite_group::FromLog),
     Lost(NodeId),
     Stop,
 }
@@ -174,7 +175,7 @@ impl PeerDispatcher {
             }
             MessageKind::Health => {
                 let health = Health::decode(body).ok_or("its health cannot be read")?;
-                handlers.healths.said(from, health, Instant::now());
+                handlers.healths.said(from, health, group_health::decode(body), Instant::now());
             }
             MessageKind::Figures => {
                 // Those of another release are not shown.

@@ -4,10 +4,10 @@ use crate::clients::Clients;
 use crate::copy_side::CopySide;
 use crate::directory::Unsynced;
 use crate::drain::Drain;
-use crate::effects::{Appliers, AskedToHandOver, DataEffects, ServerEffects, StopProcess};
+use crate::effects::{Appliers, DataEffects, ServerEffects, StopProcess};
 use crate::error::MemberError;
 use crate::figures::{AllFigures, OwnFigures};
-use crate::giving_way::GivingWay;
+use crate::hand_overs::HandOvers;
 use crate::health::{Healths, OwnVote};
 use crate::join::{self, Joined};
 use crate::links::{self, Links, hosts_of};
@@ -249,7 +249,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
     };
     let running = start_with(threads, joined, uses, parts, |threads, orders| {
         let supplier = SupplierThread {
-            supplier: Supplier::new(Arc::clone(&replication), data.log_index),
+            suppliers: BTreeMap::from([(FIRST_GROUP, Supplier::new(Arc::clone(&replication), data.log_index))]),
             inbox: supplier_inbox,
             links: links.clone(),
             transfer: inboxes.transfer.clone(),
@@ -439,7 +439,7 @@ fn start_with(
         data: effects.as_ref().map(|effects| effects.inboxes.clone()),
     };
     let appliers = effects.as_ref().map(|effects| Arc::clone(&effects.appliers)).unwrap_or_default();
-    let asked = Arc::<AskedToHandOver>::default();
+    let hand_overs = Arc::<HandOvers>::default();
     let effects = ServerEffects {
         disk: uses.disk,
         dir: joined.dir,
@@ -448,7 +448,7 @@ fn start_with(
         data: effects,
         node_status: Arc::clone(&uses.node_status),
         unsynced: Arc::clone(&unsynced),
-        asked: Arc::clone(&asked),
+        hand_overs: Arc::clone(&hand_overs),
         stop: uses.stop,
     };
     let registration: Registration = joined.registration;
@@ -462,7 +462,7 @@ fn start_with(
         groups,
         appliers,
         unsynced: Arc::clone(&unsynced),
-        asked,
+        hand_overs,
         losses: Losses::default(),
         removals: Removals::default(),
         pauses: Pauses::default(),
@@ -477,8 +477,7 @@ fn start_with(
         own_figures: uses.figures,
         vote,
         ends: false,
-        little_room: GivingWay::default(),
-        no_java: GivingWay::default(),
+        giving_way: BTreeMap::new(),
         unable,
         procedures,
         notices: Notices::default(),

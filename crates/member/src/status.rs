@@ -8,9 +8,8 @@ use crate::orders::Order;
 use crate::reachability::Reachability;
 use crate::status_tables::{self, group, group_table, nodes, nodes_table, voters, voters_table, word};
 use crate::tolerance::has_all_copies;
-use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Node, Phase, Presence, State};
+use ferrite_base::{GroupId, NodeId};
+use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
 use ferrite_system::result::{SystemTable, cells};
@@ -40,7 +39,7 @@ impl Handle {
         // A process that has just begun has not heard yet from those that are there.
         let heard = reachability.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
-        let group = group(&seen, in_step, &reachability, self.node_status.applies());
+        let group = group(&seen, in_step, &reachability, |id| self.node_status.applies(id));
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
         let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &reachability));
         vec![nodes(&seen, in_step, &reachability), group, voters(&seen.state, &reachability, heard), figures, cluster]
@@ -53,13 +52,22 @@ impl Handle {
         has_all_copies(&seen, self.in_step(&seen).filter(|_| seen.registered), &reachability)
     }
 
-    /// Whether all members of the group have what is committed; None: this node does not know. The
+    /// Whether all members of all groups have what is committed; None: this node does not know. The
     /// members know.
     fn in_step(&self, seen: &StatusSnapshot) -> Option<bool> {
-        let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return Some(false) };
+        let mut of_each = seen.state.groups().iter().map(|(id, group)| self.is_in_step(seen, *id, group));
+        if seen.state.groups().is_empty() {
+            return Some(false);
+        }
+        of_each.try_fold(true, |all, of_one| Some(all & of_one?))
+    }
+
+    /// The same of one group.
+    fn is_in_step(&self, seen: &StatusSnapshot, id: GroupId, group: &Group) -> Option<bool> {
         let configuration = &group.configuration;
         let members = configuration.members().iter().map(|member| member.node);
-        let known = seen.in_step || self.healths.know_in_step(members, configuration.epoch, Instant::now());
+        let known =
+            seen.standing(id).in_step || self.healths.know_in_step(members, id, configuration.epoch, Instant::now());
         let here = self.node_status.here();
         let is_here = |own: &Node| configuration.has(Member { node: here, incarnation: own.incarnation });
         let can_tell = group.phase != Phase::Active || seen.state.nodes().get(&here).is_some_and(is_here);
@@ -129,6 +137,7 @@ mod tests {
     use crate::testing::{WELL, all_well_but, founded, four_nodes, node};
     use ferrite_base::Epoch;
     use ferrite_cluster::Lease;
+    use ferrite_group::FIRST_GROUP;
     use ferrite_io::Clock;
     use ferrite_io::simulated::SimulatedClock;
     use ferrite_meta::Command;
@@ -143,10 +152,10 @@ mod tests {
         let lease = Lease::new(Arc::new(clock.clone()));
         lease.extend(clock.boottime_nanos() + 1);
         let lead = Some((NodeId(1), lease.clone()));
-        let seen =
-            StatusSnapshot { state: Arc::new(four_nodes()), serves: Some(Epoch(1)), lead, ..StatusSnapshot::default() };
+        let mut seen = StatusSnapshot { state: Arc::new(four_nodes()), lead, ..StatusSnapshot::default() };
+        seen.standing_mut(FIRST_GROUP).serves = Some(Epoch(1));
         let shown = |seen: &StatusSnapshot| {
-            let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, None));
+            let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, |_| None));
             [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
@@ -166,7 +175,7 @@ mod tests {
         state.apply(&Command::Configure { group: FIRST_GROUP, expected, configuration, parent }).expect("it follows");
         let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
         let shown = |in_step, reachability: &Reachability| {
-            let (nodes, group) = (nodes(&seen, in_step, reachability), group(&seen, in_step, reachability, None));
+            let (nodes, group) = (nodes(&seen, in_step, reachability), group(&seen, in_step, reachability, |_| None));
             [nodes.rows()[1][4].clone(), group.rows()[0][3].clone(), group.rows()[0][5].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));

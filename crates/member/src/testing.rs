@@ -3,7 +3,7 @@
 use crate::giving_way::Room;
 use crate::health::Health;
 use crate::reachability::{Condition, Reachability};
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_meta::{Command, Group, Kind, Node, Phase, Presence, Settings, State};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
@@ -24,15 +24,22 @@ pub fn node(id: u32) -> Node {
 
 /// A cluster of these nodes, from 1 on, K = 1; the first of the members leads in epoch 1.
 pub fn founded(nodes: Vec<Node>, members: &[u32], voters: &[u32]) -> State {
-    let members: Vec<Member> = members.iter().map(|id| Member::new(*id, 1)).collect();
-    let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-    let (burnt, phase) = (Epoch(1), Phase::Active);
-    let group = Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None };
+    of_groups(nodes, &[members], voters)
+}
+
+/// The same with several groups, from the first on; the first of each one's members leads it.
+pub fn of_groups(nodes: Vec<Node>, groups: &[&[u32]], voters: &[u32]) -> State {
+    let group = |members: &&[u32]| {
+        let members: Vec<Member> = members.iter().map(|id| Member::new(*id, 1)).collect();
+        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
+        let (burnt, phase) = (Epoch(1), Phase::Active);
+        Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None }
+    };
     let mut state = State::default();
     let command = Command::Found {
         settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1, paused: false },
         nodes: (1..).map(NodeId).zip(nodes).collect(),
-        groups: vec![(FIRST_GROUP, group)],
+        groups: (FIRST_GROUP.0..).map(GroupId).zip(groups.iter().map(group)).collect(),
         voters: voters.iter().copied().map(NodeId).collect(),
     };
     state.apply(&command).expect("it holds together");

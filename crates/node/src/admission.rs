@@ -2,7 +2,7 @@
 //! calls of this node's clients, for those that other nodes pass on, and for the node's own.
 
 use crate::mode::Mode;
-use crate::route::{self, Route};
+use crate::route::{self, AnyOf, Route};
 use ferrite_base::{ProcedureId, UserResult};
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
@@ -15,8 +15,8 @@ pub struct Request<'a> {
     pub parameters: &'a Parameters<'a>,
     /// It comes from an administrator's connection.
     pub admin: bool,
-    /// Picks the partition of a call that any can answer.
-    pub spread: u32,
+    /// For a call that any partition can answer.
+    pub any: AnyOf<'a>,
 }
 
 /// Where the call runs. An error is its answer: unavailable where this node takes no such call at
@@ -24,7 +24,13 @@ pub struct Request<'a> {
 #[inline]
 pub fn admit(mode: &Mode, ring: &Ring, program: &Program, request: &Request<'_>) -> UserResult<Route> {
     mode.admit(program.read_only, request.admin)?;
-    route::route(program, request.extensions, request.parameters, ring, request.spread)
+    route(ring, program, request)
+}
+
+/// The same, whether this node takes it or not: where another node leads the group.
+#[inline]
+pub fn route(ring: &Ring, program: &Program, request: &Request<'_>) -> UserResult<Route> {
+    route::route(program, request.extensions, request.parameters, ring, request.any)
 }
 
 /// The procedure that a call names.

@@ -177,7 +177,7 @@ impl Collector {
     }
 
     fn ask(&self, baselines: &mut Baselines) {
-        for id in self.routes.partitions() {
+        for id in self.routes.kept_table().hosted() {
             baselines.parties.ask(Some(id.0), |to| self.routes.to_partition(id, Event::Report(to)).is_ok());
         }
         baselines.parties.ask(None, |to| self.routes.to_coordinator(Job::Report(to)).is_ok());

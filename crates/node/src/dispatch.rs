@@ -6,6 +6,7 @@ mod login;
 mod refusals;
 mod spares;
 mod system_calls;
+mod ways;
 
 use crate::admission::{self, Request};
 use crate::batch::Batch;
@@ -19,7 +20,7 @@ use crate::mode::Mode;
 use crate::plan_cache::PlanCache;
 use crate::privilege;
 use crate::route::Route;
-use crate::routes::Routes;
+use crate::routes::{self, Routes};
 use crate::submit::Submit;
 use crate::system_procedures;
 use crate::work::{Room, Work};
@@ -27,7 +28,7 @@ use arc_swap::ArcSwap;
 use bumpalo::Bump;
 use ferrite_base::{ErrorKind, PartitionId, ProcedureId, Settings, UserError, limits};
 use ferrite_member::Topology;
-use ferrite_member::forward::{self, Forward, Passage, Way};
+use ferrite_member::forward::{self, Forward};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{
     AnswerBatch, CachedCalls, CallBatch, Compiled, Event, MailboxHandle, ProgramCall, Recompile, Reply, StoreSet,
@@ -37,7 +38,9 @@ use ferrite_system::Identity;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::{failure, frame, response};
 use spares::Spares;
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use ways::Ways;
 
 /// What a network thread uses of its node.
 #[derive(Clone)]
@@ -65,16 +68,10 @@ pub struct Dispatcher {
     mailbox: MailboxHandle,
     compiled: Arc<Compiled>,
     batches: Vec<Batch>,
-    /// Calls on their way to the coordinator.
-    multi: Vec<ProgramCall>,
-    /// None: a node without others.
-    passage: Option<Passage>,
-    /// The calls of this turn go to the thread that forwards.
-    away: bool,
-    /// Calls on their way there, by place in the bytes.
-    passed_on: Vec<forward::Call>,
-    passed_bytes: Vec<u8>,
-    /// Calls of the frames at hand that go there.
+    /// Calls on their way to the coordinators, by their groups' places.
+    multi: Vec<(usize, ProgramCall)>,
+    ways: Ways,
+    /// Calls of the frames at hand that go to the thread that forwards.
     passed: usize,
     spares: Spares,
     /// Spreads calls that any partition can answer.
@@ -99,7 +96,7 @@ impl Dispatcher {
             // The system thread has ended only when the server stops.
             let _ = system.send(SystemJob::AsWritten { body: body.to_vec(), reply });
         });
-        let passage = node.forward.clone().map(Passage::new);
+        let ways = Ways::new(&routes, node.forward.clone());
         Dispatcher {
             node,
             in_force,
@@ -109,10 +106,7 @@ impl Dispatcher {
             compiled,
             batches,
             multi: Vec::new(),
-            passage,
-            away: false,
-            passed_on: Vec::new(),
-            passed_bytes: Vec::new(),
+            ways,
             passed: 0,
             spares: Spares::default(),
             spread: 0,
@@ -140,9 +134,7 @@ impl Dispatcher {
     /// the thread that forwards are on their way.
     #[inline]
     pub fn refresh_way(&mut self) -> bool {
-        let way = self.passage.as_ref().map_or(Way::Here, Passage::way);
-        self.away = way == Way::Elsewhere;
-        way != Way::Wait
+        self.ways.refresh(&self.routes)
     }
 
     /// Handles the complete frames of `bytes`, as many as the connection and the node may have
@@ -191,11 +183,7 @@ impl Dispatcher {
             connection.frame_came();
         }
         self.node.work.add(connection.work() - before);
-        if self.away
-            && let Some(passage) = &self.passage
-        {
-            passage.passed(self.passed);
-        }
+        self.ways.passed(self.passed);
         if connection.closing { bytes.len() } else { consumed }
     }
 
@@ -217,21 +205,15 @@ impl Dispatcher {
                 return;
             }
         };
-        if self.away {
-            return self.elsewhere(connection, &invocation, body);
+        if self.ways.are_all_away() {
+            return self.elsewhere(connection, &invocation, body, 0);
         }
         if invocation.procedure.starts_with('@') {
-            if invocation.procedure == "@AdHoc"
-                && !self.has_own_time(connection, &invocation)
-                && self.ad_hoc(connection, &invocation, body).is_some()
-            {
-                return;
-            }
-            return self.system_call(connection, &invocation, body);
+            return self.of_the_system(connection, &invocation, body);
         }
         let Some(id) = connection.find_procedure(&self.compiled, invocation.procedure) else {
             let error = failure::unknown_procedure(invocation.procedure);
-            return self.refuse_call(connection, &invocation, body, &error);
+            return self.not_admitted(connection, &invocation, body, None, &error);
         };
         let program = self.compiled.program(id);
         self.spread = self.spread.wrapping_add(1);
@@ -240,12 +222,18 @@ impl Dispatcher {
             extensions: &invocation.extensions,
             parameters,
             admin: is_admin(connection.id),
-            spread: self.spread,
+            any: self.ways.any(self.spread),
         };
         let route = match admission::admit(&self.mode, &self.routes.ring, program, &request) {
             Ok(route) => route,
-            Err(error) => return self.refuse_call(connection, &invocation, body, &error),
+            Err(error) => {
+                let route = admission::route(&self.routes.ring, program, &request).ok();
+                return self.not_admitted(connection, &invocation, body, route.as_ref(), &error);
+            }
         };
+        if let Some(group) = self.ways.elsewhere(&route) {
+            return self.elsewhere(connection, &invocation, body, group);
+        }
         if self.has_own_time(connection, &invocation) {
             return self.timed(connection, &invocation, body);
         }
@@ -287,7 +275,51 @@ impl Dispatcher {
             load: false,
             recompile: None,
         };
-        self.multi.push(call);
+        self.several_in_turn(call);
+    }
+
+    fn several_in_turn(&mut self, call: ProgramCall) {
+        match self.ways.table().group_of_all(&call.stores) {
+            Some(group) => self.multi.push((group, call)),
+            None => self.node.submit.refuse(&call.reply, &routes::several_groups(&call.program.name)),
+        }
+    }
+
+    /// A call of a system procedure, where this node leads what such calls are about, or has
+    /// several groups: then what belongs to no partition is the first group's.
+    fn of_the_system(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+        let name = invocation.procedure;
+        if name == "@AdHoc"
+            && !self.has_own_time(connection, invocation)
+            && self.ad_hoc(connection, invocation, body).is_some()
+        {
+            return;
+        }
+        match self.ways.first_if_away().filter(|_| !system_procedures::finds_its_partition(name)) {
+            Some(group) => self.elsewhere(connection, invocation, body, group),
+            None => self.system_call(connection, invocation, body),
+        }
+    }
+
+    /// What this node does not admit may be for another one, which decides by itself: its disk has
+    /// room, or its catalog knows more. `route`: where the call goes as far as is known.
+    #[cold]
+    fn not_admitted(
+        &mut self,
+        connection: &mut Connection,
+        invocation: &Invocation<'_>,
+        body: &[u8],
+        route: Option<&Route>,
+        error: &UserError,
+    ) {
+        let group = match route {
+            Some(route) => self.ways.elsewhere(route),
+            None => self.ways.first_if_away(),
+        };
+        match group {
+            Some(group) => self.elsewhere(connection, invocation, body, group),
+            None => self.refuse_call(connection, invocation, body, error),
+        }
     }
 
     /// A call that this node does not take now is refused at once. One that does not fit the schema
@@ -307,9 +339,10 @@ impl Dispatcher {
         self.node.submit.refuse(&self.reply(connection, invocation.handle), error);
     }
 
-    /// A call that comes while another node leads: there, unless it is about this one.
+    /// A call that comes while another node leads its group: there, unless it is about this one.
+    /// `group`: its place.
     #[cold]
-    fn elsewhere(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8]) {
+    fn elsewhere(&mut self, connection: &mut Connection, invocation: &Invocation<'_>, body: &[u8], group: usize) {
         let name = invocation.procedure;
         let admin = is_admin(connection.id);
         if !system_procedures::is_for_leader(name) {
@@ -328,29 +361,20 @@ impl Dispatcher {
         }
         connection.count_call(body.len());
         self.passed += 1;
-        let start = self.passed_bytes.len() as u32;
-        self.passed_bytes.extend_from_slice(body);
-        self.passed_on.push(forward::Call {
+        let call = forward::Call {
             connection: connection.id,
             handle: invocation.handle,
             trusted: privilege::is_trusted(&self.node.identity, connection.id),
-            start,
-            end: self.passed_bytes.len() as u32,
-        });
-        if self.passed_bytes.len() > limits::FORWARD_MESSAGE_BYTES {
+            start: 0,
+            end: 0,
+        };
+        if self.ways.pass_on(group, call, body) > limits::FORWARD_MESSAGE_BYTES {
             self.send_passed_on();
         }
     }
 
     fn send_passed_on(&mut self) {
-        if let Some(passage) = self.passage.as_mut().filter(|_| !self.passed_on.is_empty()) {
-            passage.submit(forward::Batch {
-                mailbox: Arc::clone(&self.mailbox),
-                calls: std::mem::take(&mut self.passed_on),
-                bytes: std::mem::take(&mut self.passed_bytes),
-                sent_micros: self.time.stamp(),
-            });
-        }
+        self.ways.send(&self.mailbox, || self.time.stamp());
     }
 
     /// Whether the call says how long it may execute. Calls of a batch cannot: they have the
@@ -419,8 +443,19 @@ impl Dispatcher {
         self.send_to_partitions();
         self.send_passed_on();
         if !self.multi.is_empty() {
-            let calls = std::mem::take(&mut self.multi);
-            self.routes.to_coordinator(Job::Calls(calls)).expect("the coordinator outlives the network");
+            self.send_multi();
+        }
+    }
+
+    /// Of one group they stay in their order.
+    fn send_multi(&mut self) {
+        let mut by_group: BTreeMap<usize, Vec<ProgramCall>> = BTreeMap::new();
+        for (group, call) in self.multi.drain(..) {
+            by_group.entry(group).or_default().push(call);
+        }
+        for (group, calls) in by_group {
+            // Where it has ended meanwhile, the calls have got their answers.
+            let _ = self.ways.table().to_coordinator(group, Job::Calls(calls));
         }
     }
 
@@ -436,7 +471,7 @@ impl Dispatcher {
                 sent_micros = self.time.stamp();
             }
             let partition = PartitionId(partition as u32);
-            let runs_here = self.routes.seat(partition).rests() && batch.is_short(&self.compiled);
+            let runs_here = self.ways.table().rests(partition) && batch.is_short(&self.compiled);
             let full = std::mem::replace(batch, self.spares.batch());
             let mut batch = CallBatch {
                 compiled: Arc::clone(&self.compiled),
@@ -449,12 +484,13 @@ impl Dispatcher {
                 sent_micros,
             };
             if runs_here {
-                match self.routes.run_here(partition, batch) {
+                match self.ways.table().run_here(partition, batch) {
                     Ok(()) => continue,
                     Err(declined) => batch = declined,
                 }
             }
-            self.routes.to_partition(partition, Event::Calls(batch)).expect("partitions outlive the network");
+            // Where the partition has ended meanwhile, its calls have got their answers.
+            let _ = self.ways.table().to_partition(partition, Event::Calls(batch));
         }
     }
 }

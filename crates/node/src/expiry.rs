@@ -4,11 +4,12 @@
 //! It sleeps while no table has a time to live. It waits for a batch's answer before it sends the
 //! next one, so that of one table there is never more than one batch in a partition's inbox. A
 //! partition that answers late, since its store is lent, holds up neither the others nor other
-//! tables' rounds. In a cluster it begins nothing while its node does not lead, or hands over.
+//! tables' rounds. In a cluster it begins nothing in groups that its node does not lead, or
+//! hands over.
 
 use crate::message::ExpiryNotice;
 use crate::mode::Mode;
-use crate::routes::Routes;
+use crate::routes::{RouteTable, Routes};
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_base::{PartitionId, TableId};
@@ -126,16 +127,27 @@ impl Expiry {
             }
             let frequency = table.time_to_live.map_or(1, |time| time.max_frequency);
             *at = now + 1_000_000_000 / u64::from(frequency);
-            if self.may_begin() {
-                self.begin(&compiled, table);
-            }
+            self.begin(&compiled, table);
         }
     }
 
     /// Where the disk has no room for deletions, rows expire when it has; a copy's go with the
-    /// leader's.
-    fn may_begin(&self) -> bool {
-        !self.node.mode.is_disk_low() && self.node.forward.as_ref().is_none_or(|forward| !forward.is_away())
+    /// leader's. `place`: of the group.
+    fn may_begin(&self, table: &RouteTable, place: usize) -> bool {
+        let is_away = |forward: &Forward| forward.is_away(table.id_of(place));
+        !self.node.mode.is_disk_low() && !self.node.forward.as_ref().is_some_and(is_away)
+    }
+
+    /// The partitions of which this node deletes what has expired. A table that all partitions have
+    /// is one for this purpose: the first group's coordinator deletes from it.
+    fn partitions(&self, partitioned: bool) -> Vec<u64> {
+        let table = self.node.routes.table();
+        let led = |partition: &PartitionId| self.may_begin(&table, table.group_of(*partition));
+        match partitioned {
+            true => table.hosted().filter(led).map(|partition| u64::from(partition.0)).collect(),
+            false if self.may_begin(&table, 0) => vec![0],
+            false => Vec::new(),
+        }
     }
 
     /// Deletes what has expired by now: on every partition batch after batch, until one is not
@@ -144,7 +156,10 @@ impl Expiry {
         let Some(time) = table.time_to_live else { return };
         let is_timestamp = table.columns[usize::from(time.column)].column_type.sql_type == SqlType::Timestamp;
         let cutoff = time.cutoff(self.node.clock.wall_micros(), is_timestamp);
-        let partitions = if table.is_partitioned() { self.node.routes.partition_count() as u64 } else { 1 };
+        let partitions = self.partitions(table.is_partitioned());
+        if partitions.is_empty() {
+            return;
+        }
         self.node.figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
         let round = Round {
             program: Arc::new(ferrite_sql::expire_program(table, &time, cutoff)),
@@ -152,10 +167,10 @@ impl Expiry {
             batch_size: u64::from(time.batch_size),
             partitioned: table.is_partitioned(),
             answers: Arc::new(Answers { table: table.id, to: self.notices.clone() }),
-            waiting: partitions as usize,
+            waiting: partitions.len(),
             failed: false,
         };
-        (0..partitions).for_each(|partition| self.send_batch(&round, partition));
+        partitions.into_iter().for_each(|partition| self.send_batch(&round, partition));
         self.rounds.insert(table.id, round);
     }
 
@@ -179,13 +194,11 @@ impl Expiry {
             })),
             recompile: None,
         });
-        if round.partitioned {
-            let sent = self.node.routes.to_partition(PartitionId(partition as u32), Event::Program(call));
-            sent.expect("partitions outlive the expiry thread");
-        } else {
-            let sent = self.node.routes.to_coordinator(Job::Calls(vec![*call]));
-            sent.expect("the coordinator outlives the expiry thread");
-        }
+        // Where it is not here any more, the round hears that as a batch that has failed.
+        let _ = match round.partitioned {
+            true => self.node.routes.to_partition(PartitionId(partition as u32), Event::Program(call)),
+            false => self.node.routes.to_coordinator(Job::Calls(vec![*call])),
+        };
     }
 
     fn answered(&mut self, table: TableId, partition: u64, deleted: Option<u64>) {
@@ -200,7 +213,7 @@ impl Expiry {
             });
         }
         let is_full = deleted.is_some_and(|deleted| deleted >= round.batch_size);
-        if is_full && self.may_begin() {
+        if is_full && self.partitions(round.partitioned).contains(&partition) {
             self.send_batch(&round, partition);
             self.rounds.insert(table, round);
             return;

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use ferrite_base::SqlLimits;
 use ferrite_catalog::DecimalScale;
+use ferrite_group::FIRST_GROUP;
 use ferrite_member::{MemberError, NodeStatus, StatusSnapshot};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::Job;
@@ -16,6 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+fn serves(seen: &StatusSnapshot) -> bool {
+    seen.standing(FIRST_GROUP).serves.is_some()
+}
 
 pub struct FirstSchema {
     text: String,
@@ -82,9 +87,9 @@ impl FirstSchema {
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
         let here = place.node_status.here();
         let leads_elsewhere =
-            |seen: &StatusSnapshot| seen.serves.is_none() && seen.leader().is_some_and(|leader| leader != here);
+            |seen: &StatusSnapshot| !serves(seen) && seen.leader().is_some_and(|leader| leader != here);
         loop {
-            let is_known = |seen: &StatusSnapshot| seen.serves.is_some() || leads_elsewhere(seen);
+            let is_known = |seen: &StatusSnapshot| serves(seen) || leads_elsewhere(seen);
             if place.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
                 let seen = place.node_status.seen();
                 if let Some(error) = seen.why_it_ends() {
@@ -109,7 +114,7 @@ impl FirstSchema {
     /// one uses it. Runs until the database is no longer new, or `stop` is disconnected.
     pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
         while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            if place.node_status.seen().serves.is_none() {
+            if !serves(&place.node_status.seen()) {
                 continue;
             }
             let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);

@@ -9,14 +9,16 @@ use crate::connection::{self, is_admin, queued_bytes};
 use crate::connections::Connections;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::SystemJob;
-use crate::route::Route;
+use crate::route::{AnyOf, Route};
+use crate::routes::RouteTable;
 use crate::submit::Submit;
 use crate::work::Work;
-use ferrite_base::{PartitionId, UserError, UserResult};
-use ferrite_member::forward::{self, Execute, Executor, Outstanding};
+use ferrite_base::{GroupId, PartitionId, UserError, UserResult};
+use ferrite_member::forward::{self, Execute, Executor, Forward, Outstanding};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{CallBatch, Compiled, Event, MailboxHandle, Reply};
 use ferrite_wire::invocation::Invocation;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What this uses of its node.
@@ -31,8 +33,11 @@ pub struct Uses {
 
 pub struct ForwardExecutor {
     node: Uses,
-    mailbox: MailboxHandle,
+    forward: Forward,
+    /// By group: where the answers go.
+    mailboxes: BTreeMap<GroupId, MailboxHandle>,
     compiled: Arc<Compiled>,
+    table: Arc<RouteTable>,
     /// None of them has ad hoc statements.
     batches: Vec<Batch>,
     spread: u32,
@@ -40,15 +45,21 @@ pub struct ForwardExecutor {
 }
 
 impl ForwardExecutor {
-    /// `mailbox`: where the answers go.
-    pub fn new(node: Uses, mailbox: MailboxHandle) -> ForwardExecutor {
+    /// `forward`: the way into the thread that has this.
+    pub fn new(node: Uses, forward: Forward) -> ForwardExecutor {
         let compiled = node.submit.compiled.load_full();
+        let table = node.submit.routes.kept_table();
         let batches = node.submit.routes.partitions().map(|_| Batch::default()).collect();
-        ForwardExecutor { node, mailbox, compiled, batches, spread: 0, time: CallTime::default() }
+        let time = CallTime::default();
+        ForwardExecutor { node, forward, mailboxes: BTreeMap::new(), compiled, table, batches, spread: 0, time }
     }
 
-    fn reply(&self, connection: u64, handle: i64) -> Reply {
-        Reply { mailbox: Arc::clone(&self.mailbox), connection, handle, sent_micros: self.time.stamp() }
+    fn mailbox(&mut self, group: GroupId) -> MailboxHandle {
+        Arc::clone(self.mailboxes.entry(group).or_insert_with(|| self.forward.mailbox(group)))
+    }
+
+    fn reply(&mut self, group: GroupId, connection: u64, handle: i64) -> Reply {
+        Reply { mailbox: self.mailbox(group), connection, handle, sent_micros: self.time.stamp() }
     }
 
     /// One call, after those that were sent previously.
@@ -62,7 +73,7 @@ impl ForwardExecutor {
     }
 
     /// Into its partition's batch, or alone. An error is the call's answer.
-    fn route(&mut self, connection: u64, invocation: &Invocation<'_>, body: &[u8]) -> UserResult<()> {
+    fn route(&mut self, group: GroupId, connection: u64, invocation: &Invocation<'_>, body: &[u8]) -> UserResult<()> {
         let handle = invocation.handle;
         let admin = is_admin(connection);
         let alone = invocation.procedure.starts_with('@')
@@ -71,11 +82,15 @@ impl ForwardExecutor {
             let procedure = admission::find(&self.compiled, invocation.procedure)?;
             self.spread = self.spread.wrapping_add(1);
             let parameters = &invocation.parameters;
-            let request = Request { extensions: &invocation.extensions, parameters, admin, spread: self.spread };
+            let any = AnyOf::All(self.spread);
+            let request = Request { extensions: &invocation.extensions, parameters, admin, any };
             let submit = &self.node.submit;
             let program = self.compiled.program(procedure);
             let route = admission::admit(&submit.mode, &submit.routes.ring, program, &request)?;
             if let Route::Partition { partition, drop_first_parameter } = route {
+                if self.table.id_of(self.table.group_of(partition)) != group {
+                    return Err(of_another_group());
+                }
                 let batch = &mut self.batches[partition.index()];
                 batch.push(connection, handle, procedure, parameters, drop_first_parameter);
                 if batch.is_full() {
@@ -86,8 +101,15 @@ impl ForwardExecutor {
         }
         // What was sent earlier goes first.
         self.send_batches();
-        self.alone(invocation, body, &self.reply(connection, handle))
+        let reply = self.reply(group, connection, handle);
+        self.alone(invocation, body, &reply)
     }
+}
+
+/// The answer where its sender took the call for one of a group whose partitions it does not go to.
+#[cold]
+fn of_another_group() -> UserError {
+    UserError::not_started("the schema was changed while the call was on its way").with_hint("call again")
 }
 
 impl Execute for ForwardExecutor {
@@ -95,9 +117,11 @@ impl Execute for ForwardExecutor {
         connection::of_other_node(self.node.connections.next_number(), is_admin(connection), trusted)
     }
 
-    fn call(&mut self, connection: u64, body: &[u8]) {
+    fn call(&mut self, group: GroupId, connection: u64, body: &[u8]) {
         let refused = match Invocation::parse(body) {
-            Ok(invocation) => self.route(connection, &invocation, body).map_err(|error| (invocation.handle, error)),
+            Ok(invocation) => {
+                self.route(group, connection, &invocation, body).map_err(|error| (invocation.handle, error))
+            }
             // Its node has read it already, and itself answers what has no handle.
             Err(error) => Err((
                 error.handle.unwrap_or_default(),
@@ -105,7 +129,8 @@ impl Execute for ForwardExecutor {
             )),
         };
         if let Err((handle, error)) = refused {
-            self.node.submit.refuse(&self.reply(connection, handle), &error);
+            let reply = self.reply(group, connection, handle);
+            self.node.submit.refuse(&reply, &error);
         }
     }
 
@@ -140,13 +165,17 @@ impl Execute for ForwardExecutor {
 impl Executor for ForwardExecutor {
     /// Batches never mix versions.
     fn refresh_catalog(&mut self) {
+        if !std::ptr::eq(&**self.node.submit.routes.table(), &*self.table) {
+            self.send_batches();
+            self.table = self.node.submit.routes.kept_table();
+        }
         if !std::ptr::eq(&**self.node.submit.compiled.load(), &*self.compiled) {
             self.send_batches();
             self.compiled = self.node.submit.compiled.load_full();
         }
     }
 
-    fn own(&mut self, batch: &forward::Batch) {
+    fn own(&mut self, _: GroupId, batch: &forward::Batch) {
         self.send_batches();
         for call in &batch.calls {
             let mailbox = batch.mailbox.clone();
@@ -163,19 +192,24 @@ impl Executor for ForwardExecutor {
     /// Hands every partition its calls.
     fn send_batches(&mut self) {
         let mut sent_micros = None;
-        for (partition, batch) in self.batches.iter_mut().enumerate().filter(|(_, batch)| !batch.calls.is_empty()) {
-            let Batch { calls, bytes, .. } = std::mem::take(batch);
+        for place in 0..self.batches.len() {
+            if self.batches[place].calls.is_empty() {
+                continue;
+            }
+            let partition = PartitionId(place as u32);
+            let mailbox = self.mailbox(self.table.id_of(self.table.group_of(partition)));
+            let Batch { calls, bytes, .. } = std::mem::take(&mut self.batches[place]);
             let event = Event::Calls(CallBatch {
                 compiled: Arc::clone(&self.compiled),
-                mailbox: Arc::clone(&self.mailbox),
+                mailbox,
                 calls,
                 bytes,
                 answers: Vec::new(),
                 cached: None,
                 sent_micros: *sent_micros.get_or_insert_with(|| self.time.stamp()),
             });
-            // They may have ended with the server; then the answers are lost, as when it is killed.
-            let _ = self.node.submit.routes.to_partition(PartitionId(partition as u32), event);
+            // Where the partition has ended meanwhile, its calls have got their answers.
+            let _ = self.table.to_partition(partition, event);
         }
     }
 

@@ -16,6 +16,7 @@ mod admission;
 mod backup;
 mod batch;
 mod call_time;
+mod calls_elsewhere;
 mod cancelling;
 mod collect;
 mod compiling;

@@ -3,6 +3,7 @@
 //!
 //! A leaf: the sender of a message need not know the thread that takes it.
 
+use crossbeam_channel::Sender;
 use ferrite_base::TableId;
 use ferrite_member::SnapshotRequest;
 use ferrite_partition::Reply;
@@ -24,6 +25,8 @@ pub enum SystemJob {
     /// The database is paused: this call is answered when all that was admitted before is executed
     /// and durable.
     Paused(Reply),
+    /// Says when the calls that came previously are on their way.
+    Passed(Sender<()>),
     Stop,
 }
 

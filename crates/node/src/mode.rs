@@ -3,7 +3,7 @@
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
@@ -78,6 +78,11 @@ impl Mode {
     /// Returns once the calls that hold [`Mode::hands_on`] are handed over.
     pub fn handed_over(&self) {
         drop(self.handing_over.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Whether no call is being handed over at this moment.
+    pub fn is_handed_over(&self) -> bool {
+        !matches!(self.handing_over.try_write(), Err(TryLockError::WouldBlock))
     }
 
     /// All is as usual, and this node leads and is to continue.

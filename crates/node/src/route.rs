@@ -26,14 +26,31 @@ impl Route {
     }
 }
 
-/// Decides where a call runs. `spread` picks the partition of calls that any can answer.
+/// The partitions that can answer a call which any can, and a number that picks one of them.
+#[derive(Clone, Copy)]
+pub enum AnyOf<'a> {
+    All(u32),
+    These(&'a [PartitionId], u32),
+}
+
+impl AnyOf<'_> {
+    #[inline]
+    fn one(self, ring: &Ring) -> PartitionId {
+        match self {
+            AnyOf::All(spread) => PartitionId(spread % ring.partition_count()),
+            AnyOf::These(partitions, spread) => partitions[spread as usize % partitions.len()],
+        }
+    }
+}
+
+/// Decides where a call runs.
 #[inline]
 pub fn route(
     program: &Program,
     extensions: &Extensions,
     parameters: &Parameters<'_>,
     ring: &Ring,
-    spread: u32,
+    any: AnyOf<'_>,
 ) -> UserResult<Route> {
     if extensions.destination.is_some() {
         return destination(program, extensions, ring);
@@ -44,7 +61,7 @@ pub fn route(
     };
     Ok(match program.owners(given, ring)? {
         Owners::One(partition) => Route::to(partition),
-        Owners::Any => Route::to(PartitionId(spread % ring.partition_count())),
+        Owners::Any => Route::to(any.one(ring)),
         // All data is on the one partition.
         Owners::All if ring.partition_count() == 1 => Route::to(PartitionId(0)),
         Owners::All => Route::Multi(StoreSet::All),

@@ -1,60 +1,178 @@
-//! Where calls go: the partition that a value belongs to, the inboxes of partitions and of the
-//! coordinator.
+//! Where calls go: the partition that a value belongs to, the partitions that are here with their
+//! inboxes, and the coordinator of each group.
 //!
-//! The one place that knows which thread executes a partition's calls. A node leads all partitions
-//! or none; while it leads none, dispatch passes calls to the thread that forwards (`away` in
-//! `dispatch.rs`). Where a node leads some of them only, this becomes a table that is read once a
-//! turn, as the catalog is.
+//! The one place that knows which thread executes a partition's calls. Partitions are numbered over
+//! the whole cluster; those of groups that this node hosts are here. That is a table, which network
+//! threads read once a turn, as they do the catalog: it is replaced as a whole when a group begins
+//! here or ends. Which of the groups this node leads changes more often, and is not part of it:
+//! that is `Passage` for network threads, `Forward` for others.
+//!
+//! Promises that what is sent to a partition that is not here is answered: its callers hear that
+//! nothing was executed.
 
+use arc_swap::{ArcSwap, Guard};
 use crossbeam_channel::Sender;
-use ferrite_base::PartitionId;
+use ferrite_base::{GroupId, PartitionId, UserError};
+use ferrite_group::FIRST_GROUP;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{CallBatch, Event, Ran, Seat};
+use ferrite_partition::{CallBatch, Event, Ran, Reply, Seat, StoreSet};
 use ferrite_value::ring::Ring;
+use std::sync::Arc;
 
-pub struct Routes {
-    pub ring: Ring,
-    partitions: Vec<Sender<Event>>,
-    seats: Box<[Seat]>,
-    coordinator: Sender<Job>,
+/// The partition, or the coordinator, is not here, or no longer: its group is hosted by other
+/// nodes, or the server stops. The calls that were sent have got their answers.
+#[derive(Debug)]
+pub struct NotHere;
+
+/// The way to a partition's thread, and where it rests when it is idle.
+#[derive(Clone)]
+struct Here {
+    inbox: Sender<Event>,
+    seat: Arc<Seat>,
 }
 
-/// The thread has ended, which it does only when the server stops.
-#[derive(Debug)]
-pub struct Ended;
+#[derive(Clone)]
+struct PartitionRoute {
+    /// Its place in [`RouteTable::groups`].
+    group: usize,
+    here: Option<Here>,
+}
 
-impl Routes {
-    pub fn new(ring: Ring, partitions: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
-        let seats = partitions.iter().map(|_| Seat::default()).collect();
-        Routes { ring, partitions, seats, coordinator }
+#[derive(Clone)]
+struct GroupRoute {
+    id: GroupId,
+    /// None: another node hosts it.
+    coordinator: Option<Sender<Job>>,
+}
+
+/// The ways into the threads of a group that begins here.
+pub struct GroupRoutes {
+    pub group: GroupId,
+    /// Of the group's partitions, in their order.
+    pub partitions: Vec<Sender<Event>>,
+    pub coordinator: Sender<Job>,
+}
+
+#[derive(Clone)]
+pub struct RouteTable {
+    /// Of the cluster, in ascending order.
+    groups: Box<[GroupRoute]>,
+    /// By the partitions' numbers.
+    places: Box<[PartitionRoute]>,
+}
+
+impl RouteTable {
+    /// For partitions of these groups, of which none is here yet.
+    fn new(of_partitions: &[GroupId]) -> RouteTable {
+        let mut ids = of_partitions.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.first(), Some(&FIRST_GROUP), "there is a first group, which has a partition");
+        let place =
+            |id: &GroupId| PartitionRoute { group: ids.binary_search(id).expect("it is one of them"), here: None };
+        let places = of_partitions.iter().map(place).collect();
+        let groups = ids.iter().map(|id| GroupRoute { id: *id, coordinator: None }).collect();
+        RouteTable { groups, places }
     }
 
-    /// The ways to the partitions' threads, in their order.
-    pub fn partition_inboxes(&self) -> &[Sender<Event>] {
-        &self.partitions
+    /// # Panics
+    /// If the group is here already, or has another number of partitions.
+    fn begin(&mut self, inboxes: GroupRoutes) {
+        let group = self.place_of(inboxes.group).expect("the cluster has the group");
+        assert!(self.groups[group].coordinator.replace(inboxes.coordinator).is_none(), "a group begins once");
+        let mut ways = inboxes.partitions.into_iter();
+        for place in self.places.iter_mut().filter(|place| place.group == group) {
+            let inbox = ways.next().expect("each partition of the group has an inbox");
+            place.here = Some(Here { inbox, seat: Arc::default() });
+        }
+        assert!(ways.next().is_none(), "the group has no more partitions than that");
     }
 
-    pub fn coordinator_inbox(&self) -> &Sender<Job> {
-        &self.coordinator
+    fn end(&mut self, group: GroupId) {
+        let Some(group) = self.place_of(group) else { return };
+        self.groups[group].coordinator = None;
+        self.places.iter_mut().filter(|place| place.group == group).for_each(|place| place.here = None);
     }
 
-    pub fn partition_count(&self) -> usize {
-        self.partitions.len()
+    /// Groups are known by their places in ascending order of their numbers: the first group's is
+    /// 0.
+    pub fn place_of(&self, group: GroupId) -> Option<usize> {
+        self.groups.binary_search_by_key(&group, |known| known.id).ok()
     }
 
-    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
-        (0..self.partitions.len() as u32).map(PartitionId)
+    pub fn groups(&self) -> impl Iterator<Item = GroupId> {
+        self.groups.iter().map(|group| group.id)
+    }
+
+    pub fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    pub fn id_of(&self, group: usize) -> GroupId {
+        self.groups[group].id
+    }
+
+    /// The place of the group that the partition belongs to.
+    #[inline]
+    pub fn group_of(&self, partition: PartitionId) -> usize {
+        self.places[partition.index()].group
+    }
+
+    /// The place of the group that has all these partitions. None: several have.
+    pub fn group_of_all(&self, stores: &StoreSet) -> Option<usize> {
+        match stores {
+            _ if self.groups.len() == 1 => Some(0),
+            StoreSet::All => None,
+            StoreSet::Only(partitions) => {
+                let first = self.group_of(*partitions.first()?);
+                partitions.iter().all(|partition| self.group_of(*partition) == first).then_some(first)
+            }
+        }
+    }
+
+    /// Whether its group is hosted here.
+    pub fn is_here(&self, partition: PartitionId) -> bool {
+        self.places[partition.index()].here.is_some()
+    }
+
+    /// The ways to the group's partitions, in their order, and to its coordinator. None: it is not
+    /// hosted here.
+    pub fn inboxes_of(&self, group: GroupId) -> Option<GroupRoutes> {
+        let place = self.place_of(group)?;
+        let coordinator = self.groups[place].coordinator.clone()?;
+        let of_group = self.places.iter().filter(|known| known.group == place);
+        let partitions = of_group.filter_map(|known| Some(known.here.as_ref()?.inbox.clone())).collect();
+        Some(GroupRoutes { group, partitions, coordinator })
+    }
+
+    /// The groups that are here.
+    pub fn hosted_groups(&self) -> impl Iterator<Item = GroupId> {
+        self.groups.iter().filter(|group| group.coordinator.is_some()).map(|group| group.id)
+    }
+
+    /// The partitions that are here.
+    pub fn hosted(&self) -> impl Iterator<Item = PartitionId> {
+        let numbered = (0..).map(PartitionId).zip(&self.places);
+        numbered.filter(|(_, place)| place.here.is_some()).map(|(partition, _)| partition)
     }
 
     #[inline]
-    pub fn to_partition(&self, partition: PartitionId, event: Event) -> Result<(), Ended> {
-        self.partitions[partition.index()].send(event).map_err(|_| Ended)
+    pub fn to_partition(&self, partition: PartitionId, event: Event) -> Result<(), NotHere> {
+        let Some(here) = self.places.get(partition.index()).and_then(|place| place.here.as_ref()) else {
+            return Err(refuse_event(event));
+        };
+        here.inbox.send(event).map_err(|unsent| refuse_event(unsent.0))
     }
 
-    /// Where a partition rests when it is idle.
+    /// Whether the partition is here and rests, or did a moment ago.
     #[inline]
-    pub fn seat(&self, partition: PartitionId) -> &Seat {
-        &self.seats[partition.index()]
+    pub fn rests(&self, partition: PartitionId) -> bool {
+        self.places[partition.index()].here.as_ref().is_some_and(|here| here.seat.rests())
+    }
+
+    /// Where a partition rests that is here.
+    pub fn seat(&self, partition: PartitionId) -> Option<&Arc<Seat>> {
+        self.places.get(partition.index())?.here.as_ref().map(|here| &here.seat)
     }
 
     /// Runs a batch of short calls at once, if the partition is idle.
@@ -62,15 +180,128 @@ impl Routes {
     /// # Errors
     /// It is not: the batch goes to [`Self::to_partition`].
     pub fn run_here(&self, partition: PartitionId, batch: CallBatch) -> Result<(), CallBatch> {
-        if self.seat(partition).run(batch)? == Ran::ThreadIsWanted {
+        let Some(here) = &self.places[partition.index()].here else { return Err(batch) };
+        if here.seat.run(batch)? == Ran::ThreadIsWanted {
             // It has ended only when the server stops.
-            let _ = self.to_partition(partition, Event::Wake);
+            let _ = here.inbox.send(Event::Wake);
         }
         Ok(())
     }
 
-    #[inline]
-    pub fn to_coordinator(&self, job: Job) -> Result<(), Ended> {
-        self.coordinator.send(job).map_err(|_| Ended)
+    /// `group`: its place.
+    pub fn to_coordinator(&self, group: usize, job: Job) -> Result<(), NotHere> {
+        let Some(coordinator) = &self.groups[group].coordinator else { return Err(refuse_job(job)) };
+        coordinator.send(job).map_err(|unsent| refuse_job(unsent.0))
     }
 }
+
+pub struct Routes {
+    pub ring: Ring,
+    table: ArcSwap<RouteTable>,
+}
+
+impl Routes {
+    /// Of a cluster whose partitions belong to these groups.
+    pub fn new(ring: Ring, of_partitions: &[GroupId]) -> Routes {
+        assert_eq!(ring.partition_count() as usize, of_partitions.len(), "each partition has a group");
+        Routes { ring, table: ArcSwap::from_pointee(RouteTable::new(of_partitions)) }
+    }
+
+    /// All partitions belong to the first group, and are here.
+    pub fn of_one_group(partitions: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
+        let ring = Ring::new_default(partitions.len() as u32);
+        let routes = Routes::new(ring, &vec![FIRST_GROUP; partitions.len()]);
+        routes.begin(GroupRoutes { group: FIRST_GROUP, partitions, coordinator });
+        routes
+    }
+
+    /// What the table is at this moment.
+    pub fn table(&self) -> Guard<Arc<RouteTable>> {
+        self.table.load()
+    }
+
+    /// The same, to be kept.
+    pub fn kept_table(&self) -> Arc<RouteTable> {
+        self.table.load_full()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RouteTable)) {
+        // Groups begin and end one after the other.
+        let mut table = RouteTable::clone(&self.table.load());
+        change(&mut table);
+        self.table.store(Arc::new(table));
+    }
+
+    /// A group is hosted here from now on. One thread calls this and [`Routes::end`].
+    pub fn begin(&self, inboxes: GroupRoutes) {
+        self.change(|table| table.begin(inboxes));
+    }
+
+    /// The group's threads are about to end. Threads that still have the table of before get
+    /// [`NotHere`] once they have.
+    pub fn end(&self, group: GroupId) {
+        self.change(|table| table.end(group));
+    }
+
+    /// Of the cluster.
+    pub fn partition_count(&self) -> usize {
+        self.ring.partition_count() as usize
+    }
+
+    /// Of the cluster.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        (0..self.ring.partition_count()).map(PartitionId)
+    }
+
+    #[inline]
+    pub fn to_partition(&self, partition: PartitionId, event: Event) -> Result<(), NotHere> {
+        self.table().to_partition(partition, event)
+    }
+
+    /// To the coordinator of the first group, which has what belongs to no partition.
+    pub fn to_coordinator(&self, job: Job) -> Result<(), NotHere> {
+        self.table().to_coordinator(0, job)
+    }
+}
+
+/// The answer to a call that came for a partition that is not here.
+#[cold]
+pub fn not_here() -> UserError {
+    UserError::not_started("this node does not host the partition").with_hint("call again")
+}
+
+/// The answer to a call that needs several groups' partitions.
+#[cold]
+pub fn several_groups(name: &str) -> UserError {
+    let text = format!("{name} needs partitions of several groups, which is not supported");
+    UserError::compile("0A000", text).with_hint("call it with a key, so that one partition has all that it needs")
+}
+
+#[cold]
+fn refuse_event(event: Event) -> NotHere {
+    match event {
+        Event::Calls(batch) => {
+            for call in &batch.calls {
+                let mailbox = Arc::clone(&batch.mailbox);
+                let CallBatch { sent_micros, .. } = batch;
+                Reply { mailbox, connection: call.connection, handle: call.handle, sent_micros }.refuse(&not_here());
+            }
+        }
+        Event::Program(call) => call.reply.refuse(&not_here()),
+        _ => {}
+    }
+    NotHere
+}
+
+#[cold]
+fn refuse_job(job: Job) -> NotHere {
+    match job {
+        Job::Calls(calls) => calls.iter().for_each(|call| call.reply.refuse(&not_here())),
+        Job::Schema { reply, .. } | Job::Quiesce(reply) => reply.refuse(&not_here()),
+        _ => {}
+    }
+    NotHere
+}
+
+#[cfg(test)]
+mod tests;

@@ -247,9 +247,9 @@ fn start_executors(
     }
     let routes = Arc::clone(&parts.routes);
     threads.ended_by(move || {
-        for partition in routes.partitions() {
-            let _ = routes.to_partition(partition, Event::Stop);
-        }
+        let table = routes.kept_table();
+        table.hosted_groups().for_each(|group| routes.end(group));
+        table.hosted().for_each(|partition| drop(table.to_partition(partition, Event::Stop)));
     });
     let publisher = parts.publisher();
     let without_log = instead_of_log(recovered, parts.snapshots.clone());
@@ -274,8 +274,8 @@ fn start_executors(
     let Executors { partitions, coordinator, gates } = executors;
     for (id, partition) in partitions.into_iter().enumerate() {
         let id = PartitionId(id as u32);
-        let routes = Arc::clone(&parts.routes);
-        threads.spawn(&format!("partition-{id}"), move || partition.run(routes.seat(id)))?;
+        let seat = Arc::clone(parts.routes.table().seat(id).expect("its group is here"));
+        threads.spawn(&format!("partition-{id}"), move || partition.run(&seat))?;
     }
     let routes = Arc::clone(&parts.routes);
     threads.ended_by(move || drop(routes.to_coordinator(Job::Stop)));
@@ -423,6 +423,7 @@ fn start_tasks(
         figures: Arc::clone(&parts.task_figures),
         clock: Arc::clone(clock),
         partition_count: parts.routes.partition_count(),
+        forward: parts.forward.clone(),
     };
     let tasks = Tasks::new(handles, (parts.tasks.clone(), inbox));
     let sender = parts.tasks.clone();

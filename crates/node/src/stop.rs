@@ -96,10 +96,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(10);
 pub(crate) fn hand_over(cluster: &Running, forward: &Forward, time_max: Duration, insistence: &Insistence) {
     let began = Instant::now();
     let Insistence(again, insisted) = insistence;
-    if cluster.node_status().seen().serves.is_none() {
+    if !cluster.node_status().seen().serves_any() {
         return;
     }
-    let leads = || cluster.node_status().seen().serves.is_some();
+    let leads = || cluster.node_status().seen().serves_any();
     let done = ask_to_hand_over(cluster.orders(), leads, time_max, insisted);
     let mut waits = done.is_some();
     let done = done == Some(true);
@@ -137,7 +137,7 @@ fn ask_to_hand_over(
             let _ = tell.send(outcome);
         });
         let patience = Some(time_max / 2);
-        let _ = orders.send(Order::HandOver(HandOver { to: None, by_call: false, patience, told }));
+        let _ = orders.send(Order::HandOver(HandOver { group: None, to: None, by_call: false, patience, told }));
         let outcome = select! {
             recv(heard) -> outcome => outcome.ok(),
             recv(insisted) -> _ => return None,

@@ -2,15 +2,18 @@
 //! one by one.
 
 use crate::admission::{self, Request};
+use crate::calls_elsewhere::CallsElsewhere;
 use crate::compound::Compounds;
-use crate::connection::{is_admin, is_of_compound};
+use crate::connection::{is_admin, is_of_compound, trusted_elsewhere};
 use crate::message::SystemJob;
 use crate::mode::Mode;
-use crate::route::Route;
-use crate::routes::Routes;
+use crate::route::{AnyOf, Route};
+use crate::routes::{self, Routes};
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use ferrite_base::{ErrorKind, UserError, UserResult};
+use ferrite_base::{ErrorKind, GroupId, PartitionId, UserError, UserResult};
+use ferrite_group::FIRST_GROUP;
+use ferrite_member::forward::{self, Forward};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::{AnswerBatch, Compiled, Event, MailboxHandle, ProgramCall, Reply, StoreSet};
@@ -34,6 +37,17 @@ pub struct Submit {
     /// The coordinator's gate, of a node of a cluster: answers about the schema wait there until it
     /// is known that this node led when they were made.
     pub gate: OnceLock<Arc<Gate>>,
+    /// None: a node without others.
+    pub forward: Option<Forward>,
+    pub elsewhere: Arc<CallsElsewhere>,
+}
+
+/// Where a call runs that is not part of a batch.
+#[derive(Debug)]
+pub enum RunsAt {
+    Here(Route),
+    /// At the node that leads this group.
+    At(GroupId),
 }
 
 impl Submit {
@@ -86,17 +100,80 @@ impl Submit {
         self.time_asked(&invocation.extensions, is_admin(reply.connection))
     }
 
-    /// Where a call of that program runs: [`admission::admit`].
+    /// Where a call of that program runs: [`admission::admit`], or another node's, where that leads
+    /// the partition's group.
     pub fn admit(
         &self,
         program: &Program,
         extensions: &Extensions,
         parameters: &Parameters<'_>,
         reply: &Reply,
-    ) -> UserResult<Route> {
+    ) -> UserResult<RunsAt> {
         let admin = is_admin(reply.connection);
-        let request = Request { extensions, parameters, admin, spread: reply.handle as u32 };
-        admission::admit(&self.mode, &self.routes.ring, program, &request)
+        let spread = reply.handle as u32;
+        let table = self.routes.table();
+        let request = |any| Request { extensions, parameters, admin, any };
+        let forward = self.forward.as_ref().filter(|_| table.group_count() > 1);
+        let Some(forward) = forward else {
+            let admitted = admission::admit(&self.mode, &self.routes.ring, program, &request(AnyOf::All(spread)));
+            return admitted.map(RunsAt::Here);
+        };
+        let is_here = |partition: &PartitionId| forward.leads(table.id_of(table.group_of(*partition)), false);
+        let local: Vec<PartitionId> = table.hosted().filter(is_here).collect();
+        let any = if local.is_empty() { AnyOf::All(spread) } else { AnyOf::These(&local, spread) };
+        let route = admission::route(&self.routes.ring, program, &request(any))?;
+        let place = self.place(route, program, reply)?;
+        if let RunsAt::Here(_) = place {
+            self.mode.admit(program.read_only, admin)?;
+        }
+        Ok(place)
+    }
+
+    /// Where that route leads. A call that has come from another node is executed until a hand-over
+    /// is done, as those of batches are: it cannot wait here for the next leader.
+    pub fn place(&self, route: Route, program: &Program, reply: &Reply) -> UserResult<RunsAt> {
+        let table = self.routes.table();
+        let group = match &route {
+            _ if table.group_count() == 1 => None,
+            Route::Partition { partition, .. } => Some(table.group_of(*partition)),
+            Route::Multi(stores) => {
+                Some(table.group_of_all(stores).ok_or_else(|| routes::several_groups(&program.name))?)
+            }
+            Route::Compound => None,
+        };
+        let is_of_other_node = trusted_elsewhere(reply.connection).is_some();
+        let leads = |forward: &Forward, group| forward.leads(group, is_of_other_node);
+        let is_away = |group: &GroupId| self.forward.as_ref().is_some_and(|forward| !leads(forward, *group));
+        Ok(group.map(|group| table.id_of(group)).filter(is_away).map_or(RunsAt::Here(route), RunsAt::At))
+    }
+
+    /// Where there are several groups: the first one, if another node leads it.
+    pub fn first_elsewhere(&self) -> Option<GroupId> {
+        let several = self.routes.table().group_count() > 1;
+        let is_away = |forward: &Forward| several && !forward.leads(FIRST_GROUP, false);
+        self.forward.as_ref().is_some_and(is_away).then_some(FIRST_GROUP)
+    }
+
+    /// Passes a call on to the node that leads the group, which answers it. `trusted`: the caller
+    /// may run code and touch files.
+    ///
+    /// # Errors
+    /// It has come from another node: no call goes further than to one.
+    pub fn pass_on(&self, group: GroupId, body: &[u8], trusted: bool, reply: &Reply) -> UserResult<()> {
+        let forward = self.forward.as_ref().expect("a node without others has all groups");
+        if trusted_elsewhere(reply.connection).is_some() {
+            return Err(UserError::not_started("another node leads the partition").with_hint("call again"));
+        }
+        let Reply { connection, sent_micros, .. } = *reply;
+        let (mailbox, handle, bytes): (MailboxHandle, _, _) = if is_of_compound(connection) {
+            let (handle, bytes) = self.elsewhere.begin(body, reply);
+            (Arc::<CallsElsewhere>::clone(&self.elsewhere), handle, bytes)
+        } else {
+            (Arc::clone(&reply.mailbox), reply.handle, body.to_vec())
+        };
+        let call = forward::Call { connection, handle, trusted, start: 0, end: bytes.len() as u32 };
+        forward.submit_one(group, forward::Batch { mailbox, calls: vec![call], bytes, sent_micros });
+        Ok(())
     }
 
     /// A procedure's call, `body` being its frame without the length.
@@ -111,17 +188,17 @@ impl Submit {
         // Until it is handed over.
         let _hands_on = self.mode.hands_on();
         let parameters = &invocation.parameters;
-        let route = self.admit(called, &invocation.extensions, parameters, reply)?;
+        let place = self.admit(called, &invocation.extensions, parameters, reply)?;
         let mut bytes = Vec::new();
-        match route {
+        match place {
             // The partition's key, which a directed procedure does not take.
-            Route::Partition { drop_first_parameter: true, .. } => parameters
+            RunsAt::Here(Route::Partition { drop_first_parameter: true, .. }) => parameters
                 .without_first()
                 .map_err(|_| ferrite_wire::failure::parameter_count(&called.name, called.parameters.len(), 0))?
                 .copy_to(&mut bytes),
             _ => parameters.copy_to(&mut bytes),
         }
-        self.program(Arc::clone(called), bytes, compiled, route, body, reply, false)
+        self.program(Arc::clone(called), bytes, compiled, place, body, reply, false)
     }
 
     /// `cached`: the program is one for many texts.
@@ -131,11 +208,15 @@ impl Submit {
         program: Arc<Program>,
         parameters: Vec<u8>,
         compiled: &Arc<Compiled>,
-        route: Route,
+        place: RunsAt,
         body: &[u8],
         reply: &Reply,
         cached: bool,
     ) -> UserResult<()> {
+        let route = match place {
+            RunsAt::Here(route) => route,
+            RunsAt::At(group) => return self.pass_on(group, body, false, reply),
+        };
         if route == Route::Compound {
             if is_of_compound(reply.connection) {
                 let words =
@@ -178,8 +259,14 @@ impl Submit {
                 let _ = self.routes.to_partition(partition, Event::Program(call));
             }
             Route::Multi(stores) => {
-                call.stores = stores;
-                let _ = self.routes.to_coordinator(Job::Calls(vec![*call]));
+                let table = self.routes.table();
+                match table.group_of_all(&stores) {
+                    Some(group) => {
+                        call.stores = stores;
+                        let _ = table.to_coordinator(group, Job::Calls(vec![*call]));
+                    }
+                    None => return Err(routes::several_groups(&call.program.name)),
+                }
             }
             Route::Compound => unreachable!("begun above"),
         }

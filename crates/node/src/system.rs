@@ -13,7 +13,8 @@ use crate::connection::{is_admin, public_id, trusted_elsewhere};
 use crate::load::{self, Load};
 use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
-use crate::submit::Submit;
+use crate::route::Route;
+use crate::submit::{RunsAt, Submit};
 use crate::{administration, backup, privilege, system_procedures};
 use bumpalo::Bump;
 use crossbeam_channel::{Receiver, Sender};
@@ -73,6 +74,11 @@ impl System {
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
                 Ok(SystemJob::Paused(reply)) => {
                     self.settle_pause(reply);
+                    continue;
+                }
+                Ok(SystemJob::Passed(to)) => {
+                    // The caller may have given up waiting.
+                    let _ = to.send(());
                     continue;
                 }
                 Ok(SystemJob::Stop) | Err(_) => break,
@@ -282,8 +288,20 @@ impl System {
 
     /// Rows for one partition, or for a replicated table.
     fn load(&self, load: Load<'_>, compiled: &Arc<Compiled>, body: &[u8], reply: &Reply) -> UserResult<Handled> {
-        self.submit.mode.admit(false, is_admin(reply.connection))?;
         let program = load.program(compiled)?;
+        let of_key = |key: Option<&[u8]>| {
+            let partition = self.submit.routes.ring.partition_of_optional(key.map(hash::partition_token_bytes));
+            Route::Partition { partition, drop_first_parameter: false }
+        };
+        let route = load.key.map_or(Route::Multi(StoreSet::All), of_key);
+        let route = match self.submit.place(route, &program, reply)? {
+            RunsAt::Here(route) => route,
+            RunsAt::At(group) => {
+                let trusted = privilege::is_trusted(&self.identity, reply.connection);
+                return self.submit.pass_on(group, body, trusted, reply).map(|()| Handled::PassedOn);
+            }
+        };
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
         let system = self.submit.system.clone();
         let call = ProgramCall {
@@ -300,19 +318,13 @@ impl System {
             load: true,
             recompile: None,
         };
-        match load.key {
-            Some(key) => {
-                let partition = self.submit.routes.ring.partition_of_optional(key.map(hash::partition_token_bytes));
-                let sent = self.submit.routes.to_partition(partition, Event::Program(Box::new(call)));
-                sent.expect("partitions outlive the system thread");
+        // One that is not here has answered.
+        let _ = match route {
+            Route::Partition { partition, .. } => {
+                self.submit.routes.to_partition(partition, Event::Program(Box::new(call)))
             }
-            None => {
-                self.submit
-                    .routes
-                    .to_coordinator(Job::Calls(vec![call]))
-                    .expect("the coordinator outlives the system thread");
-            }
-        }
+            Route::Multi(_) | Route::Compound => self.submit.routes.to_coordinator(Job::Calls(vec![call])),
+        };
         Ok(Handled::PassedOn)
     }
 }

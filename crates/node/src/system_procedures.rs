@@ -102,6 +102,12 @@ pub fn is_for_leader(procedure: &str) -> bool {
     find(procedure).is_none_or(|known| known.scope == Scope::Database)
 }
 
+/// Whether the node that takes such a call finds the partition that it is for: where groups are led
+/// by several nodes, the call does not go to the first group's leader for that.
+pub fn finds_its_partition(procedure: &str) -> bool {
+    ["@AdHoc", "@AdHocLarge", "@AdHocSpForTest", "@LoadSinglepartitionTable"].contains(&procedure)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

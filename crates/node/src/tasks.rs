@@ -16,7 +16,9 @@ use crate::mode::Mode;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_catalog::{OnError, RunOn, Schedule, Task};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
+use ferrite_member::forward::Forward;
 use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply};
 use ferrite_value::Value;
 use ferrite_wire::invocation::Extensions;
@@ -39,6 +41,16 @@ pub struct Handles {
     pub figures: Arc<Figures>,
     pub clock: Arc<dyn Clock>,
     pub partition_count: usize,
+    /// None: a node without others.
+    pub forward: Option<Forward>,
+}
+
+impl Handles {
+    /// Whether calls are made here: by one node of a cluster, the one that leads the first group.
+    fn takes_calls(&self) -> bool {
+        let leads = self.forward.as_ref().is_none_or(|forward| forward.leads(FIRST_GROUP, false));
+        leads && self.mode.is_running() && !self.mode.is_disk_low()
+    }
 }
 
 pub struct Tasks {
@@ -195,7 +207,7 @@ impl Tasks {
     fn start_due(&mut self) {
         let now = self.node.clock.monotonic_nanos();
         let wall = self.node.clock.wall_micros();
-        let takes_calls = self.node.mode.is_running() && !self.node.mode.is_disk_low();
+        let takes_calls = self.node.takes_calls();
         let mut changed = false;
         for (number, run) in &mut self.runs {
             run.follow(&*self.node.clock);

@@ -5,13 +5,15 @@ use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch::Handles;
 use crate::message::SystemJob;
-use crate::routes::Routes;
+use crate::routes::{GroupRoutes, Routes};
 use crate::submit::Submit;
 use crate::work::Work;
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::Settings;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use ferrite_base::{GroupId, Settings};
 use ferrite_catalog::Catalog;
+use ferrite_group::FIRST_GROUP;
+use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::{Compiled, Event};
 use ferrite_system::Identity;
@@ -26,6 +28,8 @@ pub fn handles(partitions: u32) -> Handles {
 /// What comes to its threads.
 pub struct Inboxes {
     pub partitions: Vec<Receiver<Event>>,
+    /// By group.
+    pub coordinators: Vec<Receiver<Job>>,
     pub system: Receiver<SystemJob>,
 }
 
@@ -37,6 +41,12 @@ pub fn handles_and_calls(partitions: u32) -> (Handles, Receiver<SystemJob>) {
 
 /// The same with a schema.
 pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) {
+    handles_of_groups(&vec![FIRST_GROUP; partitions as usize], schema)
+}
+
+/// The same where the partitions belong to these groups, which are all hosted here.
+pub fn handles_of_groups(groups: &[GroupId], schema: &str) -> (Handles, Inboxes) {
+    let partitions = groups.len() as u32;
     let (system, calls) = unbounded();
     let mut catalog = Catalog::default();
     for statement in ferrite_sql::parse_batch(schema).expect("the schema parses") {
@@ -45,16 +55,27 @@ pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) 
     }
     let compiled = Compiled::new(Arc::new(catalog), &Default::default()).expect("the schema compiles");
     let (inboxes, ends): (Vec<_>, Vec<_>) = (0..partitions).map(|_| unbounded()).unzip();
+    let routes = Routes::new(Ring::new_default(partitions), groups);
+    let of_group = |group| {
+        let numbered = inboxes.iter().zip(groups).filter(|(_, of)| **of == group);
+        let partitions = numbered.map(|(inbox, _): (&Sender<Event>, _)| inbox.clone()).collect();
+        let (coordinator, jobs) = unbounded();
+        routes.begin(GroupRoutes { group, partitions, coordinator });
+        jobs
+    };
+    let coordinators = routes.kept_table().groups().map(of_group).collect();
     let settings = Settings::default();
     let query_time_max = std::time::Duration::from_secs(10);
     let submit = Submit {
         compiled: Arc::new(ArcSwap::new(Arc::new(compiled))),
         mode: Arc::default(),
-        routes: Arc::new(Routes::new(Ring::new_default(partitions), inboxes, unbounded().0)),
+        routes: Arc::new(routes),
         system,
         compounds: Arc::new(Compounds::new(&settings, Arc::new(ferrite_io::SystemClock)).0),
         query_time_max,
         gate: Default::default(),
+        forward: None,
+        elsewhere: Arc::default(),
     };
     let long_reads = LongReads::new(2, Home::Coordinator(unbounded().0)).0;
     let handles = Handles {
@@ -88,5 +109,5 @@ pub fn handles_and_inboxes(partitions: u32, schema: &str) -> (Handles, Inboxes) 
         forward: None,
         settings,
     };
-    (handles, Inboxes { partitions: ends, system: calls })
+    (handles, Inboxes { partitions: ends, coordinators, system: calls })
 }

@@ -11,7 +11,7 @@ use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::Mode;
-use ferrite_node::route::{Route, route};
+use ferrite_node::route::{AnyOf, Route, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
@@ -228,8 +228,8 @@ impl Clients {
             return;
         }
         let parsed = Parameters::parse(&parameters).expect("just written");
-        let routed =
-            route(&program, &Default::default(), &parsed, &doors.ring, number as u32).expect("keys are integers");
+        let routed = route(&program, &Default::default(), &parsed, &doors.ring, AnyOf::All(number as u32))
+            .expect("keys are integers");
         match routed {
             Route::Partition { partition, drop_first_parameter } => {
                 let header = CallHeader {

@@ -1,6 +1,7 @@
 //! Calls that a node passes on to the one that leads, and those that it takes of other nodes'
 //! clients.
 
+use std::ops::AddAssign;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,6 +23,18 @@ pub struct Forwarded {
     pub taken: u64,
     /// Of other nodes' clients, and given back, since this node did not lead.
     pub given_back: u64,
+}
+
+impl AddAssign for Forwarded {
+    fn add_assign(&mut self, more: Forwarded) {
+        self.passed_on += more.passed_on;
+        self.came_back += more.came_back;
+        self.waiting += more.waiting;
+        self.unknown += more.unknown;
+        self.refused += more.refused;
+        self.taken += more.taken;
+        self.given_back += more.given_back;
+    }
 }
 
 /// The same for whoever asks. One thread writes.

@@ -18,7 +18,6 @@ const CARRIED: &[(&str, usize)] = &[
     ("Counts", 7),
     ("Effect", 4),
     ("End", 4),
-    ("Ended", 4),
     ("Entry", 5),
     ("Failure", 4),
     ("Figures", 5),

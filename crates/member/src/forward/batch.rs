@@ -2,12 +2,16 @@
 //!
 //! Decoding returns errors, never panics, and allocates nothing.
 
-use ferrite_base::Epoch;
 use ferrite_base::bytes::{ReadFault, Reader};
+use ferrite_base::{Epoch, GroupId};
+use ferrite_group::FIRST_GROUP;
 use ferrite_partition::cancel::Cancel;
 use std::fmt;
 
+/// A message of the first group, as all were in clusters of one group.
 const FORMAT: u8 = 2;
+/// One of another group, which it names.
+const FORMAT_OF_GROUP: u8 = 3;
 /// The size of a call beside its body.
 pub const CALL_BYTES: usize = 1 + 8 + 4;
 
@@ -24,9 +28,11 @@ const REFUSED: u8 = 2;
 const RETURNED: u8 = 3;
 const TRUSTED_RETURNED: u8 = 4;
 
-/// The header of a message between two nodes.
+/// The header of a message between two nodes. Each group has sessions and messages of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// To whose partitions all calls of the message go, or went.
+    pub group: GroupId,
     /// The session of the node where the clients are. It starts a new one each time calls may have
     /// been lost; an older one no longer counts.
     pub session: u64,
@@ -71,12 +77,17 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 pub fn begin(out: &mut Vec<u8>, header: Header) {
-    out.push(FORMAT);
+    if header.group == FIRST_GROUP {
+        out.push(FORMAT);
+    } else {
+        out.push(FORMAT_OF_GROUP);
+        out.extend_from_slice(&header.group.0.to_le_bytes());
+    }
     out.extend_from_slice(&header.session.to_le_bytes());
     out.extend_from_slice(&header.number.to_le_bytes());
 }
 
-/// A message of calls. `epoch`: in which the receiver leads, as far as the sender knows.
+/// A message of calls. `epoch`: in which the receiver leads the group, as far as the sender knows.
 pub fn begin_calls(out: &mut Vec<u8>, header: Header, epoch: Epoch) {
     begin(out, header);
     out.extend_from_slice(&epoch.0.to_le_bytes());
@@ -144,10 +155,15 @@ fn read_sized<'a>(rest: &mut Rest<'a>) -> Result<&'a [u8], Malformed> {
 }
 
 fn read_header(rest: &mut Rest<'_>) -> Result<Header, Malformed> {
-    if rest.u8()? != FORMAT {
-        return Err(Malformed("a message of calls has a format that this release does not know"));
-    }
-    Ok(Header { session: rest.u64()?, number: rest.u32()? })
+    let group = match rest.u8()? {
+        FORMAT => FIRST_GROUP,
+        FORMAT_OF_GROUP => match GroupId(rest.u32()?) {
+            FIRST_GROUP => return Err(Malformed("a message of the first group's calls has the format of another's")),
+            group => group,
+        },
+        _ => return Err(Malformed("a message of calls has a format that this release does not know")),
+    };
+    Ok(Header { group, session: rest.u64()?, number: rest.u32()? })
 }
 
 fn read_call_item<'a>(rest: &mut Rest<'a>) -> Result<CallItem<'a>, Malformed> {
@@ -218,6 +234,11 @@ pub fn calls(bytes: &[u8]) -> Result<(Header, Items<'_, CallItem<'_>>), Malforme
     Ok((header, Items::of(rest, read_call_item)?))
 }
 
+/// The group of a message of either kind.
+pub fn group_of(bytes: &[u8]) -> Result<GroupId, Malformed> {
+    Ok(read_header(&mut Rest::new(bytes))?.group)
+}
+
 /// In which epoch the receiver of a message of calls leads, as far as its sender knows. 0 where it
 /// cannot be read.
 pub fn epoch_of_calls(bytes: &[u8]) -> Epoch {
@@ -239,7 +260,7 @@ mod tests {
 
     /// Format, session, number.
     const HEADER_BYTES: usize = 1 + 8 + 4;
-    const HEADER: Header = Header { session: 0x0102_0304_0506_0708, number: 9 };
+    const HEADER: Header = Header { group: FIRST_GROUP, session: 0x0102_0304_0506_0708, number: 9 };
 
     fn until_now(handle: Option<i64>) -> Cancel {
         Cancel::Calls { handle, until_micros: 0 }
@@ -281,6 +302,25 @@ mod tests {
         );
         assert_eq!(hex(&sample_calls()), calls);
         assert_eq!(hex(&sample_answers()), format!("{header}01{seven}0300000078797a04{six}{seven}0300000075767702"));
+    }
+
+    #[test]
+    fn messages_of_other_groups_name_theirs() {
+        let header = Header { group: GroupId(7), ..HEADER };
+        let mut bytes = Vec::new();
+        begin_calls(&mut bytes, header, Epoch(6));
+        assert_eq!(hex(&bytes), "03070000000807060504030201090000000600000000000000");
+        assert_eq!(
+            (calls(&bytes).unwrap().0, epoch_of_calls(&bytes), group_of(&bytes)),
+            (header, Epoch(6), Ok(GroupId(7)))
+        );
+        assert_eq!(group_of(&sample_answers()), Ok(FIRST_GROUP));
+        bytes[1] = 0;
+        assert!(group_of(&bytes).is_err(), "one message has one form");
+        assert!((0..17).all(|length| group_of(&bytes[..length]).is_err()));
+        let mut answers_of_it = Vec::new();
+        begin(&mut answers_of_it, header);
+        assert_eq!(answers(&answers_of_it).unwrap().0, header);
     }
 
     #[test]

@@ -1,15 +1,18 @@
-//! Messages of calls that come before this node knows whether it leads, since other nodes may have
-//! heard of it first, or while it hands over. Each node's messages wait separately, in their order:
-//! one node that has heard more than this one does not hold up the calls of others.
+//! Messages of one group's calls that come before this node knows whether it leads the group, since
+//! other nodes may have heard of it first, or while it hands over. Each node's messages wait
+//! separately, in their order: one node that has heard more than this one does not hold up the
+//! calls of others.
 //!
 //! Promises that they are bounded: no more of one node's messages wait than it may have under way.
 
 use ferrite_base::limits::{FORWARD_EARLY_BYTES_MAX, FORWARD_WAIT};
-use ferrite_base::{Incarnation, NodeId};
+use ferrite_base::{GroupId, Incarnation, NodeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
+/// Calls of one group.
 pub struct Message {
+    pub group: GroupId,
     pub node: NodeId,
     pub incarnation: Incarnation,
     pub bytes: Vec<u8>,
@@ -70,7 +73,7 @@ mod tests {
     use super::*;
 
     fn message(node: u32, length: usize) -> Message {
-        Message { node: NodeId(node), incarnation: Incarnation(1), bytes: vec![0; length] }
+        Message { group: GroupId(0), node: NodeId(node), incarnation: Incarnation(1), bytes: vec![0; length] }
     }
 
     fn length(message: Option<Message>) -> Option<usize> {

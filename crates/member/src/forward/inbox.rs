@@ -2,28 +2,30 @@
 //!
 //! Promises that what other nodes send is bounded: beyond that nothing more is read from them.
 
+use crate::forward::batch;
 use crate::forward::behind::Behind;
 use crate::forward::early::Message;
 use crate::forward::link::{Batch, Leadership};
 use crate::forward::order::{Handed, Switch};
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use ferrite_base::limits::FORWARD_INBOX_BYTES_MAX;
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_group::FIRST_GROUP;
 use ferrite_partition::cancel::Cancel;
-use ferrite_partition::{AnswerBatch, Mailbox};
-use std::collections::BTreeSet;
+use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub enum ForwardNotice {
-    /// Calls of clients here.
-    Calls(Batch, Handed),
+    /// Calls of clients here, to partitions of that group. None: not by a network thread.
+    Calls(GroupId, Batch, Option<Handed>),
     /// Calls of a connection here are no longer wanted.
     Cancel(u64, Cancel),
-    /// The leader and its epoch, as far as this node knows; and how often the lead was lost before
-    /// that.
-    Leadership(Leadership, Epoch, u64),
+    /// A group's leader and its epoch, as far as this node knows; and how often the lead was lost
+    /// before that.
+    Leadership(GroupId, Leadership, Epoch, u64),
     /// Whether all that was taken is answered, except for this number of calls and for those that
     /// wait to be executed elsewhere.
     Drained(usize, Sender<bool>),
@@ -35,8 +37,8 @@ pub enum ForwardNotice {
         message: Vec<u8>,
     },
     Lost(NodeId),
-    /// Calls of other nodes' clients.
-    Answered(AnswerBatch),
+    /// Calls of other nodes' clients, to partitions of that group.
+    Answered(GroupId, AnswerBatch),
     /// This process ends: nothing waits for a leader any more.
     Ends,
     /// Nothing of other nodes is executed any more: partitions are about to end.
@@ -52,12 +54,19 @@ struct Held {
     waiting: BTreeSet<NodeId>,
 }
 
+/// Of each group that was heard of.
+type Switches = Mutex<BTreeMap<GroupId, Arc<Switch>>>;
+
+fn switch_of(switches: &Switches, group: GroupId) -> Arc<Switch> {
+    Arc::clone(switches.lock().expect("nobody panics with it").entry(group).or_default())
+}
+
 /// The way into the thread. Clones are the same.
 #[derive(Clone)]
 pub struct Forward {
     notices: Sender<ForwardNotice>,
     held: Arc<Mutex<Held>>,
-    switch: Arc<Switch>,
+    switches: Arc<Switches>,
     passed: Arc<AtomicU64>,
     /// Calls that the thread has and that are not answered.
     waiting: Arc<AtomicU64>,
@@ -67,7 +76,7 @@ pub struct Forward {
 pub struct Inbox {
     notices: Receiver<ForwardNotice>,
     held: Arc<Mutex<Held>>,
-    switch: Arc<Switch>,
+    switches: Arc<Switches>,
     passed: Arc<AtomicU64>,
     /// Calls that the thread has and that are not answered.
     waiting: Arc<AtomicU64>,
@@ -77,17 +86,17 @@ pub struct Inbox {
 pub fn connect() -> (Forward, Inbox) {
     let (sender, notices) = unbounded();
     let held = Arc::new(Mutex::default());
-    let switch = Arc::new(Switch::default());
+    let switches = Arc::<Switches>::default();
     let passed = Arc::new(AtomicU64::new(0));
     let waiting = Arc::new(AtomicU64::new(0));
     let forward = Forward {
         notices: sender,
         held: Arc::clone(&held),
-        switch: Arc::clone(&switch),
+        switches: Arc::clone(&switches),
         passed: Arc::clone(&passed),
         waiting: Arc::clone(&waiting),
     };
-    (forward, Inbox { notices, held, switch, passed, waiting })
+    (forward, Inbox { notices, held, switches, passed, waiting })
 }
 
 impl Forward {
@@ -96,17 +105,32 @@ impl Forward {
         let _ = self.notices.send(notice);
     }
 
-    /// Whether calls go to the thread that forwards: another node leads, or none, or earlier calls
-    /// are not settled.
-    #[inline]
-    pub fn is_away(&self) -> bool {
-        self.switch.is_away()
+    /// Whether calls to the group's partitions go to the thread that forwards: another node leads
+    /// the group, or none, or earlier calls are not settled.
+    pub fn is_away(&self, group: GroupId) -> bool {
+        self.switch(group).is_away()
+    }
+
+    /// Whether this node leads the group, and hands it over to no other: also while calls of
+    /// network threads still take the long way. With `handing_over` until another leads it.
+    pub fn leads(&self, group: GroupId, handing_over: bool) -> bool {
+        self.switch(group).leads(handing_over)
+    }
+
+    pub(super) fn switch(&self, group: GroupId) -> Arc<Switch> {
+        switch_of(&self.switches, group)
     }
 
     /// Calls that a network thread does not execute itself. Each gets one answer. `handed`: the
-    /// number that the thread has handed over up to now.
-    pub fn submit(&self, batch: Batch, handed: Handed) {
-        self.send(ForwardNotice::Calls(batch, handed));
+    /// number that the thread has handed over of the group up to now.
+    pub(super) fn submit(&self, group: GroupId, batch: Batch, handed: Handed) {
+        self.send(ForwardNotice::Calls(group, batch, Some(handed)));
+    }
+
+    /// The same of a call that another thread does not execute; it counts as passed.
+    pub fn submit_one(&self, group: GroupId, batch: Batch) {
+        self.passed(batch.calls.len());
+        self.send(ForwardNotice::Calls(group, batch, None));
     }
 
     /// This number of calls will come by [`Forward::submit`]. Sent after they are counted as taken.
@@ -142,20 +166,29 @@ impl Forward {
         self.send(ForwardNotice::Cancel(connection, cancel));
     }
 
-    /// The leader from now on.
-    pub fn lead(&self, leadership: Leadership, epoch: Epoch) {
+    /// The group's leader from now on.
+    pub fn lead(&self, group: GroupId, leadership: Leadership, epoch: Epoch) {
+        let switch = self.switch(group);
+        switch.follows(leadership);
         let losses = match leadership {
-            Leadership::Here => self.switch.losses(),
-            _ => self.switch.lose(),
+            Leadership::Here => switch.losses(),
+            _ => switch.lose(),
         };
-        self.send(ForwardNotice::Leadership(leadership, epoch, losses));
+        self.send(ForwardNotice::Leadership(group, leadership, epoch, losses));
+    }
+
+    /// Where the group's partitions send the answers of other nodes' calls.
+    pub fn mailbox(&self, group: GroupId) -> MailboxHandle {
+        Arc::new(GroupMailbox { forward: self.clone(), group })
     }
 
     /// A message of calls from another node's process. False: nothing more may be read from it
     /// until [`Link::resume`](crate::forward::link::Link::resume).
     pub fn calls(&self, node: NodeId, incarnation: Incarnation, message: &[u8]) -> bool {
         let room = self.hold(node, message.len());
-        self.send(ForwardNotice::CallsFrom(Message { node, incarnation, bytes: message.to_vec() }));
+        // What cannot be read is reported where it is read.
+        let group = batch::group_of(message).unwrap_or(FIRST_GROUP);
+        self.send(ForwardNotice::CallsFrom(Message { group, node, incarnation, bytes: message.to_vec() }));
         room
     }
 
@@ -197,11 +230,15 @@ impl Forward {
     }
 }
 
-/// Where partitions send the answers of other nodes' calls.
-impl Mailbox for Forward {
+struct GroupMailbox {
+    forward: Forward,
+    group: GroupId,
+}
+
+impl Mailbox for GroupMailbox {
     fn deliver(&self, mut answers: AnswerBatch) {
         answers.count();
-        self.send(ForwardNotice::Answered(answers));
+        self.forward.send(ForwardNotice::Answered(self.group, answers));
     }
 }
 
@@ -223,10 +260,10 @@ impl Inbox {
         self.waiting.store(calls, Ordering::Release);
     }
 
-    /// This node leads, and nothing waits here: calls need not come here any more, unless the lead
-    /// was lost since. Returns whether that is new.
-    pub fn open(&self, losses: u64) -> bool {
-        self.switch.open(losses)
+    /// This node leads the group, and nothing of it waits here: calls need not come here any more,
+    /// unless the lead was lost since. Returns whether that is new.
+    pub fn open(&self, group: GroupId, losses: u64) -> bool {
+        switch_of(&self.switches, group).open(losses)
     }
 
     /// A message of that many bytes was read; the nodes that may send again.
@@ -256,20 +293,27 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_away_until_it_leads_and_nothing_waits() {
+    fn a_node_is_away_from_a_group_until_it_leads_that_and_nothing_waits() {
         let (forward, inbox) = connect();
-        assert!(forward.is_away());
-        forward.lead(Leadership::Here, Epoch(1));
-        assert!(forward.is_away(), "something may wait");
+        let [group, other] = [FIRST_GROUP, GroupId(1)];
+        assert!(forward.is_away(group));
+        forward.lead(group, Leadership::Here, Epoch(1));
+        assert!(forward.is_away(group) && forward.leads(group, false), "something may wait");
+        assert!(!forward.leads(other, true));
         let losses = || match inbox.next() {
             Some(ForwardNotice::Leadership(.., losses)) => losses,
             _ => panic!("it was told who leads"),
         };
         let before = losses();
-        assert!(inbox.open(before) && !forward.is_away() && !inbox.open(before));
-        for other in [Leadership::Unknown, Leadership::HandingOver] {
-            forward.lead(other, Epoch(1));
-            assert!(forward.is_away() && !inbox.open(before) && forward.is_away(), "an earlier lead opens nothing");
+        assert!(inbox.open(group, before) && !forward.is_away(group) && !inbox.open(group, before));
+        forward.lead(other, Leadership::Unknown, Epoch(7));
+        assert!(forward.is_away(other) && !forward.is_away(group), "the lead of another group was lost");
+        for leadership in [Leadership::Unknown, Leadership::HandingOver] {
+            forward.lead(group, leadership, Epoch(1));
+            let is_away = || forward.is_away(group);
+            assert!(is_away() && !inbox.open(group, before) && is_away(), "an earlier lead opens nothing");
+            let hands_over = leadership == Leadership::HandingOver;
+            assert_eq!([forward.leads(group, false), forward.leads(group, true)], [false, hands_over]);
         }
     }
 }

@@ -6,9 +6,8 @@ use crate::forward::link::{Destination, Kind, Leadership, Link};
 use crate::links::Links;
 use crate::node_status::StatusSnapshot;
 use crate::peer_dispatcher::Calls;
-use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::MessageKind;
-use ferrite_group::FIRST_GROUP;
 use ferrite_peer::{Lane, Outgoing};
 use ferrite_replica::group::Member;
 
@@ -44,12 +43,13 @@ impl Calls for Forward {
     }
 }
 
-/// The leader, by what `here` knows, and its epoch.
-pub fn leadership(seen: &StatusSnapshot, here: NodeId) -> (Leadership, Epoch) {
-    let epoch = seen.state.groups().get(&FIRST_GROUP).map_or(Epoch(0), |group| group.configuration.epoch);
-    let leadership = match seen.chosen() {
-        _ if seen.serves.is_some() && seen.holds => Leadership::HandingOver,
-        _ if seen.serves.is_some() => Leadership::Here,
+/// The group's leader, by what `here` knows, and its epoch.
+pub fn leadership(seen: &StatusSnapshot, here: NodeId, id: GroupId) -> (Leadership, Epoch) {
+    let epoch = seen.state.groups().get(&id).map_or(Epoch(0), |group| group.configuration.epoch);
+    let standing = seen.standing(id);
+    let leadership = match seen.chosen_for(id) {
+        _ if standing.serves.is_some() && standing.holds => Leadership::HandingOver,
+        _ if standing.serves.is_some() => Leadership::Here,
         Some(leader) if leader.node != here => {
             Leadership::At(Destination { node: leader.node, incarnation: leader.incarnation })
         }
@@ -69,26 +69,42 @@ fn is_process(seen: &StatusSnapshot, member: Member) -> bool {
 mod tests {
     use super::*;
     use crate::testing;
+    use ferrite_group::FIRST_GROUP;
     use ferrite_meta::{Command, Node};
     use std::sync::Arc;
 
     #[test]
     fn a_node_that_is_chosen_is_about_to_lead_until_it_does() {
         let mut state = testing::founded((1..=3).map(testing::node).collect(), &[1, 2], &[1, 2, 3]);
-        let leads = |seen: &StatusSnapshot, here| leadership(seen, NodeId(here)).0;
+        let leads = |seen: &StatusSnapshot, here| leadership(seen, NodeId(here), FIRST_GROUP).0;
         let mut seen = StatusSnapshot { state: Arc::new(state.clone()), ..StatusSnapshot::default() };
         assert_eq!(leads(&seen, 1), Leadership::Unknown, "it may be an earlier process");
         seen.registered = true;
         assert_eq!(leads(&seen, 1), Leadership::Coming);
         let destination = Destination { node: NodeId(1), incarnation: Incarnation(1) };
         assert_eq!(leads(&seen, 2), Leadership::At(destination));
-        seen.serves = Some(Epoch(1));
+        seen.standing_mut(FIRST_GROUP).serves = Some(Epoch(1));
         assert_eq!(leads(&seen, 1), Leadership::Here);
-        seen.holds = true;
+        seen.standing_mut(FIRST_GROUP).holds = true;
         assert_eq!(leads(&seen, 1), Leadership::HandingOver);
         let node = Node { incarnation: Incarnation(2), start: [9; 16], ..testing::node(1) };
         state.apply(&Command::Register { id: NodeId(1), expected: Incarnation(1), node }).expect("it follows");
         let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
         assert_eq!(leads(&seen, 1), Leadership::Unknown, "the group is about to be sealed");
+    }
+
+    #[test]
+    fn each_group_has_a_leader_of_its_own() {
+        let state = testing::of_groups((1..=3).map(testing::node).collect(), &[&[1, 2], &[2, 3]], &[1, 2, 3]);
+        let mut seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
+        let leads = |seen: &StatusSnapshot| [0, 1].map(|id| leadership(seen, NodeId(1), GroupId(id)).0);
+        let second = Leadership::At(Destination { node: NodeId(2), incarnation: Incarnation(1) });
+        assert_eq!(leads(&seen), [Leadership::Coming, second]);
+        seen.standing_mut(GroupId(0)).serves = Some(Epoch(1));
+        assert_eq!(leads(&seen), [Leadership::Here, second]);
+        // The hand-over of a group that another node leads by now.
+        seen.standing_mut(GroupId(1)).holds = true;
+        assert_eq!(leads(&seen), [Leadership::Here, second]);
+        assert_eq!(leadership(&seen, NodeId(1), GroupId(9)), (Leadership::Unknown, Epoch(0)));
     }
 }

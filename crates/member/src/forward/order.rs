@@ -1,9 +1,11 @@
-//! Keeps a connection's calls in their order where this node begins to lead, or takes a hand-over
-//! back.
+//! Keeps a connection's calls of one group in their order where this node begins to lead that
+//! group, or takes a hand-over back. Calls of two groups have no order among each other: their
+//! partitions differ.
 //!
-//! The invariant: a network thread gives calls to partitions itself only while this node leads and
-//! nothing that it has handed to the thread that forwards waits there. It decides that once per
-//! turn, so that what one turn reads goes one way. Two steps lead there:
+//! The invariant, for each group: a network thread gives calls to the group's partitions itself
+//! only while this node leads the group and nothing of the group that it has handed to the thread
+//! that forwards waits there. It decides that once per turn, so that what one turn reads of a group
+//! goes one way. Two steps lead there:
 //!
 //! 1. The switch stays *away* when this node begins to lead. The thread that forwards opens it when
 //!    its window is empty and settled.
@@ -11,46 +13,71 @@
 //!    until then the network thread reads nothing. It must not hand over more meanwhile, or callers
 //!    who never pause would keep it there for ever.
 
+use crate::forward::link::Leadership;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const AWAY: u64 = 1;
 
-/// Whether calls go to the thread that forwards, in the lowest bit; above it, how often the lead
-/// was lost. So the thread cannot open what was closed since it heard of its lead.
-pub struct Switch(AtomicU64);
+/// The way of one group's calls.
+pub struct Switch {
+    /// Whether calls go to the thread that forwards, in the lowest bit; above it, how often the
+    /// lead was lost. So the thread cannot open what was closed since it heard of its lead.
+    away: AtomicU64,
+    /// Of this node: whether it leads, one of the values below.
+    leads: AtomicU8,
+}
+
+const LEADS_NOT: u8 = 0;
+const HANDS_OVER: u8 = 1;
+const LEADS: u8 = 2;
 
 impl Default for Switch {
     fn default() -> Switch {
-        Switch(AtomicU64::new(AWAY))
+        Switch { away: AtomicU64::new(AWAY), leads: AtomicU8::new(LEADS_NOT) }
     }
 }
 
 impl Switch {
     #[inline]
     pub fn is_away(&self) -> bool {
-        self.0.load(Ordering::Acquire) & AWAY != 0
+        self.away.load(Ordering::Acquire) & AWAY != 0
     }
 
     pub fn losses(&self) -> u64 {
-        self.0.load(Ordering::Acquire) >> 1
+        self.away.load(Ordering::Acquire) >> 1
+    }
+
+    pub fn follows(&self, leadership: Leadership) {
+        let leads = match leadership {
+            Leadership::Here => LEADS,
+            Leadership::HandingOver => HANDS_OVER,
+            Leadership::Coming | Leadership::At(_) | Leadership::Unknown => LEADS_NOT,
+        };
+        self.leads.store(leads, Ordering::Release);
+    }
+
+    /// Whether this node leads the group; `handing_over`: or leads it still.
+    pub fn leads(&self, handing_over: bool) -> bool {
+        let least = if handing_over { HANDS_OVER } else { LEADS };
+        self.leads.load(Ordering::Acquire) >= least
     }
 
     /// This node does not lead, or hands over. Returns how often that has happened.
     pub fn lose(&self) -> u64 {
         let next = |before: u64| ((before >> 1) + 1) << 1 | AWAY;
-        let updated = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| Some(next(before)));
+        let updated = self.away.fetch_update(Ordering::AcqRel, Ordering::Acquire, |before| Some(next(before)));
         next(updated.unwrap_or_else(|before| before)) >> 1
     }
 
     /// Returns whether it was opened just now.
     pub fn open(&self, losses: u64) -> bool {
-        self.0.compare_exchange(losses << 1 | AWAY, losses << 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.away.compare_exchange(losses << 1 | AWAY, losses << 1, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 }
 
-/// How many calls one network thread has handed to the thread that forwards, and how many of these
-/// no longer wait there.
+/// How many calls of a group one network thread has handed to the thread that forwards, and how
+/// many of these no longer wait there.
 #[derive(Clone, Default)]
 pub struct Handed {
     calls: u64,
@@ -69,7 +96,7 @@ impl Handed {
     }
 }
 
-/// What all network threads have handed over, as the thread that forwards has heard.
+/// What all network threads have handed over of a group, as the thread that forwards has heard.
 #[derive(Default)]
 pub struct HandedByAll(Vec<Handed>);
 

@@ -1,5 +1,5 @@
-//! The leader's side: calls of clients that are connected to other nodes, and their answers on the
-//! way back.
+//! The side of the node that leads a group: calls of clients that are connected to other nodes, and
+//! their answers on the way back.
 //!
 //! Owns the mapping from this node's numbers to other nodes' connections. Promises that a node that
 //! is gone leaves nothing behind, and that nothing of a message that cannot be read is executed.
@@ -10,7 +10,7 @@ use crate::forward::link::{Kind, Link};
 use crate::forward::outstanding::Outstanding;
 use crate::forward::window::unreachable;
 use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_CONNECTIONS_MAX, FORWARD_MESSAGE_BYTES};
-use ferrite_base::{Epoch, Incarnation, NodeId, memory};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, memory};
 use ferrite_partition::AnswerBatch;
 use ferrite_partition::cancel::Cancel;
 use ferrite_wire::{Invocation, response};
@@ -30,6 +30,7 @@ struct Remote {
 
 /// A node whose clients call.
 struct Origin {
+    group: GroupId,
     incarnation: Incarnation,
     session: u64,
     /// The number of the next message, there and back.
@@ -48,8 +49,9 @@ struct Origin {
 }
 
 impl Origin {
-    fn new(incarnation: Incarnation, session: u64) -> Origin {
+    fn new(group: GroupId, incarnation: Incarnation, session: u64) -> Origin {
         Origin {
+            group,
             incarnation,
             session,
             number: 0,
@@ -66,7 +68,10 @@ impl Origin {
         let fits = self.answers.back().is_some_and(|last| last.len() + bytes <= FORWARD_MESSAGE_BYTES);
         if !fits {
             let mut message = Vec::new();
-            batch::begin(&mut message, Header { session: self.session, number: self.answers_number });
+            batch::begin(
+                &mut message,
+                Header { group: self.group, session: self.session, number: self.answers_number },
+            );
             self.answers_number = self.answers_number.wrapping_add(1);
             self.answers.push_back(message);
         }
@@ -124,6 +129,7 @@ impl Drop for Origin {
 
 #[derive(Default)]
 pub struct Received {
+    group: GroupId,
     origins: HashMap<NodeId, Origin>,
     /// By their numbers here.
     remotes: HashMap<u64, Remote>,
@@ -145,6 +151,10 @@ pub enum Taking {
 }
 
 impl Received {
+    pub fn of(group: GroupId) -> Received {
+        Received { group, ..Received::default() }
+    }
+
     /// Takes a message of calls.
     pub fn calls(
         &mut self,
@@ -165,7 +175,7 @@ impl Received {
             origin.incarnation < incarnation || (origin.incarnation == incarnation && origin.session < header.session)
         }) {
             self.lost(node, execute);
-            self.origins.insert(node, Origin::new(incarnation, header.session));
+            self.origins.insert(node, Origin::new(self.group, incarnation, header.session));
         }
         let origin = self.origins.get_mut(&node).expect("there is one now");
         if origin.over || origin.session != header.session || origin.incarnation != incarnation {
@@ -240,7 +250,7 @@ impl Received {
         self.remotes.get_mut(&number).expect("each connection is there").outstanding += work;
         self.taken += 1;
         execute.begun(work);
-        execute.call(number, body);
+        execute.call(self.group, number, body);
         Ok(())
     }
 

@@ -14,7 +14,8 @@ use crate::forward::outstanding::Outstanding;
 use crate::forward::received::{Received, Taking};
 use crate::forward::window::Window;
 use ferrite_base::limits::{FORWARD_AHEAD_BYTES, FORWARD_SETTLE, FORWARD_WAIT};
-use ferrite_base::{Epoch, Incarnation, NodeId, UserError};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, UserError};
+use ferrite_group::FIRST_GROUP;
 use ferrite_partition::cancel::{Cancel, cancelled};
 use ferrite_partition::{AnswerBatch, Mailbox, MailboxHandle};
 use ferrite_wire::response::{self, ResponseWriter};
@@ -137,7 +138,7 @@ impl Execute for Executing {
         self.numbered
     }
 
-    fn call(&mut self, connection: u64, body: &[u8]) {
+    fn call(&mut self, _: GroupId, connection: u64, body: &[u8]) {
         self.calls.push_back((connection, Invocation::parse(body).expect("it was written here").handle));
     }
 
@@ -385,7 +386,7 @@ fn refused(there: &mut Leader, message: &[u8], word: &str) -> Queues {
 
 fn calls_message(session: u64, number: u32, calls: &[(u64, i64)]) -> Vec<u8> {
     let mut message = Vec::new();
-    batch::begin_calls(&mut message, Header { session, number }, Epoch(1));
+    batch::begin_calls(&mut message, Header { group: FIRST_GROUP, session, number }, Epoch(1));
     calls.iter().for_each(|(connection, handle)| batch::put_call(&mut message, *connection, false, &body(*handle, 0)));
     message
 }
@@ -411,7 +412,7 @@ fn a_session_with_a_gap_or_with_garbage_is_given_up_on_both_sides() {
     assert!(here.answers.take().is_empty(), "that node leads nothing");
     // What the leader says is not trusted either.
     let mut garbage = Vec::new();
-    batch::begin(&mut garbage, Header { session: 1, number: 0 });
+    batch::begin(&mut garbage, Header { group: FIRST_GROUP, session: 1, number: 0 });
     batch::put_answers(&mut garbage, 7, b"no frame");
     assert!(here.window.answers(NodeId(2), &garbage, here.now).is_err());
     assert_eq!(here.answers.take(), [(7, 3, UNKNOWN)]);

@@ -1,5 +1,5 @@
-//! The side where the clients are: calls that wait to be sent to the node that leads, and those
-//! that were sent and are not answered.
+//! The side where the clients are, for one group: calls that wait to be sent to the node that leads
+//! it, and those that were sent and are not answered.
 //!
 //! Promises one answer to each call that it takes. Those that were sent when the way is lost are
 //! answered *unknown*: they may have been executed. When another node leads, the former one answers
@@ -14,7 +14,7 @@ use ferrite_base::limits::{
     FORWARD_AHEAD_BYTES, FORWARD_BYTES_MAX, FORWARD_CALLS_MAX, FORWARD_MESSAGE_BYTES, FORWARD_SETTLE, FORWARD_WAIT,
     FORWARD_WAIT_LATER,
 };
-use ferrite_base::{Epoch, NodeId, UserError};
+use ferrite_base::{Epoch, GroupId, NodeId, UserError};
 use ferrite_partition::cancel::Cancel;
 use ferrite_partition::{AnswerBatch, MailboxHandle};
 use ferrite_system::forwarding::Forwarded;
@@ -50,6 +50,7 @@ type Ready = Vec<AnswerBatch>;
 
 #[derive(Default)]
 pub struct Window {
+    group: GroupId,
     destination: Option<Destination>,
     next: Option<Next>,
     /// The epoch of the leadership that is known.
@@ -93,6 +94,10 @@ pub(super) fn unreachable() -> UserError {
 }
 
 impl Window {
+    pub fn of(group: GroupId) -> Window {
+        Window { group, ..Window::default() }
+    }
+
     pub fn push(&mut self, batch: Batch, now: Instant) {
         self.queued += batch.calls.len();
         self.queue.push_back(Queued { batch, next: 0, came: now, returned: false });
@@ -176,7 +181,11 @@ impl Window {
 
     fn begin(&self) -> Vec<u8> {
         let mut message = Vec::new();
-        batch::begin_calls(&mut message, Header { session: self.session, number: self.number }, self.epoch);
+        batch::begin_calls(
+            &mut message,
+            Header { group: self.group, session: self.session, number: self.number },
+            self.epoch,
+        );
         message
     }
 

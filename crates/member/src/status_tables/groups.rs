@@ -4,6 +4,7 @@
 use crate::node_status::StatusSnapshot;
 use crate::reachability::Reachability;
 use crate::tolerance::{complete, keepers, losses, waits_for};
+use ferrite_base::GroupId;
 use ferrite_cluster::FailoverPhase;
 use ferrite_meta::{Group, Phase};
 use ferrite_system::result::{SystemTable, cells};
@@ -25,12 +26,12 @@ pub fn group_table() -> SystemTable {
 
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
 /// heard yet from the others, and cannot know how many losses the cluster tolerates.
-/// `applies`: what is left before this node leads.
+/// `applies`: what is left before this node leads a group.
 pub fn group(
     seen: &StatusSnapshot,
     in_step: Option<bool>,
     reachability: &Reachability,
-    applies: Option<String>,
+    applies: impl Fn(GroupId) -> Option<String>,
 ) -> SystemTable {
     let state = &seen.state;
     let mut table = group_table();
@@ -52,8 +53,8 @@ pub fn group(
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            waits_for(group, reachability).or_else(|| applies.clone()).or_else(doubtful).unwrap_or_default(),
-            phase(group, seen, reachability).map(FailoverPhase::name)
+            waits_for(group, reachability).or_else(|| applies(*id)).or_else(doubtful).unwrap_or_default(),
+            phase(*id, group, seen, reachability).map(FailoverPhase::name)
         ]);
     }
     table
@@ -61,7 +62,7 @@ pub fn group(
 
 /// How far the group's failover has come, as far as this node knows. None: its leader, another
 /// node, has not reported it yet.
-fn phase(group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> Option<FailoverPhase> {
+fn phase(id: GroupId, group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> Option<FailoverPhase> {
     if !seen.registered {
         return None;
     }
@@ -73,7 +74,7 @@ fn phase(group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> O
     let is_here = seen.lead.as_ref().is_some_and(|(here, _)| *here == leader);
     let found = reachability.of(leader);
     match () {
-        () if is_here => seen.phase.and_then(of_epoch),
+        () if is_here => seen.standing(id).phase.and_then(of_epoch),
         () if found.reached => found.health?.phase.and_then(of_epoch),
         () => Some(FailoverPhase::Detect),
     }
@@ -106,15 +107,15 @@ mod tests {
             (leading(Some((Epoch(epoch.0 + 1), FailoverPhase::Serve))), None),
             (leading(None), None),
         ] {
-            assert_eq!(phase(&group, &seen, &of(found)), expected);
+            assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(found)), expected);
         }
         let sealed = Group { phase: Phase::Sealing, ..group.clone() };
-        assert_eq!(phase(&sealed, &seen, &of(WELL)), Some(FailoverPhase::Promise));
+        assert_eq!(phase(FIRST_GROUP, &sealed, &seen, &of(WELL)), Some(FailoverPhase::Promise));
         let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::default());
         seen.lead = Some((leader, Lease::new(clock)));
-        seen.phase = Some((epoch, FailoverPhase::Apply));
-        assert_eq!(phase(&group, &seen, &of(WELL)), Some(FailoverPhase::Apply), "this node's own");
+        seen.standing_mut(FIRST_GROUP).phase = Some((epoch, FailoverPhase::Apply));
+        assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(WELL)), Some(FailoverPhase::Apply), "this node's own");
         seen.registered = false;
-        assert_eq!(phase(&group, &seen, &of(WELL)), None, "what it knew last");
+        assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(WELL)), None, "what it knew last");
     }
 }

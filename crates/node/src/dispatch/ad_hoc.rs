@@ -32,10 +32,14 @@ impl Dispatcher {
             extensions: &Extensions::default(),
             parameters: &parameters,
             admin: is_admin(connection.id),
-            spread: self.spread,
+            any: self.ways.any(self.spread),
         };
         // The system thread answers one that is refused.
         let route = admission::admit(&self.mode, &self.routes.ring, &plan.program, &request).ok()?;
+        if let Some(group) = self.ways.elsewhere(&route) {
+            self.elsewhere(connection, invocation, body, group);
+            return Some(());
+        }
         connection.count_call(body.len());
         connection.ad_hoc_calls += 1;
         match route {
@@ -51,10 +55,10 @@ impl Dispatcher {
                 match route {
                     Route::Partition { partition, .. } => {
                         self.send_batches();
-                        let sent = self.routes.to_partition(partition, Event::Program(Box::new(call)));
-                        sent.expect("partitions outlive the network");
+                        // Where it has ended meanwhile, the call has got its answer.
+                        let _ = self.ways.table().to_partition(partition, Event::Program(Box::new(call)));
                     }
-                    Route::Multi(stores) => self.multi.push(ProgramCall { stores, ..call }),
+                    Route::Multi(stores) => self.several_in_turn(ProgramCall { stores, ..call }),
                     Route::Compound => unreachable!("a statement is not a compound procedure"),
                 }
             }

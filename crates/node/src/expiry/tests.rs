@@ -4,6 +4,7 @@ use super::*;
 use crate::testing::{Inboxes, handles_and_inboxes};
 use crossbeam_channel::unbounded;
 use ferrite_base::Epoch;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::SimulatedClock;
 use ferrite_member::forward::{Leadership, connect};
 
@@ -60,11 +61,11 @@ fn a_node_begins_nothing_while_it_does_not_lead_or_hands_over() {
     let (mut expiry, inboxes, tables) = expiry(Some(forward.clone()));
     expiry.begin_rounds(0);
     assert_eq!(batches(&inboxes), [0, 0]);
-    forward.lead(Leadership::Here, Epoch(1));
-    assert!(inbox.open(0) || inbox.open(1));
+    forward.lead(FIRST_GROUP, Leadership::Here, Epoch(1));
+    assert!(inbox.open(FIRST_GROUP, 0) || inbox.open(FIRST_GROUP, 1));
     expiry.begin_rounds(2_000_000_000);
     assert_eq!(batches(&inboxes), [2, 2]);
-    forward.lead(Leadership::HandingOver, Epoch(1));
+    forward.lead(FIRST_GROUP, Leadership::HandingOver, Epoch(1));
     expiry.answered(tables[0], 0, Some(10));
     assert_eq!(batches(&inboxes), [0, 0], "what is left waits");
 }

@@ -1,6 +1,8 @@
 //! The order of a connection's calls, through a real dispatcher and the real threads that forward,
 //! while who leads changes: step by step, without threads.
 
+mod groups;
+
 use super::*;
 use crate::connection::Connection;
 use crate::dispatch::Dispatcher;
@@ -8,6 +10,7 @@ use crate::testing::handles_and_calls;
 use crossbeam_channel::Receiver;
 use ferrite_base::limits::FORWARD_SETTLE;
 use ferrite_base::{Epoch, Incarnation, NodeId};
+use ferrite_group::FIRST_GROUP;
 use ferrite_member::forward::{Destination, Forward, ForwardThread, Kind, Leadership, Link, connect};
 use ferrite_partition::cancel::cancelled;
 use ferrite_partition::{AnswerBatch, Mailbox};
@@ -18,6 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Instant;
 
+const SECOND_GROUP: GroupId = GroupId(1);
 const HERE: Destination = Destination { node: NodeId(1), incarnation: Incarnation(5) };
 const OTHER: Destination = Destination { node: NodeId(2), incarnation: Incarnation(1) };
 
@@ -53,6 +57,7 @@ impl Mailbox for NoClients {
 
 /// A call that the other node executes.
 struct Executed {
+    group: GroupId,
     /// Its connection's number there.
     number: u64,
     /// And here.
@@ -74,10 +79,10 @@ impl Execute for Executing {
         self.connections.len() as u64
     }
 
-    fn call(&mut self, number: u64, body: &[u8]) {
+    fn call(&mut self, group: GroupId, number: u64, body: &[u8]) {
         let handle = Invocation::parse(body).expect("it was written here").handle;
         let connection = self.connections[number as usize - 1];
-        self.executed.lock().expect("no panic with the calls").push(Executed { number, connection, handle });
+        self.executed.lock().expect("no panic with the calls").push(Executed { group, number, connection, handle });
     }
 
     fn cancel(&mut self, _: u64, _: Cancel) {}
@@ -91,7 +96,7 @@ impl Executor for Executing {
     fn send_batches(&mut self) {}
     fn wake_network(&self) {}
 
-    fn own(&mut self, _: &forward::Batch) {
+    fn own(&mut self, _: GroupId, _: &forward::Batch) {
         panic!("it has no clients");
     }
 
@@ -112,11 +117,12 @@ struct Other {
 }
 
 impl Other {
-    fn new(link: Arc<Queue>) -> Other {
+    fn new(link: Arc<dyn Link>) -> Other {
         let (forward, inbox) = connect();
         let executing = Executing::default();
         let executed = Arc::clone(&executing.executed);
-        Other { forward, thread: ForwardThread::new(inbox, link, executing, Arc::default()), executed }
+        let thread = ForwardThread::new(inbox, link, executing, Arc::default(), [FIRST_GROUP, SECOND_GROUP]);
+        Other { forward, thread, executed }
     }
 
     /// What it executes in this turn, and answers.
@@ -127,7 +133,7 @@ impl Other {
             let mut answers = AnswerBatch::default();
             ResponseWriter::begin(&mut answers.bytes, call.handle).finish();
             answers.finish_answer(call.number);
-            self.forward.deliver(answers);
+            self.forward.mailbox(call.group).deliver(answers);
         }
         self.thread.turn_at(now);
         executed
@@ -183,8 +189,9 @@ impl Nodes {
         };
         let link = Arc::new(Queue::default());
         let back = Arc::new(Queue::default());
-        let executor = ForwardExecutor::new(uses, Arc::new(forward.clone()));
-        let thread = ForwardThread::new(inbox, Arc::clone(&link) as Arc<dyn Link>, executor, Arc::default());
+        let executor = ForwardExecutor::new(uses, forward.clone());
+        let way = Arc::clone(&link) as Arc<dyn Link>;
+        let thread = ForwardThread::new(inbox, way, executor, Arc::default(), [FIRST_GROUP]);
         Nodes {
             dispatcher: Dispatcher::new(handles, Arc::new(NoClients)),
             connections: (1..3).map(connection).collect(),
@@ -193,7 +200,7 @@ impl Nodes {
             link,
             reads: true,
             executed_here,
-            other: Other::new(Arc::clone(&back)),
+            other: Other::new(Arc::clone(&back) as Arc<dyn Link>),
             back,
             epoch: 0,
             now: Instant::now(),
@@ -245,13 +252,13 @@ impl Nodes {
     /// Both nodes hear of it at once, in the next epoch.
     fn lead(&mut self, leadership: Leadership) {
         self.epoch += 1;
-        self.forward.lead(leadership, Epoch(self.epoch));
+        self.forward.lead(FIRST_GROUP, leadership, Epoch(self.epoch));
         let there = match leadership {
             Leadership::At(_) => Leadership::Here,
             Leadership::Unknown => Leadership::Unknown,
             Leadership::Here | Leadership::HandingOver | Leadership::Coming => Leadership::At(HERE),
         };
-        self.other.forward.lead(there, Epoch(self.epoch));
+        self.other.forward.lead(FIRST_GROUP, there, Epoch(self.epoch));
     }
 
     /// One message arrives at the other node, which executes it where it leads, and gives it back
@@ -294,7 +301,7 @@ impl Nodes {
             self.arrive_back();
             self.now += FORWARD_SETTLE / 10;
         }
-        assert!(self.reads && !self.forward.is_away(), "calls go to partitions at once");
+        assert!(self.reads && !self.forward.is_away(FIRST_GROUP), "calls go to partitions at once");
     }
 }
 
@@ -341,7 +348,7 @@ fn a_client_that_never_pauses_does_not_keep_calls_on_the_long_way() {
         nodes.read(0, 5);
         nodes.forward_turn();
     }
-    assert!(!nodes.forward.is_away());
+    assert!(!nodes.forward.is_away(FIRST_GROUP));
     nodes.next_turn();
     nodes.forward_turn();
     nodes.next_turn();

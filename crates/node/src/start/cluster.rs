@@ -9,20 +9,22 @@ use crate::mailbox::Mail;
 use crate::message::SnapshotJob;
 use crate::mode::Mode;
 use crate::options::{ServerError, ServerOptions};
+use crate::routes::GroupRoutes;
 use crate::start::parts::Parts;
 use crate::submit::Submit;
 use crossbeam_channel::{Sender, bounded};
 use ferrite_base::{NodeId, memory};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock};
-use ferrite_member::forward::{self, ForwardThread};
+use ferrite_member::forward::{self, Forward, ForwardThread};
 use ferrite_member::{
     Calls, CopySide, DataUses, Figures, Member, MemberError, NodeStatus, OwnFigures, Room, Running, StatusSnapshot,
     Uses,
 };
+use ferrite_partition::GroupInboxes;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::recovery::Recovered;
-use ferrite_partition::{GroupInboxes, MailboxHandle};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -44,9 +46,10 @@ pub(super) fn start_forward(
         cancelling: Arc::clone(&parts.cancelling),
         mailboxes: Arc::clone(&parts.network),
     };
-    let executor = ForwardExecutor::new(uses, Arc::clone(&forward) as MailboxHandle);
-    let thread =
-        ForwardThread::new(inbox, Arc::new(member.joined.links.clone()), executor, Arc::clone(&parts.forwarding));
+    let executor = ForwardExecutor::new(uses, Forward::clone(&forward));
+    let links = Arc::new(member.joined.links.clone());
+    let table = parts.routes.kept_table();
+    let thread = ForwardThread::new(inbox, links, executor, Arc::clone(&parts.forwarding), table.hosted_groups());
     member.joined.dispatcher.take_calls(Arc::clone(&forward) as Arc<dyn Calls>);
     threads.ended_by(move || forward.stop());
     threads.spawn("forward", move || thread.run())
@@ -81,15 +84,19 @@ pub(super) fn start_cluster(
         figures: own_figures(parts, backups),
     };
     let snapshots = parts.snapshots.clone();
+    let first = parts.routes.table().inboxes_of(FIRST_GROUP);
+    let GroupRoutes { partitions, coordinator, .. } = first.expect("a member hosts the first group");
     let forward = parts.forward.clone().expect("a member passes calls on");
+    let mode = Arc::clone(&parts.mode);
+    let drain = Drain::new(Arc::clone(&parts.network), forward, Arc::clone(&parts.routes), mode, parts.system.clone());
     let data = DataUses {
         clients: Arc::new(parts.publisher()),
         unable: Arc::clone(&parts.unable),
         topology: Arc::clone(&parts.topology),
-        drain: Box::new(Drain::new(Arc::clone(&parts.network), forward)),
+        drain: Box::new(drain),
         cancellations: Arc::clone(&parts.cancelling.list),
-        partitions: GroupInboxes::new(recovered.partitions.clone(), parts.routes.partition_inboxes().to_vec()),
-        coordinator: parts.routes.coordinator_inbox().clone(),
+        partitions: GroupInboxes::new(recovered.partitions.clone(), partitions),
+        coordinator,
         gates,
         snapshots: Arc::new(move |request| drop(snapshots.send(SnapshotJob::OfCluster(request)))),
         copy,
@@ -115,8 +122,10 @@ fn node_status(parts: &Parts, member: &Member) -> NodeStatus {
     let network = Arc::clone(&parts.network);
     let told = move |seen: &StatusSnapshot| {
         set_mode(&mode, seen, here);
-        let (leadership, epoch) = forward::leadership(seen, here);
-        forward.lead(leadership, epoch);
+        for group in seen.state.groups().keys() {
+            let (leadership, epoch) = forward::leadership(seen, here, *group);
+            forward.lead(*group, leadership, epoch);
+        }
         if ferrite_member::hosts(seen).is_some_and(|hosts| topology.learn(hosts)) {
             network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
         }
@@ -132,12 +141,12 @@ fn node_status(parts: &Parts, member: &Member) -> NodeStatus {
 
 /// Which calls a node takes follows from its role.
 fn set_mode(mode: &Mode, seen: &StatusSnapshot, here: NodeId) {
-    mode.hand_over(seen.holds);
+    mode.hand_over(seen.hands_over_any());
     // Before it may lead.
     mode.pause(seen.paused);
-    match seen.serves {
-        Some(_) => mode.serve(),
-        None => mode.follow(seen.advice(here), seen.is_member(here)),
+    match seen.serves_any() {
+        true => mode.serve(),
+        false => mode.follow(seen.advice(here), seen.is_member(here)),
     }
 }
 
@@ -177,7 +186,8 @@ pub(super) fn give_first_schema(
 ) -> Result<(), ServerError> {
     let node_status = Arc::clone(running.node_status());
     let compiled = Arc::clone(&parts.compiled);
-    let place = Place { node_status, compiled, coordinator: parts.routes.coordinator_inbox().clone() };
+    let group = parts.routes.table().inboxes_of(FIRST_GROUP).expect("a member hosts the first group");
+    let place = Place { node_status, compiled, coordinator: group.coordinator };
     if first.begin(&place, ends)? {
         let (told, stop) = bounded(0);
         threads.ended_by(move || drop::<Sender<()>>(told));

@@ -34,7 +34,6 @@ use ferrite_system::hosts::Hosts;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::{Identity, expired, forwarding, task_figures};
-use ferrite_value::ring::Ring;
 use mio::{Poll, Waker};
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -145,7 +144,7 @@ pub(super) fn connect(
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
         unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
-        routes: Arc::new(Routes::new(Ring::new_default(recovered.genesis.partitions()), inboxes, coordinator)),
+        routes: Arc::new(Routes::of_one_group(inboxes, coordinator)),
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
@@ -194,6 +193,8 @@ impl Parts {
             compounds: Arc::clone(&self.compounds),
             query_time_max,
             gate: OnceLock::new(),
+            forward: self.forward.clone(),
+            elsewhere: Arc::default(),
         })
     }
 

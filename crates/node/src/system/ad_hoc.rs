@@ -4,6 +4,7 @@
 use super::{Handled, System};
 use crate::connection::is_admin;
 use crate::route::{self, Route};
+use crate::submit::RunsAt;
 use crate::{adhoc, compiling, privilege};
 use bumpalo::Bump;
 use ferrite_base::{UserError, UserResult};
@@ -48,6 +49,9 @@ impl System {
                 if classes {
                     privilege::permit_classes(&self.identity, reply.connection)?;
                 }
+                if let Some(group) = self.submit.first_elsewhere() {
+                    return self.submit.pass_on(group, body, true, reply).map(|()| Handled::PassedOn);
+                }
                 self.submit.mode.admit(false, is_admin(reply.connection))?;
                 self.change_schema((*text).to_owned(), self.settings.sql, reply);
             }
@@ -55,10 +59,10 @@ impl System {
                 if let Some(parameterizer) = parameterizer {
                     self.plan_cache.met(compiled, &*self.row_counts, parameterizer, text, &program);
                 }
-                let route = self.submit.admit(&program, &Default::default(), &rest, reply)?;
+                let place = self.submit.admit(&program, &Default::default(), &rest, reply)?;
                 let mut bytes = Vec::new();
                 rest.copy_to(&mut bytes);
-                self.submit.program(program, bytes, compiled, route, body, reply, false)?;
+                self.submit.program(program, bytes, compiled, place, body, reply, false)?;
             }
         }
         Ok(Handled::PassedOn)
@@ -84,13 +88,15 @@ impl System {
         let adhoc::Compilation::Program(program) = compilation? else {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
-        self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
         let partition = route::partition_of_value(key, &self.submit.routes.ring)?;
+        let place = self.submit.place(Route::Partition { partition, drop_first_parameter: false }, &program, reply)?;
+        if let RunsAt::Here(_) = place {
+            self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
+        }
         let given = invocation.parameters.without_first().and_then(|rest| rest.without_first())?;
         let mut bytes = Vec::new();
         given.copy_to(&mut bytes);
-        let route = Route::Partition { partition, drop_first_parameter: false };
-        self.submit.program(program, bytes, compiled, route, body, reply, false)?;
+        self.submit.program(program, bytes, compiled, place, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -111,8 +117,8 @@ impl System {
         // The query's answer has no place for them.
         self.words_of_figures();
         let nothing = Parameters::parse(NO_PARAMETERS).expect("a count of none is well-formed");
-        let route = self.submit.admit(&program, &Default::default(), &nothing, reply)?;
-        self.submit.program(program, NO_PARAMETERS.to_vec(), compiled, route, body, reply, false)?;
+        let place = self.submit.admit(&program, &Default::default(), &nothing, reply)?;
+        self.submit.program(program, NO_PARAMETERS.to_vec(), compiled, place, body, reply, false)?;
         Ok(Handled::PassedOn)
     }
 
@@ -132,8 +138,8 @@ impl System {
         plan.write_parameters(parameterizer, text, given, &arena, &mut bytes)?;
         let parameters = Parameters::parse(&bytes).ok()?;
         // One that is refused gets its error when it is compiled.
-        let route = self.submit.admit(&plan.program, &Default::default(), &parameters, reply).ok()?;
-        self.submit.program(Arc::clone(&plan.program), bytes, compiled, route, body, reply, true).ok()
+        let place = self.submit.admit(&plan.program, &Default::default(), &parameters, reply).ok()?;
+        self.submit.program(Arc::clone(&plan.program), bytes, compiled, place, body, reply, true).ok()
     }
 
     /// Compiles for a call.

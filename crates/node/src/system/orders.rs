@@ -61,7 +61,7 @@ impl System {
         let told = Box::new(move |outcome: Result<NodeId, NotHandedOver>| {
             tell(outcome.map(|node| format!("node {node} leads")).map_err(|reason| reason.to_string()));
         });
-        let order = HandOver { to, by_call: true, patience: None, told };
+        let order = HandOver { group: None, to, by_call: true, patience: None, told };
         self.order("@TransferLead", Order::HandOver(order))
     }
 }

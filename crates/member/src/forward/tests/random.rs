@@ -127,7 +127,7 @@ proptest! {
         here.call(&[(7, 1)]);
         for bytes in messages {
             let mut message = Vec::new();
-            batch::begin_calls(&mut message, Header { session: 0, number }, Epoch(1));
+            batch::begin_calls(&mut message, Header { group: FIRST_GROUP, session: 0, number }, Epoch(1));
             message.extend_from_slice(&bytes);
             for message in [&message, &bytes] {
                 let Leader { received, execute } = &mut there;

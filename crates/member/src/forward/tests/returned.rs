@@ -86,7 +86,7 @@ fn what_comes_back_otherwise_than_it_was_sent_ends_the_session() {
     other.truncate(other.len() - 1);
     assert_eq!(Invocation::parse(&other).err().and_then(|error| error.handle), Some(1), "it has a handle");
     let mut message = Vec::new();
-    batch::begin(&mut message, Header { session: 0, number: 0 });
+    batch::begin(&mut message, Header { group: FIRST_GROUP, session: 0, number: 0 });
     batch::put_returned(&mut message, Epoch(2), 7, false, &other);
     // This node would execute it, if it led next.
     assert!(here.window.answers(NodeId(2), &message, here.now).is_err());
