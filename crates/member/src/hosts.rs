@@ -1,10 +1,9 @@
 //! The cluster's nodes, as their clients see them.
 
 use crate::node_status::StatusSnapshot;
-use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Presence, State};
-use ferrite_system::hosts::{Host, Hosts};
+use ferrite_base::{GroupId, NodeId};
+use ferrite_meta::{Group, Kind, Presence, State};
+use ferrite_system::hosts::{GroupHosts, Host, Hosts};
 
 /// As clients number it.
 pub fn host_id(node: NodeId) -> i32 {
@@ -15,20 +14,27 @@ pub fn host_id(node: NodeId) -> i32 {
 /// checked when a client asks ([`crate::topology::Topology::hosts`]).
 pub fn hosts(seen: &StatusSnapshot) -> Option<Hosts> {
     let state = &seen.state;
-    let group = state.groups().get(&FIRST_GROUP)?;
-    let members = group.configuration.members();
+    let of_group = |(id, group): (&GroupId, &Group)| {
+        let mut keep: Vec<i32> = group.configuration.members().iter().map(|member| host_id(member.node)).collect();
+        keep.sort_unstable();
+        let leader = seen.chosen_for(*id).map(|leader| host_id(leader.node));
+        GroupHosts { keep, leader, epoch: group.configuration.epoch.0 }
+    };
+    let groups: Vec<GroupHosts> = state.groups().iter().map(of_group).collect();
+    if groups.is_empty() {
+        return None;
+    }
     let of_data = |kind: Kind, presence: Presence| kind == Kind::Data && presence != Presence::Retired;
     let nodes = state.nodes().iter().filter(|(_, node)| of_data(node.kind, node.presence));
     let host = |(id, node): (&NodeId, &ferrite_meta::Node)| Host {
         id: host_id(*id),
-        keeps: members.iter().any(|member| member.node == *id),
         clients: node.addresses.get(1).cloned(),
         administrators: node.addresses.get(2).cloned(),
     };
     Some(Hosts {
         hosts: nodes.map(host).collect(),
-        leader: seen.chosen().map(|leader| host_id(leader.node)),
-        epoch: group.configuration.epoch.0,
+        groups,
+        partitions: Vec::new(),
         kfactor: state.settings().map_or(0, |settings| settings.kfactor),
     })
 }

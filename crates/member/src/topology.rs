@@ -51,13 +51,19 @@ impl Topology {
     /// As of now.
     pub fn hosts(&self) -> Arc<Hosts> {
         let hosts = self.hosts.load_full();
-        let Some((_, lease)) = self.lead.get().filter(|(here, _)| hosts.leader == Some(*here)) else { return hosts };
+        let leads = |here: i32| hosts.groups.iter().any(|group| group.leader == Some(here));
+        let Some((here, lease)) = self.lead.get().filter(|(here, _)| leads(*here)) else { return hosts };
         if lease.holds() {
             return hosts;
         }
         self.withheld.store(true, Ordering::SeqCst);
         // Where it was granted again before that was noted, no other thread looks at it any more.
-        if lease.holds() { hosts } else { Arc::new(Hosts { leader: None, ..Hosts::clone(&hosts) }) }
+        if lease.holds() {
+            return hosts;
+        }
+        let mut without = Hosts::clone(&hosts);
+        without.groups.iter_mut().for_each(|group| group.leader = group.leader.filter(|leader| leader != here));
+        Arc::new(without)
     }
 
     /// To be called after each grant of the lease. True: clients heard that no node leads, and are
@@ -98,11 +104,15 @@ mod tests {
     use super::*;
     use ferrite_io::Clock;
     use ferrite_io::simulated::SimulatedClock;
+    use ferrite_system::hosts::GroupHosts;
     use std::time::Duration;
+
+    fn of(leader: i32, epoch: u64) -> Hosts {
+        Hosts { groups: vec![GroupHosts { keep: vec![1], leader: Some(leader), epoch }], ..Hosts::alone(1) }
+    }
 
     #[test]
     fn what_is_earlier_is_not_learned_and_the_same_is_no_news() {
-        let of = |leader, epoch| Hosts { leader: Some(leader), epoch, ..Hosts::alone(1) };
         let topology = Topology::new(of(1, 3));
         assert!(topology.learn(of(2, 4)) && !topology.learn(of(2, 4)) && !topology.learn(of(1, 3)));
         assert_eq!(*topology.hosts(), of(2, 4));
@@ -117,19 +127,24 @@ mod tests {
         const SECOND: Duration = Duration::from_secs(1);
         let clock = SimulatedClock::default();
         let lease = Lease::new(Arc::new(clock.clone()));
-        let of = |leader, epoch| Hosts { leader: Some(leader), epoch, ..Hosts::alone(1) };
         let topology = Topology::new(of(1, 3));
-        assert_eq!(topology.hosts().leader, Some(1), "a server without others needs no lease");
+        let leader = || topology.hosts().groups[0].leader;
+        assert_eq!(leader(), Some(1), "a server without others needs no lease");
         topology.leads_by(1, lease.clone());
-        assert_eq!(topology.hosts().leader, None, "none was granted yet");
+        assert_eq!(leader(), None, "none was granted yet");
         assert!(!topology.leads_again());
         lease.extend(clock.boottime_nanos() + SECOND.as_nanos() as u64);
         assert!(topology.leads_again() && !topology.leads_again(), "those that were told otherwise hear of it, once");
-        assert_eq!(topology.hosts().leader, Some(1));
+        assert_eq!(leader(), Some(1));
         // The process stands still meanwhile.
         clock.advance(SECOND);
-        assert_eq!(*topology.hosts(), Hosts { leader: None, ..of(1, 3) }, "another may lead");
+        assert_eq!(leader(), None, "another may lead");
+        // The second group is led by another node, and so is the first one later.
+        let mut both = of(1, 3);
+        both.groups.push(GroupHosts { keep: vec![1, 2], leader: Some(2), epoch: 7 });
+        assert!(topology.learn(both));
+        assert_eq!(topology.hosts().groups.iter().map(|group| group.leader).collect::<Vec<_>>(), [None, Some(2)]);
         assert!(topology.learn(of(2, 4)));
-        assert_eq!(topology.hosts().leader, Some(2), "what another node leads needs no lease of this one");
+        assert_eq!(leader(), Some(2), "what another node leads needs no lease of this one");
     }
 }

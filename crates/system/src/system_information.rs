@@ -324,7 +324,6 @@ mod tests {
         let mut node = testing::node(2);
         let host = |id: i32, name: &str| Host {
             id,
-            keeps: true,
             clients: Some(format!("{name}:2{id}")),
             administrators: (id == 2).then(|| format!("[::1]:3{id}")),
         };

@@ -25,8 +25,9 @@ pub fn topology(hosts: &Hosts, ring: &Ring, json: bool) -> SystemResult {
     let partitions = ring.partition_count() as i32;
     for (site, partition) in (0..partitions).chain([MULTI_PARTITION]).enumerate() {
         let place = |host: i32| format!("{host}:{site}");
-        let kept: Vec<String> = hosts.hosts.iter().filter(|host| host.keeps).map(|host| place(host.id)).collect();
-        let leader = place(hosts.leader.unwrap_or(NO_HOST));
+        let group = if partition == MULTI_PARTITION { hosts.of_all() } else { hosts.of_partition(site) };
+        let kept: Vec<String> = group.into_iter().flat_map(|group| &group.keep).map(|host| place(*host)).collect();
+        let leader = place(group.and_then(|group| group.leader).unwrap_or(NO_HOST));
         sites.row(cells![partition, kept.join(","), leader]);
     }
     let configuration = if json { compressed(ring.json_text().as_bytes()) } else { ring.raw_bytes() };
@@ -69,7 +70,7 @@ pub fn partition_keys(ring: &Ring, type_name: &str) -> SystemResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hosts::Host;
+    use crate::hosts::{GroupHosts, Host};
     use crate::testing::{self, check_columns, tables_of};
     use ferrite_value::OwnedValue;
     use std::io::Read;
@@ -103,9 +104,10 @@ mod tests {
 
     #[test]
     fn copies_are_sites_and_one_of_them_leads() {
-        let host = |id, keeps| Host { id, keeps, clients: None, administrators: None };
-        let hosts = vec![host(1, true), host(2, true), host(3, false)];
-        let mut hosts = Hosts { hosts, leader: Some(2), epoch: 4, kfactor: 1 };
+        let host = |id| Host { id, clients: None, administrators: None };
+        let group = GroupHosts { keep: vec![1, 2], leader: Some(2), epoch: 4 };
+        let hosts = vec![host(1), host(2), host(3)];
+        let mut hosts = Hosts { hosts, groups: vec![group], partitions: Vec::new(), kfactor: 1 };
         let rows = |hosts: &Hosts| -> Vec<(String, String)> {
             let tables = tables_of(&topology(hosts, &Ring::new_default(2), false));
             tables[0].rows.iter().map(|row| (text(&row[1]).to_owned(), text(&row[2]).to_owned())).collect()
@@ -113,8 +115,14 @@ mod tests {
         let row = |sites: &str, leader: &str| (sites.to_owned(), leader.to_owned());
         let expected = [row("1:0,2:0", "2:0"), row("1:1,2:1", "2:1"), row("1:2,2:2", "2:2")];
         assert_eq!(rows(&hosts), expected);
-        hosts.leader = None;
+        // The second partition is another group's, which node 3 leads.
+        hosts.groups.push(GroupHosts { keep: vec![1, 3], leader: Some(3), epoch: 9 });
+        hosts.partitions = vec![0, 1];
+        let expected = [row("1:0,2:0", "2:0"), row("1:1,3:1", "3:1"), row("1:2,2:2", "2:2")];
+        assert_eq!(rows(&hosts), expected);
+        hosts.groups[0].leader = None;
         assert_eq!(rows(&hosts)[0], row("1:0,2:0", "-1:0"), "a driver reads a number");
+        assert_eq!(rows(&hosts)[1], row("1:1,3:1", "3:1"));
     }
 
     #[test]
