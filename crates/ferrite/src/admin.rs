@@ -2,9 +2,11 @@
 
 mod asking;
 mod cluster;
+mod layout;
 mod status;
 mod tables;
 
+use self::layout::LayoutOptions;
 use self::status::StatusOptions;
 use self::tables::Table;
 use clap::{Args, Subcommand};
@@ -52,6 +54,9 @@ pub enum Command {
     /// its directory cannot be used again.
     #[command(visible_alias = "remove")]
     RemoveNode(RemoveNodeOptions),
+    /// Show how the partitions of a cluster would be spread over its nodes, and which nodes would
+    /// lead next. No server is required.
+    Layout(LayoutOptions),
 }
 
 #[derive(Args)]
@@ -208,6 +213,7 @@ pub fn run(command: Command) -> ExitCode {
         Command::Resume(address) => call(&address.into(), "@Resume", ()).map(|_| "the database is resumed".to_owned()),
         Command::Transfer(TransferOptions { address, to }) => cluster::transfer(&address.into(), to),
         Command::RemoveNode(RemoveNodeOptions { address, node }) => cluster::remove_node(&address.into(), node),
+        Command::Layout(options) => layout::show(&options),
     };
     match outcome {
         Ok(text) => {

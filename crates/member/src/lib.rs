@@ -91,3 +91,6 @@ pub use status::Handle;
 pub use topology::Topology;
 pub use waits::Waits;
 pub use witness::{Witness, WitnessOptions};
+
+/// For tools that depend on this crate and not on the metadata.
+pub use ferrite_meta::placement;

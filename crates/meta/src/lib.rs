@@ -16,6 +16,7 @@ pub mod founding;
 mod lease;
 mod link;
 mod parts;
+pub mod placement;
 mod removal;
 mod state;
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! The possible layouts of a cluster.
 
+pub use crate::placement::KFACTOR_MAX;
+
 use crate::Kind;
 use ferrite_base::limits::CLUSTER_FOUNDERS_MAX;
 use std::fmt;
-
-/// The largest K: a group has one member more while one is exchanged for another.
-pub const KFACTOR_MAX: u32 = crate::MEMBERS_MAX as u32 - 2;
 
 /// What the nodes of a cluster are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

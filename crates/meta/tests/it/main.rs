@@ -3,5 +3,6 @@
 mod controllers;
 mod founded;
 mod founding;
+mod placement;
 mod state;
 mod voters;
