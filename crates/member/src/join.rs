@@ -285,22 +285,11 @@ fn declaration(
                     said[place as usize - 1]
                 )));
             }
-            (Plan { kfactor: kfactor(options, &said)?, hosts: said }, place)
+            (Plan { kfactor: kfactor(options, &said)?, partitions_per_node: None, hosts: said }, place)
         }
     };
-    // As good as possible, if all the others keep data.
-    let kinds: Vec<Kind> =
-        (1..=plan.hosts.len() as u32).map(|other| if other == place { about.kind } else { Kind::Data }).collect();
     let joins = options.joins || written.is_some_and(|written| written.joins);
-    if joins && plan.hosts.len() == 1 {
-        return Err(MemberError::Cluster(format!(
-            "--join: --cluster {} names this node only: name one or more that are in the cluster besides",
-            plan.hosts[0]
-        )));
-    }
-    if !joins {
-        Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| MemberError::Cluster(impossible.to_string()))?;
-    }
+    check_plan(&plan, place, about.kind, joins).map_err(MemberError::Cluster)?;
     let mut declaration = Declaration {
         plan,
         place,
@@ -316,9 +305,26 @@ fn declaration(
         },
         release: env!("CARGO_PKG_VERSION").to_owned(),
         addresses: Vec::new(),
+        rack: None,
     };
     declaration.addresses = addresses(&declaration, about);
     Ok(declaration)
+}
+
+/// Whether there can be such a cluster, or the node can join one.
+fn check_plan(plan: &Plan, place: u32, kind: Kind, joins: bool) -> Result<(), String> {
+    if !joins {
+        // As good as possible, if all the others keep data.
+        let kinds: Vec<Kind> =
+            (1..=plan.hosts.len() as u32).map(|other| if other == place { kind } else { Kind::Data }).collect();
+        return Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| impossible.to_string());
+    }
+    match &plan.hosts[..] {
+        [host] => Err(format!(
+            "--join: --cluster {host} names this node only: name one or more that are in the cluster besides"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Copies beside the first, of a cluster that begins. No operator who has forgotten the option
@@ -369,6 +375,7 @@ fn newcomer(own: &Declaration, about: &About<'_>) -> Registration {
         vote: None,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         addresses: addresses(own, about),
+        rack: own.rack.clone(),
     }
 }
 

@@ -195,7 +195,7 @@ mod tests {
         let identity = Identity::new([1; 16], node, incarnation);
         identity.write(&disk, dir).expect("a healthy disk");
         let own = Declaration {
-            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0 },
+            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0, partitions_per_node: None },
             place: 1,
             key: [2; 16],
             incarnation,
@@ -204,6 +204,7 @@ mod tests {
             partitions: Partitions::Suggested(1),
             release: "test".to_owned(),
             addresses: Vec::new(),
+            rack: None,
         };
         let written = WrittenDown { own, joins: false, founded: None, known: None };
         directory::write_founding(&disk, dir, &written).expect("a healthy disk");

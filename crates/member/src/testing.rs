@@ -3,9 +3,9 @@
 use crate::giving_way::Room;
 use crate::health::Health;
 use crate::reachability::{Condition, Reachability};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId};
 use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Command, Group, Kind, Node, Phase, Presence, Settings, State};
+use ferrite_meta::{Assignment, Command, Group, Kind, Node, Phase, Presence, Settings, State};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ pub fn node(id: u32) -> Node {
         vote: Some(0),
         release: "test".to_owned(),
         addresses: vec![format!("host{id}:3021")],
+        rack: None,
     }
 }
 
@@ -27,19 +28,24 @@ pub fn founded(nodes: Vec<Node>, members: &[u32], voters: &[u32]) -> State {
     of_groups(nodes, &[members], voters)
 }
 
-/// The same with several groups, from the first on; the first of each one's members leads it.
+/// The same with several groups of one partition, from the first on; the first of each one's
+/// members leads it.
 pub fn of_groups(nodes: Vec<Node>, groups: &[&[u32]], voters: &[u32]) -> State {
-    let group = |members: &&[u32]| {
+    let group = |(partition, members): (u32, &&[u32])| {
+        let place = members.iter().copied().map(NodeId).collect();
         let members: Vec<Member> = members.iter().map(|id| Member::new(*id, 1)).collect();
         let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-        let (burnt, phase) = (Epoch(1), Phase::Active);
-        Group { configuration, parent: Mark::ORIGIN, burnt, phase, accepted: None, loss: None }
+        let own = Assignment { partitions: vec![PartitionId(partition)], place };
+        let assignment = (groups.len() > 1).then_some(own);
+        let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
+        Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment }
     };
+    let partitions = groups.len() as u32;
     let mut state = State::default();
     let command = Command::Found {
-        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: 1, paused: false },
+        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions, paused: false },
         nodes: (1..).map(NodeId).zip(nodes).collect(),
-        groups: (FIRST_GROUP.0..).map(GroupId).zip(groups.iter().map(group)).collect(),
+        groups: (FIRST_GROUP.0..).map(GroupId).zip((0..).zip(groups).map(group)).collect(),
         voters: voters.iter().copied().map(NodeId).collect(),
     };
     state.apply(&command).expect("it holds together");

@@ -249,6 +249,7 @@ mod tests {
             vote: Some(4),
             release: "0.1.0".to_string(),
             addresses: vec!["a:1".to_string(), "b:2".to_string()],
+            rack: None,
         };
         let proposal = Proposal { expected: Epoch(3), leader: member, members: vec![member], added: vec![NodeId(2)] };
         let history = History::new(vec![(Epoch(1), Position(1)), (Epoch(3), Position(9))]).unwrap();
@@ -258,6 +259,7 @@ mod tests {
             Ask::Sealed { group: GroupId(0), sealed: Sealed { able: true, ..sealed.clone() } },
             Ask::Join { key: [8; 16], node: node.clone() },
             Ask::Remove { from: member, lost: Member { node: NodeId(4), ..member } },
+            Ask::Register { id: NodeId(2), node: Node { rack: Some("a".to_string()), ..node.clone() } },
             Ask::Register { id: NodeId(2), node },
             Ask::Goodbye(member),
             Ask::Look { member, index: 12 },

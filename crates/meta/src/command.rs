@@ -13,8 +13,11 @@ use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::fmt;
 
-/// Of commands and of snapshots of the state.
+/// Of commands.
 pub const FORMAT: u8 = 1;
+/// Of those that name a rack or a group's place: a release that does not know it cannot carry them
+/// out.
+pub const FORMAT_SEVERAL_GROUPS: u8 = 2;
 
 /// Each is a comparison and a change: it names what it was made from, and is refused if that no
 /// longer holds.
@@ -65,8 +68,8 @@ impl fmt::Display for CommandError {
         match self {
             CommandError::Unknown { kind, format } => write!(
                 f,
-                "the metadata's command '{}' (format {format}) is not known to this release, which knows format \
-                 {FORMAT}: start the release that wrote it, or a later one",
+                "the metadata's command '{}' (format {format}) is not known to this release, which knows formats \
+                 up to {FORMAT_SEVERAL_GROUPS}: start the release that wrote it, or a later one",
                 kind.escape_debug()
             ),
             CommandError::Malformed(malformed) => malformed.fmt(f),
@@ -100,8 +103,20 @@ impl Command {
         }
     }
 
+    fn format(&self) -> u8 {
+        let is_of_several_groups = match self {
+            Command::Found { nodes, groups, .. } => {
+                nodes.iter().any(|(_, node)| node.rack.is_some())
+                    || groups.iter().any(|(_, group)| group.assignment.is_some())
+            }
+            Command::Register { node, .. } | Command::Join { node, .. } => node.rack.is_some(),
+            _ => false,
+        };
+        if is_of_several_groups { FORMAT_SEVERAL_GROUPS } else { FORMAT }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![FORMAT];
+        let mut bytes = vec![self.format()];
         let out = &mut bytes;
         put_text(out, self.kind());
         match self {
@@ -166,7 +181,7 @@ impl Command {
         let format = rest.u8()?;
         let kind = rest.short_text()?;
         let unknown = || CommandError::Unknown { kind: kind.to_string(), format };
-        if format != FORMAT {
+        if ![FORMAT, FORMAT_SEVERAL_GROUPS].contains(&format) {
             return Err(unknown());
         }
         let command = match kind {
@@ -218,6 +233,9 @@ impl Command {
             _ => return Err(unknown()),
         };
         rest.end()?;
+        if format != command.format() {
+            return Err(Malformed("a command's format is not that of what it names").into());
+        }
         Ok(command)
     }
 }

@@ -25,11 +25,11 @@ pub mod voter;
 
 pub use ask::{Ask, MetadataUpdate, Question};
 pub use bytes::Malformed;
-pub use command::{Command, CommandError, FORMAT};
+pub use command::{Command, CommandError, FORMAT, FORMAT_SEVERAL_GROUPS};
 pub use controller::{Controller, Out, has_lost_its_vote};
 pub use lease::{CUT_OFF_NANOS, LEAD_ENDED_NANOS, LEASE_ENDED_NANOS, LEASE_NANOS};
 pub use link::Link;
-pub use parts::{Group, Kind, Node, Phase, Presence, Settings};
+pub use parts::{Assignment, Group, Kind, Node, Phase, Presence, Settings};
 pub use removal::{CannotRemove, may_remove, why_retired};
 pub use state::{Change, Refusal, State};
 

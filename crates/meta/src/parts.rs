@@ -1,8 +1,9 @@
 //! What the state consists of and commands name, as values and as bytes.
 
 use crate::bytes::{Malformed, Reader, put_list, put_text, put_u32, put_u64};
-use crate::{ADDRESSES_MAX, VOTERS_MAX};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use crate::{ADDRESSES_MAX, MEMBERS_MAX, VOTERS_MAX};
+use ferrite_base::limits::PARTITIONS_MAX;
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +48,8 @@ pub struct Node {
     pub vote: Option<u32>,
     pub release: String,
     pub addresses: Vec<String>,
+    /// What fails together with other nodes of the same name. None: the node alone.
+    pub rack: Option<String>,
 }
 
 impl Node {
@@ -76,7 +79,35 @@ pub struct Group {
     pub accepted: Option<Member>,
     /// The last epoch that began so, and whose leader had what was kept.
     pub loss: Option<(Epoch, NodeId)>,
+    /// None: the one group of its cluster, with all partitions, on whichever nodes there are.
+    pub assignment: Option<Assignment>,
 }
+
+/// What a group has and where it is to be, in a cluster of several groups. Not where it is: that
+/// is for its configuration to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// In ascending order.
+    pub partitions: Vec<PartitionId>,
+    /// The nodes that are to keep it: the one that is to lead it, then the one that is next.
+    pub place: Vec<NodeId>,
+}
+
+impl Group {
+    /// The nodes that are to keep it; none are named where any may.
+    pub fn place(&self) -> &[NodeId] {
+        self.assignment.as_ref().map_or(&[], |assignment| &assignment.place)
+    }
+
+    /// The node that is to lead it, if its copy is complete.
+    pub fn lead(&self) -> Option<NodeId> {
+        self.place().first().copied()
+    }
+}
+
+/// Added to a kind of node, or to a phase, that is followed by what only clusters of several groups
+/// have: others are written as before there were any.
+const WITH_MORE: u8 = 2;
 
 /// All but whether the database is paused: it is not when the cluster is founded.
 pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
@@ -97,10 +128,11 @@ pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {
     put_u32(out, id.0);
     put_u64(out, node.incarnation.0);
     out.extend_from_slice(&node.start);
-    out.push(match node.kind {
+    let kind = match node.kind {
         Kind::Data => 0,
         Kind::Witness => 1,
-    });
+    };
+    out.push(if node.rack.is_some() { kind | WITH_MORE } else { kind });
     out.push(match node.presence {
         Presence::Running => 0,
         Presence::Stopped => 1,
@@ -110,13 +142,17 @@ pub(crate) fn put_node(out: &mut Vec<u8>, id: NodeId, node: &Node) {
     put_u32(out, node.vote.unwrap_or_default());
     put_text(out, &node.release);
     put_list(out, &node.addresses, |out, address| put_text(out, address));
+    if let Some(rack) = &node.rack {
+        put_text(out, rack);
+    }
 }
 
 pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malformed> {
     let id = NodeId(rest.u32()?);
     let incarnation = Incarnation(rest.u64()?);
     let start = rest.array()?;
-    let kind = match rest.u8()? {
+    let said = rest.u8()?;
+    let kind = match said & !WITH_MORE {
         0 => Kind::Data,
         1 => Kind::Witness,
         _ => return Err(Malformed("a kind of node is unknown")),
@@ -134,7 +170,8 @@ pub(crate) fn take_node(rest: &mut Reader<'_>) -> Result<(NodeId, Node), Malform
     };
     let release = rest.short_text()?.to_string();
     let addresses = rest.list(ADDRESSES_MAX, |rest| rest.short_text().map(str::to_string))?;
-    Ok((id, Node { incarnation, start, kind, presence, vote, release, addresses }))
+    let rack = if said & WITH_MORE != 0 { Some(rest.short_text()?.to_string()) } else { None };
+    Ok((id, Node { incarnation, start, kind, presence, vote, release, addresses, rack }))
 }
 
 /// The epoch, then the body of its first entry with its length.
@@ -155,10 +192,11 @@ pub(crate) fn take_configuration(rest: &mut Reader<'_>) -> Result<(GroupConfigur
 pub(crate) fn put_group(out: &mut Vec<u8>, id: GroupId, group: &Group) {
     put_u32(out, id.0);
     put_u64(out, group.burnt.0);
-    out.push(match group.phase {
+    let phase = match group.phase {
         Phase::Active => 0,
         Phase::Sealing => 1,
-    });
+    };
+    out.push(if group.assignment.is_some() { phase | WITH_MORE } else { phase });
     put_configuration(out, &group.configuration, group.parent);
     out.push(u8::from(group.accepted.is_some()));
     if let Some(member) = group.accepted {
@@ -167,6 +205,10 @@ pub(crate) fn put_group(out: &mut Vec<u8>, id: GroupId, group: &Group) {
     let (epoch, node) = group.loss.unwrap_or_default();
     put_u64(out, epoch.0);
     put_u32(out, node.0);
+    if let Some(Assignment { partitions, place }) = &group.assignment {
+        put_list(out, partitions, |out, partition| put_u32(out, partition.0));
+        put_list(out, place, |out, node| put_u32(out, node.0));
+    }
 }
 
 pub(crate) fn put_member(out: &mut Vec<u8>, member: Member) {
@@ -181,7 +223,8 @@ pub(crate) fn take_member(rest: &mut Reader<'_>) -> Result<Member, Malformed> {
 pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malformed> {
     let id = GroupId(rest.u32()?);
     let burnt = Epoch(rest.u64()?);
-    let phase = match rest.u8()? {
+    let said = rest.u8()?;
+    let phase = match said & !WITH_MORE {
         0 => Phase::Active,
         1 => Phase::Sealing,
         _ => return Err(Malformed("a group's phase is unknown")),
@@ -197,7 +240,14 @@ pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malf
     };
     let loss = (Epoch(rest.u64()?), NodeId(rest.u32()?));
     let loss = (loss.0 != Epoch(0)).then_some(loss);
-    Ok((id, Group { configuration, parent, burnt, phase, accepted, loss }))
+    let assignment = if said & WITH_MORE != 0 { Some(take_assignment(rest)?) } else { None };
+    Ok((id, Group { configuration, parent, burnt, phase, accepted, loss, assignment }))
+}
+
+fn take_assignment(rest: &mut Reader<'_>) -> Result<Assignment, Malformed> {
+    let partitions = rest.list(PARTITIONS_MAX, |rest| rest.u32().map(PartitionId))?;
+    let place = rest.list(MEMBERS_MAX, |rest| rest.u32().map(NodeId))?;
+    Ok(Assignment { partitions, place })
 }
 
 pub(crate) fn take_voters(rest: &mut Reader<'_>) -> Result<Vec<NodeId>, Malformed> {

@@ -27,6 +27,11 @@ pub enum CannotRemove {
         node: NodeId,
         group: GroupId,
     },
+    /// The group is to be on it, and on no other node in its stead.
+    Place {
+        node: NodeId,
+        group: GroupId,
+    },
     /// It votes, and no node could do so in its place.
     Vote(NodeId),
     /// The other nodes cannot be a cluster.
@@ -55,6 +60,11 @@ impl fmt::Display for CannotRemove {
                 f,
                 "node {node} has the last complete copy of group {group}. If it is lost for good, go on with an older copy first \
                  (ferrite admin recover --accept-loss)"
+            ),
+            CannotRemove::Place { node, group } => write!(
+                f,
+                "group {group} is to have a copy on node {node}, and no other node has come in its place: start a node with \
+                 an empty directory and the address of node {node} (--cluster or --cluster-as)"
             ),
             CannotRemove::Vote(node) => write!(
                 f,
@@ -98,6 +108,9 @@ pub fn may_remove(state: &State, id: NodeId) -> Result<(), CannotRemove> {
             false => CannotRemove::Member { node: id, group: *group, led },
         });
     }
+    if let Some((group, _)) = state.groups().iter().find(|(_, known)| state.place_of(known).contains(&id)) {
+        return Err(CannotRemove::Place { node: id, group: *group });
+    }
     let left: Vec<(NodeId, Kind)> = state.latest().map(|(other, node)| (*other, node.kind)).collect();
     // If another node has its place, nothing changes.
     if left.iter().any(|(other, _)| *other == id) {
@@ -117,9 +130,9 @@ pub fn may_remove(state: &State, id: NodeId) -> Result<(), CannotRemove> {
 mod tests {
     use super::*;
     use crate::command::Command;
-    use crate::parts::Node;
+    use crate::parts::{Assignment, Node};
     use crate::testing::founded;
-    use ferrite_base::{Epoch, Incarnation};
+    use ferrite_base::{Epoch, Incarnation, PartitionId};
 
     /// This many nodes with data, all of which run, and offer their votes.
     fn state(nodes: u32, kfactor: u32) -> State {
@@ -164,6 +177,29 @@ mod tests {
         // Three nodes are the least with K = 1.
         let reason = may_remove(&state(3, 1), NodeId(3)).unwrap_err().to_string();
         assert!(reason.contains("without node 3 too little is left"), "{reason}");
+    }
+
+    /// K = 0: node 2 keeps nothing, and group 0 is to be on it.
+    #[test]
+    fn a_node_with_a_place_stays_until_another_has_come_to_its_address() {
+        let mut command = Command::Found {
+            settings: founded(3, 0).settings().unwrap().clone(),
+            nodes: founded(3, 0).nodes().clone().into_iter().collect(),
+            groups: founded(3, 0).groups().clone().into_iter().collect(),
+            voters: founded(3, 0).voters().iter().copied().collect(),
+        };
+        if let Command::Found { groups, .. } = &mut command {
+            let partitions = vec![PartitionId(0), PartitionId(1)];
+            groups[0].1.assignment = Some(Assignment { partitions, place: vec![NodeId(2), NodeId(1)] });
+        }
+        let mut three = State::default();
+        three.apply(&command).unwrap();
+        let reason = may_remove(&three, NodeId(2)).unwrap_err();
+        assert_eq!(reason, CannotRemove::Place { node: NodeId(2), group: GroupId(0) });
+        let node = Node { presence: Presence::Stopped, vote: None, ..three.nodes()[&NodeId(2)].clone() };
+        three.apply(&Command::Join { id: NodeId(4), key: [7; 16], node }).unwrap();
+        assert_eq!(may_remove(&three, NodeId(2)), Ok(()));
+        assert!(may_remove(&three, NodeId(4)).unwrap_err().to_string().contains("group 0 is to have a copy on node 4"));
     }
 
     #[test]

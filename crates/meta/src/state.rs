@@ -1,5 +1,6 @@
 //! What all voters agree on: a function of the commands in their order.
 
+mod assigned;
 mod refusal;
 mod snapshot;
 
@@ -164,6 +165,7 @@ impl State {
         if state.groups.len() > GROUPS_MAX {
             return Err(Refusal::Invalid("there are too many groups"));
         }
+        assigned::check(settings, &state.nodes, &state.groups)?;
         *self = state;
         Ok(Change::Done)
     }
@@ -350,7 +352,8 @@ impl State {
         // of a loss.
         let by_loss = known.is_some_and(|known| known.accepted == Some(next.leader));
         let loss = if by_loss { Some((next.epoch, next.leader.node)) } else { known.and_then(|known| known.loss) };
-        let group = Group { configuration, parent, burnt, phase: Phase::Active, accepted: None, loss };
+        let assignment = known.and_then(|known| known.assignment.clone());
+        let group = Group { configuration, parent, burnt, phase: Phase::Active, accepted: None, loss, assignment };
         self.groups.insert(id, group);
     }
 
@@ -437,8 +440,8 @@ impl State {
 }
 
 fn check_node(node: &Node) -> Result<(), Refusal> {
-    let texts_fit =
-        node.addresses.iter().chain([&node.release]).all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
+    let texts = node.addresses.iter().chain([&node.release]).chain(&node.rack);
+    let texts_fit = texts.into_iter().all(|text| !text.is_empty() && text.len() <= TEXT_BYTES_MAX);
     if node.addresses.is_empty() || node.addresses.len() > ADDRESSES_MAX || !texts_fit {
         return Err(Refusal::Invalid("a node has a release and one to 8 addresses, of 255 bytes at most"));
     }

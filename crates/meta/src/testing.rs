@@ -7,7 +7,11 @@ use ferrite_base::Incarnation;
 
 /// This many nodes with data.
 pub fn founded(nodes: u32, kfactor: u32) -> State {
-    let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor };
+    let plan = Plan {
+        hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(),
+        kfactor,
+        partitions_per_node: None,
+    };
     let declaration = |place: u32| Declaration {
         plan: plan.clone(),
         place,
@@ -18,6 +22,7 @@ pub fn founded(nodes: u32, kfactor: u32) -> State {
         partitions: Partitions::Suggested(2),
         release: "0.1.0".to_string(),
         addresses: vec![format!("host{place}:3021")],
+        rack: None,
     };
     found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).expect("they found a cluster")
 }

@@ -12,7 +12,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/expr/src/function/resolve.rs", "resolve", 131),
     ("crates/expr/src/function/text.rs", "call", 86),
     ("crates/meta/src/ask.rs", "encode", 74),
-    ("crates/member/src/join.rs", "declaration", 81),
     ("crates/member/src/join.rs", "join", 94),
     ("crates/member/src/offline.rs", "leave_cluster", 74),
     ("crates/member/src/running.rs", "start", 76),

@@ -27,7 +27,11 @@ struct World {
 
 /// Of these nodes with data, one of which would be lost.
 fn founded(nodes: u32) -> State {
-    let plan = Plan { hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(), kfactor: 1 };
+    let plan = Plan {
+        hosts: (1..=nodes).map(|node| format!("host{node}:3021")).collect(),
+        kfactor: 1,
+        partitions_per_node: None,
+    };
     let declaration = |place: u32| Declaration {
         plan: plan.clone(),
         place,
@@ -38,6 +42,7 @@ fn founded(nodes: u32) -> State {
         partitions: Partitions::Suggested(1),
         release: "test".to_owned(),
         addresses: vec![format!("host{place}:21212")],
+        rack: None,
     };
     found(&(1..=nodes).map(declaration).collect::<Vec<_>>()).unwrap()
 }

@@ -179,6 +179,7 @@ pub fn registration(incarnation: u64) -> Registration {
         vote: None,
         release: "test".to_owned(),
         addresses: vec!["here:1".to_owned()],
+        rack: None,
     }
 }
 
@@ -210,6 +211,7 @@ pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        assignment: None,
     };
     let mut state = State::default();
     let command = Command::Found {

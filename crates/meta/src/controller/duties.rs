@@ -100,22 +100,24 @@ impl Duties {
         }
     }
 
-    /// The voter that is to lead in place of one whose node leads a group: if that node were lost,
-    /// the group would first wait for the election of another leader of the voters, and then for as
-    /// long as leases may hold that this leader knows nothing of.
+    /// The voter that is to lead in place of one whose node leads more groups, or any where another
+    /// leads none: if that node were lost, its groups would first wait for the election of another
+    /// leader of the voters, and then for as long as leases may hold that this leader knows nothing
+    /// of.
     pub(super) fn moves_to(&mut self, here: NodeId, state: &State, now: u64) -> Option<NodeId> {
         if now < self.next_move || !self.proposed.is_empty() || !self.seals.is_empty() {
             return None;
         }
-        let leads = |node: NodeId| state.groups().values().any(|group| group.configuration.leader.node == node);
+        let led =
+            |node: NodeId| state.groups().values().filter(|group| group.configuration.leader.node == node).count();
         let is_there = |node: NodeId| {
             let runs = state.nodes().get(&node).is_some_and(|known| known.presence == Presence::Running);
             runs && self.heard.get(&node).is_some_and(|heard| now.saturating_sub(*heard) < LATELY_NANOS)
         };
         // A witness leads no group later, and a node that keeps no copy is the last to do so.
         let keeps = |node: &NodeId| state.groups().values().any(|group| group.configuration.has_node(*node));
-        let others = state.voters().iter().copied().filter(|voter| *voter != here && !leads(*voter));
-        let to = others.filter(|voter| leads(here) && is_there(*voter)).min_by_key(keeps);
+        let others = state.voters().iter().copied().filter(|voter| *voter != here && led(*voter) < led(here));
+        let to = others.filter(|voter| is_there(*voter)).min_by_key(|voter| (led(*voter), keeps(voter)));
         if to.is_some() {
             self.next_move = now + MOVE_AGAIN_NANOS;
         }

@@ -65,7 +65,7 @@ impl Duties {
             last.members().iter().filter(|member| lives(member)).map(|member| member.node).collect();
         let seal = self.seals.get_mut(&id).expect("a seal of this leader");
         let answers = seal.current(state, group);
-        let configuration = next(group, seal.epoch, &answers)?;
+        let configuration = next(state, group, seal.epoch, &answers)?;
         let is_whole = decide(last, seal.epoch, &answers).is_some();
         let since = *seal.sufficed.get_or_insert(now);
         let has_answered = |node: &NodeId| answers.iter().any(|answer| answer.member.node == *node);
@@ -136,11 +136,28 @@ fn is_candidate(group: &Group, node: NodeId) -> bool {
 
 /// The configuration that follows from the answers to a seal. If no node has everything, the node
 /// for which an operator has accepted that leads: alone, with what it has, which is something.
-fn next(group: &Group, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
-    decide(&group.configuration, epoch, answers).or_else(|| {
+pub(super) fn next(state: &State, group: &Group, epoch: Epoch, answers: &[Sealed]) -> Option<GroupConfiguration> {
+    let decided = decide(&group.configuration, epoch, answers);
+    decided.map(|decided| first_in_place(state, group, decided, answers)).or_else(|| {
         let accepted = group.accepted?;
         let has_some = |answer: &&Sealed| answer.member == accepted && answer.end.position > Position(0);
         let answer = answers.iter().find(has_some).filter(|answer| answer.epoch == epoch)?;
         Some(GroupConfiguration::alone(epoch, answer.member))
     })
+}
+
+/// Of members that have and can do as much as the one that was chosen, the first in the group's
+/// place leads: so the groups of a lost node go to different others.
+fn first_in_place(state: &State, group: &Group, decided: GroupConfiguration, answers: &[Sealed]) -> GroupConfiguration {
+    let has = |member: Member| {
+        let answer = answers.iter().find(|answer| answer.member == member)?;
+        Some((answer.able, answer.end.epoch, answer.end.position, answer.applied))
+    };
+    let members = decided.members().iter().copied();
+    let equal: Vec<Member> = members.filter(|member| has(*member) == has(decided.leader)).collect();
+    let place = state.place_of(group);
+    match place.iter().find_map(|node| equal.iter().find(|member| member.node == *node)) {
+        Some(first) => GroupConfiguration::new(decided.epoch, *first, decided.members().to_vec(), Vec::new()),
+        None => decided,
+    }
 }

@@ -2,9 +2,12 @@ use super::duties::{AGAIN_NANOS, MOVE_AGAIN_NANOS, MOVE_NANOS};
 use super::failover::{GRACE_AFTER_POWER_NANOS, GRACE_BEFORE_LOSS_NANOS, GRACE_NANOS};
 use super::*;
 use crate::lease::{LEAD_ENDED_NANOS, LEASE_ENDED_NANOS};
+use crate::parts::{Assignment, Phase, Settings};
 use crate::testing::founded;
-use ferrite_base::{Epoch, Incarnation, Position};
+use ferrite_base::{Epoch, Incarnation, PartitionId, Position};
+use ferrite_io::simulated::{SimulatedDisk, SimulatedRandom};
 use ferrite_replica::group::{GroupConfiguration, History, Mark, Sealed};
+use std::path::Path;
 
 /// Three nodes, all of them members.
 fn state() -> State {
@@ -347,4 +350,108 @@ fn what_a_leader_wants_is_proposed_once_until_it_is_decided() {
     let configure = Command::Configure { group: GROUP, expected: wanted.epoch, configuration: wanted.clone(), parent };
     duties.applied(&configure, false, 0);
     assert!(duties.is_new(GROUP, &wanted, now + 1), "it was refused");
+}
+
+/// Node 1 votes; nodes 2 and 3 lead two groups each, and are next for each other's, and node 1
+/// leads one.
+fn five_groups() -> State {
+    let places = [[2, 3], [2, 1], [3, 2], [3, 1], [1, 2]];
+    let group = |(partition, place): (u32, [u32; 2])| {
+        let members = place.map(|node| Member::new(node, 1)).to_vec();
+        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
+        let place = place.map(NodeId).to_vec();
+        let assignment = Some(Assignment { partitions: vec![PartitionId(partition)], place });
+        let phase = Phase::Active;
+        let (parent, burnt) = (Mark::ORIGIN, Epoch(1));
+        (GroupId(partition), Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment })
+    };
+    let settings = Settings { cluster: [7; 16], revision: 1, kfactor: 1, partitions: 5, paused: false };
+    let nodes = founded(3, 1).nodes().clone().into_iter();
+    let command = Command::Found {
+        settings,
+        nodes: nodes.map(|(id, node)| (id, Node { vote: None, ..node })).collect(),
+        groups: (0..).zip(places).map(group).collect(),
+        voters: vec![NodeId(1)],
+    };
+    let mut state = State::default();
+    state.apply(&command).unwrap();
+    state
+}
+
+#[test]
+fn a_nodes_death_seals_its_groups_in_one_turn() {
+    let disk = Arc::new(SimulatedDisk::new(1, Default::default()));
+    let random = Box::new(SimulatedRandom::new(1));
+    let voter = Voter::found(NodeId(1), disk, Path::new("/metadata"), random, &five_groups()).unwrap();
+    let mut controller = Controller::new(NodeId(1), voter);
+    let mut sealed_at_once = None;
+    for now in (0..200).map(|turn| turn * LEASE_ENDED_NANOS / 40) {
+        let mut out = Vec::new();
+        controller.tick(now);
+        // Node 2 never asks.
+        for node in [1, 3] {
+            let ask = Ask::Look { member: Member::new(node, 1), index: 0 };
+            controller.asked(NodeId(node), Question { number: now, ask }, now);
+        }
+        controller.work(now, &mut out).unwrap();
+        let updates = out.iter().filter_map(|out| match out {
+            Out::Update { to: NodeId(3), update } => update.state.as_deref(),
+            _ => None,
+        });
+        let sealed = |state: &State| -> Vec<u32> {
+            let groups = state.groups().iter().filter(|(_, group)| group.phase == Phase::Sealing);
+            groups.map(|(id, _)| id.0).collect()
+        };
+        sealed_at_once = updates.map(sealed).find(|sealed| !sealed.is_empty());
+        if sealed_at_once.is_some() {
+            break;
+        }
+    }
+    assert_eq!(sealed_at_once, Some(vec![0, 1]), "in the first update that has any");
+}
+
+#[test]
+fn of_equal_members_the_first_in_the_groups_place_leads() {
+    let mut state = state();
+    let group = &state.groups()[&GROUP];
+    let (expected, epoch) = (group.configuration.epoch, Epoch(group.burnt.0 + 1));
+    state.apply(&Command::Seal { group: GROUP, expected, epoch }).unwrap();
+    let answer = |node, position| {
+        let end = Mark { epoch: expected, position: Position(position), chain: 0 };
+        let applied = Position(1);
+        let history = History::default();
+        Sealed { member: Member::new(node, 1), epoch, end, history, intact: true, applied, able: true }
+    };
+    let leader = |place: &[u32], answers: &[Sealed]| {
+        let assignment = Assignment { partitions: Vec::new(), place: place.iter().copied().map(NodeId).collect() };
+        let group = Group { assignment: Some(assignment), ..state.groups()[&GROUP].clone() };
+        let next = super::failover::next(&state, &group, epoch, answers).unwrap();
+        assert_eq!((next.epoch, next.members().len(), next.added().len()), (epoch, answers.len(), 0));
+        next.leader.node.0
+    };
+    let equal = [answer(1, 4), answer(2, 4), answer(3, 4)];
+    assert_eq!(leader(&[3, 1, 2], &equal), 3);
+    assert_eq!(leader(&[3, 2, 1], &equal[..2]), 2, "it is the next one that has answered");
+    assert_eq!(leader(&[], &equal), 1, "the lowest where there is no place");
+    assert_eq!(leader(&[3, 1, 2], &[answer(1, 4), answer(2, 5), answer(3, 4)]), 2, "a longer stream before that");
+}
+
+#[test]
+fn where_all_nodes_lead_the_voters_are_left_to_one_that_leads_less() {
+    let mut state = five_groups();
+    let node = |id: u32| Node { vote: Some(1), incarnation: Incarnation(2), ..state.nodes()[&NodeId(id)].clone() };
+    let nodes = [2, 3].map(|id| (NodeId(id), node(id)));
+    for (id, node) in nodes {
+        state.apply(&Command::Register { id, expected: Incarnation(1), node }).unwrap();
+    }
+    let voters = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
+    for (expected, next) in [(&[1][..], &[1, 2][..]), (&[1, 2], &[1, 2, 3])] {
+        state.apply(&Command::Voters { expected: voters(expected), voters: voters(next), number: 1 }).unwrap();
+    }
+    let moves = |here| {
+        let mut duties = Duties::since(0);
+        duties.heard.extend([1, 2, 3].map(|node| (NodeId(node), MOVE_NANOS)));
+        duties.moves_to(NodeId(here), &state, MOVE_NANOS).map(|node| node.0)
+    };
+    assert_eq!([1, 2, 3].map(moves), [None, Some(1), Some(1)]);
 }

@@ -2,7 +2,8 @@
 
 use super::declaration::{Declaration, Partitions};
 use super::layout::{Impossible, Layout};
-use crate::{Command, Group, Kind, Node, Phase, Presence, Refusal, Settings, State};
+use crate::placement::{PlacedNode, Unplaceable, place_groups};
+use crate::{Assignment, Command, Group, Kind, Node, Phase, Presence, Refusal, Settings, State};
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::fmt;
@@ -18,6 +19,12 @@ pub enum Unfounded {
         nodes: [String; 2],
         counts: [u32; 2],
     },
+    /// That number of partitions per node.
+    Size(Unplaceable),
+    /// The partitions of a database that exists are one group, and it cannot be given others.
+    DatabaseOfOneGroup(String),
+    /// A node was told how many partitions there are, and how many each node keeps.
+    PartitionsTwice(String),
     /// A declaration that no node can have made.
     Refused(Refusal),
 }
@@ -34,6 +41,17 @@ impl fmt::Display for Unfounded {
             Unfounded::Partitions { nodes: [one, other], counts: [first, second] } => write!(
                 f,
                 "{one} has {first} partitions and {other} was to have {second}: give --partitions only once, or equally"
+            ),
+            Unfounded::Size(unplaceable) => unplaceable.fmt(f),
+            Unfounded::DatabaseOfOneGroup(node) => write!(
+                f,
+                "{node} has a database, whose partitions are one group: start without --partitions-per-node, or dump the \
+                 database and load it into a new cluster"
+            ),
+            Unfounded::PartitionsTwice(node) => write!(
+                f,
+                "{node} was started with --partitions and --partitions-per-node: give one of them, since the nodes and \
+                 --partitions-per-node decide how many partitions there are"
             ),
             Unfounded::Refused(refusal) => refusal.fmt(f),
         }
@@ -62,21 +80,12 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     }
     let first_data = declarations.iter().find(|declaration| declaration.kind == Kind::Data);
     let leader = with_data.first().copied().or(first_data).expect("the layout has a node with data");
-    let settings = Settings {
-        cluster: cluster_id(declarations),
-        revision: 1,
-        kfactor: plan.kfactor,
-        partitions: partitions(declarations)?,
-        paused: false,
+    let (partitions, groups) = match plan.partitions_per_node {
+        None => (partitions(declarations)?, vec![(GroupId(0), group(leader, None))]),
+        Some(partitions_per_node) => several_groups(declarations, partitions_per_node)?,
     };
-    // A stream continues where the database alone has left it; an empty one begins where that of an
-    // earlier release's database would.
-    let nothing = Mark { epoch: Epoch(1), position: Position(0), chain: 0 };
-    let parent = leader.database.map_or(nothing, |database| database.end);
-    let epoch = Epoch(parent.epoch.0 + 1);
-    let first = Member { node: NodeId(leader.place), incarnation: leader.incarnation };
-    let configuration = GroupConfiguration::alone(epoch, first);
-    let group = Group { configuration, parent, burnt: epoch, phase: Phase::Active, accepted: None, loss: None };
+    let settings =
+        Settings { cluster: cluster_id(declarations), revision: 1, kfactor: plan.kfactor, partitions, paused: false };
     // Witnesses have nothing else to do.
     let mut order: Vec<&Declaration> = declarations.iter().collect();
     order.sort_by_key(|declaration| (declaration.kind == Kind::Data, declaration.place));
@@ -84,12 +93,50 @@ pub fn found(declarations: &[Declaration]) -> Result<State, Unfounded> {
     let command = Command::Found {
         settings,
         nodes: declarations.iter().map(|one| (NodeId(one.place), node(one, &voters))).collect(),
-        groups: vec![(GroupId(0), group)],
+        groups,
         voters: voters.clone(),
     };
     let mut state = State::default();
     state.apply(&command).map_err(Unfounded::Refused)?;
     Ok(state)
+}
+
+/// Led by that node, alone.
+fn group(leader: &Declaration, assignment: Option<Assignment>) -> Group {
+    // A stream continues where the database alone has left it; an empty one begins where that of an
+    // earlier release's database would.
+    let nothing = Mark { epoch: Epoch(1), position: Position(0), chain: 0 };
+    let parent = leader.database.map_or(nothing, |database| database.end);
+    let epoch = Epoch(parent.epoch.0 + 1);
+    let first = Member { node: NodeId(leader.place), incarnation: leader.incarnation };
+    let configuration = GroupConfiguration::alone(epoch, first);
+    Group { configuration, parent, burnt: epoch, phase: Phase::Active, accepted: None, loss: None, assignment }
+}
+
+/// How many partitions there are, and the groups that have them, each led by the first node of its
+/// place.
+fn several_groups(
+    declarations: &[Declaration],
+    partitions_per_node: u32,
+) -> Result<(u32, Vec<(GroupId, Group)>), Unfounded> {
+    if let Some(has_database) = declarations.iter().find(|one| one.database.is_some()) {
+        return Err(Unfounded::DatabaseOfOneGroup(name(has_database)));
+    }
+    if let Some(said) = declarations.iter().find(|one| matches!(one.partitions, Partitions::Said(_))) {
+        return Err(Unfounded::PartitionsTwice(name(said)));
+    }
+    let with_data = declarations.iter().filter(|declaration| declaration.kind == Kind::Data);
+    let nodes: Vec<PlacedNode> =
+        with_data.map(|one| PlacedNode { node: NodeId(one.place), rack: one.rack.clone() }).collect();
+    let kfactor = declarations[0].plan.kfactor;
+    let placement = place_groups(&nodes, kfactor, partitions_per_node).map_err(Unfounded::Size)?;
+    let partitions = placement.partitions();
+    let groups = placement.groups.into_iter().map(|placed| {
+        let lead = &declarations[placed.lead().0 as usize - 1];
+        let assignment = Assignment { partitions: placed.partitions, place: placed.place };
+        (placed.group, group(lead, Some(assignment)))
+    });
+    Ok((partitions, groups.collect()))
 }
 
 /// The id of the cluster of these declarations: all random bits together.
@@ -112,6 +159,7 @@ fn node(declaration: &Declaration, voters: &[NodeId]) -> Node {
         vote: voters.contains(&NodeId(declaration.place)).then_some(0),
         release: declaration.release.clone(),
         addresses: declaration.addresses.clone(),
+        rack: declaration.rack.clone(),
     }
 }
 

@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_a_cluster() {
         let founded = vec![Declaration {
-            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0 },
+            plan: Plan { hosts: vec!["here:1".to_owned()], kfactor: 0, partitions_per_node: None },
             place: 1,
             key: [2; 16],
             incarnation: Incarnation(1),
@@ -117,6 +117,7 @@ mod tests {
             partitions: Partitions::Said(1),
             release: "test".to_owned(),
             addresses: vec!["here:1".to_owned()],
+            rack: None,
         }];
         let state = found(&founded).unwrap();
         let shown = Shown { founded, index: 1, state };

@@ -17,7 +17,7 @@ const FOUNDED: u8 = 2;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
     /// This node has declared, durably; and the other options that it was started with.
-    Declares(Declaration, Option<Manner>),
+    Declares(Box<Declaration>, Option<Manner>),
     /// It has founded a cluster, from these.
     Founded(Vec<Declaration>),
 }
@@ -50,7 +50,7 @@ impl Message {
         }
         let message = match rest.u8()? {
             DECLARES => {
-                let declaration = Declaration::decode(&mut rest)?;
+                let declaration = Box::new(Declaration::decode(&mut rest)?);
                 let manner = if format == WITH_MANNER { Some(Manner::decode(&mut rest)?) } else { None };
                 Message::Declares(declaration, manner)
             }

@@ -67,6 +67,14 @@ enum Phase {
     Done,
 }
 
+/// As its operator has said it.
+fn partitions_per_node(plan: &Plan) -> String {
+    match plan.partitions_per_node {
+        Some(count) => format!("--partitions-per-node {count}"),
+        None => "no --partitions-per-node".to_owned(),
+    }
+}
+
 /// One node, before there is a cluster and while others may still need to hear of it.
 pub struct Founding {
     written: WrittenDown,
@@ -252,7 +260,7 @@ impl Founding {
             (Phase::Done, Some(all)) => Some(Message::Founded(all.clone())),
             _ => {
                 let own = &self.written.own;
-                Some(Message::Declares(own.clone(), self.manners.get(&own.place).cloned()))
+                Some(Message::Declares(Box::new(own.clone()), self.manners.get(&own.place).cloned()))
             }
         }
     }
@@ -276,7 +284,7 @@ impl Founding {
                 None if matches!(self.phase, Phase::Done) => {}
                 _ => {
                     from.map(|from| self.misplaced.remove(&from));
-                    self.declared(declaration, manner);
+                    self.declared(*declaration, manner);
                 }
             },
             Message::Founded(all) => self.founded_elsewhere(all),
@@ -355,6 +363,9 @@ impl Founding {
         }
         if plan.kfactor != theirs.kfactor {
             settings.push((format!("--kfactor {}", theirs.kfactor), format!("--kfactor {}", plan.kfactor)));
+        }
+        if plan.partitions_per_node != theirs.partitions_per_node {
+            settings.push((partitions_per_node(theirs), partitions_per_node(plan)));
         }
         if let (Some(own_manner), Some(manner)) = (self.manners.get(&own.place), manner) {
             let begins_empty = own.database.is_none() && other.database.is_none();

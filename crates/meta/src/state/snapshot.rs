@@ -12,6 +12,9 @@ use ferrite_base::checksum::crc32c;
 const FORMAT: u8 = 1;
 /// The format for a paused database: a release that does not know it refuses to take part.
 const FORMAT_PAUSED: u8 = 2;
+/// The same two where a node has a rack, or a group a place.
+const FORMAT_SEVERAL_GROUPS: u8 = 3;
+const FORMAT_SEVERAL_GROUPS_PAUSED: u8 = 4;
 
 impl State {
     /// The whole state as bytes, with a checksum.
@@ -22,9 +25,19 @@ impl State {
         bytes
     }
 
+    fn format(&self) -> u8 {
+        let has_racks = self.nodes.values().any(|node| node.rack.is_some());
+        let has_places = self.groups.values().any(|group| group.assignment.is_some());
+        match (has_racks || has_places, self.is_paused()) {
+            (false, false) => FORMAT,
+            (false, true) => FORMAT_PAUSED,
+            (true, false) => FORMAT_SEVERAL_GROUPS,
+            (true, true) => FORMAT_SEVERAL_GROUPS_PAUSED,
+        }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
-        let format = if self.is_paused() { FORMAT_PAUSED } else { FORMAT };
-        let mut bytes = vec![format, u8::from(self.settings.is_some())];
+        let mut bytes = vec![self.format(), u8::from(self.settings.is_some())];
         let out = &mut bytes;
         if let Some(settings) = &self.settings {
             put_settings(out, settings);
@@ -53,7 +66,7 @@ impl State {
         let (body, checksum) = bytes.split_last_chunk::<4>().ok_or(Malformed("they end early"))?;
         let mut rest = Reader::new(body);
         let format = rest.u8()?;
-        if ![FORMAT, FORMAT_PAUSED].contains(&format) {
+        if !(FORMAT..=FORMAT_SEVERAL_GROUPS_PAUSED).contains(&format) {
             return Err(Malformed("a later release wrote them: start that one, or a later one"));
         }
         if crc32c(body) != u32::from_le_bytes(*checksum) {
@@ -61,7 +74,10 @@ impl State {
         }
         let settings = match rest.u8()? {
             0 => None,
-            1 => Some(Settings { paused: format == FORMAT_PAUSED, ..take_settings(&mut rest)? }),
+            1 => {
+                let paused = [FORMAT_PAUSED, FORMAT_SEVERAL_GROUPS_PAUSED].contains(&format);
+                Some(Settings { paused, ..take_settings(&mut rest)? })
+            }
             _ => return Err(Malformed("it is not said whether there is a cluster")),
         };
         let nodes = rest.list(NODES_MAX, take_node)?;
@@ -70,14 +86,18 @@ impl State {
         let votes = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.u32()?)))?;
         let joined = rest.list(NODES_MAX, |rest| Ok((NodeId(rest.u32()?), rest.array()?)))?;
         rest.end()?;
-        Ok(State {
+        let state = State {
             settings,
             nodes: nodes.into_iter().collect(),
             groups: groups.into_iter().collect(),
             voters: voters.into_iter().collect(),
             votes: votes.into_iter().collect(),
             joined: joined.into_iter().collect(),
-        })
+        };
+        if format != state.format() {
+            return Err(Malformed("a state's format is not that of what it names"));
+        }
+        Ok(state)
     }
 
     /// Equal on all voters that applied the same commands.

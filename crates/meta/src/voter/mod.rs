@@ -474,7 +474,7 @@ mod tests {
     /// A voter without others, which leads.
     fn alone() -> (Voter, Arc<dyn Disk>) {
         let declaration = Declaration {
-            plan: Plan { hosts: vec!["one:1".to_string()], kfactor: 0 },
+            plan: Plan { hosts: vec!["one:1".to_string()], kfactor: 0, partitions_per_node: None },
             place: 1,
             key: [1; 16],
             incarnation: Incarnation(1),
@@ -483,6 +483,7 @@ mod tests {
             partitions: Partitions::Suggested(1),
             release: "0.1.0".to_string(),
             addresses: vec!["one:2".to_string()],
+            rack: None,
         };
         let founded = found(&[declaration]).expect("one node is a cluster");
         let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, Default::default()));

@@ -243,6 +243,7 @@ impl World {
             vote: controller.map(Controller::number),
             release: "0.1.0".to_string(),
             addresses: vec![format!("host{}:21212", self.nodes[node].place + 1)],
+            rack: None,
         }
     }
 

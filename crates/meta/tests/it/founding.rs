@@ -33,7 +33,7 @@ impl Random {
 }
 
 fn plan(nodes: u32, kfactor: u32) -> Plan {
-    Plan { hosts: (1..=nodes).map(|place| format!("host{place}:3021")).collect(), kfactor }
+    Plan { hosts: (1..=nodes).map(|place| format!("host{place}:3021")).collect(), kfactor, partitions_per_node: None }
 }
 
 fn declaration(plan: &Plan, place: u32, key: [u8; 16]) -> Declaration {
@@ -47,6 +47,7 @@ fn declaration(plan: &Plan, place: u32, key: [u8; 16]) -> Declaration {
         partitions: Partitions::Suggested(place + 1),
         release: "0.1.0".to_string(),
         addresses: vec![format!("host{place}:21212")],
+        rack: None,
     }
 }
 
@@ -420,7 +421,7 @@ fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
     };
     let own = plan(3, 1);
     // Node 3 takes itself for node 1, since its list is turned.
-    let turned = Plan { hosts: own.hosts.iter().rev().cloned().collect(), kfactor: 2 };
+    let turned = Plan { hosts: own.hosts.iter().rev().cloned().collect(), kfactor: 2, partitions_per_node: None };
     let mut one = Founding::new(None, declaration(&own, 1, [1; 16]), false).started_with(manner("sync", None));
     let mut other = Founding::new(None, declaration(&turned, 1, [3; 16]), false).started_with(manner("none", Some(7)));
     one.written();
@@ -444,7 +445,8 @@ fn all_that_differs_is_said_at_once_and_the_node_is_shown_as_heard() {
     // Strangers that are of no place fill nothing.
     for number in 0..CLUSTER_NODES_MAX + 9 {
         let hosts = vec![format!("stranger{number}:1"), "host1:3021".to_owned()];
-        let mut stranger = Founding::new(None, declaration(&Plan { hosts, kfactor: 0 }, 1, [9; 16]), false);
+        let mut stranger =
+            Founding::new(None, declaration(&Plan { hosts, kfactor: 0, partitions_per_node: None }, 1, [9; 16]), false);
         stranger.written();
         one.handle_message(None, &stranger.answer().unwrap()).unwrap();
     }
@@ -479,7 +481,7 @@ fn no_cluster_has_a_node_that_was_started_as_another() {
 
 #[test]
 fn a_list_in_another_order_is_said_as_such_to_both() {
-    let turned = Plan { hosts: plan(2, 0).hosts.into_iter().rev().collect(), kfactor: 0 };
+    let turned = Plan { hosts: plan(2, 0).hosts.into_iter().rev().collect(), kfactor: 0, partitions_per_node: None };
     let mut one = Founding::new(None, declaration(&plan(2, 0), 1, [1; 16]), false);
     one.written();
     let mut other = Founding::new(None, declaration(&turned, 1, [2; 16]), false);

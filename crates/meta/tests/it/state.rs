@@ -1,7 +1,9 @@
 //! The metadata's state: what commands do, when they are refused, and as bytes.
 
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position, limits};
-use ferrite_meta::{Change, Command, CommandError, Group, Kind, Node, Phase, Presence, Refusal, Settings, State};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId, Position, limits};
+use ferrite_meta::{
+    Assignment, Change, Command, CommandError, Group, Kind, Node, Phase, Presence, Refusal, Settings, State,
+};
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 
 const GROUP: GroupId = GroupId(0);
@@ -15,6 +17,7 @@ fn node(incarnation: u64, kind: Kind) -> Node {
         vote: Some(0),
         release: "0.1.0".into(),
         addresses: vec!["10.0.0.1:3021".into(), "ä:1".into()],
+        rack: None,
     }
 }
 
@@ -40,6 +43,7 @@ fn found() -> Command {
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        assignment: None,
     };
     Command::Found {
         settings: Settings { cluster: [7; 16], revision: 0, kfactor: 1, partitions: 8, paused: false },
@@ -231,8 +235,11 @@ fn a_cluster_that_does_not_hold_together_is_not_founded() {
     change_group(&|group| group.configuration = configuration(1, &[1, 4], &[]));
     for (count, taken) in [(limits::CLUSTER_GROUPS_MAX, true), (limits::CLUSTER_GROUPS_MAX + 1, false)] {
         let mut command = found();
-        if let Command::Found { groups, .. } = &mut command {
-            *groups = (0..count as u32).map(|id| (GroupId(id), groups[0].1.clone())).collect();
+        if let Command::Found { settings, groups, .. } = &mut command {
+            settings.partitions = count as u32;
+            let has = |id| Assignment { partitions: vec![PartitionId(id)], place: vec![NodeId(1), NodeId(2)] };
+            let group = |id| Group { assignment: Some(has(id)), ..groups[0].1.clone() };
+            *groups = (0..count as u32).map(|id| (GroupId(id), group(id))).collect();
         }
         assert_eq!(State::default().apply(&command).is_ok(), taken, "{count} groups");
     }

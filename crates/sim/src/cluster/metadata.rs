@@ -32,6 +32,7 @@ pub fn registration(place: u32, incarnation: Incarnation, kind: Kind, vote: Opti
         vote,
         release: "simulated".to_owned(),
         addresses: vec![format!("node{place}:1")],
+        rack: None,
     }
 }
 
@@ -51,6 +52,7 @@ pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        assignment: None,
     };
     let command = Command::Found {
         settings: Settings {
