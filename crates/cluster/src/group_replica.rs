@@ -13,6 +13,7 @@ use crate::GroupHandle;
 use crate::cause::{Cause, NodeEffects};
 use crate::failover_phase::FailoverPhase;
 use crate::handing::HandingOver;
+use crate::lead_return::LeadReturn;
 use crate::membership::Offers;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
@@ -75,6 +76,8 @@ pub(crate) struct GroupReplica {
     causes: WakingSender<Cause>,
     /// Which of the nodes that may become members were offered to this leader.
     pub offers: Offers,
+    /// Whether another is to lead again.
+    pub lead_return: LeadReturn,
     /// While it hands over.
     pub handing: Option<HandingOver>,
     /// Nodes that are not handed over to: their processes end.
@@ -113,6 +116,7 @@ impl GroupReplica {
             replaced: None,
             causes,
             offers: Offers::default(),
+            lead_return: LeadReturn::default(),
             handing: None,
             ending: BTreeSet::new(),
             led_since: None,
@@ -301,6 +305,16 @@ impl GroupReplica {
             intake.send(Delivery::Stop);
         }
         !matches!(before, Role::Broken)
+    }
+
+    /// Ends the copy of a group that leaves this node. False: it is none, or is about to lead.
+    pub fn ends(&mut self) -> bool {
+        let is_copy = matches!(self.role, Role::Copy(_) | Role::Replacing | Role::Broken);
+        let rises = self.todo.iter().any(|todo| matches!(todo, Todo::Lead));
+        if is_copy && !rises {
+            self.broken();
+        }
+        is_copy && !rises
     }
 
     /// Its partitions take calls, and nothing has come that ends that.

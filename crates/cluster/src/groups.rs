@@ -7,7 +7,7 @@ use ferrite_group::message;
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 /// Why a message was not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,21 +31,43 @@ impl fmt::Display for Unusable {
 
 impl std::error::Error for Unusable {}
 
-/// Clones are the same.
+/// Clones are the same. Groups come and go while the node runs.
 #[derive(Clone)]
-pub struct Groups(Arc<BTreeMap<GroupId, GroupHandle>>);
+pub struct Groups(Arc<RwLock<Arc<[GroupHandle]>>>);
+
+const NO_PANIC: &str = "no panic with the groups";
 
 impl Groups {
     pub fn new(groups: impl IntoIterator<Item = GroupHandle>) -> Groups {
-        Groups(Arc::new(groups.into_iter().map(|group| (group.id(), group)).collect()))
+        let all: BTreeMap<GroupId, GroupHandle> = groups.into_iter().map(|group| (group.id(), group)).collect();
+        Groups(Arc::new(RwLock::new(all.into_values().collect())))
     }
 
-    pub fn get(&self, id: GroupId) -> Option<&GroupHandle> {
-        self.0.get(&id)
+    pub fn get(&self, id: GroupId) -> Option<GroupHandle> {
+        let all = self.0.read().expect(NO_PANIC);
+        all.iter().find(|group| group.id() == id).cloned()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &GroupHandle> {
-        self.0.values()
+    /// Those of this moment, by id.
+    pub fn iter(&self) -> impl Iterator<Item = GroupHandle> + use<> {
+        let all = Arc::clone(&self.0.read().expect(NO_PANIC));
+        (0..all.len()).map(move |at| Arc::clone(&all[at]))
+    }
+
+    /// In the place of one of the same id, if there is one.
+    pub(crate) fn insert(&self, group: GroupHandle) {
+        self.change(group.id(), Some(group));
+    }
+
+    pub(crate) fn remove(&self, id: GroupId) {
+        self.change(id, None);
+    }
+
+    fn change(&self, id: GroupId, group: Option<GroupHandle>) {
+        let mut all = self.0.write().expect(NO_PANIC);
+        let mut next: Vec<GroupHandle> = all.iter().filter(|known| known.id() != id).cloned().chain(group).collect();
+        next.sort_by_key(|group| group.id());
+        *all = next.into();
     }
 
     /// A message of a group, from the process at the other end of a connection.

@@ -10,7 +10,9 @@ use ferrite_partition::gate::Gate;
 use ferrite_partition::waker::WakingSender;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, RwLock};
+
+const NO_PANIC: &str = "no panic with the gates";
 
 /// The way to other nodes. Takes a message, or loses it; never waits.
 pub trait Transport: Send + Sync {
@@ -26,13 +28,13 @@ pub struct Host {
     /// Bytes of committed entries among the causes.
     held: Arc<AtomicUsize>,
     /// The gates of each group's partitions and coordinator.
-    gates: OnceLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
+    gates: RwLock<BTreeMap<GroupId, Vec<Arc<Gate>>>>,
 }
 
 impl Host {
     /// `lease`: the one that the node extends.
     pub fn new(causes: WakingSender<Cause>, transport: Arc<dyn Transport>, lease: Lease) -> Host {
-        Host { causes, transport, lead: lease.clone(), lease, held: Arc::default(), gates: OnceLock::new() }
+        Host { causes, transport, lead: lease.clone(), lease, held: Arc::default(), gates: RwLock::default() }
     }
 
     /// Reads wait for the other members, whatever the lease says.
@@ -46,17 +48,25 @@ impl Host {
     /// groups, and earlier than anything can wait in them.
     ///
     /// # Panics
-    /// When they are named twice.
+    /// When those of a group are named twice.
     pub fn set_gates(&self, gates: BTreeMap<GroupId, Vec<Arc<Gate>>>) {
-        assert!(self.gates.set(gates).is_ok(), "the gates are named once");
+        let mut known = self.gates.write().expect(NO_PANIC);
+        for (group, gates) in gates {
+            assert!(known.insert(group, gates).is_none(), "the gates of a group are named once");
+        }
+    }
+
+    /// The group has left the node.
+    pub fn remove_gates(&self, group: GroupId) {
+        self.gates.write().expect(NO_PANIC).remove(&group);
     }
 
     /// Reads that waited for a round leave at once, as writes do when the gates learn of their
     /// commit: what an earlier leadership's round has shown is true, and each leadership counts
     /// anew.
     fn confirmed(&self, group: GroupId, round: u64) {
-        let gates = self.gates.get().and_then(|gates| gates.get(&group));
-        gates.into_iter().flatten().for_each(|gate| gate.confirmed(round));
+        let gates = self.gates.read().expect(NO_PANIC);
+        gates.get(&group).into_iter().flatten().for_each(|gate| gate.confirmed(round));
     }
 
     /// A node that has ended does nothing more.

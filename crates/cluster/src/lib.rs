@@ -17,6 +17,7 @@ mod groups;
 mod hand_over;
 mod handing;
 mod host;
+mod lead_return;
 mod lease;
 mod membership;
 mod message_kind;

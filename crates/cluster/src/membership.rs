@@ -42,7 +42,7 @@ pub(crate) struct Offers {
 impl Offers {
     /// To be called for each update of the metadata, whichever node leads.
     pub fn seen(&mut self, kept: &Group, state: &State) {
-        self.see(kept.configuration.members().iter().map(|member| member.node), wanted(state));
+        self.see(kept.configuration.members().iter().map(|member| member.node), wanted(kept, state));
     }
 
     fn see(&mut self, members: impl ExactSizeIterator<Item = NodeId>, wanted: usize) {
@@ -92,8 +92,18 @@ impl Offers {
 }
 
 /// The members that a group has when nothing is wrong.
-fn wanted(state: &State) -> usize {
+fn wanted(kept: &Group, state: &State) -> usize {
+    if kept.place().is_empty() { copies(state) } else { kept.place().len() }
+}
+
+/// Of each partition.
+fn copies(state: &State) -> usize {
     state.settings().map_or(1, |settings| settings.kfactor as usize + 1)
+}
+
+/// Whether the node leads the group, as far as the metadata knows.
+pub(crate) fn leads(kept: &Group, node: NodeId) -> bool {
+    kept.phase == Phase::Active && kept.configuration.leader.node == node
 }
 
 pub(crate) fn process(id: NodeId, node: &Node) -> Member {
@@ -109,8 +119,20 @@ pub(crate) fn leader(state: &State, id: GroupId) -> Option<NodeId> {
 /// Whether another node that keeps data runs, as far as the metadata knows, and is not one of those
 /// that end.
 pub(crate) fn others_run(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
-    let runs = |node: &Node| node.kind == Kind::Data && node.presence == Presence::Running;
-    state.nodes().iter().any(|(id, node)| *id != here && runs(node) && !ending.contains(id))
+    state.nodes().keys().any(|id| *id != here && runs(state, *id) && !ending.contains(id))
+}
+
+/// Whether one of them may keep this group.
+pub(crate) fn others_keep(kept: &Group, state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
+    let place = state.place_of(kept);
+    let elsewhere =
+        place.is_empty() || place.iter().any(|node| *node != here && !ending.contains(node) && runs(state, *node));
+    elsewhere && others_run(state, here, ending)
+}
+
+fn runs(state: &State, id: NodeId) -> bool {
+    let data = |node: &Node| node.kind == Kind::Data && node.presence == Presence::Running;
+    state.nodes().get(&id).is_some_and(data)
 }
 
 /// Whether there is another node that keeps data, though it may not run at the moment, and is not
@@ -118,7 +140,7 @@ pub(crate) fn others_run(state: &State, here: NodeId, ending: &BTreeSet<NodeId>)
 pub(crate) fn has_others(state: &State, here: NodeId, ending: &BTreeSet<NodeId>) -> bool {
     let keeps = |node: &Node| node.kind == Kind::Data && node.presence != Presence::Retired;
     let is_another = |id: &NodeId| *id != here && !ending.contains(id);
-    wanted(state) > 1 && state.nodes().iter().any(|(id, node)| is_another(id) && keeps(node))
+    copies(state) > 1 && state.nodes().iter().any(|(id, node)| is_another(id) && keeps(node))
 }
 
 /// Whether a process of another node leads a group that ends, and has not said goodbye yet.
@@ -133,16 +155,19 @@ fn is_gone(state: &State, member: &Member) -> bool {
     node.is_none_or(|node| node.presence != Presence::Running || node.incarnation != member.incarnation)
 }
 
-/// How many more members there should be, and which nodes may become one.
+/// How many more members there should be, and which nodes may become one: those of its place, if it
+/// has one.
 fn openings(kept: &Group, state: &State) -> (usize, Vec<Member>) {
     let members = kept.configuration.members();
+    let place = state.place_of(kept);
     let there = members.iter().filter(|member| !is_gone(state, member)).count();
     let may_join = |(id, node): (&NodeId, &Node)| {
-        let joins = node.kind == Kind::Data && node.presence == Presence::Running;
+        let is_meant = place.is_empty() || place.contains(id);
+        let joins = is_meant && node.kind == Kind::Data && node.presence == Presence::Running;
         let process = process(*id, node);
         (joins && !members.contains(&process)).then_some(process)
     };
-    (wanted(state).saturating_sub(there), state.nodes().iter().filter_map(may_join).collect())
+    (wanted(kept, state).saturating_sub(there), state.nodes().iter().filter_map(may_join).collect())
 }
 
 /// Whether a former member, or one whose process is gone, may come back.
@@ -232,99 +257,4 @@ fn chosen(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_that_never_gets_there_is_not_the_only_one_for_ever() {
-        let mut offers = Offers::default();
-        let mut besides = |epoch, lacking, seconds: u64| offers.besides(Epoch(epoch), lacking, seconds * 1_000_000_000);
-        assert_eq!(besides(4, 1, 100), 0);
-        assert_eq!(besides(4, 1, 159), 0);
-        assert_eq!(besides(4, 1, 160), 1);
-        assert_eq!(besides(4, 1, 220), 2);
-        assert_eq!(besides(5, 1, 221), 0, "somebody has become a member");
-        assert_eq!(besides(5, 0, 300), 0);
-        assert_eq!(besides(5, 1, 310), 0, "none was lacking meanwhile");
-    }
-
-    #[test]
-    fn others_wait_for_one_that_may_come_back_as_long_as_a_transfer_takes() {
-        const SECOND: u64 = 1_000_000_000;
-        let mut offers = Offers::default();
-        assert_eq!(offers.besides(Epoch(4), 1, 100 * SECOND), 0);
-        let awaits = |away, transfer, seconds: u64| offers.await_return(away, transfer, seconds * SECOND);
-        assert!(awaits(true, 10 * SECOND, 109) && !awaits(true, 10 * SECOND, 110));
-        assert!(!awaits(false, 10 * SECOND, 101), "nobody is away");
-        assert!(!awaits(true, 0, 100), "there is nothing to send");
-        assert!(awaits(true, 7_200 * SECOND, 159) && !awaits(true, 7_200 * SECOND, 160), "a minute at most");
-    }
-
-    #[test]
-    fn who_was_a_member_since_nobody_was_lacking_comes_back() {
-        let mut offers = Offers::default();
-        let mut seen = |members: &[u32]| {
-            offers.see(members.iter().map(|node| NodeId(*node)), 2);
-            offers.had.iter().map(|node| node.0).collect::<Vec<u32>>()
-        };
-        assert_eq!(seen(&[1]), [1]);
-        assert_eq!(seen(&[1, 2]), [1, 2]);
-        assert_eq!(seen(&[1]), [1, 2], "2 may come back");
-        assert_eq!(seen(&[3]), [1, 2, 3]);
-        assert_eq!(seen(&[3, 4]), [3, 4], "the others lack more and more");
-    }
-
-    fn numbers(members: Vec<Member>) -> Vec<u32> {
-        members.into_iter().map(|member| member.node.0).collect()
-    }
-
-    fn are(among: &[u32]) -> impl Fn(Member) -> bool {
-        |member: Member| among.contains(&member.node.0)
-    }
-
-    #[test]
-    fn a_dead_node_keeps_nobody_from_becoming_a_member() {
-        let candidates: Vec<Member> = (2..5).map(|node| Member::new(node, 1)).collect();
-        let chosen = |counts: &[u32], lacking, offered: u32| -> Vec<u32> {
-            let offered = (offered > 0).then_some(NodeId(offered));
-            numbers(chosen(&candidates, are(counts), lacking, offered))
-        };
-        assert_eq!(chosen(&[], 1, 0), [2]);
-        assert!(chosen(&[2], 1, 2).is_empty(), "it may answer yet");
-        assert_eq!(chosen(&[], 1, 2), [3], "it was silent");
-        assert_eq!(chosen(&[], 1, 4), [2], "and all once more");
-        assert_eq!(chosen(&[3], 2, 3), [4]);
-        assert_eq!(chosen(&[3], 2, 4), [2]);
-        assert!(chosen(&[2, 3], 1, 3).is_empty(), "one more than is lacking is nobody's harm");
-        assert!(chosen(&[], 0, 0).is_empty());
-        let offers = Offers { last: Some((NodeId(2), 5 * ANSWER_NANOS)), ..Offers::default() };
-        assert!(offers.waits(3, 6 * ANSWER_NANOS - 1) && !offers.waits(3, 6 * ANSWER_NANOS));
-        assert!(!Offers::default().waits(3, 0));
-    }
-
-    #[test]
-    fn nodes_that_answer_late_get_more_time_in_each_round() {
-        let time = |made| {
-            let offers = Offers { last: Some((NodeId(2), 0)), made, ..Offers::default() };
-            (0..200).find(|tenths| !offers.waits(3, tenths * 100_000_000)).expect("it ends")
-        };
-        assert_eq!([1, 2, 3, 4, 6, 7, 10].map(time), [3, 3, 3, 6, 6, 12, 24]);
-        assert_eq!([16, 19, 1_000_000].map(time), [96, 100, 100], "ten seconds at most");
-        let mut offers = Offers { made: 7, ..Offers::default() };
-        offers.besides(Epoch(4), 1, 0);
-        assert_eq!(offers.made, 0, "for another lack they begin anew");
-    }
-
-    #[test]
-    fn who_has_answered_stays_and_who_is_silent_goes_for_it() {
-        let needless = |follow: &[u32], answer: &[u32], lacking| -> Vec<u32> {
-            let follow: Vec<Member> = follow.iter().map(|node| Member::new(*node, 1)).collect();
-            numbers(needless(&follow, are(answer), lacking))
-        };
-        assert!(needless(&[2, 3], &[], 1).is_empty(), "either may answer yet");
-        assert_eq!(needless(&[2, 3], &[3], 1), [2]);
-        assert_eq!(needless(&[2, 3], &[2, 3], 1), [3]);
-        assert!(needless(&[2, 3, 4], &[4], 2).is_empty(), "one more is lacking");
-        assert_eq!(needless(&[2, 3, 4], &[3, 4], 0), [3, 4, 2]);
-    }
-}
+mod tests;

@@ -1,5 +1,10 @@
 //! A node: takes one cause of work after the other.
 
+mod events;
+mod hosting;
+mod leads;
+
+use self::events::Promising;
 use crate::cause::{Cause, NodeEffects};
 use crate::failover_phase::FailoverPhase;
 use crate::group_replica::{GroupReplica, Parties};
@@ -9,10 +14,8 @@ use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::Receiver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
-use ferrite_group::{CannotHandOver, GroupEvent, Identity};
-use ferrite_meta::{Ask, CUT_OFF_NANOS, Kind, Node as Registration, Phase, Presence, State, why_retired};
-use ferrite_notice::Notice;
-use ferrite_partition::ReplayError;
+use ferrite_group::{CannotHandOver, Identity};
+use ferrite_meta::{Ask, Group, Kind, Node as Registration, Phase, Presence, State, why_retired};
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
@@ -24,11 +27,6 @@ const LOOK_NANOS: u64 = 666_000_000;
 /// Between two of them when something shows that there is news or a leader has no lease, between
 /// two attempts to register, and between two looks at who may become a member while one is lacking.
 const LOOK_AGAIN_NANOS: u64 = 50_000_000;
-/// A leader that has had no lease for [`CUT_OFF_NANOS`], and has not heard from a member for
-/// longer, is cut off: the others could have chosen another leader by now, so its callers wait in
-/// vain.
-const UNANSWERED_NANOS: u64 = 5_000_000_000;
-
 /// What a node begins with.
 pub struct Start {
     /// As it is on disk, with the incarnation of this process.
@@ -47,8 +45,11 @@ pub struct Node {
     registration: Registration,
     groups: Groups,
     replicas: BTreeMap<GroupId, GroupReplica>,
+    /// They lead to the inbox.
+    causes: WakingSender<Cause>,
     inbox: Receiver<Cause>,
     effects: Box<dyn NodeEffects>,
+    promising: Promising,
     lease: Lease,
     /// The metadata as far as it is known here, after this many commands.
     known: (u64, Arc<State>),
@@ -88,7 +89,7 @@ impl Node {
         let Start { identity, registration, parties, groups, lease } = start;
         let registration = Registration { incarnation: identity.incarnation, ..registration };
         let replicas = parties.into_iter().map(|(id, (parties, start))| {
-            let group = Arc::clone(groups.get(id).expect("a group that is kept is replicated"));
+            let group = groups.get(id).expect("a group that is kept is replicated");
             (id, GroupReplica::new(group, parties, start, causes.clone(), &mut *effects))
         });
         let replicas = replicas.collect();
@@ -97,8 +98,10 @@ impl Node {
             registration,
             groups,
             replicas,
+            causes: causes.clone(),
             inbox,
             effects,
+            promising: Promising::default(),
             lease,
             known: (0, Arc::default()),
             registered: false,
@@ -139,7 +142,7 @@ impl Node {
     pub fn step(&mut self, now: u64) -> bool {
         self.now = now;
         let taken = self.inbox.try_recv().map(|cause| self.handle(cause)).is_ok();
-        let mut moved = false;
+        let mut moved = self.keep_promises();
         for replica in self.replicas.values_mut() {
             moved |= replica.move_on(&mut *self.effects);
             moved |= replica.hand_on(&self.known.1, &mut *self.effects);
@@ -174,7 +177,8 @@ impl Node {
         // Whose turn it is next depends on who has answered.
         let lacks = self.replicas.values().any(|replica| replica.offers.lack() && replica.group.is_leading());
         let offers = if lacks { self.ticked.saturating_add(LOOK_AGAIN_NANOS) } else { u64::MAX };
-        group.min(asks).min(offers).max(now)
+        let returns = if self.returns_lead() { self.ticked.saturating_add(LOOK_AGAIN_NANOS) } else { u64::MAX };
+        group.min(asks).min(offers).min(returns).max(now)
     }
 
     /// Whether it asks the metadata repeatedly.
@@ -202,6 +206,7 @@ impl Node {
         self.offer();
         self.resign_where_cut_off();
         self.put_aside_what_was_lost();
+        self.return_leads();
         for replica in self.replicas.values_mut() {
             replica.move_on(&mut *self.effects);
             replica.hand_on(&self.known.1, &mut *self.effects);
@@ -235,29 +240,6 @@ impl Node {
         let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
             self.made_anew(id, &reason);
-        }
-    }
-
-    /// Calls of clients that reach this node, and no other, are answered, and they go elsewhere.
-    fn resign_where_cut_off(&mut self) {
-        let since = self.lease.until().max(self.registered_at);
-        if !self.registered || self.leaves {
-            return;
-        }
-        for (id, replica) in &self.replicas {
-            // One that has just been chosen has time to ask for a lease.
-            let since = since.max(replica.led_since.map_or(0, |(_, since)| since));
-            if self.now.saturating_sub(since) < CUT_OFF_NANOS {
-                continue;
-            }
-            let is_dispensable = replica.group.is_dispensable();
-            if (is_dispensable || replica.group.is_unanswered(UNANSWERED_NANOS))
-                && let Some(epoch) = replica.group.resign()
-            {
-                self.resigned.insert(*id, epoch);
-                self.effects.gave_up(*id, epoch);
-                self.effects.notice(Notice::CutOff { group: *id, dispensable: is_dispensable });
-            }
         }
     }
 
@@ -322,8 +304,11 @@ impl Node {
         let state = &self.known.1;
         let here = self.here();
         let stopped = state.nodes().get(&here.node).is_some_and(|node| node.presence == Presence::Stopped);
-        let counts = state.groups().values().any(|group| group.configuration.has(here));
-        let is_left_out = !(counts && membership::others_run(state, here.node, &self.ending));
+        let counts = |group: &Group| {
+            let is_member = group.configuration.has(here);
+            is_member && membership::others_keep(group, state, here.node, &self.ending)
+        };
+        let is_left_out = !state.groups().values().any(counts);
         stopped && is_left_out && !membership::leader_ends(state, here.node, &self.ending)
     }
 
@@ -331,108 +316,6 @@ impl Node {
     fn is_running(&self) -> bool {
         let known = self.known.1.nodes().get(&self.identity.node);
         known.is_none_or(|node| node.presence == Presence::Running)
-    }
-
-    fn handle(&mut self, cause: Cause) {
-        if self.ended {
-            return;
-        }
-        match cause {
-            Cause::Committed(id, entries) => self.replica(id).committed(&entries),
-            Cause::CommittedUpTo(id, position) => self.replica(id).committed_up_to(position),
-            Cause::Event(id, event) => self.event(id, event),
-            Cause::Fault(id, _) if !self.replica(id).has_failed() => {}
-            Cause::Fault(id, fault) => {
-                if let ReplayError::Contents { .. } = fault.reason {
-                    self.replica(id).group.differs(fault.entry);
-                }
-                self.made_anew(id, &fault.to_string());
-            }
-            Cause::Metadata { index, state } => self.metadata_changed(index, state),
-            Cause::Lease { index, until } => self.leased(index, until),
-            Cause::Lost(node) => self.groups.disconnected(node),
-        }
-    }
-
-    fn replica(&mut self, id: GroupId) -> &mut GroupReplica {
-        self.replicas.get_mut(&id).expect("a group that speaks is kept here")
-    }
-
-    fn event(&mut self, id: GroupId, event: GroupEvent) {
-        match event {
-            GroupEvent::Opened => self.replica(id).opened(),
-            GroupEvent::Deposed(place) => {
-                self.stands_still.remove(&id);
-                self.replica(id).deposed(place);
-            }
-            GroupEvent::StandsStill(stands_still) => self.stands_still(id, stands_still),
-            GroupEvent::Confirmed(_) => unreachable!("the host passes it on"),
-            GroupEvent::Promise(epoch) => {
-                let promised = self.identity.promised.entry(id).or_default();
-                *promised = epoch.max(*promised);
-                match self.effects.keep(&self.identity) {
-                    Ok(()) => self.replica(id).group.promised(epoch),
-                    // The seal is not answered. A later one may be.
-                    Err(error) => {
-                        self.effects.notice(Notice::PromiseFailed { group: id, epoch, reason: error.to_string() });
-                    }
-                }
-            }
-            GroupEvent::Sealed(sealed) => self.effects.ask(Ask::Sealed { group: id, sealed }),
-            GroupEvent::Propose(proposal) => {
-                let from = self.here();
-                let parent = self.replica(id).group.end();
-                self.effects.ask(Ask::Propose { group: id, from, proposal, parent });
-            }
-            GroupEvent::AskMetadata(_) => self.wants_news = true,
-            GroupEvent::Diverged(node) if node == self.identity.node => {
-                self.made_anew(id, "its entries are not the leader's");
-            }
-            GroupEvent::Diverged(node) => {
-                self.effects.notice(Notice::CopyDiverged { group: id, node });
-            }
-            GroupEvent::Differs(node, entry) => {
-                self.effects.notice(Notice::CopyDiffers { group: id, node, entry });
-            }
-            GroupEvent::Replaced => {
-                let replica = self.replicas.get_mut(&id).expect("a group that speaks is kept here");
-                replica.replacing(&mut *self.effects);
-            }
-            GroupEvent::NeedsSnapshot(node) => self.needs_snapshot(id, node),
-            GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
-            GroupEvent::FromLog(wanted) => self.effects.send_from_log(id, wanted),
-            GroupEvent::LogFailed(_) => {
-                // The log has told the operator the reason and the remedy.
-                self.effects.notice(Notice::TakesNoPart { group: id });
-                self.goodbye();
-            }
-        }
-    }
-
-    /// The lease of a node that does not ask for one ends, and so does its lead.
-    fn stands_still(&mut self, id: GroupId, stands_still: bool) {
-        if stands_still {
-            self.stands_still.insert(id);
-            self.effects.notice(Notice::LogStalled { group: id });
-        } else if self.stands_still.remove(&id) {
-            self.effects.notice(Notice::LogMoves);
-        }
-    }
-
-    /// A node that is no longer followed gets none.
-    fn needs_snapshot(&mut self, id: GroupId, node: NodeId) {
-        let process = self.known.1.nodes().get(&node).map(|known| membership::process(node, known));
-        if process.is_some_and(|process| self.replica(id).group.follows(process)) {
-            self.effects.needs_snapshot(id, node);
-        }
-    }
-
-    /// An entry cannot be sent; this is reported once.
-    fn too_large(&mut self, id: GroupId, to: NodeId, position: Position) {
-        if self.too_large.replace((id, to, position)) != Some((id, to, position)) {
-            self.effects.notice(Notice::EntryTooLarge { group: id, entry: position, node: to });
-        }
-        self.effects.needs_snapshot(id, to);
     }
 
     /// The way to the applier of a copy, for [`ferrite_partition::install::Learner`].
@@ -465,15 +348,6 @@ impl Node {
         }
     }
 
-    fn made_anew(&mut self, id: GroupId, reason: &str) {
-        // The group repeats this until the process ends.
-        if !self.replica(id).broken() {
-            return;
-        }
-        self.effects.notice(Notice::CopyUnusable { group: id, reason: reason.to_owned() });
-        self.effects.make_anew(id, reason);
-    }
-
     /// The metadata as this node now knows it.
     fn metadata_changed(&mut self, index: u64, state: Arc<State>) {
         if index < self.known.0 {
@@ -491,37 +365,41 @@ impl Node {
         if !self.registered || self.ended {
             return;
         }
+        state.groups().iter().for_each(|(id, group)| self.group_changed(*id, group, &state));
+    }
+
+    /// What follows for a group that is kept here.
+    fn group_changed(&mut self, id: GroupId, group: &Group, state: &State) {
         let here = self.here();
-        for (id, group) in state.groups() {
-            let Some(replica) = self.replicas.get_mut(id) else { continue };
-            if replica.was_lost(group) {
-                continue;
+        let Some(replica) = self.replicas.get_mut(&id) else { return };
+        if replica.was_lost(group) {
+            return;
+        }
+        replica.offers.seen(group, state);
+        replica.lead_return.see(group, state);
+        let leads = group.phase == Phase::Active && group.configuration.leader == here;
+        if leads {
+            replica.leads_in(group.configuration.epoch, self.now);
+            for member in membership::forget(&replica.group, group, state, &mut replica.offers, self.now) {
+                self.effects.needs_no_snapshot(id, member.node);
             }
-            replica.offers.seen(group, &state);
-            let leads = group.phase == Phase::Active && group.configuration.leader == here;
-            if leads {
-                replica.leads_in(group.configuration.epoch, self.now);
-                for member in membership::forget(&replica.group, group, &state, &mut replica.offers, self.now) {
-                    self.effects.needs_no_snapshot(*id, member.node);
-                }
-            }
-            let dispensable = membership::is_dispensable(&state, &group.configuration);
-            replica.group.configured_among(group.configuration.clone(), dispensable);
-            if group.phase == Phase::Sealing
-                || self.resigned.get(id).is_some_and(|epoch| group.configuration.epoch > *epoch)
-            {
-                self.resigned.remove(id);
-            }
-            let accepted = group.accepted.is_some_and(|accepted| accepted.node == self.identity.node);
-            let asked = accepted || group.configuration.has_node(self.identity.node);
-            if group.phase == Phase::Sealing && asked {
-                replica.group.seal(group.burnt);
-            }
-            if leads {
-                membership::report_gone(&replica.group, group, &state);
-                let transfer = self.effects.transfer_nanos(*id);
-                membership::offer(&replica.group, group, &state, &mut replica.offers, transfer, self.now);
-            }
+        }
+        let dispensable = membership::is_dispensable(state, &group.configuration);
+        replica.group.configured_among(group.configuration.clone(), dispensable);
+        if group.phase == Phase::Sealing
+            || self.resigned.get(&id).is_some_and(|epoch| group.configuration.epoch > *epoch)
+        {
+            self.resigned.remove(&id);
+        }
+        let accepted = group.accepted.is_some_and(|accepted| accepted.node == here.node);
+        let asked = accepted || group.configuration.has_node(here.node);
+        if group.phase == Phase::Sealing && asked {
+            replica.group.seal(group.burnt);
+        }
+        if leads {
+            membership::report_gone(&replica.group, group, state);
+            let transfer = self.effects.transfer_nanos(id);
+            membership::offer(&replica.group, group, state, &mut replica.offers, transfer, self.now);
         }
     }
 

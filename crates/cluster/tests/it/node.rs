@@ -171,7 +171,7 @@ fn what_was_lost_to_the_others_is_put_aside_before_anything_replaces_it() {
     let mut world = World::new(1);
     let mut state = founded_by(registration(1), 1, 3);
     world.told(1, &state);
-    let group = Arc::clone(world.groups.get(FIRST_GROUP).unwrap());
+    let group = world.groups.get(FIRST_GROUP).unwrap();
     assert_eq!(group.end().epoch, Epoch(1));
     let two = Member::new(2, 1);
     let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };

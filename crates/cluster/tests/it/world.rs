@@ -1,19 +1,24 @@
 //! One node, whose partitions, metadata and other nodes are the test.
 
 use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId};
-use ferrite_cluster::{Cause, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start, Transport};
-use ferrite_group::{FIRST_GROUP, FromLog, Identity, IdentityError, Urgency, message};
+use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, Sequence, limits};
+use ferrite_cluster::{
+    Cause, GroupHandle, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start, Transport,
+};
+use ferrite_group::{
+    Begin, FIRST_GROUP, Found, FromLog, GroupHost, GroupPlace, Identity, IdentityError, Replication, Urgency, message,
+};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_log::LogOptions;
-use ferrite_meta::{Ask, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
+use ferrite_log::{LogOptions, SegmentIndex};
+use ferrite_meta::{Ask, Assignment, Command, Group, Kind, Node as Registration, Phase, Presence, Settings, State};
 use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
+use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_partition::{Compiled, Delivery, Event, GroupInboxes, OwnLog, RecoveryProgress};
 use ferrite_plan::external::RuntimeHandle;
@@ -44,7 +49,7 @@ pub enum Wish {
 #[derive(Clone, Default)]
 pub struct Outside {
     wishes: Arc<Mutex<Vec<Wish>>>,
-    applier: Arc<Mutex<Option<Applier>>>,
+    appliers: Arc<Mutex<BTreeMap<GroupId, Applier>>>,
     asked: Arc<AtomicU64>,
 }
 
@@ -64,13 +69,13 @@ impl Outside {
 
     /// Whether the last applier goes on.
     pub fn applies(&self) -> bool {
-        self.applier.lock().unwrap().as_ref().is_some_and(|applier| !applier.intake().has_ended())
+        self.appliers.lock().unwrap().get(&FIRST_GROUP).is_some_and(|applier| !applier.intake().has_ended())
     }
 
     /// As where its copy cannot be used.
     pub fn end_applier(&self) {
-        let mut applier = self.applier.lock().unwrap();
-        let applier = applier.as_mut().expect("there is one");
+        let mut appliers = self.appliers.lock().unwrap();
+        let applier = appliers.get_mut(&FIRST_GROUP).expect("there is one");
         applier.intake().send(Delivery::Stop);
         while applier.step() {}
     }
@@ -95,8 +100,8 @@ impl NodeEffects for Outside {
         self.push(Wish::Ask(ask));
     }
 
-    fn run(&mut self, _: GroupId, applier: Applier) {
-        *self.applier.lock().unwrap() = Some(applier);
+    fn run(&mut self, group: GroupId, applier: Applier) {
+        self.appliers.lock().unwrap().insert(group, applier);
     }
 
     fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
@@ -156,9 +161,36 @@ impl NodeEffects for Outside {
     }
 }
 
+/// Where a group's partition and its coordinator would be.
+type Receivers = (Receiver<Event>, Receiver<Job>);
+
+fn parties_of(group: &GroupHandle, index: &Arc<SegmentIndex>) -> (Parties, Receivers) {
+    let (to_partition, inbox) = unbounded();
+    let (coordinator, jobs) = unbounded();
+    let log = OwnLog::new(Arc::clone(group), Arc::clone(index));
+    // A group of one partition, as all before it.
+    let map = GroupMap::new((0..=group.id().0).map(GroupId).collect()).expect("they are numbered without a gap");
+    let own = map.partitions_of(group.id()).expect("it is one of them");
+    let partitions = GroupInboxes::new(own, vec![to_partition]);
+    (Parties { partitions, coordinator, log }, (inbox, jobs))
+}
+
+fn empty_copy(here: Member, compiled: &Arc<Compiled>, history: &SchemaHistory) -> CopyStart {
+    CopyStart {
+        here: here.node,
+        place: GroupPlace::before_the_first(Epoch(0), here),
+        sequences: vec![Sequence(0)],
+        compiled: Arc::clone(compiled),
+        history: history.clone(),
+    }
+}
+
 pub struct World {
     pub node: Node,
     pub groups: Groups,
+    pub handles: Vec<GroupHandle>,
+    /// Of the groups after the first.
+    of_later: Vec<Receivers>,
     log: DatabaseLog,
     pub outside: Outside,
     pub causes: WakingSender<Cause>,
@@ -224,9 +256,55 @@ pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State
     state
 }
 
+/// This many groups, each of one partition, which node 2 leads and node 1 copies.
+pub fn founded_with_groups(registration: Registration, groups: u32) -> State {
+    let group = |id: u32| {
+        let members = [1, 2].map(|node| Member { node: NodeId(node), incarnation: registration.incarnation });
+        let configuration = GroupConfiguration::new(Epoch(1), members[1], members.to_vec(), Vec::new());
+        let assignment = Assignment { partitions: vec![PartitionId(id)], place: vec![NodeId(2), NodeId(1)] };
+        let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
+        let assignment = Some(assignment);
+        Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment }
+    };
+    let mut state = State::default();
+    let command = Command::Found {
+        settings: Settings { cluster: [1; 16], revision: 1, kfactor: 1, partitions: groups, paused: false },
+        nodes: (1..=2).map(|id| (NodeId(id), at(&registration, id))).collect(),
+        groups: (0..groups).map(|id| (GroupId(id), group(id))).collect(),
+        voters: vec![NodeId(1)],
+    };
+    state.apply(&command).unwrap();
+    state
+}
+
+/// A group of which nothing is there yet.
+fn new_group(id: u32, log: &DatabaseLog, clock: &SimulatedClock, host: &Arc<Host>, here: Member) -> GroupHandle {
+    let begin = Begin {
+        id: GroupId(id),
+        here,
+        promised: Epoch(0),
+        intact: true,
+        timing: Timing::DEFAULT,
+        snapshots: true,
+        message_bytes_max: message::MESSAGE_BYTES_MAX,
+        window_bytes_max: limits::UNCOMMITTED_BYTES_MAX,
+    };
+    let applied = GroupPlace::before_the_first(Epoch(0), here);
+    let history = applied.history.clone();
+    let end = applied.end;
+    let found = Found { applied, history, end, uncommitted: Vec::new() };
+    let clock = Arc::new(clock.clone());
+    Replication::of_cluster(begin, found, log.appender(), clock, Arc::clone(host) as Arc<dyn GroupHost>)
+}
+
 impl World {
     /// The process of this incarnation.
     pub fn new(incarnation: u64) -> World {
+        World::with_groups(incarnation, 1)
+    }
+
+    /// The same with several groups, of which the later ones are empty.
+    pub fn with_groups(incarnation: u64, count: u32) -> World {
         let clock = SimulatedClock::default();
         let (disk, dir) = (SimulatedDisk::new(1, clock.clone()), Path::new(DIR));
         ferrite_io::Disk::create_dir(&disk, dir).unwrap();
@@ -247,7 +325,12 @@ impl World {
         let time = clock.clone();
         let lease = Lease::new(Arc::new(clock.clone()));
         let host = Arc::new(Host::new(causes.clone(), Arc::new(outside.clone()), lease.clone()));
-        let as_member = AsMember { host, timing: Timing::DEFAULT, intact: true, snapshots: true };
+        let as_member = AsMember {
+            host: Arc::clone(&host) as Arc<dyn GroupHost>,
+            timing: Timing::DEFAULT,
+            intact: true,
+            snapshots: true,
+        };
         let (disk, clock, random) = (Arc::new(disk), Arc::new(clock), &mut SimulatedRandom::new(1));
         let opened = recovery::open_member(disk, clock, random, dir, options, as_member).unwrap();
         let RecoveredMember { recovered, place, replication } = opened.only_group();
@@ -263,17 +346,38 @@ impl World {
             compiled: Arc::clone(&compiled),
             history: history.clone(),
         };
-        let groups = Groups::new([replication]);
+        let here = member(incarnation);
+        let mut handles = vec![replication];
+        handles.extend((1..count).map(|id| new_group(id, &log, &time, &host, here)));
+        let groups = Groups::new(handles.clone());
+        let mut world_parties = BTreeMap::from([(FIRST_GROUP, (parties, copy()))]);
+        let mut of_later = Vec::new();
+        for group in &handles[1..] {
+            let (parties, receivers) = parties_of(group, log.index());
+            world_parties.insert(group.id(), (parties, empty_copy(here, &compiled, &history)));
+            of_later.push(receivers);
+        }
         let start = Start {
             identity,
             registration: registration(incarnation),
-            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy()))]),
+            parties: world_parties,
             groups: groups.clone(),
             lease: lease.clone(),
         };
         let node = Node::new(start, &causes, inbox_of_node, Box::new(outside.clone()));
         let start = Some(copy());
-        World { node, groups, log, outside, causes, inbox, jobs, lease, clock: time, start }
+        World { node, groups, handles, of_later, log, outside, causes, inbox, jobs, lease, clock: time, start }
+    }
+
+    /// A group that has left comes back, as empty as it was.
+    pub fn host(&mut self, id: u32) {
+        let group = Arc::clone(&self.handles[id as usize]);
+        let start = self.start.as_ref().expect("it has not been used");
+        let (parties, receivers) = parties_of(&group, self.log.index());
+        let start = empty_copy(self.node.here(), &start.compiled, &start.history);
+        self.of_later.push(receivers);
+        self.node.host(group, parties, start);
+        self.settle();
     }
 
     pub fn told(&mut self, index: u64, state: &State) {
@@ -284,7 +388,7 @@ impl World {
     pub fn settle(&mut self) {
         loop {
             let mut moved = self.node.step(self.clock.boottime_nanos()) | self.log.step();
-            if let Some(applier) = &mut *self.outside.applier.lock().unwrap() {
+            for applier in self.outside.appliers.lock().unwrap().values_mut() {
                 moved |= applier.step();
             }
             if !moved {

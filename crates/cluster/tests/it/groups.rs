@@ -1,0 +1,77 @@
+//! A node with several groups: what they share, and that they come and go.
+
+use crate::world::{Wish, World, founded, founded_with_groups, registration};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
+use ferrite_cluster::{Cause, Unusable};
+use ferrite_group::{FIRST_GROUP, GroupEvent, message};
+use ferrite_meta::{Ask, Command, State};
+use ferrite_replica::group::{Envelope, Member, Message};
+
+fn seal(state: &mut State, id: u32) {
+    state.apply(&Command::Seal { group: GroupId(id), expected: Epoch(1), epoch: Epoch(2) }).unwrap();
+}
+
+/// What was made durable, each time: the groups that had a promise.
+fn promised(wishes: &[Wish]) -> Vec<Vec<u32>> {
+    let kept = wishes.iter().filter_map(|wish| match wish {
+        Wish::Kept(identity) => Some(identity.promised.iter()),
+        _ => None,
+    });
+    kept.map(|promised| promised.filter(|(_, epoch)| **epoch == Epoch(2)).map(|(group, _)| group.0).collect()).collect()
+}
+
+#[test]
+fn the_promises_of_all_groups_that_are_sealed_at_once_are_one_write() {
+    for sealed in [1_u32, 2, 3] {
+        let mut world = World::with_groups(1, 3);
+        let mut state = founded_with_groups(registration(1), 3);
+        world.told(1, &state);
+        assert!(world.outside.take().is_empty());
+        (0..sealed).for_each(|id| seal(&mut state, id));
+        world.told(2, &state);
+        let wishes = world.outside.take();
+        assert_eq!(promised(&wishes), [(0..sealed).collect::<Vec<_>>()], "one fsync: {wishes:?}");
+        // No seal is answered before.
+        let answer = |wish: &Wish| matches!(wish, Wish::Ask(Ask::Sealed { .. }));
+        assert!(matches!(wishes[0], Wish::Kept(_)) && wishes[1..].iter().all(answer), "{wishes:?}");
+        assert_eq!(wishes.len(), 1 + sealed as usize);
+    }
+}
+
+#[test]
+fn a_group_that_has_left_is_forgotten_and_may_come_back() {
+    let id = GroupId(1);
+    let mut world = World::with_groups(1, 2);
+    let mut state = founded_with_groups(registration(1), 2);
+    assert!(world.node.let_go(id) && world.node.let_go(id), "a copy leaves, and one that is not here");
+    assert!(world.groups.get(id).is_none() && world.groups.iter().count() == 1);
+    // Messages for it are refused, and what it has reported is dropped.
+    let from = Member::new(2, 1);
+    let envelope = Envelope { from, epoch: Epoch(1), message: Message::Refused { promised: Epoch(3) } };
+    let mut bytes = Vec::new();
+    message::encode(&mut bytes, id, &envelope, &[]);
+    assert_eq!(world.groups.dispatch(from, &bytes), Err(Unusable::Group(id)));
+    for event in [GroupEvent::Opened, GroupEvent::Promise(Epoch(4)), GroupEvent::NeedsSnapshot(NodeId(2))] {
+        world.causes.send(Cause::Event(id, event)).unwrap();
+    }
+    world.causes.send(Cause::CommittedUpTo(id, Position(3))).unwrap();
+    world.settle();
+    assert!(world.outside.take().is_empty());
+    seal(&mut state, 0);
+    seal(&mut state, 1);
+    world.told(1, &state);
+    assert_eq!(promised(&world.outside.take()), [[0]], "only for the other one");
+    // It learns at once what the metadata says of a group that comes.
+    world.host(1);
+    assert_eq!(promised(&world.outside.take()), [[0, 1]]);
+    assert_eq!(world.groups.iter().map(|group| group.id().0).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_group_that_is_led_does_not_leave() {
+    let mut world = World::new(1);
+    world.told(1, &founded(registration(1)));
+    world.outside.take();
+    assert!(!world.node.let_go(FIRST_GROUP), "it is to hand over first");
+    assert!(world.groups.get(FIRST_GROUP).is_some_and(|group| group.is_leading()));
+}
