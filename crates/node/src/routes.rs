@@ -12,10 +12,10 @@
 
 use arc_swap::{ArcSwap, Guard};
 use crossbeam_channel::Sender;
-use ferrite_base::{GroupId, PartitionId, UserError};
+use ferrite_base::{GroupId, GroupMap, PartitionId, UserError};
 use ferrite_group::FIRST_GROUP;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{CallBatch, Event, Ran, Reply, Seat, StoreSet};
+use ferrite_partition::{CallBatch, Event, GroupInboxes, Ran, Reply, Seat, StoreSet};
 use ferrite_value::ring::Ring;
 use std::sync::Arc;
 
@@ -41,15 +41,14 @@ struct PartitionRoute {
 #[derive(Clone)]
 struct GroupRoute {
     id: GroupId,
-    /// None: another node hosts it.
-    coordinator: Option<Sender<Job>>,
+    /// None: other nodes host it.
+    ways: Option<GroupWays>,
 }
 
-/// The ways into the threads of a group that begins here.
-pub struct GroupRoutes {
-    pub group: GroupId,
-    /// Of the group's partitions, in their order.
-    pub partitions: Vec<Sender<Event>>,
+/// The ways into the threads of a group that is here.
+#[derive(Clone)]
+pub struct GroupWays {
+    pub partitions: GroupInboxes,
     pub coordinator: Sender<Job>,
 }
 
@@ -63,34 +62,34 @@ pub struct RouteTable {
 
 impl RouteTable {
     /// For partitions of these groups, of which none is here yet.
-    fn new(of_partitions: &[GroupId]) -> RouteTable {
-        let mut ids = of_partitions.to_vec();
-        ids.sort_unstable();
-        ids.dedup();
-        assert_eq!(ids.first(), Some(&FIRST_GROUP), "there is a first group, which has a partition");
-        let place =
-            |id: &GroupId| PartitionRoute { group: ids.binary_search(id).expect("it is one of them"), here: None };
-        let places = of_partitions.iter().map(place).collect();
-        let groups = ids.iter().map(|id| GroupRoute { id: *id, coordinator: None }).collect();
+    fn new(map: &GroupMap) -> RouteTable {
+        let groups: Box<[GroupRoute]> =
+            (FIRST_GROUP.0..map.groups()).map(|id| GroupRoute { id: GroupId(id), ways: None }).collect();
+        let place_of = |partition| {
+            let id = map.group_of(PartitionId(partition)).expect("each partition has a group");
+            groups.binary_search_by_key(&id, |known| known.id).expect("groups have no gaps")
+        };
+        let places = (0..map.partitions()).map(|id| PartitionRoute { group: place_of(id), here: None }).collect();
         RouteTable { groups, places }
     }
 
     /// # Panics
-    /// If the group is here already, or has another number of partitions.
-    fn begin(&mut self, inboxes: GroupRoutes) {
-        let group = self.place_of(inboxes.group).expect("the cluster has the group");
-        assert!(self.groups[group].coordinator.replace(inboxes.coordinator).is_none(), "a group begins once");
-        let mut ways = inboxes.partitions.into_iter();
-        for place in self.places.iter_mut().filter(|place| place.group == group) {
-            let inbox = ways.next().expect("each partition of the group has an inbox");
-            place.here = Some(Here { inbox, seat: Arc::default() });
+    /// If the group is here already, or has other partitions.
+    fn begin(&mut self, ways: GroupWays) {
+        let of = ways.partitions.of();
+        let group = self.place_of(of.group()).expect("the cluster has the group");
+        let numbered = (0..).map(PartitionId).zip(&mut self.places);
+        let places: Vec<_> = numbered.filter(|(_, place)| place.group == group).collect();
+        assert!(places.iter().map(|(id, _)| *id).eq(of.ids()), "the group has these partitions");
+        for ((_, place), inbox) in places.into_iter().zip(ways.partitions.senders()) {
+            place.here = Some(Here { inbox: inbox.clone(), seat: Arc::default() });
         }
-        assert!(ways.next().is_none(), "the group has no more partitions than that");
+        assert!(self.groups[group].ways.replace(ways).is_none(), "a group begins once");
     }
 
     fn end(&mut self, group: GroupId) {
         let Some(group) = self.place_of(group) else { return };
-        self.groups[group].coordinator = None;
+        self.groups[group].ways = None;
         self.places.iter_mut().filter(|place| place.group == group).for_each(|place| place.here = None);
     }
 
@@ -137,17 +136,13 @@ impl RouteTable {
 
     /// The ways to the group's partitions, in their order, and to its coordinator. None: it is not
     /// hosted here.
-    pub fn inboxes_of(&self, group: GroupId) -> Option<GroupRoutes> {
-        let place = self.place_of(group)?;
-        let coordinator = self.groups[place].coordinator.clone()?;
-        let of_group = self.places.iter().filter(|known| known.group == place);
-        let partitions = of_group.filter_map(|known| Some(known.here.as_ref()?.inbox.clone())).collect();
-        Some(GroupRoutes { group, partitions, coordinator })
+    pub fn ways_of(&self, group: GroupId) -> Option<&GroupWays> {
+        self.groups[self.place_of(group)?].ways.as_ref()
     }
 
     /// The groups that are here.
     pub fn hosted_groups(&self) -> impl Iterator<Item = GroupId> {
-        self.groups.iter().filter(|group| group.coordinator.is_some()).map(|group| group.id)
+        self.groups.iter().filter(|group| group.ways.is_some()).map(|group| group.id)
     }
 
     /// The partitions that are here.
@@ -190,8 +185,8 @@ impl RouteTable {
 
     /// `group`: its place.
     pub fn to_coordinator(&self, group: usize, job: Job) -> Result<(), NotHere> {
-        let Some(coordinator) = &self.groups[group].coordinator else { return Err(refuse_job(job)) };
-        coordinator.send(job).map_err(|unsent| refuse_job(unsent.0))
+        let Some(ways) = &self.groups[group].ways else { return Err(refuse_job(job)) };
+        ways.coordinator.send(job).map_err(|unsent| refuse_job(unsent.0))
     }
 }
 
@@ -202,16 +197,14 @@ pub struct Routes {
 
 impl Routes {
     /// Of a cluster whose partitions belong to these groups.
-    pub fn new(ring: Ring, of_partitions: &[GroupId]) -> Routes {
-        assert_eq!(ring.partition_count() as usize, of_partitions.len(), "each partition has a group");
-        Routes { ring, table: ArcSwap::from_pointee(RouteTable::new(of_partitions)) }
+    pub fn new(map: &GroupMap) -> Routes {
+        Routes { ring: Ring::new_default(map.partitions()), table: ArcSwap::from_pointee(RouteTable::new(map)) }
     }
 
-    /// All partitions belong to the first group, and are here.
-    pub fn of_one_group(partitions: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
-        let ring = Ring::new_default(partitions.len() as u32);
-        let routes = Routes::new(ring, &vec![FIRST_GROUP; partitions.len()]);
-        routes.begin(GroupRoutes { group: FIRST_GROUP, partitions, coordinator });
+    /// The same where these are here from the start.
+    pub fn with(map: &GroupMap, hosted: impl IntoIterator<Item = GroupWays>) -> Routes {
+        let routes = Routes::new(map);
+        hosted.into_iter().for_each(|ways| routes.begin(ways));
         routes
     }
 
@@ -233,8 +226,8 @@ impl Routes {
     }
 
     /// A group is hosted here from now on. One thread calls this and [`Routes::end`].
-    pub fn begin(&self, inboxes: GroupRoutes) {
-        self.change(|table| table.begin(inboxes));
+    pub fn begin(&self, ways: GroupWays) {
+        self.change(|table| table.begin(ways));
     }
 
     /// The group's threads are about to end. Threads that still have the table of before get

@@ -5,19 +5,18 @@ use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch::Handles;
 use crate::message::SystemJob;
-use crate::routes::{GroupRoutes, Routes};
+use crate::routes::{GroupWays, Routes};
 use crate::submit::Submit;
 use crate::work::Work;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{GroupId, Settings};
+use ferrite_base::{GroupId, GroupMap, Settings};
 use ferrite_catalog::Catalog;
 use ferrite_group::FIRST_GROUP;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::{Compiled, Event};
+use ferrite_partition::{Compiled, Event, GroupInboxes};
 use ferrite_system::Identity;
-use ferrite_value::ring::Ring;
 use std::sync::Arc;
 
 /// A node without running threads, with an empty schema, as a network thread sees it.
@@ -55,12 +54,14 @@ pub fn handles_of_groups(groups: &[GroupId], schema: &str) -> (Handles, Inboxes)
     }
     let compiled = Compiled::new(Arc::new(catalog), &Default::default()).expect("the schema compiles");
     let (inboxes, ends): (Vec<_>, Vec<_>) = (0..partitions).map(|_| unbounded()).unzip();
-    let routes = Routes::new(Ring::new_default(partitions), groups);
+    let map = GroupMap::new(groups.to_vec()).expect("groups without gaps");
+    let routes = Routes::new(&map);
     let of_group = |group| {
         let numbered = inboxes.iter().zip(groups).filter(|(_, of)| **of == group);
         let partitions = numbered.map(|(inbox, _): (&Sender<Event>, _)| inbox.clone()).collect();
         let (coordinator, jobs) = unbounded();
-        routes.begin(GroupRoutes { group, partitions, coordinator });
+        let of = map.partitions_of(group).expect("it has partitions");
+        routes.begin(GroupWays { partitions: GroupInboxes::new(of, partitions), coordinator });
         jobs
     };
     let coordinators = routes.kept_table().groups().map(of_group).collect();

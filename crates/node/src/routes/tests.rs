@@ -16,10 +16,15 @@ struct Ends {
     jobs: Receiver<Job>,
 }
 
-fn group(id: GroupId, partitions: usize) -> (GroupRoutes, Ends) {
+fn map() -> GroupMap {
+    GroupMap::new(GROUPS.to_vec()).expect("groups without gaps")
+}
+
+fn group(id: GroupId) -> (GroupWays, Ends) {
     let (coordinator, jobs) = unbounded();
-    let (ways, inboxes) = (0..partitions).map(|_| unbounded()).unzip();
-    (GroupRoutes { group: id, partitions: ways, coordinator }, Ends { partitions: inboxes, jobs })
+    let of = map().partitions_of(id).expect("it has partitions");
+    let (senders, inboxes) = of.ids().map(|_| unbounded()).unzip();
+    (GroupWays { partitions: GroupInboxes::new(of, senders), coordinator }, Ends { partitions: inboxes, jobs })
 }
 
 #[derive(Default)]
@@ -57,9 +62,9 @@ fn calls(mailbox: &Arc<Answers>, handles: &[i64]) -> Event {
 
 #[test]
 fn partitions_are_counted_over_the_cluster_and_begin_and_end_with_their_group() {
-    let routes = Routes::new(Ring::new_default(4), &GROUPS);
+    let routes = Routes::new(&map());
     assert_eq!((routes.partition_count(), routes.table().hosted().count()), (4, 0));
-    let (inboxes, second) = group(SECOND, 2);
+    let (inboxes, second) = group(SECOND);
     routes.begin(inboxes);
     let before = routes.kept_table();
     assert_eq!(before.hosted().collect::<Vec<_>>(), [PartitionId(1), PartitionId(3)]);
@@ -69,24 +74,24 @@ fn partitions_are_counted_over_the_cluster_and_begin_and_end_with_their_group() 
     routes.to_partition(PartitionId(2), Event::Wake).expect_err("another node has it");
     routes.to_partition(PartitionId(4), Event::Wake).expect_err("no node has it");
     routes.to_coordinator(Job::Stop).expect_err("the first group is not here");
-    let (inboxes, first) = group(FIRST_GROUP, 2);
+    let (inboxes, first) = group(FIRST_GROUP);
     routes.begin(inboxes);
     routes.to_coordinator(Job::Stop).expect("it is now");
     assert_eq!((first.jobs.len(), routes.table().hosted().count()), (1, 4));
     routes.end(SECOND);
     assert_eq!(routes.table().hosted().collect::<Vec<_>>(), [PartitionId(0), PartitionId(2)]);
-    assert!(!routes.table().rests(PartitionId(1)) && routes.table().inboxes_of(SECOND).is_none());
+    assert!(!routes.table().rests(PartitionId(1)) && routes.table().ways_of(SECOND).is_none());
     // A thread in the midst of its turn has the table of before, and the group's threads run yet.
     before.to_partition(PartitionId(1), Event::Wake).expect("it reads its inbox to the end");
-    let (again, _ends) = group(SECOND, 2);
+    let (again, _ends) = group(SECOND);
     routes.begin(again);
     assert!(routes.table().is_here(PartitionId(1)), "it may come back");
 }
 
 #[test]
 fn calls_of_a_partition_that_is_not_here_are_answered() {
-    let routes = Routes::new(Ring::new_default(4), &GROUPS);
-    let (inboxes, ends) = group(SECOND, 2);
+    let routes = Routes::new(&map());
+    let (inboxes, ends) = group(SECOND);
     routes.begin(inboxes);
     let answers = Arc::<Answers>::default();
     let heard = || std::mem::take(&mut *answers.0.lock().unwrap());
@@ -109,19 +114,19 @@ fn calls_of_a_partition_that_is_not_here_are_answered() {
 
 #[test]
 fn partitions_of_several_groups_have_no_coordinator_in_common() {
-    let table = RouteTable::new(&GROUPS);
+    let table = RouteTable::new(&map());
     let only = |partitions: &[u32]| StoreSet::Only(partitions.iter().copied().map(PartitionId).collect());
     assert_eq!(table.group_of_all(&only(&[1, 3])), table.place_of(SECOND));
     assert_eq!(table.group_of_all(&only(&[0])), Some(0));
     assert_eq!([table.group_of_all(&only(&[0, 1])), table.group_of_all(&StoreSet::All)], [None; 2]);
-    let one = RouteTable::new(&[FIRST_GROUP; 3]);
+    let one = RouteTable::new(&GroupMap::single(3));
     assert_eq!([one.group_of_all(&only(&[0, 2])), one.group_of_all(&StoreSet::All)], [Some(0); 2]);
 }
 
 #[test]
 #[should_panic(expected = "a group begins once")]
 fn a_group_begins_once() {
-    let routes = Routes::new(Ring::new_default(4), &GROUPS);
-    routes.begin(group(SECOND, 2).0);
-    routes.begin(group(SECOND, 2).0);
+    let routes = Routes::new(&map());
+    routes.begin(group(SECOND).0);
+    routes.begin(group(SECOND).0);
 }

@@ -9,7 +9,7 @@ use crate::mailbox::Mail;
 use crate::message::SnapshotJob;
 use crate::mode::Mode;
 use crate::options::{ServerError, ServerOptions};
-use crate::routes::GroupRoutes;
+use crate::routes::GroupWays;
 use crate::start::parts::Parts;
 use crate::submit::Submit;
 use crossbeam_channel::{Sender, bounded};
@@ -22,7 +22,6 @@ use ferrite_member::{
     Calls, CopySide, DataUses, Figures, Member, MemberError, NodeStatus, OwnFigures, Room, Running, StatusSnapshot,
     Uses,
 };
-use ferrite_partition::GroupInboxes;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::recovery::Recovered;
 use std::sync::Arc;
@@ -84,8 +83,8 @@ pub(super) fn start_cluster(
         figures: own_figures(parts, backups),
     };
     let snapshots = parts.snapshots.clone();
-    let first = parts.routes.table().inboxes_of(FIRST_GROUP);
-    let GroupRoutes { partitions, coordinator, .. } = first.expect("a member hosts the first group");
+    let first = parts.routes.table().ways_of(FIRST_GROUP).cloned();
+    let GroupWays { partitions, coordinator } = first.expect("a member hosts the first group");
     let forward = parts.forward.clone().expect("a member passes calls on");
     let mode = Arc::clone(&parts.mode);
     let drain = Drain::new(Arc::clone(&parts.network), forward, Arc::clone(&parts.routes), mode, parts.system.clone());
@@ -95,7 +94,7 @@ pub(super) fn start_cluster(
         topology: Arc::clone(&parts.topology),
         drain: Box::new(drain),
         cancellations: Arc::clone(&parts.cancelling.list),
-        partitions: GroupInboxes::new(recovered.partitions.clone(), partitions),
+        partitions,
         coordinator,
         gates,
         snapshots: Arc::new(move |request| drop(snapshots.send(SnapshotJob::OfCluster(request)))),
@@ -186,7 +185,7 @@ pub(super) fn give_first_schema(
 ) -> Result<(), ServerError> {
     let node_status = Arc::clone(running.node_status());
     let compiled = Arc::clone(&parts.compiled);
-    let group = parts.routes.table().inboxes_of(FIRST_GROUP).expect("a member hosts the first group");
+    let group = parts.routes.table().ways_of(FIRST_GROUP).cloned().expect("a member hosts the first group");
     let place = Place { node_status, compiled, coordinator: group.coordinator };
     if first.begin(&place, ends)? {
         let (told, stop) = bounded(0);

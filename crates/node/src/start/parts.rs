@@ -14,7 +14,7 @@ use crate::network;
 use crate::options::ServerOptions;
 use crate::plan_cache::PlanCache;
 use crate::publish::{Publisher, lacks_java};
-use crate::routes::Routes;
+use crate::routes::{GroupWays, Routes};
 use crate::start::opening::{Doors, identity};
 use crate::submit::Submit;
 use crate::work::Work;
@@ -29,7 +29,7 @@ use ferrite_member::{Member, Topology, peer_connections_max};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{Recovered, Summary};
-use ferrite_partition::{Compiled, Event, RowCounts};
+use ferrite_partition::{Compiled, Event, GroupInboxes, RowCounts};
 use ferrite_system::hosts::Hosts;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
@@ -136,7 +136,7 @@ pub(super) fn connect(
     let identity = identity(options, doors, recovered, member);
     let peers = if member.is_some() { peer_connections_max() } else { 0 };
     let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads, peers);
-    let inboxes = partitions.iter().map(|(sender, _)| sender.clone()).collect();
+    let senders = partitions.iter().map(|(sender, _)| sender.clone()).collect();
     let parts = Parts {
         topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
         identity: Arc::new(identity),
@@ -144,7 +144,7 @@ pub(super) fn connect(
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
         unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
-        routes: Arc::new(Routes::of_one_group(inboxes, coordinator)),
+        routes: Arc::new(routes(recovered, senders, coordinator)),
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
@@ -181,6 +181,12 @@ pub(super) fn connect(
         network,
     };
     Ok((parts, inboxes))
+}
+
+/// All groups of the database, and the ways to the one that is here.
+fn routes(recovered: &Recovered, senders: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
+    let partitions = GroupInboxes::new(recovered.partitions.clone(), senders);
+    Routes::with(&recovered.genesis.groups, [GroupWays { partitions, coordinator }])
 }
 
 impl Parts {
