@@ -12,7 +12,10 @@ const OTHERS: [Destination; 2] = [OTHER, THIRD];
 /// Partitions 0 and 2 are the first group's, 1 and 3 the second's.
 const GROUPS: [GroupId; 4] = [FIRST_GROUP, SECOND_GROUP, FIRST_GROUP, SECOND_GROUP];
 
-const TABLE: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;";
+const TABLE: &str = "CREATE TABLE t (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
+    CREATE TABLE everywhere (id BIGINT NOT NULL);
+    CREATE PROCEDURE any AS SELECT COUNT(*) FROM everywhere;
+    CREATE PROCEDURE every AS SELECT COUNT(*) FROM t;";
 
 /// To each of the nodes.
 #[derive(Default)]
@@ -239,6 +242,32 @@ fn calls_of_one_turn_go_to_their_groups_leaders() {
     assert!(world.ways.0[&OTHER.node].next().is_none(), "it leads nothing");
     world.arrive(1);
     assert_eq!(world.executed.iter().map(|(_, handle)| *handle).collect::<Vec<_>>(), [1, 3, 2, 4, 5]);
+}
+
+#[test]
+fn what_any_partition_can_answer_is_answered_here_and_what_needs_several_groups_is_refused() {
+    let mut world = World::new();
+    world.lead(0, Lead::At(0));
+    world.lead(1, Lead::Here);
+    world.forward_turn();
+    world.next_turn();
+    let mut frames = Vec::new();
+    for handle in 1..=8 {
+        RequestWriter::begin(&mut frames, "any", handle).finish().expect("a small call");
+    }
+    world.dispatcher.frames(&mut world.connections[0].0, &frames);
+    world.dispatcher.send_batches();
+    let calls = |event| match event {
+        Event::Calls(batch) => batch.calls.len(),
+        _ => panic!("only batches come"),
+    };
+    let executed: Vec<usize> = world.inboxes.partitions.iter().map(|inbox| inbox.try_iter().map(calls).sum()).collect();
+    assert_eq!(executed, [0, 4, 0, 4], "the second group's partitions in turn");
+    frames.clear();
+    RequestWriter::begin(&mut frames, "every", 9).finish().expect("a small call");
+    world.dispatcher.frames(&mut world.connections[0].0, &frames);
+    world.dispatcher.send_batches();
+    assert!(world.inboxes.coordinators.iter().all(Receiver::is_empty), "no coordinator has both groups");
 }
 
 #[test]
