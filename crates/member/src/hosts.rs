@@ -1,7 +1,7 @@
 //! The cluster's nodes, as their clients see them.
 
 use crate::node_status::StatusSnapshot;
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{GroupId, NodeId, PartitionId};
 use ferrite_meta::{Group, Kind, Presence, State};
 use ferrite_system::hosts::{GroupHosts, Host, Hosts};
 
@@ -34,9 +34,24 @@ pub fn hosts(seen: &StatusSnapshot) -> Option<Hosts> {
     Some(Hosts {
         hosts: nodes.map(host).collect(),
         groups,
-        partitions: Vec::new(),
+        partitions: places_of_partitions(state),
         kfactor: state.settings().map_or(0, |settings| settings.kfactor),
     })
+}
+
+/// By partition: the place of its group. Empty where one group has all.
+fn places_of_partitions(state: &State) -> Vec<usize> {
+    let partitions = state.settings().map_or(0, |settings| settings.partitions);
+    if state.groups().values().all(|group| group.assignment.is_none()) {
+        return Vec::new();
+    }
+    let place_of = |partition| {
+        let has_it = |group: &Group| {
+            group.assignment.as_ref().is_some_and(|assignment| assignment.partitions.contains(&PartitionId(partition)))
+        };
+        state.groups().values().position(has_it).unwrap_or(0)
+    };
+    (0..partitions).map(place_of).collect()
 }
 
 /// The name under which clients know the cluster: drivers compare it, and take nodes with another
@@ -49,4 +64,28 @@ pub fn cluster_name(state: &State) -> Option<(i64, [u8; 4])> {
     let (time, rest) = cluster.split_at(8);
     let time = u64::from_le_bytes(time.try_into().expect("eight bytes")) & MASK;
     Some((time as i64, rest[..4].try_into().expect("four bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use std::sync::Arc;
+
+    #[test]
+    fn each_partition_is_where_its_group_is() {
+        let shown = |groups: &[&[u32]]| {
+            let state = testing::of_groups((1..=3).map(testing::node).collect(), groups, &[1, 2, 3]);
+            hosts(&StatusSnapshot { state: Arc::new(state), ..StatusSnapshot::default() }).expect("it has groups")
+        };
+        let several = shown(&[&[2, 1], &[3, 2], &[1, 3]]);
+        let of = |partition: usize| {
+            let group = several.of_partition(partition).expect("it is assigned");
+            (group.keep.clone(), group.leader)
+        };
+        assert_eq!([of(0), of(1), of(2)], [(vec![1, 2], Some(2)), (vec![2, 3], Some(3)), (vec![1, 3], Some(1))]);
+        assert_eq!(several.of_all().and_then(|group| group.leader), Some(2), "the first group's leader");
+        let one = shown(&[&[2, 1]]);
+        assert!(one.partitions.is_empty() && one.of_partition(7).is_some(), "one group has all");
+    }
 }
