@@ -6,15 +6,16 @@ use crate::hosting::{Failed, Groups, SCHEMA, contents, map, open_members, partit
 use crossbeam_channel::unbounded;
 use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_group::{EntryBuffer, FIRST_GROUP, GroupAppender, GroupPlace, Identity};
-use ferrite_io::Disk;
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use ferrite_io::{Disk, DiskResult};
 use ferrite_log::{BlockPlace, LogOptions};
 use ferrite_partition::GroupInboxes;
 use ferrite_partition::commit::{self, DatabaseLog};
 use ferrite_partition::hosting::HostingNode;
 use ferrite_partition::install::{Install, InstallStep, Learner};
+use ferrite_partition::loss;
 use ferrite_partition::record::{self, BatchWriter, Genesis};
-use ferrite_partition::recovery::{AsMember, RecoveredGroup, RecoveredNode};
+use ferrite_partition::recovery::{AsMember, RecoveredGroup, RecoveredNode, StartError};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Header, Mark, Member, Timing};
 use ferrite_snapshot::Files;
@@ -332,6 +333,48 @@ fn a_noted_snapshot_hides_its_own_group_only() {
         assert_eq!(stream(&members, 0).end(), end);
         assert_eq!(stream(&members, 1).end(), second.0, "what followed the record is not read");
         members.node.log.close().expect("a healthy log closes");
+    }
+}
+
+/// The log is lost, and an operator accepts that: each group continues with its own snapshot.
+#[test]
+fn without_the_log_every_group_is_as_its_snapshot_shows() {
+    for in_cluster in [false, true] {
+        let disk = new_disk(9);
+        work(&disk, &mut Model::default()).expect("a healthy disk");
+        let mut node = Groups::open(&disk, DIR).unwrap_or_else(|error| panic!("{error}"));
+        for group in [2, 0, 1] {
+            node.save(group).expect("a healthy disk");
+            fill(&mut node, (group + 1) % GROUPS, 9_000 + i64::from(group) * 100, 8);
+        }
+        let shown = |node: &Groups, group: u32| contents(node.group(group)).len();
+        let before: Vec<usize> = (0..GROUPS).map(|group| shown(&node, group)).collect();
+        node.close();
+        if in_cluster {
+            become_member(&disk);
+        }
+        for name in segments(&disk) {
+            disk.remove(&Path::new(DIR).join(name)).expect("a healthy disk");
+        }
+        disk.sync_dir(Path::new(DIR)).expect("a healthy disk");
+        assert!(matches!(Groups::open(&disk, DIR).err(), Some(StartError::Rot(_))));
+        let accept = || {
+            let of_cluster: Option<&dyn Fn() -> DiskResult<()>> = if in_cluster { Some(&|| Ok(())) } else { None };
+            let clock = Arc::new(SimulatedClock::default());
+            loss::accept_loss(Arc::new(disk.clone()), clock, Path::new(DIR), of_cluster, &|_| {})
+        };
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_some());
+        assert!(accept().unwrap_or_else(|error| panic!("{error}")).is_none(), "nothing more is lost");
+        for _ in 0..2 {
+            let groups = match in_cluster {
+                true => open_members(&disk, DIR, log_options()).map(|members| members.node.groups),
+                false => Groups::open(&disk, DIR).map(|node| node.0.groups),
+            };
+            let groups = groups.unwrap_or_else(|error| panic!("{error}"));
+            let after: Vec<usize> = groups.iter().map(|group| contents(group).len()).collect();
+            // Group 2 got rows after its own snapshot, which was the first.
+            assert_eq!(after, [before[0], before[1], before[2] - 8]);
+        }
     }
 }
 
