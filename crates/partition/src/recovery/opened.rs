@@ -52,6 +52,16 @@ struct SnapshotsOnDisk {
     loaded: Option<Loaded>,
 }
 
+impl SnapshotsOnDisk {
+    /// Makes the directory where there is none.
+    fn open(disk: &Arc<dyn Disk>, dir: &Path, group: GroupId) -> Result<SnapshotsOnDisk, StartError> {
+        let files = Files::new(Arc::clone(disk), &snapshots::directory(dir, group));
+        files.create_dir().map_err(snapshot_failed)?;
+        let found = files.find().map_err(snapshot_failed)?;
+        Ok(SnapshotsOnDisk { files, found, loaded: None })
+    }
+}
+
 fn snapshot_failed(error: ferrite_io::DiskError) -> StartError {
     StartError::Snapshot(SnapshotError::Disk(error))
 }
@@ -79,6 +89,17 @@ fn not_opened(error: OpenError<StartError>, replay: &Replay, disk: &dyn Disk) ->
     }
 }
 
+/// The node of whose streams all is committed that it kept alone.
+fn alone_here(known: Option<&Identity>) -> NodeId {
+    match known {
+        // Its log may be from an earlier cluster, whose ids were other nodes'. What it kept alone
+        // counts when it leads again.
+        Some(identity) if identity.cluster != [0; 16] => NOBODY,
+        Some(identity) => identity.node,
+        None => ferrite_group::FIRST_NODE,
+    }
+}
+
 /// The groups whose data the directory has. A new one of a node without others gets all of them.
 fn hosted(known: Option<&Identity>, groups: Option<&GroupMap>) -> BTreeSet<GroupId> {
     match known {
@@ -97,15 +118,11 @@ impl Opened {
         let begin = clock.monotonic_nanos();
         let lock = DatabaseLog::lock(&*disk, dir).map_err(StartError::Log)?;
         let progress = ProgressReporter::new(Arc::clone(&clock), options.report, options.progress);
+        // Those of other groups are in there.
+        let mut first = Some(SnapshotsOnDisk::open(&disk, dir, FIRST_GROUP)?);
         let known = Identity::read(&*disk, dir).map_err(StartError::Identity)?;
         let is_alone = known.as_ref().is_some_and(|identity| identity.cluster == [0; 16]);
-        let here = match &known {
-            // Its log may be from an earlier cluster, whose ids were other nodes'. What it kept
-            // alone counts when it leads again.
-            Some(_) if !is_alone => NOBODY,
-            Some(identity) => identity.node,
-            None => ferrite_group::FIRST_NODE,
-        };
+        let here = alone_here(known.as_ref());
         let hosted = hosted(known.as_ref(), options.groups.as_ref());
         let mut replay = Replay::new(hosted, here, options.threads, options.log.accept_loss.is_some());
         let mut damaged = Vec::new();
@@ -114,19 +131,20 @@ impl Opened {
         let mut places: Vec<Option<LogPosition>> = Vec::new();
         let mut log_options = options.log.clone();
         for number in 0..replay.groups.len() {
-            let files = Files::new(Arc::clone(&disk), &snapshots::directory(dir, replay.groups[number].id));
-            files.create_dir().map_err(snapshot_failed)?;
-            let found = files.find().map_err(snapshot_failed)?;
-            let base = load_newest(&files, &found, options.threads, &progress, &mut damaged)?;
-            let loaded = base.as_ref().map(|base| base.loaded);
-            if base.is_none() && (is_alone || !found.snapshots.is_empty()) {
+            let mut own = match (replay.groups[number].id, first.take()) {
+                (FIRST_GROUP, Some(first)) => first,
+                (other, _) => SnapshotsOnDisk::open(&disk, dir, other)?,
+            };
+            let base = load_newest(&own.files, &own.found, options.threads, &progress, &mut damaged)?;
+            own.loaded = base.as_ref().map(|base| base.loaded);
+            if base.is_none() && (is_alone || !own.found.snapshots.is_empty()) {
                 refuse_without_log(&*disk, dir)?;
             }
             if let Some(base) = &base {
                 log_options.database = Some(DatabaseId(base.manifest.database));
             }
             places.push(base.map(|base| base.begin(&mut replay, number)).transpose()?);
-            bases.push(SnapshotsOnDisk { files, found, loaded });
+            bases.push(own);
         }
         log_options.from = first_place(&places);
         log_options.numbers = Some(ferrite_group::numbers);
