@@ -39,7 +39,8 @@ impl Handle {
         // A process that has just begun has not heard yet from those that are there.
         let heard = reachability.have_voters_said(&seen.state) || self.begun.elapsed() >= COUNTS;
         let in_step = self.in_step(&seen).filter(|_| heard && seen.registered);
-        let group = group(&seen, in_step, &reachability, |id| self.node_status.applies(id));
+        let there = |node, id| self.healths.of_group(node, id, Instant::now())?.phase;
+        let group = group(&seen, in_step, &reachability, |id| self.node_status.applies(id), there);
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
         let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &reachability));
         vec![nodes(&seen, in_step, &reachability), group, voters(&seen.state, &reachability, heard), figures, cluster]
@@ -155,7 +156,7 @@ mod tests {
         let mut seen = StatusSnapshot { state: Arc::new(four_nodes()), lead, ..StatusSnapshot::default() };
         seen.standing_mut(FIRST_GROUP).serves = Some(Epoch(1));
         let shown = |seen: &StatusSnapshot| {
-            let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, |_| None));
+            let (nodes, group) = (nodes(seen, Some(true), &all), group(seen, Some(true), &all, |_| None, |_, _| None));
             [nodes.rows()[0][4].clone(), group.rows()[0][2].clone(), group.rows()[0][7].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));
@@ -175,7 +176,8 @@ mod tests {
         state.apply(&Command::Configure { group: FIRST_GROUP, expected, configuration, parent }).expect("it follows");
         let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
         let shown = |in_step, reachability: &Reachability| {
-            let (nodes, group) = (nodes(&seen, in_step, reachability), group(&seen, in_step, reachability, |_| None));
+            let (nodes, group) =
+                (nodes(&seen, in_step, reachability), group(&seen, in_step, reachability, |_| None, |_, _| None));
             [nodes.rows()[1][4].clone(), group.rows()[0][3].clone(), group.rows()[0][5].clone()]
         };
         let (number, text) = (OwnedValue::Integer, |text: &str| OwnedValue::Text(text.into()));

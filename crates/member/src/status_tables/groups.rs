@@ -4,7 +4,7 @@
 use crate::node_status::StatusSnapshot;
 use crate::reachability::Reachability;
 use crate::tolerance::{complete, keepers, losses, waits_for};
-use ferrite_base::GroupId;
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::FailoverPhase;
 use ferrite_meta::{Group, Phase};
 use ferrite_system::result::{SystemTable, cells};
@@ -25,13 +25,15 @@ pub fn group_table() -> SystemTable {
 }
 
 /// `in_step`: all members have what is committed. None: this node does not take part, or has not
-/// heard yet from the others, and cannot know how many losses the cluster tolerates.
-/// `applies`: what is left before this node leads a group.
+/// heard yet from the others, and cannot know how many losses the cluster tolerates. `applies`:
+/// what is left before this node leads a group; `there`: how far another node has come that was
+/// chosen to lead one, as it has reported.
 pub fn group(
     seen: &StatusSnapshot,
     in_step: Option<bool>,
     reachability: &Reachability,
     applies: impl Fn(GroupId) -> Option<String>,
+    there: impl Fn(NodeId, GroupId) -> Option<(Epoch, FailoverPhase)>,
 ) -> SystemTable {
     let state = &seen.state;
     let mut table = group_table();
@@ -54,7 +56,7 @@ pub fn group(
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
             waits_for(group, reachability).or_else(|| applies(*id)).or_else(doubtful).unwrap_or_default(),
-            phase(*id, group, seen, reachability).map(FailoverPhase::name)
+            phase((*id, group), seen, reachability, &there).map(FailoverPhase::name)
         ]);
     }
     table
@@ -62,7 +64,12 @@ pub fn group(
 
 /// How far the group's failover has come, as far as this node knows. None: its leader, another
 /// node, has not reported it yet.
-fn phase(id: GroupId, group: &Group, seen: &StatusSnapshot, reachability: &Reachability) -> Option<FailoverPhase> {
+fn phase(
+    (id, group): (GroupId, &Group),
+    seen: &StatusSnapshot,
+    reachability: &Reachability,
+    there: impl Fn(NodeId, GroupId) -> Option<(Epoch, FailoverPhase)>,
+) -> Option<FailoverPhase> {
     if !seen.registered {
         return None;
     }
@@ -72,10 +79,9 @@ fn phase(id: GroupId, group: &Group, seen: &StatusSnapshot, reachability: &Reach
     let leader = group.configuration.leader.node;
     let of_epoch = |(epoch, phase)| (epoch == group.configuration.epoch).then_some(phase);
     let is_here = seen.lead.as_ref().is_some_and(|(here, _)| *here == leader);
-    let found = reachability.of(leader);
     match () {
         () if is_here => seen.standing(id).phase.and_then(of_epoch),
-        () if found.reached => found.health?.phase.and_then(of_epoch),
+        () if reachability.is_reached(leader) => there(leader, id).and_then(of_epoch),
         () => Some(FailoverPhase::Detect),
     }
 }
@@ -83,10 +89,8 @@ fn phase(id: GroupId, group: &Group, seen: &StatusSnapshot, reachability: &Reach
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::Health;
     use crate::reachability::Condition;
     use crate::testing::{WELL, four_nodes};
-    use ferrite_base::Epoch;
     use ferrite_cluster::Lease;
     use ferrite_group::FIRST_GROUP;
     use ferrite_io::Clock;
@@ -100,22 +104,29 @@ mod tests {
         let group = seen.state.groups()[&FIRST_GROUP].clone();
         let (leader, epoch) = (group.configuration.leader.node, group.configuration.epoch);
         let of = |found: Condition| Reachability(BTreeMap::from([(leader, found)]));
-        let leading = |phase| Condition { health: Some(Health { phase, ..Health::default() }), ..WELL };
-        for (found, expected) in [
-            (Condition { reached: false, ..WELL }, Some(FailoverPhase::Detect)),
-            (leading(Some((epoch, FailoverPhase::Open))), Some(FailoverPhase::Open)),
-            (leading(Some((Epoch(epoch.0 + 1), FailoverPhase::Serve))), None),
-            (leading(None), None),
-        ] {
-            assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(found)), expected);
-        }
+        let said = |found: Condition, said: Option<(Epoch, FailoverPhase)>| {
+            let there = |node, id| said.filter(|_| node == leader && id == FIRST_GROUP);
+            phase((FIRST_GROUP, &group), &seen, &of(found), there)
+        };
+        let open = Some((epoch, FailoverPhase::Open));
+        assert_eq!(said(Condition { reached: false, ..WELL }, open), Some(FailoverPhase::Detect));
+        assert_eq!(said(WELL, open), Some(FailoverPhase::Open));
+        assert_eq!(said(WELL, Some((Epoch(epoch.0 + 1), FailoverPhase::Serve))), None);
+        assert_eq!(said(WELL, None), None);
+        let of_another = |_, id| open.filter(|_| id != FIRST_GROUP);
+        assert_eq!(phase((FIRST_GROUP, &group), &seen, &of(WELL), of_another), None, "that is another group's");
+        let nothing = |_, _| None;
         let sealed = Group { phase: Phase::Sealing, ..group.clone() };
-        assert_eq!(phase(FIRST_GROUP, &sealed, &seen, &of(WELL)), Some(FailoverPhase::Promise));
+        assert_eq!(phase((FIRST_GROUP, &sealed), &seen, &of(WELL), nothing), Some(FailoverPhase::Promise));
         let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::default());
         seen.lead = Some((leader, Lease::new(clock)));
         seen.standing_mut(FIRST_GROUP).phase = Some((epoch, FailoverPhase::Apply));
-        assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(WELL)), Some(FailoverPhase::Apply), "this node's own");
+        assert_eq!(
+            phase((FIRST_GROUP, &group), &seen, &of(WELL), nothing),
+            Some(FailoverPhase::Apply),
+            "this node's own"
+        );
         seen.registered = false;
-        assert_eq!(phase(FIRST_GROUP, &group, &seen, &of(WELL)), None, "what it knew last");
+        assert_eq!(phase((FIRST_GROUP, &group), &seen, &of(WELL), nothing), None, "what it knew last");
     }
 }

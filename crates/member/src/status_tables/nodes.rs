@@ -4,8 +4,7 @@ use crate::health::Health;
 use crate::node_status::StatusSnapshot;
 use crate::reachability::{Condition, Reachability};
 use crate::tolerance::complete;
-use ferrite_group::FIRST_GROUP;
-use ferrite_meta::{Kind, Presence};
+use ferrite_meta::{Group, Kind, Presence};
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
 
@@ -31,17 +30,17 @@ pub fn nodes_table() -> SystemTable {
 /// `in_step`: as for [`group`].
 pub fn nodes(seen: &StatusSnapshot, in_step: Option<bool>, reachability: &Reachability) -> SystemTable {
     let state = &seen.state;
-    let leader = seen.leader();
+    let leads = |node| state.groups().keys().any(|id| seen.leading_of(*id).is_some_and(|leader| leader.node == node));
+    let is_complete =
+        |group: &Group, node| complete(&group.configuration, in_step.unwrap_or(false)).any(|member| member == node);
     let mut table = nodes_table();
-    let group = state.groups().get(&FIRST_GROUP);
     for (id, node) in state.nodes() {
         let kind = if node.kind == Kind::Data { "data" } else { "witness" };
-        let role = match group {
-            _ if leader == Some(*id) => "leader",
-            Some(group) if complete(&group.configuration, in_step.unwrap_or(false)).any(|member| member == *id) => {
-                "member"
-            }
-            _ => "",
+        // Of any group.
+        let role = match () {
+            () if leads(*id) => "leader",
+            () if state.groups().values().any(|group| is_complete(group, *id)) => "member",
+            () => "",
         };
         let address = |place: usize| node.addresses.get(place).cloned().unwrap_or_default();
         table.row(cells![
@@ -81,7 +80,19 @@ fn presence(presence: Presence, found: Condition) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::WELL;
+    use crate::testing::{self, WELL};
+    use ferrite_value::OwnedValue;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_node_leads_if_it_leads_any_group() {
+        let groups: &[&[u32]] = &[&[1, 2], &[2, 1]];
+        let state = testing::of_groups((1..=3).map(testing::node).collect(), groups, &[1, 2, 3]);
+        let seen = StatusSnapshot { state: Arc::new(state), registered: true, ..StatusSnapshot::default() };
+        let shown = nodes(&seen, Some(true), &testing::all_well_but(0, WELL));
+        let roles: Vec<_> = shown.rows().iter().map(|row| row[4].clone()).collect();
+        assert_eq!(roles, ["leader", "leader", ""].map(|role| OwnedValue::Text(role.into())));
+    }
 
     #[test]
     fn a_node_whose_log_failed_is_no_stopped_one_where_it_is_heard_no_more() {
