@@ -20,7 +20,7 @@ const FOUND: [(PlantedFault, u64, &str); 12] = [
     (UndrainedHandOver, 6, "a hand-over fails no call"),
     (CutBeforeRecord, 10, "a healthy disk can be opened"),
     (TimeOfEntries, 1, "time does not go back"),
-    (TimeUnlimited, 2, "time does not go back"),
+    (TimeUnlimited, 14, "time does not go back"),
     (PauseOfLeader, 7, "no write is executed while the database is paused"),
 ];
 
