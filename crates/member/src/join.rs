@@ -285,7 +285,8 @@ fn declaration(
                     said[place as usize - 1]
                 )));
             }
-            (Plan { kfactor: kfactor(options, &said)?, partitions_per_node: None, hosts: said }, place)
+            let partitions_per_node = options.partitions_per_node;
+            (Plan { kfactor: kfactor(options, &said)?, partitions_per_node, hosts: said }, place)
         }
     };
     let joins = options.joins || written.is_some_and(|written| written.joins);
@@ -305,7 +306,7 @@ fn declaration(
         },
         release: env!("CARGO_PKG_VERSION").to_owned(),
         addresses: Vec::new(),
-        rack: None,
+        rack: options.rack.clone().or_else(|| written.and_then(|written| written.own.rack.clone())),
     };
     declaration.addresses = addresses(&declaration, about);
     Ok(declaration)

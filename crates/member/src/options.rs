@@ -13,6 +13,11 @@ pub struct ClusterOptions {
     pub joins: bool,
     /// Copies of everything beside the first. None: its operator says nothing of it.
     pub kfactor: Option<u32>,
+    /// Partitions that each node with data keeps, in groups that spread over the nodes. None: all
+    /// partitions are one group. No operator can say it yet: a node opens one group.
+    pub partitions_per_node: Option<u32>,
+    /// What fails together with other nodes of the same name.
+    pub rack: Option<String>,
     /// Which of the nodes this one is, as the list has it. None: that follows from its addresses.
     pub place: Option<String>,
     /// Where this node listens for the others. None: at its place in the list.
@@ -33,6 +38,8 @@ impl Default for ClusterOptions {
             hosts: Vec::new(),
             joins: false,
             kfactor: None,
+            partitions_per_node: None,
+            rack: None,
             place: None,
             listen: None,
             transfer_rate,

@@ -73,10 +73,15 @@ pub fn place_groups(nodes: &[PlacedNode], kfactor: u32, partitions_per_node: u32
     size.check()?;
     let named: BTreeSet<NodeId> = nodes.iter().map(|node| node.node).collect();
     assert_eq!(named.len(), nodes.len(), "a node is named once");
-    let draft = Draft::new(&racks(nodes), kfactor as usize + 1, partitions_per_node as usize);
-    let groups_sharing_racks = draft.groups_sharing_racks();
+    let racks = racks(nodes);
+    let groups = Draft::new(&racks, kfactor as usize + 1, partitions_per_node as usize).into_groups();
+    let shares_rack = |place: &[usize]| {
+        let different: BTreeSet<usize> = place.iter().map(|at| racks[*at]).collect();
+        different.len() < place.len()
+    };
+    let groups_sharing_racks = groups.iter().filter(|(_, place)| shares_rack(place)).count();
     let mut next = 0;
-    let groups = (0..).zip(draft.into_groups()).map(|(group, (partitions, place))| {
+    let groups = (0..).zip(groups).map(|(group, (partitions, place))| {
         let first = next;
         next += partitions;
         PlacedGroup {

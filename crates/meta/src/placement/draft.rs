@@ -64,10 +64,10 @@ impl Draft {
         let mut draft = Draft::of(racks, rounds.iter().flat_map(|round| at_distances(&around, copies, *round)));
         draft.mend();
         let can_be_apart = by_rack[0].len() * copies <= racks.len();
-        if draft.groups_sharing_racks() > 0 && can_be_apart {
+        if draft.shares_racks() && can_be_apart {
             draft = Draft::of(racks, rounds.iter().flat_map(|round| rack_by_rack(&by_rack, copies, *round)));
             draft.mend();
-            assert_eq!(draft.groups_sharing_racks(), 0, "no rack is longer than the distance");
+            assert!(!draft.shares_racks(), "no rack is longer than the distance");
         }
         draft
     }
@@ -81,8 +81,8 @@ impl Draft {
         Draft { racks: racks.to_vec(), groups, led }
     }
 
-    pub fn groups_sharing_racks(&self) -> usize {
-        self.groups.iter().filter(|group| self.shared_racks(group) > 0).count()
+    fn shares_racks(&self) -> bool {
+        self.groups.iter().any(|group| self.shared_racks(group) > 0)
     }
 
     /// Partitions and place of each group, ordered by the node that leads it. Of one lead, groups

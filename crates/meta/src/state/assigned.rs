@@ -1,16 +1,41 @@
 //! Which group has which partitions, and on which nodes it is to be.
 //!
 //! Invariant: in a state with a cluster either its one group has no assignment, and so all
-//! partitions, or each group has one, and every partition is in exactly one of them.
+//! partitions, or groups are numbered from 0 without a gap, each has an assignment, and every
+//! partition is in exactly one of them.
 
 use super::{Refusal, State};
 use crate::MEMBERS_MAX;
 use crate::parts::{Assignment, Group, Kind, Node, Settings};
 use ferrite_base::limits::PARTITIONS_MAX;
-use ferrite_base::{GroupId, NodeId, PartitionId};
+use ferrite_base::{GroupId, GroupMap, NodeId, PartitionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl State {
+    /// Which partitions share a group.
+    pub fn group_map(&self) -> GroupMap {
+        let partitions = self.settings().map_or(0, |settings| settings.partitions);
+        let assigned = self.groups.iter().filter_map(|(id, group)| Some((*id, group.assignment.as_ref()?)));
+        let of: BTreeMap<PartitionId, GroupId> =
+            assigned.flat_map(|(id, own)| own.partitions.iter().map(move |partition| (*partition, id))).collect();
+        if of.is_empty() {
+            return GroupMap::single(partitions);
+        }
+        GroupMap::new(of.into_values().collect()).expect("groups are numbered without a gap")
+    }
+
+    /// The groups that the node keeps, or is to keep. A group without a place may be on any node
+    /// with data.
+    pub fn kept_by(&self, node: NodeId) -> Vec<GroupId> {
+        let has_data = self.nodes.get(&node).is_some_and(|known| known.kind == Kind::Data);
+        let keeps = |group: &Group| {
+            let place = self.place_of(group);
+            place.is_empty() || place.contains(&node) || group.configuration.has_node(node)
+        };
+        let kept = self.groups.iter().filter(|(_, group)| has_data && keeps(group));
+        kept.map(|(id, _)| *id).collect()
+    }
+
     /// The partitions of a group, in ascending order.
     pub fn partitions_of(&self, id: GroupId) -> Vec<PartitionId> {
         let Some(group) = self.groups.get(&id) else { return Vec::new() };
@@ -63,6 +88,9 @@ pub(super) fn check(
     }
     if assigned.len() < groups.len() {
         return Err(Refusal::Invalid("several groups each have partitions and a place"));
+    }
+    if !groups.keys().copied().eq((0..groups.len() as u32).map(GroupId)) {
+        return Err(Refusal::Invalid("groups are numbered from 0 without a gap"));
     }
     if settings.partitions as usize > PARTITIONS_MAX {
         return Err(Refusal::Invalid("a database has 1024 partitions at most"));

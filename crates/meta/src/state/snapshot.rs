@@ -97,6 +97,10 @@ impl State {
         if format != state.format() {
             return Err(Malformed("a state's format is not that of what it names"));
         }
+        if let Some(settings) = &state.settings {
+            let sound = super::assigned::check(settings, &state.nodes, &state.groups);
+            sound.map_err(|_| Malformed("the groups do not have each partition once"))?;
+        }
         Ok(state)
     }
 

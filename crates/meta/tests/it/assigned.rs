@@ -1,7 +1,7 @@
 //! Groups with partitions and a place, and nodes with racks: as commands, in the state, as bytes.
 
 use crate::founded;
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, PartitionId};
+use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId};
 use ferrite_meta::{
     Assignment, Change, Command, CommandError, FORMAT, FORMAT_SEVERAL_GROUPS, Group, Kind, Node, Phase, Presence,
     Refusal, Settings, State,
@@ -60,6 +60,12 @@ fn every_partition_is_in_one_group_and_every_group_in_a_place() {
     assert_eq!([0, 1, 2].map(partitions), [vec![0, 3], vec![1, 4], vec![2]]);
     let groups = (0..6).map(|partition| state.group_of(PartitionId(partition)).map(|group| group.0));
     assert_eq!(groups.collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(0), Some(1), None]);
+    let map = state.group_map();
+    assert_eq!((map.groups(), map.partitions(), map.is_single()), (3, 5, false));
+    assert!((0..6).map(PartitionId).all(|partition| map.group_of(partition) == state.group_of(partition)));
+    let kept = |node| state.kept_by(NodeId(node)).iter().map(|group| group.0).collect::<Vec<_>>();
+    // Node 1 leads all of them as yet, and so keeps one that is to be elsewhere.
+    assert_eq!([1, 2, 3, 4].map(kept), [vec![0, 1, 2], vec![0, 1], vec![1, 2], vec![]]);
     let group = &state.groups()[&GroupId(1)];
     assert_eq!((group.lead(), group.place()), (Some(NodeId(2)), &[NodeId(2), NodeId(3)][..]));
     // A seal and what follows it leave what the group has.
@@ -80,6 +86,8 @@ fn one_group_without_a_place_has_all_partitions() {
     assert_eq!(state.group_of(PartitionId(1)), Some(*id));
     assert_eq!((state.group_of(PartitionId(2)), state.partitions_of(GroupId(9))), (None, Vec::new()));
     assert_eq!((state.place_of(group), state.lead_of(group)), (Vec::new(), None));
+    assert_eq!(state.group_map(), GroupMap::single(2));
+    assert_eq!((state.kept_by(NodeId(3)), state.kept_by(NodeId(9))), (vec![*id], vec![]));
 }
 
 #[test]
@@ -110,6 +118,7 @@ fn groups_that_leave_a_partition_out_share_one_or_are_nowhere_are_refused() {
         State::default().apply(&command).is_ok()
     };
     assert!(is_founded(&|_, _| {}));
+    assert!(!is_founded(&|_, groups| groups[2].0 = GroupId(7)));
     assert!(!is_founded(&|_, groups| groups[1].1.assignment = None));
     assert!(!is_founded(&|_, groups| groups.iter_mut().for_each(|(_, group)| group.assignment = None)));
     assert!(!is_founded(&|nodes, _| nodes[2].1.kind = Kind::Witness));

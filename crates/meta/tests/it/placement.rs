@@ -128,6 +128,9 @@ fn an_operator_can_count_on_these() {
     assert_eq!(placed(3, 1, 12), three.map(|place| (3, place)));
     assert_eq!(placed(3, 2, 3), [(1, vec![1, 2, 3]), (1, vec![2, 3, 1]), (1, vec![3, 1, 2])]);
     assert_eq!(placed(2, 0, 3).len(), 2);
+    // Groups of one lead on the same nodes are one, and count as one.
+    let together = place_groups(&nodes(&[1, 1]), 1, 3).unwrap();
+    assert_eq!((together.groups.len(), together.groups_sharing_racks), (2, 2));
 }
 
 #[test]
