@@ -363,7 +363,7 @@ fn a_node_of_the_version_before_is_refused_by_name_on_both_sides() {
     stream.read_to_end(&mut answer).unwrap();
     let answer = Answer::decode(answer[..].try_into().expect("as long as ever")).expect("an answer");
     assert_eq!((answer.outcome, answer.from.versions), (Err(Refusal::Version), (VERSION, VERSION)));
-    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("says it is node 2 was refused: it speaks version 1") && line.contains("the earlier one")));
+    one.ears.wait("a line", |heard| matches!(heard, Heard::Notice(line) if line.contains("claims to be node 2 was refused: it speaks version 1") && line.contains("the earlier one")));
     one.peers.stop();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
