@@ -38,7 +38,6 @@ use ferrite_system::Identity;
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::{failure, frame, response};
 use spares::Spares;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use ways::Ways;
 
@@ -69,7 +68,7 @@ pub struct Dispatcher {
     compiled: Arc<Compiled>,
     batches: Vec<Batch>,
     /// Calls on their way to the coordinators, by their groups' places.
-    multi: Vec<(usize, ProgramCall)>,
+    multi: Box<[Vec<ProgramCall>]>,
     ways: Ways,
     /// Calls of the frames at hand that go to the thread that forwards.
     passed: usize,
@@ -97,6 +96,7 @@ impl Dispatcher {
             let _ = system.send(SystemJob::AsWritten { body: body.to_vec(), reply });
         });
         let ways = Ways::new(&routes, node.forward.clone());
+        let multi = ways.table().groups().map(|_| Vec::new()).collect();
         Dispatcher {
             node,
             in_force,
@@ -105,7 +105,7 @@ impl Dispatcher {
             mailbox,
             compiled,
             batches,
-            multi: Vec::new(),
+            multi,
             ways,
             passed: 0,
             spares: Spares::default(),
@@ -280,7 +280,7 @@ impl Dispatcher {
 
     fn several_in_turn(&mut self, call: ProgramCall) {
         match self.ways.table().group_of_all(&call.stores) {
-            Some(group) => self.multi.push((group, call)),
+            Some(group) => self.multi[group].push(call),
             None => self.node.submit.refuse(&call.reply, &routes::several_groups(&call.program.name)),
         }
     }
@@ -442,20 +442,9 @@ impl Dispatcher {
     pub fn send_batches(&mut self) {
         self.send_to_partitions();
         self.send_passed_on();
-        if !self.multi.is_empty() {
-            self.send_multi();
-        }
-    }
-
-    /// Of one group they stay in their order.
-    fn send_multi(&mut self) {
-        let mut by_group: BTreeMap<usize, Vec<ProgramCall>> = BTreeMap::new();
-        for (group, call) in self.multi.drain(..) {
-            by_group.entry(group).or_default().push(call);
-        }
-        for (group, calls) in by_group {
+        for (group, calls) in self.multi.iter_mut().enumerate().filter(|(_, calls)| !calls.is_empty()) {
             // Where it has ended meanwhile, the calls have got their answers.
-            let _ = self.ways.table().to_coordinator(group, Job::Calls(calls));
+            let _ = self.ways.table().to_coordinator(group, Job::Calls(std::mem::take(calls)));
         }
     }
 
