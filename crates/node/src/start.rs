@@ -270,6 +270,7 @@ fn start_executors(
         publish: Box::new(move |compiled| publisher.publish(compiled)),
         is_copy,
         without_log,
+        lots: None,
     });
     let Executors { partitions, coordinator, gates } = executors;
     for (id, partition) in partitions.into_iter().enumerate() {

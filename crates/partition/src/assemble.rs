@@ -9,6 +9,7 @@ pub use crate::coordinator::WithoutLog;
 use crate::coordinator::{Borrower, Coordinator, Job};
 use crate::gate::{Gate, SharedFailure};
 use crate::long_read::{Home, LongReads};
+use crate::lots::LotLinks;
 use crate::schema::SchemaHistory;
 use crate::thread::{Partition, Start};
 use crate::{Compiled, Event, RowCounts};
@@ -54,6 +55,8 @@ pub struct Assembly {
     pub is_copy: bool,
     /// With durability memory.
     pub without_log: Option<WithoutLog>,
+    /// For transactions over groups; None where there is one.
+    pub lots: Option<Arc<dyn LotLinks>>,
 }
 
 pub struct Executors {

@@ -241,6 +241,7 @@ impl Coordinator {
                 // The caller may have given up waiting.
                 let _ = to.send(taken);
             }
+            Job::Lot(_) | Job::SequencerLost(_) => {}
             Job::Stop => return false,
         }
         true

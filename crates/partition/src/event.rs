@@ -14,6 +14,7 @@ use ferrite_base::{Epoch, PartitionId, Position, Sequence, SqlLimits, UserError}
 use ferrite_catalog::Catalog;
 use ferrite_group::{Checkpointed, GroupAppender, NotCommitted};
 use ferrite_log::LogPosition;
+use ferrite_multi::ToAgent;
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::response;
@@ -206,6 +207,10 @@ pub enum Job {
         to: Sender<(Arc<Compiled>, SchemaHistory)>,
         partitions: Sender<(PartitionId, Sequence)>,
     },
+    /// For the group's agent. A coordinator without one drops it: its group takes part in no lots.
+    Lot(ToAgent),
+    /// The sequencer of that epoch cannot be reached any more.
+    SequencerLost(Epoch),
     Stop,
 }
 

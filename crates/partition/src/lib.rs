@@ -38,6 +38,7 @@ mod judge;
 mod log_needs;
 pub mod long_read;
 pub mod loss;
+pub mod lots;
 mod own_log;
 mod predictor;
 mod prefetch;

@@ -8,8 +8,8 @@ use crate::clients::{Clients, Doors, Letterbox};
 use crate::plan::Turns;
 use crossbeam_channel::{Receiver, unbounded};
 use ferrite_base::SqlLimits;
+use ferrite_io::DiskResult;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_io::{Clock, DiskResult};
 use ferrite_log::LogOptions;
 use ferrite_partition::assemble::{self, Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::DatabaseLog;
@@ -123,7 +123,6 @@ impl Node {
         turns: Turns,
     ) -> Node {
         let Recovered { stores, sequences, compiled, history, log, group, snapshots, unlogged, .. } = recovered;
-        let time: Arc<dyn Clock> = Arc::new(clock.clone());
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
@@ -147,11 +146,12 @@ impl Node {
             history,
             group: group.clone(),
             failure,
-            clock: time,
+            clock: Arc::new(clock.clone()),
             limits: QUERY_TIME_MAX.into(),
             publish: Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
             is_copy: false,
             without_log,
+            lots: None,
         });
         let Executors { partitions, coordinator: mut multi, .. } = executors;
         let doors = Doors {

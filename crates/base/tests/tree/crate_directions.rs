@@ -31,7 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "partition",
         &[
             "base", "notice", "io", "value", "expr", "wire", "catalog", "plan", "sql", "table", "snapshot", "exec",
-            "log", "replica", "group",
+            "log", "replica", "multi", "group",
         ],
     ),
     ("cluster", &["base", "notice", "io", "replica", "meta", "group", "partition"]),

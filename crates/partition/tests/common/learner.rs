@@ -240,6 +240,7 @@ impl Running {
             publish: Box::new(|_| {}),
             is_copy: true,
             without_log: None,
+            lots: None,
         });
         let newest = snapshots.files().find().expect("a healthy disk").snapshots.last().copied();
         let files = Files::new(shared, Path::new(INCOMING));

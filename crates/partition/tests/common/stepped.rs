@@ -242,6 +242,7 @@ impl Database {
             publish: Box::new(move |compiled| *published.lock().expect("no panic") = compiled),
             is_copy: copy,
             without_log: None,
+            lots: None,
         });
         let Executors { partitions, mut coordinator, gates } = executors;
         let mut random = SimulatedRandom::new(seed);

@@ -300,6 +300,7 @@ fn execute_on_one_thread(
         publish: Box::new(move |compiled| *lock(&published) = compiled),
         is_copy: true,
         without_log: None,
+        lots: None,
     });
     let Executors { partitions: all, mut coordinator, gates } = executors;
     let partitions = Arc::new(Mutex::new(Partitions { all, random: random.fork() }));
