@@ -338,6 +338,17 @@ impl<C: Party> Replication<C> {
         self.notify_parties(state);
     }
 
+    /// The node's log has failed, as another group has found. To be called for every group of the
+    /// node: one that appends nothing would not hear of it.
+    pub fn log_has_failed(self: &Arc<Self>, failure: LogFailed) {
+        self.log_failed(None, failure);
+    }
+
+    /// Whether it knows that the node's log has failed.
+    pub fn has_failed(&self) -> bool {
+        self.lock().failed.is_some()
+    }
+
     /// Nothing more becomes durable here, and the outcome of what waits is unknown.
     fn fail(&self, state: &mut State<C>, failure: LogFailed) {
         if state.failed.is_none() {

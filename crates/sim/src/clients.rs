@@ -6,12 +6,12 @@ use crate::plan::Plan;
 use crate::restore_history::Change;
 use crate::trace::Trace;
 use crossbeam_channel::Sender;
-use ferrite_base::{PartitionId, SqlLimits};
+use ferrite_base::{GroupPartitions, PartitionId, SqlLimits};
 use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::Mode;
-use ferrite_node::route::{AnyOf, Route, route};
+use ferrite_node::route::{AnyOf, Route, partition_of_value, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
@@ -56,8 +56,10 @@ impl Mailbox for Letterbox {
     }
 }
 
-/// The ways into the node.
+/// The ways into a group of a node.
 pub struct Doors {
+    /// The partitions of the group.
+    pub of: GroupPartitions,
     pub partitions: Vec<Sender<Event>>,
     pub coordinator: Sender<Job>,
     pub ring: Arc<Ring>,
@@ -66,6 +68,21 @@ pub struct Doors {
     /// Which calls its network threads let in.
     pub mode: Arc<Mode>,
     pub clock: SimulatedClock,
+}
+
+impl Doors {
+    /// The way to a partition of the group.
+    pub fn to(&self, partition: PartitionId) -> &Sender<Event> {
+        let place = self.of.place_of(partition).expect("a call goes to the group of its partition");
+        &self.partitions[place]
+    }
+
+    /// Homes whose rows are in the group, of so many.
+    pub fn homes(&self, homes: i64) -> Vec<i64> {
+        let partition =
+            |home: &i64| partition_of_value(&Value::Integer(*home), &self.ring).expect("homes are integers");
+        (0..homes).filter(|home| self.of.place_of(partition(home)).is_some()).collect()
+    }
 }
 
 pub struct Clients {
@@ -79,6 +96,8 @@ pub struct Clients {
     pub quiet: bool,
     /// A read that ran before the log failed may be answered later: other nodes confirm it.
     pub reads_are_confirmed: bool,
+    /// The homes that the next call may concern; None: all of them, and what concerns everything.
+    pub within: Option<Vec<i64>>,
 }
 
 impl Clients {
@@ -91,7 +110,17 @@ impl Clients {
         }
         let homes = plan.homes;
         let window = plan.turns.window;
-        Clients { random, history, trace, homes, window, waiting: 0, quiet: false, reads_are_confirmed: false }
+        Clients {
+            random,
+            history,
+            trace,
+            homes,
+            window,
+            waiting: 0,
+            quiet: false,
+            reads_are_confirmed: false,
+            within: None,
+        }
     }
 
     /// For a node that is only its own client, and has its first schema.
@@ -131,7 +160,7 @@ impl Clients {
 
     /// Looks at some home.
     pub fn query_home(&mut self, doors: &Doors) {
-        let home = self.random.below(self.homes as u64) as i64;
+        let home = self.some_home();
         let item = self.random.below(ITEMS) as i64;
         self.send(doors, Action::Look { home, item });
     }
@@ -156,8 +185,26 @@ impl Clients {
         }
     }
 
+    fn some_home(&mut self) -> i64 {
+        let drawn = self.random.below(self.homes as u64) as i64;
+        self.within.as_ref().map_or(drawn, |within| within[drawn as usize % within.len()])
+    }
+
+    /// Something else where the call may not concern all of what it would.
     fn next_action(&mut self) -> Action {
-        let home = self.random.below(self.homes as u64) as i64;
+        let action = self.any_action();
+        let Some(within) = &self.within else { return action };
+        match &action {
+            Action::Transfer { from, to, .. } if !within.contains(to) => Action::Bump { home: *from, delta: 1 },
+            Action::Clear { .. } | Action::Rate { .. } | Action::Cut | Action::Peek { .. } | Action::Discard => {
+                Action::Look { home: within[0], item: 0 }
+            }
+            _ => action,
+        }
+    }
+
+    fn any_action(&mut self) -> Action {
+        let home = self.some_home();
         let item = self.random.below(ITEMS) as i64;
         let random = &mut self.random;
         match random.below(100) {
@@ -187,7 +234,7 @@ impl Clients {
             94..96 => Action::Expire,
             96 if self.history.restored.outstanding.is_none() => Action::Discard,
             96 => Action::Peek { since: self.history.restored.full.len() },
-            _ if self.history.schema.outstanding.is_none() => {
+            _ if self.history.schema.outstanding.is_none() && self.within.is_none() => {
                 let (text, variant) = self.history.schema.variant.change(&mut self.random);
                 let outstanding = Outstanding { variant, text: text.clone(), told: None };
                 self.history.schema.outstanding = Some(outstanding);
@@ -249,7 +296,7 @@ impl Clients {
                     cached: None,
                     sent_micros: now,
                 };
-                doors.partitions[partition.index()].send(Event::Calls(batch)).expect("the node is there");
+                doors.to(partition).send(Event::Calls(batch)).expect("the node is there");
             }
             Route::Multi(stores) => {
                 let letterbox = Arc::clone(&doors.letterbox);
@@ -278,7 +325,7 @@ impl Clients {
         let time = table.time_to_live.as_ref().expect("it has one");
         let cutoff = time.cutoff(now, true);
         self.history.cutoffs.insert(number, cutoff);
-        let partition = PartitionId(self.random.below(doors.partitions.len() as u64) as u32);
+        let partition = doors.of.id(self.random.below(doors.partitions.len() as u64) as usize);
         let call = ProgramCall {
             program: Arc::new(ferrite_sql::expire_program(table, time, cutoff)),
             compiled: Arc::clone(&compiled),
@@ -291,7 +338,7 @@ impl Clients {
             turn: None,
             time_max: None,
         };
-        doors.partitions[partition.index()].send(Event::Program(Box::new(call))).expect("the node is there");
+        doors.to(partition).send(Event::Program(Box::new(call))).expect("the node is there");
     }
 
     /// Opens what has arrived.

@@ -40,4 +40,4 @@ mod witness;
 mod world;
 
 pub use counts::Counts;
-pub use world::{Report, run};
+pub use world::{Report, run, run_with_groups};

@@ -145,7 +145,7 @@ impl Server for InternalClient<'_> {
             match partition {
                 Some(partition) => {
                     let event = Event::Program(Box::new(call));
-                    doors.partitions[partition.index()].send(event).expect("the node is there");
+                    doors.to(partition).send(event).expect("the node is there");
                 }
                 None => doors.coordinator.send(Job::Calls(vec![call])).expect("the node is there"),
             }

@@ -15,7 +15,7 @@ use ferrite_partition::assemble::{self, Assembly, Executors, assemble, partition
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::{BACKUP, Coordinator, Job, SaveTold, TakenSnapshot};
 use ferrite_partition::execute::Executor;
-use ferrite_partition::gate::Failure;
+use ferrite_partition::gate::{Failure, SharedFailure};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{self, Recovered, StartError};
 use ferrite_partition::snapshots::Snapshots;
@@ -113,6 +113,14 @@ pub fn recover(
     Ok(recovered)
 }
 
+/// Where the log's first failure is seen.
+fn latch_failure(log: &DatabaseLog) -> SharedFailure {
+    let failure = Failure::new(|_| {});
+    let latched = Arc::clone(&failure);
+    log.on_failure(move |reason| latched.set(reason.clone()));
+    failure
+}
+
 impl Node {
     pub fn new(
         recovered: Recovered,
@@ -122,20 +130,18 @@ impl Node {
         mut random: SimulatedRandom,
         turns: Turns,
     ) -> Node {
-        let Recovered { stores, sequences, compiled, history, log, group, snapshots, unlogged, .. } = recovered;
+        let Recovered { partitions: of, stores, sequences, compiled, history, log, group, snapshots, unlogged, .. } =
+            recovered;
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
-        let failure = Failure::new(|_| {});
-        let latched = Arc::clone(&failure);
-        log.on_failure(move |reason| latched.set(reason.clone()));
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
         let ring = Arc::new(Ring::new_default(stores.len() as u32));
         let ends = partition_ends(stores.len());
-        let inboxes = ends.iter().map(|(sender, _)| sender.clone()).collect();
+        let inboxes: Vec<_> = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
         let (without_log, unsaved) = unlogged.map(in_memory).unzip();
         let executors = assemble(Assembly {
-            of: recovered.partitions,
+            of: of.clone(),
             partitions: ends,
             jobs,
             long_reads,
@@ -145,7 +151,7 @@ impl Node {
             compiled,
             history,
             group: group.clone(),
-            failure,
+            failure: latch_failure(&log),
             clock: Arc::new(clock.clone()),
             limits: QUERY_TIME_MAX.into(),
             publish: Box::new(move |compiled| *published.lock().unwrap_or_else(PoisonError::into_inner) = compiled),
@@ -155,6 +161,7 @@ impl Node {
         });
         let Executors { partitions, coordinator: mut multi, .. } = executors;
         let doors = Doors {
+            of,
             partitions: inboxes,
             coordinator,
             ring,
@@ -163,9 +170,10 @@ impl Node {
             mode: Arc::default(),
             clock: clock.clone(),
         };
-        let executor = Executor::new(QUERY_TIME_MAX);
         let own = random.fork();
-        let others = Arc::new(Mutex::new(Others { partitions, log, reads, executor, doors, clients, random, turns }));
+        let executor = Executor::new(QUERY_TIME_MAX);
+        let others = Others { partitions, log, reads, executor, doors, clients, random, turns };
+        let others = Arc::new(Mutex::new(others));
         // Not a strong one, or the two would keep each other alive.
         let moved = Arc::downgrade(&others);
         multi.on_one_thread(move || {

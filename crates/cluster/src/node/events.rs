@@ -77,7 +77,9 @@ impl Node {
             GroupEvent::NeedsSnapshot(node) => self.needs_snapshot(id, node),
             GroupEvent::TooLarge { to, position } => self.too_large(id, to, position),
             GroupEvent::FromLog(wanted) => self.effects.send_from_log(id, wanted),
-            GroupEvent::LogFailed(_) => {
+            GroupEvent::LogFailed(failure) => {
+                let others = self.replicas.iter().filter(|(other, _)| **other != id);
+                others.for_each(|(_, other)| other.group.log_has_failed(failure.clone()));
                 // The log has told the operator the reason and the remedy.
                 self.effects.notice(Notice::TakesNoPart { group: id });
                 self.goodbye();

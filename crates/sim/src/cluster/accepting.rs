@@ -7,7 +7,6 @@ use crate::cluster::operator::Operator;
 use crate::cluster::process::Process;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::{self, Violation};
-use crate::state::State;
 use ferrite_base::{NodeId, Position};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
@@ -58,7 +57,7 @@ impl World {
                 self.counts.accepted += u64::from(lost.is_some());
                 let parent = group.parent;
                 let lost = lost.is_some();
-                if lost && self.ledger.with(|book| committed::lost(book, parent, epoch)) {
+                if lost && self.ledger.with(|book| committed::lost(book, FIRST_GROUP, parent, epoch)) {
                     self.callers.may_come_back();
                 }
                 self.rest()?;
@@ -83,7 +82,7 @@ impl World {
 
     /// No member has an entry: who leads by an accepted loss has some.
     fn has_nothing_left(&self, members: &[NodeId]) -> bool {
-        let is_empty = |process: &Process| process.replication.end().position == Position(0);
+        let is_empty = |process: &Process| process.of(FIRST_GROUP).replication.end().position == Position(0);
         members
             .iter()
             .map(|node| &self.machines[node])
@@ -120,7 +119,7 @@ impl World {
         let running = self.running();
         let runs = known.nodes().get(&chosen).filter(|node| node.presence == Presence::Running);
         let Some(node) = runs.filter(|_| running.contains(&chosen)) else { return };
-        if self.process(chosen).replication.end().position == Position(0) {
+        if self.process(chosen).of(FIRST_GROUP).replication.end().position == Position(0) {
             return self.chooses_another();
         }
         let member = Member { node: chosen, incarnation: node.incarnation };
@@ -164,16 +163,14 @@ impl World {
     /// what is there.
     pub(super) fn check_what_is_left(&mut self) -> Result<(), Violation> {
         let leader = self.leader().expect("at rest there is one");
-        if self.process(leader).version() == 0 {
+        if self.process(leader).of(FIRST_GROUP).version() == 0 {
             // Not even the schema is left.
             self.callers.begin_again();
-            let process = self.machines[&leader].process.as_ref().expect("a leader runs");
-            self.callers.submit_first_schema(process);
+            self.submit_first_schema(FIRST_GROUP);
             self.rest()?;
         }
         self.compare_copies()?;
-        let leader = self.leader().expect("at rest there is one");
-        let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
+        let state = self.state();
         self.trace.line(&format!("left {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
         let invariant = "the schema that is left is one that was made";
         self.callers.go_back_to(&state).map_err(|detail| Violation { invariant, detail })?;

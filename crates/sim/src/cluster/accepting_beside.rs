@@ -89,7 +89,7 @@ impl World {
                 let begun = group.configuration.epoch;
                 self.counts.lived += 1;
                 self.given_up = Some(old.node);
-                if self.ledger.with(|book| committed::lost(book, parent, begun)) {
+                if self.ledger.with(|book| committed::lost(book, FIRST_GROUP, parent, begun)) {
                     self.callers.may_come_back();
                 }
                 return self.asks_who_was_given_up(old);
@@ -99,7 +99,7 @@ impl World {
                 return Err(Violation { invariant: "somebody leads when a loss is accepted", detail });
             }
             let runs = self.machines[&chosen].process.as_ref();
-            if runs.is_some_and(|process| process.replication.end().position > Position(0)) {
+            if runs.is_some_and(|process| process.of(FIRST_GROUP).replication.end().position > Position(0)) {
                 self.accept();
             }
             self.step()?;

@@ -11,8 +11,9 @@ use crate::invariants::schema as schema_rule;
 use crate::operation::{Action, Answer, Told};
 use crate::schema::{self, Variant};
 use crate::state::State;
-use ferrite_base::SqlLimits;
+use ferrite_base::{GroupId, SqlLimits};
 use ferrite_catalog::Catalog;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_replica::group::Member;
@@ -24,8 +25,8 @@ pub type Steps = BTreeMap<i64, i64>;
 
 pub struct Callers {
     pub clients: Clients,
-    /// Whom each operation was sent to that has no answer yet.
-    sent: BTreeMap<usize, Member>,
+    /// Whom each operation was sent to that has no answer yet, and for which group.
+    sent: BTreeMap<usize, (Member, GroupId)>,
     acknowledged: Steps,
     ledger: Ledger,
     /// For each read: what was acknowledged when it was sent.
@@ -59,69 +60,81 @@ impl Callers {
 
     /// Calls of one process, by their numbers.
     pub fn asked(&self, member: Member) -> Vec<usize> {
-        self.sent.iter().filter(|(_, asked)| **asked == member).map(|(number, _)| *number).collect()
+        self.sent.iter().filter(|(_, (asked, _))| *asked == member).map(|(number, _)| *number).collect()
     }
 
-    /// Calls of one process.
-    pub fn waiting_for(&self, member: Member) -> usize {
-        self.sent.values().filter(|asked| **asked == member).count()
+    /// Calls of one process for one group.
+    pub fn waiting_for(&self, member: Member, group: GroupId) -> usize {
+        self.sent.values().filter(|asked| **asked == (member, group)).count()
     }
 
     /// Calls of programs that a schema has; there is none yet.
     pub fn is_ready(process: &Process) -> bool {
-        process.version() > 0
+        process.all_hosted().any(|of| of.version() > 0)
     }
 
-    /// `looks`: it changes nothing.
-    pub fn submit(&mut self, process: &Process, looks: bool) {
+    /// `looks`: it changes nothing. False: there is nothing that the group could be asked.
+    pub fn submit(&mut self, process: &Process, group: GroupId, looks: bool) -> bool {
+        let doors = &process.of(group).doors;
+        if process.all_groups > 1 {
+            self.clients.within = Some(doors.homes(self.clients.homes)).filter(|homes| !homes.is_empty());
+            if self.clients.within.is_none() {
+                return false;
+            }
+        }
         let number = self.clients.history.operations.len();
         if looks {
-            self.clients.query_home(&process.doors);
+            self.clients.query_home(doors);
         } else {
-            self.clients.submit(&process.doors);
+            self.clients.submit(doors);
         }
         // Not its clock: a leader shows what its members know of that.
-        let now_min = self.ledger.with(|book| time::least(book, process.member));
+        let now_min = self.ledger.with(|book| time::least(book, group, process.member));
         self.clients.history.operations[number].now_min = now_min;
         if self.clients.history.operations[number].told == Told::Nothing {
-            self.sent.insert(number, process.member);
+            self.sent.insert(number, (process.member, group));
         } else {
             self.heard(number);
         }
         if matches!(self.clients.history.operations[number].action, Action::Look { .. } | Action::Cut) {
             self.known.insert(number, self.acknowledged.clone());
         }
+        true
     }
 
     /// An administrator's call, whose number it is.
     pub fn pause(&mut self, to: Member, paused: bool, now: i64) -> usize {
         let number = self.clients.begin(Action::Pause { paused }, now);
-        self.sent.insert(number, to);
+        self.sent.insert(number, (to, FIRST_GROUP));
         self.pauses.asks(number, paused);
         number
     }
 
     /// The schema without which nothing can be asked.
-    pub fn submit_first_schema(&mut self, process: &Process) {
+    pub fn submit_first_schema(&mut self, process: &Process, group: GroupId) {
+        let doors = &process.of(group).doors;
         let text = schema::first();
-        let outstanding = Outstanding { variant: Default::default(), text: text.clone(), told: None };
-        self.clients.history.schema.outstanding = Some(outstanding);
-        let now = process.doors.clock.wall_micros();
+        // The same in each group.
+        if group == FIRST_GROUP {
+            let outstanding = Outstanding { variant: Default::default(), text: text.clone(), told: None };
+            self.clients.history.schema.outstanding = Some(outstanding);
+        }
+        let now = process.clock.wall_micros();
         let number = self.clients.begin(Action::Schema { text: text.clone() }, now);
-        self.sent.insert(number, process.member);
-        let reply = crate::clients::reply(&process.doors, number, now);
+        self.sent.insert(number, (process.member, group));
+        let reply = crate::clients::reply(doors, number, now);
         let job = Job::Schema { text, limits: SqlLimits::CEILING, time_max: None, reply };
-        process.doors.coordinator.send(job).expect("the node is there");
+        doors.coordinator.send(job).expect("the node is there");
     }
 
     /// Opens what has arrived from a process.
     pub fn read_letters(&mut self, process: &mut Process) {
         // A node whose log has failed acknowledges nothing, and nobody goes by its schema.
         self.clients.history.failed = process.failed;
-        self.clients.read_letters(&process.doors.letterbox);
+        self.clients.read_letters(&process.letterbox);
         self.clients.history.failed = false;
         self.note_schema();
-        process.failed = process.log_has_failed();
+        process.failed = process.all_groups_have_failed();
         let operations = &self.clients.history.operations;
         let answered: Vec<usize> =
             self.sent.keys().copied().filter(|number| operations[*number].told != Told::Nothing).collect();
@@ -141,7 +154,7 @@ impl Callers {
     /// What a process has not said it will not say.
     pub fn ended(&mut self, member: Member) {
         let lost: Vec<usize> =
-            self.sent.iter().filter(|(_, asked)| **asked == member).map(|(number, _)| *number).collect();
+            self.sent.iter().filter(|(_, (asked, _))| *asked == member).map(|(number, _)| *number).collect();
         for number in lost {
             self.sent.remove(&number);
             self.clients.answered(number, Told::Unknown);

@@ -5,8 +5,8 @@ use crate::cluster::plan::OFF_SECONDS;
 use crate::cluster::process::Process;
 use crate::cluster::world::World;
 use crate::invariants::Violation;
-use ferrite_base::NodeId;
-use ferrite_group::{FIRST_GROUP, GroupAppender};
+use ferrite_base::{GroupId, NodeId};
+use ferrite_group::GroupAppender;
 use ferrite_io::Clock;
 use std::sync::Arc;
 
@@ -22,18 +22,20 @@ const HEARD_MILLIS: u64 = 200;
 
 impl Process {
     /// What a transaction would show that reads by the lease, if it has one.
-    pub fn shows(&self) -> Option<i64> {
-        let log = GroupAppender::new(Arc::clone(&self.replication));
-        let time = log.transaction_time(self.doors.clock.wall_micros());
+    pub fn shows(&self, group: GroupId) -> Option<i64> {
+        let of = self.of(group);
+        let log = GroupAppender::new(Arc::clone(&of.replication));
+        let time = log.transaction_time(self.clock.wall_micros());
         // Asked behind that, as for any read.
-        let leads = self.serves.is_some() && self.replication.is_open() && self.lease.holds();
-        (leads && self.replication.read() == Some(0)).then_some(time)
+        let leads = of.serves.is_some() && of.replication.is_open() && self.lease.holds();
+        (leads && of.replication.read() == Some(0)).then_some(time)
     }
 
     /// Numbers of its transactions are of later times.
-    pub fn numbers_behind(&self) -> i64 {
-        let place = self.replication.place().time;
-        GroupAppender::new(Arc::clone(&self.replication)).numbers_behind().max(place)
+    pub fn numbers_behind(&self, group: GroupId) -> i64 {
+        let replication = &self.of(group).replication;
+        let place = replication.place().time;
+        GroupAppender::new(Arc::clone(replication)).numbers_behind().max(place)
     }
 }
 
@@ -70,10 +72,13 @@ impl World {
         for machine in self.machines.values().filter(|machine| machine.still_until <= self.now) {
             let Some(process) = &machine.process else { continue };
             let groups = process.node.state().groups();
-            if let Some(shown) = process.shows()
-                && let Some(group) = groups.get(&FIRST_GROUP)
-            {
-                self.ledger.with(|book| time::shown(book, process.member, &group.configuration, shown));
+            for of in process.all_hosted() {
+                if let Some(shown) = process.shows(of.id())
+                    && let Some(group) = groups.get(&of.id())
+                {
+                    let by = process.member;
+                    self.ledger.with(|book| time::shown(book, of.id(), by, &group.configuration, shown));
+                }
             }
         }
     }

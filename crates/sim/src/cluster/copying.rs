@@ -4,11 +4,12 @@
 use crate::cluster::invariants::snapshots::OnDisk;
 use crate::node::DIRECTORY;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
-use ferrite_base::NodeId;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::{MessageKind, Node};
 use ferrite_group::{EntryBuffer, FIRST_GROUP, Replication};
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk};
 use ferrite_io::{Clock, Disk};
+use ferrite_partition::GroupInboxes;
 use ferrite_partition::commit::{Completion, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
@@ -17,13 +18,12 @@ use ferrite_partition::event::TakenSnapshot;
 use ferrite_partition::install::{Install, InstallError, InstallStep, Learner};
 use ferrite_partition::record;
 use ferrite_partition::snapshots::{SaveError, Snapshots};
-use ferrite_partition::{Event, GroupInboxes};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_snapshot::transfer::{Sending, SendingStep, Sink, SinkProgress, TransferMessage, decode};
 use ferrite_snapshot::{Files, SnapshotError, own_name};
 use std::convert::Infallible;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes a second, and in a message: a few messages for each snapshot.
@@ -65,7 +65,7 @@ pub struct Parts {
     pub database: [u8; 16],
     pub snapshots: Snapshots,
     pub group: Arc<Replication<Completion>>,
-    pub partitions: Vec<Sender<Event>>,
+    pub partitions: GroupInboxes,
     pub coordinator: Sender<Job>,
 }
 
@@ -81,7 +81,13 @@ pub struct Done {
     pub needed: u64,
 }
 
-/// Of one process.
+/// Where snapshots of a group are kept that come from other nodes.
+fn incoming(group: GroupId) -> PathBuf {
+    let first = Path::new(DIRECTORY).join("incoming");
+    if group == FIRST_GROUP { first } else { first.join(format!("group-{group}")) }
+}
+
+/// Of one group in a process.
 pub struct Copying {
     parts: Parts,
     pub wanted: Wanted,
@@ -108,7 +114,7 @@ pub struct Copying {
 impl Copying {
     pub fn open(disk: &SimulatedDisk, parts: Parts) -> Result<Copying, SnapshotError> {
         let newest = parts.snapshots.files().find()?.snapshots.last().copied();
-        let files = Files::new(Arc::new(disk.clone()), &Path::new(DIRECTORY).join("incoming"));
+        let files = Files::new(Arc::new(disk.clone()), &incoming(parts.group.id()));
         let sink = Sink::open(files, parts.database)?.above(newest.unwrap_or(0))?;
         let sending = Sending::new(parts.snapshots.files().clone(), parts.here, RATE).with_chunk_bytes(CHUNK_BYTES);
         let wanted = Wanted::default();
@@ -218,7 +224,7 @@ impl Copying {
     pub fn follow(&mut self, node: &Node, clock: &SimulatedClock) {
         self.save(clock.monotonic_nanos());
         let comes = self.sink.progress() != SinkProgress::Idle && !self.parts.group.is_member();
-        let intake = node.intake(FIRST_GROUP).filter(|intake| !comes && !intake.has_ended());
+        let intake = node.intake(self.parts.group.id()).filter(|intake| !comes && !intake.has_ended());
         let Some(intake) = intake else {
             (self.cut, self.due) = (None, false);
             return;
@@ -243,7 +249,7 @@ impl Copying {
             Want::Snapshot(node) => self.sending.want(node),
             Want::Nothing(node) => self.sending.forget(node),
         });
-        if let Some(group) = node.state().groups().get(&FIRST_GROUP) {
+        if let Some(group) = node.state().groups().get(&self.parts.group.id()) {
             // Whoever has come there by itself needs none.
             group.configuration.members().iter().for_each(|member| self.sending.forget(member.node));
         }
@@ -336,7 +342,7 @@ impl Copying {
             Ok(InstallStep::Done(start)) => {
                 (self.install, self.found) = (None, false);
                 self.done.installed += 1;
-                node.replaced(FIRST_GROUP, *start);
+                node.replaced(self.parts.group.id(), *start);
                 self.ends |= self.sink.taken_in().is_err();
             }
             Err(InstallError::Needed) => {
@@ -368,11 +374,11 @@ impl Copying {
     /// None: nothing has come. A node that is no copy at the moment has what others need.
     fn begin(&self, node: &Node) -> Result<Option<Install>, InstallError> {
         let SinkProgress::Installed(id) = self.sink.progress() else { return Ok(None) };
-        let intake = node.intake(FIRST_GROUP).ok_or(InstallError::Needed)?.clone();
+        let intake = node.intake(self.parts.group.id()).ok_or(InstallError::Needed)?.clone();
         let learner = Learner {
             here: self.parts.here,
             group: Arc::clone(&self.parts.group),
-            partitions: GroupInboxes::single(self.parts.partitions.clone()),
+            partitions: self.parts.partitions.clone(),
             intake: Some(intake),
             runtime: RuntimeHandle::default(),
             transaction_bytes_max: None,

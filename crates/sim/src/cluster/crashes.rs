@@ -68,9 +68,10 @@ impl World {
         let machine = self.machines.get_mut(&id).expect("machines are known");
         match machine.start(&self.ledger) {
             Ok(Started::Yes) => {
-                let place = self.process(id).replication.place();
-                let Mark { epoch, position, .. } = place.end;
-                self.trace.line(&format!("{id} has come to {epoch} {position}"));
+                for of in self.process(id).all_hosted() {
+                    let Mark { epoch, position, .. } = of.replication.place().end;
+                    self.trace.line(&format!("{id} has come to {epoch} {position} of group {}", of.id()));
+                }
                 // What it does first of all.
                 self.step_machine(id, |_| None)
             }

@@ -1,15 +1,16 @@
 //! What all nodes together have said that can never be otherwise again.
 
 use crate::invariants::Violation;
-use ferrite_base::{Epoch, NodeId, Position};
+use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_group::Identity;
 use ferrite_meta::State;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What was said of one group.
 #[derive(Default)]
-pub struct Book {
+pub struct GroupBook {
     /// What any node has called committed.
     pub committed: BTreeMap<Position, Mark>,
     /// Where the stream goes on since a loss was accepted, and in which epoch.
@@ -20,6 +21,13 @@ pub struct Book {
     pub time: Option<(i64, Member, GroupConfiguration)>,
     /// Who has opened in each epoch.
     pub opened: BTreeMap<Epoch, Member>,
+    /// As voters have applied them.
+    pub configurations: BTreeMap<Epoch, GroupConfiguration>,
+}
+
+#[derive(Default)]
+pub struct Book {
+    pub groups: BTreeMap<GroupId, GroupBook>,
     /// What each node has made durable of itself.
     pub identities: BTreeMap<NodeId, Identity>,
     /// The metadata as any voter has it, where it is furthest, after so many commands.
@@ -28,8 +36,6 @@ pub struct Book {
     pub states: BTreeMap<u64, u32>,
     /// By voter, the last command that was looked at.
     pub last_noted: BTreeMap<NodeId, u64>,
-    /// Of the group, as voters have applied them.
-    pub configurations: BTreeMap<Epoch, GroupConfiguration>,
     /// Leaderships of voters, votes that a disk has ended, leases that were told.
     pub terms: u64,
     pub votes_lost: u64,

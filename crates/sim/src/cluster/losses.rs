@@ -5,8 +5,7 @@
 use crate::cluster::process::Process;
 use crate::cluster::world::{MILLI, World};
 use crate::node::DIRECTORY;
-use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_io::Disk;
 use ferrite_io::simulated::Restart;
 use ferrite_member::leads_without;
@@ -19,9 +18,9 @@ const ROTS: u64 = 40;
 
 impl Process {
     /// Whether its copy is put aside since others lead by an accepted loss.
-    pub fn was_lost(&self, reason: &str) -> bool {
+    pub fn was_lost(&self, group: GroupId, reason: &str) -> bool {
         let groups = self.node.state().groups();
-        groups.get(&FIRST_GROUP).is_some_and(|group| group.loss.is_some()) && reason.contains("has led since epoch")
+        groups.get(&group).is_some_and(|group| group.loss.is_some()) && reason.contains("has led since epoch")
     }
 }
 
@@ -33,7 +32,7 @@ impl World {
             && self.machines.get(&leader.node).is_some_and(|machine| {
                 let process = machine.process.as_ref().filter(|process| process.member == leader);
                 let has_all = process.is_some_and(|process| {
-                    process.serves.is_some() && process.lease.holds() && process.whole && !process.log_has_failed()
+                    !process.served().is_empty() && process.lease.holds() && process.whole && !process.log_has_failed()
                 });
                 machine.still_until <= self.now && has_all
             })

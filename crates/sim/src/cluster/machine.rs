@@ -7,7 +7,7 @@ use crate::cluster::plan::{Plan, TICK_NANOS};
 use crate::cluster::process::{Means, Process, throw_away};
 use crate::node::DIRECTORY;
 use crate::trace::Trace;
-use ferrite_base::{Incarnation, NodeId, planted};
+use ferrite_base::{GroupId, GroupMap, Incarnation, NodeId, planted};
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::{CannotHandOver, Identity};
 use ferrite_io::simulated::{PowerLost, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -16,7 +16,7 @@ use ferrite_log::{DatabaseId, Durability, LogOptions};
 use ferrite_member::{MemberError, accept_loss, damage};
 use ferrite_meta::State;
 use ferrite_partition::recovery::StartError;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +39,8 @@ pub struct Machine {
     /// Parts of a million.
     rate: u64,
     log: LogOptions,
-    partitions: u32,
+    /// Which partitions share a group.
+    groups: GroupMap,
     snapshots: bool,
     sync_micros: u64,
     /// How often it was switched on.
@@ -59,6 +60,8 @@ pub struct Machine {
     pub ends: Option<u64>,
     /// The process ends in good order.
     pub stopping: Option<Stopping>,
+    /// Groups that it hands over before that, and has not heard of.
+    pub hands_over: BTreeSet<GroupId>,
     /// Whoever calls this node changes nothing for now.
     pub only_looks: bool,
     /// Until then for sure: what is not committed would hold up reads behind it.
@@ -84,17 +87,6 @@ pub enum Stopping {
     Leaving,
     /// It says goodbye, until then.
     Goodbye(u64),
-}
-
-impl Stopping {
-    pub fn handed_over(&mut self, outcome: Result<NodeId, NotHandedOver>) {
-        // What was under way before its end is given up for it.
-        if let Stopping::HandingOver(_) = self
-            && outcome != Err(NotHandedOver::UnderWay)
-        {
-            *self = Stopping::HandedOver;
-        }
-    }
 }
 
 /// Whether the node goes and leaves nobody who could lead.
@@ -143,7 +135,8 @@ impl Machine {
         let dir = Path::new(DIRECTORY);
         disk.create_dir(dir).expect("a healthy disk");
         let incarnation = Incarnation(u64::from(joins));
-        let identity = Identity::new(cluster, NodeId(id), incarnation);
+        let hosted = known.kept_by(NodeId(id)).into_iter().collect();
+        let identity = Identity { hosted, ..Identity::new(cluster, NodeId(id), incarnation) };
         identity.write(&disk, dir).expect("a healthy disk");
         disk.unwind_at_power_loss();
         let told = trace.clone();
@@ -161,7 +154,7 @@ impl Machine {
                 false => 1_000_000 + random.below(2 * DRIFT) - DRIFT,
             },
             log,
-            partitions: plan.database.partitions,
+            groups: known.group_map(),
             snapshots: plan.snapshots,
             sync_micros: plan.sync_micros,
             boot: 0,
@@ -174,6 +167,7 @@ impl Machine {
             inbox: VecDeque::new(),
             ends: None,
             stopping: None,
+            hands_over: BTreeSet::new(),
             only_looks: false,
             looks_until: 0,
             next_tick: 0,
@@ -212,6 +206,19 @@ impl Machine {
         due.then_some(now)
     }
 
+    /// That is how a hand-over has ended.
+    pub fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        // What was under way before its end is given up for it.
+        if let Some(Stopping::HandingOver(_)) = self.stopping
+            && outcome != Err(NotHandedOver::UnderWay)
+        {
+            self.hands_over.remove(&group);
+            if self.hands_over.is_empty() {
+                self.stopping = Some(Stopping::HandedOver);
+            }
+        }
+    }
+
     pub fn start(&mut self, ledger: &Ledger) -> Result<Started, StartError> {
         assert!(self.process.is_none(), "one process at a time");
         let random = self.random.fork();
@@ -234,7 +241,7 @@ impl Machine {
             disk: &self.disk,
             clock: &self.clock,
             log: &self.log,
-            partitions: self.partitions,
+            groups: &self.groups,
             place: self.place,
             snapshots: self.snapshots,
             sync_micros: self.sync_micros,
@@ -270,6 +277,7 @@ impl Machine {
         self.disk.heal();
         self.boot += u64::from(restart == Restart::Power);
         (self.ends, self.stopping) = (None, None);
+        self.hands_over.clear();
         self.installs = false;
         self.still_until = 0;
         self.inbox.clear();

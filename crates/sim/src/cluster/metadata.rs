@@ -6,11 +6,13 @@ use crate::cluster::plan::Plan;
 use crate::node::DIRECTORY;
 use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Errand, MessageKind, Metadata};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Clock, Disk, Random};
 use ferrite_meta::voter::{Before, Known, Voter, VoterError, open_or_begin};
 use ferrite_meta::{
-    Ask, Command, Controller, Group, Kind, Malformed, Node as Registration, Phase, Presence, Settings, State,
+    Ask, Assignment, Command, Controller, Group, Kind, Malformed, Node as Registration, Phase, Presence, Settings,
+    State,
 };
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
@@ -36,39 +38,54 @@ pub fn registration(place: u32, incarnation: Incarnation, kind: Kind, vote: Opti
     }
 }
 
-/// A cluster as it is founded: node 1 leads the group, and the first nodes are its members.
-pub fn founded(cluster: [u8; 16], plan: &Plan, group: GroupId) -> State {
+/// A cluster as it is founded: each group's place has all its members.
+pub fn founded(cluster: [u8; 16], plan: &Plan) -> State {
     let first = Incarnation(1);
-    let members: Vec<Member> = (1..=plan.kfactor + 1).map(|id| Member::new(id, 1)).collect();
     let kind = |id: u32| if id <= plan.nodes { Kind::Data } else { Kind::Witness };
     let voters: Vec<u32> = (1..=plan.nodes + plan.witnesses).rev().take(plan.voters()).collect();
     let vote = |id: u32| voters.contains(&id).then_some(0);
     let all = (1..=plan.nodes + plan.witnesses).map(|id| (NodeId(id), registration(id, first, kind(id), vote(id))));
-    let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
-    let founded = Group {
-        configuration,
-        parent: Mark::ORIGIN,
-        burnt: Epoch(1),
-        phase: Phase::Active,
-        accepted: None,
-        loss: None,
-        assignment: None,
-    };
     let command = Command::Found {
         settings: Settings {
             cluster,
             revision: 1,
             kfactor: plan.kfactor,
-            partitions: plan.database.partitions,
+            partitions: plan.partitions(),
             paused: false,
         },
         nodes: all.collect(),
-        groups: vec![(group, founded)],
+        groups: groups(plan),
         voters: voters.iter().copied().map(NodeId).collect(),
     };
     let mut state = State::default();
     state.apply(&command).expect("a cluster can be founded");
     state
+}
+
+/// The only group is on the first nodes, and node 1 leads it; several are where the server places
+/// them.
+fn groups(plan: &Plan) -> Vec<(GroupId, Group)> {
+    let group = |place: &[NodeId], assignment| {
+        let members: Vec<Member> = place.iter().map(|node| Member::new(node.0, 1)).collect();
+        Group {
+            configuration: GroupConfiguration::new(Epoch(1), members[0], members, Vec::new()),
+            parent: Mark::ORIGIN,
+            burnt: Epoch(1),
+            phase: Phase::Active,
+            accepted: None,
+            loss: None,
+            assignment,
+        }
+    };
+    let Some(placement) = plan.placement() else {
+        let place: Vec<NodeId> = (1..=plan.kfactor + 1).map(NodeId).collect();
+        return vec![(FIRST_GROUP, group(&place, None))];
+    };
+    let placed = placement.groups.into_iter().map(|of| {
+        let assignment = Assignment { partitions: of.partitions, place: of.place.clone() };
+        (of.group, group(&of.place, Some(assignment)))
+    });
+    placed.collect()
 }
 
 /// What a node asks, until it is sent. Clones are the same.

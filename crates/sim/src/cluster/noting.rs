@@ -27,7 +27,7 @@ impl GroupHost for Noting {
     fn committed(&self, group: GroupId, entries: Vec<SharedEntry>) {
         self.ledger.with(|book| {
             for entry in &entries {
-                committed::note(book, self.here, entry.header.mark);
+                committed::note(book, group, self.here, entry.header.mark);
             }
         });
         match entries.last().map(|last| last.header.mark.position) {
@@ -49,7 +49,7 @@ impl GroupHost for Noting {
 
     fn event(&self, group: GroupId, event: GroupEvent) {
         if let GroupEvent::Deposed(place) = &event {
-            self.ledger.with(|book| committed::note(book, self.here, place.end));
+            self.ledger.with(|book| committed::note(book, group, self.here, place.end));
         }
         self.host.event(group, event);
     }

@@ -3,8 +3,8 @@
 use crate::cluster::rest::REST_NANOS;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
+use ferrite_base::GroupId;
 use ferrite_cluster::NotHandedOver;
-use ferrite_group::FIRST_GROUP;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What a leader executes as it is asked to hand over takes this long at most: calls that were
@@ -34,20 +34,28 @@ impl World {
         }
         self.rest()?;
         self.resume_in_peace()?;
+        let groups = self.all_groups();
+        groups.into_iter().try_for_each(|group| self.write_in_peace(group))
+    }
+
+    fn write_in_peace(&mut self, group: GroupId) -> Result<(), Violation> {
         let before = self.callers.writes();
         for _ in 0..40 {
             if self.callers.writes() > before {
                 return Ok(());
             }
-            let leader = self.leader().expect("at rest there is one");
+            let leader = self.leader_of(group).expect("at rest there is one");
             let machine = &self.machines[&leader];
             let process = machine.process.as_ref().expect("a leader runs");
             self.callers.clients.quiet = false;
-            self.callers.submit(process, false);
+            let is_asked = self.callers.submit(process, group, false);
             self.callers.clients.quiet = true;
+            if !is_asked {
+                return Ok(());
+            }
             self.rest()?;
         }
-        let detail = "none of 40 calls was a write that succeeded".to_owned();
+        let detail = format!("none of 40 calls of group {group} was a write that succeeded");
         Err(Violation { invariant: "without faults a write succeeds", detail })
     }
 
@@ -55,13 +63,14 @@ impl World {
     /// something long: no call is refused, and no outcome is unknown.
     pub fn hand_over_in_peace(&mut self) -> Result<(), Violation> {
         let Some(leader) = self.leader().filter(|_| self.plan.kfactor > 0) else { return Ok(()) };
+        let group = self.focus;
         let epoch = self.configuration().epoch;
         let before = self.callers.not_executed();
         self.callers.clients.quiet = false;
         for _ in 0..self.random.below(4).min(self.plan.window as u64) {
             let process = self.machines[&leader].process.as_ref().expect("a leader runs");
-            self.callers.submit(process, false);
-            process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
+            self.callers.submit(process, group, false);
+            process.of(group).held.waiting.store(self.callers.waiting_for(process.member, group), Relaxed);
         }
         self.callers.clients.quiet = true;
         self.handed_over = None;
@@ -69,7 +78,7 @@ impl World {
         let busy = if self.later.percent(50) { self.later.below(BUSY_MILLIS) * MILLI } else { 0 };
         self.step_machine(leader, |process| {
             process.keep_busy(busy);
-            process.node.hand_over(FIRST_GROUP, None, None);
+            process.node.hand_over(group, None, None);
             None
         })?;
         while self.handed_over.is_none() && self.now - begin < REST_NANOS {

@@ -1,9 +1,11 @@
 //! What a seed decides of a cluster at its beginning.
 
 use crate::plan::Plan as DatabasePlan;
+use ferrite_base::NodeId;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_log::Durability;
 use ferrite_meta::founding::Layout;
+use ferrite_meta::placement::{PlacedNode, Placement, place_groups};
 use ferrite_replica::group::Timing;
 
 const MILLI: u64 = 1_000_000;
@@ -34,6 +36,9 @@ pub struct Plan {
     pub witnesses: u32,
     /// A group has so many members beside the first when all is well.
     pub kfactor: u32,
+    /// So many partitions are kept by each node with data, in groups of their own. None: there is
+    /// one group.
+    pub partitions_per_node: Option<u32>,
     pub chapters: u32,
     /// Calls on the way at a time, to one node.
     pub window: usize,
@@ -83,6 +88,53 @@ impl Plan {
         Layout { data: self.nodes, witnesses: self.witnesses, kfactor: self.kfactor }.voters()
     }
 
+    /// Several groups on the nodes, and what is not there yet over several of them left out:
+    /// schema changes, and snapshots that go to nodes which have nothing.
+    pub fn with_groups(random: &mut SimulatedRandom) -> Plan {
+        let mut plan = Plan::new(random);
+        let mut faults = plan.faults;
+        faults.schema = false;
+        if !plan.database.power_loss {
+            faults.power = faults.losses;
+            (plan.database.log.durability, plan.database.power_loss) = (Durability::Sync, true);
+        }
+        // What spreads evenly: nodes, K, partitions for each node.
+        let (nodes, witnesses, kfactor, partitions_per_node) = *random.pick(&[
+            (2, 1, 1, 2),
+            (2, 1, 1, 4),
+            (3, 0, 0, 1),
+            (3, 0, 1, 2),
+            (3, 0, 1, 4),
+            (3, 0, 2, 3),
+            (4, 0, 1, 2),
+            (5, 0, 2, 3),
+        ]);
+        plan.database.homes = 6 + random.below(10) as i64;
+        Plan {
+            nodes,
+            witnesses,
+            kfactor,
+            partitions_per_node: Some(partitions_per_node),
+            snapshot_millis: 0,
+            snapshots: false,
+            wipes: false,
+            faults,
+            ..plan
+        }
+    }
+
+    /// Where the groups are, where there are several.
+    pub fn placement(&self) -> Option<Placement> {
+        let nodes: Vec<PlacedNode> =
+            (1..=self.nodes).map(|node| PlacedNode { node: NodeId(node), rack: None }).collect();
+        let placed = |count| place_groups(&nodes, self.kfactor, count).expect("the layouts here can be placed");
+        self.partitions_per_node.map(placed)
+    }
+
+    pub fn partitions(&self) -> u32 {
+        self.placement().map_or(self.database.partitions, |placement| placement.partitions())
+    }
+
     pub fn new(random: &mut SimulatedRandom) -> Plan {
         let mut database = DatabasePlan::new(random);
         database.partitions = 1 + random.below(3) as u32;
@@ -130,6 +182,7 @@ impl Plan {
             nodes,
             witnesses,
             kfactor,
+            partitions_per_node: None,
             window,
             chapters: 1 + random.below(3) as u32,
             millis: 4_000 + random.below(20_000),

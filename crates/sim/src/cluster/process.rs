@@ -1,31 +1,29 @@
 //! A node's process: the server's parties, moved on one step at a time. Nothing of it waits for
 //! another node.
 
+mod hosted;
 mod outside;
 mod start;
 
-use crate::clients::Doors;
-use crate::cluster::copying::Copying;
+use crate::clients::Letterbox;
+use crate::cluster::copying::Done;
 use crate::cluster::metadata::Seat;
 use crate::cluster::wishes::{Wish, Wishes};
-use crossbeam_channel::Receiver;
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::{Cause, Groups, Lease, Node, Transport};
-use ferrite_group::{FIRST_GROUP, FromLog, Replication, Supplied, Supplier, Urgency};
+use ferrite_group::{FIRST_GROUP, FromLog, Supplied, Urgency};
 use ferrite_io::Clock;
-use ferrite_io::simulated::SimulatedRandom;
+use ferrite_io::simulated::{SimulatedClock, SimulatedRandom};
 use ferrite_member::{Pauses, Unsynced};
 use ferrite_partition::applier::Applier;
-use ferrite_partition::commit::{Completion, DatabaseLog};
-use ferrite_partition::coordinator::Coordinator;
+use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::execute::Executor;
-use ferrite_partition::long_read::LongRead;
 use ferrite_partition::thread::Partition;
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
-use ferrite_table::Store;
-use outside::Held;
+pub use hosted::{HeldStores, HostedGroup};
 pub use start::{Means, throw_away};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,21 +50,18 @@ impl Partitions {
 
 pub struct Process {
     pub member: Member,
-    // First, as it ends before the others do.
-    coordinator: Coordinator,
-    partitions: Arc<Mutex<Partitions>>,
-    applier: Option<Applier>,
+    // First, as their coordinators end before the others do.
+    hosted: BTreeMap<GroupId, HostedGroup>,
     pub node: Node,
     pub seat: Seat,
-    pub copying: Copying,
     pub lease: Lease,
     pub groups: Groups,
-    pub replication: Arc<Replication<Completion>>,
-    supplier: Supplier<Completion>,
+    /// How many the cluster has.
+    pub all_groups: u32,
     log: DatabaseLog,
-    reads: Receiver<LongRead>,
     executor: Executor,
-    pub doors: Doors,
+    pub clock: SimulatedClock,
+    pub letterbox: Arc<Letterbox>,
     wishes: Wishes,
     causes: WakingSender<Cause>,
     random: SimulatedRandom,
@@ -78,30 +73,25 @@ pub struct Process {
     unsynced: Arc<Unsynced>,
     /// Its partitions run something long, by its clock.
     busy_until: u64,
-    /// Its copy applies nothing before that, by its clock.
-    pub applies_from: u64,
-    pub held: Arc<Held>,
     /// What administrators have asked of it.
     pub pauses: Pauses,
     /// Some procedures cannot run here, as without a JDK.
     pub unable: Arc<AtomicBool>,
-    /// The epoch in which its partitions take calls.
-    pub serves: Option<Epoch>,
     /// Its log has failed, and that was so when its answers were last read.
     pub failed: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Party {
-    Partition,
-    Coordinator,
-    Applier,
+    Partition(GroupId),
+    Coordinator(GroupId),
+    Applier(GroupId),
     Node,
-    Supplier,
-    Copying,
+    Supplier(GroupId),
+    Copying(GroupId),
     Log,
     LogAhead,
-    Read,
+    Read(GroupId),
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -109,34 +99,60 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Process {
+    /// What it has of that group, if it hosts it.
+    pub fn hosted(&self, group: GroupId) -> Option<&HostedGroup> {
+        self.hosted.get(&group)
+    }
+
+    /// # Panics
+    /// If it does not host the group.
+    pub fn of(&self, group: GroupId) -> &HostedGroup {
+        self.hosted.get(&group).unwrap_or_else(|| panic!("node {} hosts group {group}", self.member.node))
+    }
+
+    pub fn of_mut(&mut self, group: GroupId) -> &mut HostedGroup {
+        self.hosted.get_mut(&group).expect("the node hosts the group")
+    }
+
+    pub fn all_hosted(&self) -> impl Iterator<Item = &HostedGroup> {
+        self.hosted.values()
+    }
+
+    /// Groups whose partitions take calls here.
+    pub fn served(&self) -> Vec<GroupId> {
+        self.hosted.iter().filter(|(_, of)| of.serves.is_some()).map(|(id, _)| *id).collect()
+    }
+
     fn ready(&self) -> Vec<Party> {
         let mut ready = Vec::new();
-        let now = self.doors.clock.monotonic_nanos();
-        if now >= self.busy_until {
-            let partitions = lock(&self.partitions).ready().len();
-            ready.extend(std::iter::repeat_n(Party::Partition, partitions));
-            if self.coordinator.can_step() {
-                ready.push(Party::Coordinator);
+        let now = self.clock.monotonic_nanos();
+        for (id, of) in &self.hosted {
+            if now >= self.busy_until {
+                let partitions = lock(&of.partitions).ready().len();
+                ready.extend(std::iter::repeat_n(Party::Partition(*id), partitions));
+                if of.coordinator.can_step() {
+                    ready.push(Party::Coordinator(*id));
+                }
             }
-        }
-        if now >= self.applies_from && self.applier.as_ref().is_some_and(Applier::can_step) {
-            ready.push(Party::Applier);
+            if now >= of.applies_from && of.applier.as_ref().is_some_and(Applier::can_step) {
+                ready.push(Party::Applier(*id));
+            }
         }
         if self.node.can_step() {
             ready.push(Party::Node);
         }
-        if self.supplier.has_work() {
-            ready.push(Party::Supplier);
-        }
-        if self.copying.can_step() {
-            ready.push(Party::Copying);
+        for (id, of) in &self.hosted {
+            if of.supplier.has_work() {
+                ready.push(Party::Supplier(*id));
+            }
+            if of.copying.can_step() {
+                ready.push(Party::Copying(*id));
+            }
         }
         if self.log.has_work() && now >= self.next_sync {
             ready.push(Party::Log);
         }
-        if !self.reads.is_empty() {
-            ready.push(Party::Read);
-        }
+        ready.extend(self.hosted.iter().filter(|(_, of)| !of.reads.is_empty()).map(|(id, _)| Party::Read(*id)));
         ready
     }
 
@@ -144,13 +160,16 @@ impl Process {
     pub fn work(&self) -> String {
         let ready = self.ready();
         let waits = self.node.waits();
-        format!("ready {ready:?}, waits {waits}, {}", self.copying.work())
+        let copying: Vec<String> = self.hosted.values().map(|of| of.copying.work()).collect();
+        format!("ready {ready:?}, waits {waits}, {}", copying.join("; "))
     }
 
     /// Nothing is to be done, now or when time has passed.
     pub fn is_at_rest(&self) -> bool {
-        let is_busy = self.doors.clock.monotonic_nanos() < self.busy_until.max(self.applies_from);
-        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && self.copying.is_idle()
+        let applies_from = self.hosted.values().map(|of| of.applies_from).max().unwrap_or_default();
+        let is_busy = self.clock.monotonic_nanos() < self.busy_until.max(applies_from);
+        let is_idle = self.hosted.values().all(|of| of.copying.is_idle());
+        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && is_idle
     }
 
     pub fn can_step(&self) -> bool {
@@ -169,36 +188,38 @@ impl Process {
         ready.push(Party::LogAhead);
         let party = *self.random.pick(&ready);
         match party {
-            Party::Partition => {
-                lock(&self.partitions).step();
+            Party::Partition(group) => {
+                lock(&self.of(group).partitions).step();
             }
-            Party::Coordinator => {
-                self.coordinator.step();
+            Party::Coordinator(group) => {
+                self.of_mut(group).coordinator.step();
             }
-            Party::Applier => {
-                if let Some(applier) = &mut self.applier {
+            Party::Applier(group) => {
+                if let Some(applier) = &mut self.of_mut(group).applier {
                     applier.step();
                 }
             }
             Party::Node => {
-                self.node.step(self.doors.clock.boottime_nanos());
+                self.node.step(self.clock.boottime_nanos());
             }
-            Party::Supplier => self.supply(),
-            Party::Copying => {
+            Party::Supplier(group) => self.supply(group),
+            Party::Copying(group) => {
                 let wishes = &self.wishes;
-                self.copying.step(&mut self.node, &mut |to, bytes| wishes.push_message(to, bytes));
+                let of = self.hosted.get_mut(&group).expect("it is one of them");
+                of.copying.step(&mut self.node, &mut |to, bytes| wishes.push_message(to, bytes));
             }
             Party::Log => {
                 // Others append while an fsync runs.
                 let micros = self.random.below(1 + self.sync_micros / 2);
-                self.next_sync = self.doors.clock.monotonic_nanos() + 1_000 * micros;
+                self.next_sync = self.clock.monotonic_nanos() + 1_000 * micros;
                 self.log.half_step();
             }
             Party::LogAhead => {
                 self.log.step_ahead();
             }
-            Party::Read => {
-                if let Ok(read) = self.reads.try_recv() {
+            Party::Read(group) => {
+                let read = self.of(group).reads.try_recv();
+                if let Ok(read) = read {
                     read.answer(&mut self.executor);
                 }
             }
@@ -214,25 +235,24 @@ impl Process {
     /// The log is written, or what was written is made durable; its next turn is not before that.
     pub fn half_step_log(&mut self, nanos: u64) {
         self.log.half_step();
-        self.next_sync = self.doors.clock.monotonic_nanos() + nanos;
+        self.next_sync = self.clock.monotonic_nanos() + nanos;
     }
 
     /// Its copy shows what its log does not have yet.
-    pub fn is_ahead_of_log(&self) -> bool {
-        let copy = self.node.intake(FIRST_GROUP);
-        copy.is_some_and(|copy| copy.applied() > self.replication.durable())
+    pub fn is_ahead_of_log(&self, group: GroupId) -> bool {
+        self.of(group).is_ahead_of_log(&self.node)
     }
 
     /// The disk is busy for so long.
     pub fn delay_log(&mut self, nanos: u64) {
         if nanos > 0 {
-            self.next_sync = self.next_sync.max(self.doors.clock.monotonic_nanos()) + nanos;
+            self.next_sync = self.next_sync.max(self.clock.monotonic_nanos()) + nanos;
         }
     }
 
     /// Its partitions do nothing else for so long: what they execute takes its time.
     pub fn keep_busy(&mut self, nanos: u64) {
-        self.busy_until = self.busy_until.max(self.doors.clock.monotonic_nanos() + nanos);
+        self.busy_until = self.busy_until.max(self.clock.monotonic_nanos() + nanos);
     }
 
     /// A log that may lack what was acknowledged has all again, as the server finds it
@@ -241,33 +261,41 @@ impl Process {
         if self.whole {
             return;
         }
-        let Some(known) = self.node.state().groups().get(&FIRST_GROUP) else { return };
-        let configuration = &known.configuration;
-        if configuration.has(self.member) && self.replication.has_committed_start_of(configuration.epoch) {
+        let known = self.node.state().groups();
+        let has_all = |(id, of): (&GroupId, &HostedGroup)| {
+            let configuration = known.get(id).map(|group| &group.configuration);
+            configuration.is_some_and(|configuration| {
+                configuration.has(self.member) && of.replication.has_committed_start_of(configuration.epoch)
+            })
+        };
+        if self.hosted.iter().all(has_all) {
             self.whole = self.unsynced.is_whole().is_ok();
         }
     }
 
     /// Sends what is to be sent about the metadata and about snapshots.
     pub fn work_around(&mut self) {
-        let now = self.doors.clock.boottime_nanos();
+        let now = self.clock.boottime_nanos();
         let asks = self.seat.asks();
         self.pauses.advance(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
-        if self.serves.is_some() {
-            let now = self.doors.clock.monotonic_nanos();
-            self.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
-        } else {
-            self.copying.follow(&self.node, &self.doors.clock);
+        for of in self.hosted.values_mut() {
+            if of.serves.is_some() {
+                let now = self.clock.monotonic_nanos();
+                of.copying.lead(&self.node, now, &mut |to, bytes| wishes.push_message(to, bytes));
+            } else {
+                of.copying.follow(&self.node, &self.clock);
+            }
         }
     }
 
     /// A message about a snapshot.
     pub fn received_transfer(&mut self, from: NodeId, body: &[u8]) -> Result<(), String> {
-        let now = self.doors.clock.monotonic_nanos();
+        let now = self.clock.monotonic_nanos();
         let wishes = &self.wishes;
-        self.copying.handle_message(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
+        let of = self.hosted.get_mut(&FIRST_GROUP).ok_or("a snapshot of a group that is not hosted")?;
+        of.copying.handle_message(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
     /// Time has passed: whoever has something to do now says so, as its thread would be told.
@@ -288,7 +316,7 @@ impl Process {
         let mut others = Vec::new();
         for wish in self.wishes.drain() {
             match wish {
-                Wish::Run(applier) => self.applier = Some(*applier),
+                Wish::Run(group, applier) => self.of_mut(group).applier = Some(*applier),
                 other => others.push(other),
             }
         }
@@ -296,25 +324,50 @@ impl Process {
     }
 
     /// Entries are to be read from the log, and sent.
-    pub fn request(&mut self, wanted: FromLog) {
-        self.supplier.request(wanted, self.doors.clock.monotonic_nanos());
+    pub fn request(&mut self, group: GroupId, wanted: FromLog) {
+        let now = self.clock.monotonic_nanos();
+        self.of_mut(group).supplier.request(wanted, now);
     }
 
-    fn supply(&mut self) {
+    fn supply(&mut self, group: GroupId) {
         let wishes = &self.wishes;
         let mut send = |to, urgency, message| wishes.send(to, urgency, message);
-        match self.supplier.step(self.doors.clock.monotonic_nanos(), &mut |_| true, &mut send) {
+        let of = self.hosted.get_mut(&group).expect("it is one of them");
+        match of.supplier.step(self.clock.monotonic_nanos(), &mut |_| true, &mut send) {
             Supplied::Working | Supplied::Idle | Supplied::Held => {}
-            Supplied::Gone(node) | Supplied::TooLarge(node, _) => self.copying.wanted.push(node),
-            Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(node, error.to_string())),
+            Supplied::Gone(node) | Supplied::TooLarge(node, _) => of.copying.wanted.push(node),
+            Supplied::Failed(node, error) => wishes.push(Wish::NotSupplied(group, node, error.to_string())),
         }
     }
 
     /// What was sent to a node may be lost.
     pub fn lost(&mut self, node: NodeId) {
-        self.supplier.forget(node);
+        self.hosted.values_mut().for_each(|of| of.supplier.forget(node));
         self.seat.lost(node);
         self.cause(Cause::Lost(node));
+    }
+
+    /// The disk or the log has failed in the middle of a step that cannot be tried again.
+    pub fn ends(&self) -> bool {
+        self.hosted.values().any(|of| of.copying.ends)
+    }
+
+    /// Of each group that it hosts, for itself.
+    pub fn takes_snapshot(&mut self) {
+        self.hosted.values_mut().for_each(|of| of.copying.due = true);
+    }
+
+    /// What its groups have done about snapshots since this was asked last.
+    pub fn take_done(&mut self) -> Done {
+        let all = self.hosted.values_mut().map(|of| std::mem::take(&mut of.copying.done));
+        all.reduce(|sum, done| Done {
+            taken: sum.taken + done.taken,
+            copied: sum.copied + done.copied,
+            hashed: sum.hashed + done.hashed,
+            installed: sum.installed + done.installed,
+            needed: sum.needed + done.needed,
+        })
+        .unwrap_or_default()
     }
 
     fn cause(&self, cause: Cause) {
@@ -325,22 +378,21 @@ impl Process {
         self.log.failure().is_some()
     }
 
-    pub fn version(&self) -> u64 {
-        lock(&self.doors.compiled).catalog.version.0
-    }
-
-    /// All stores are at home.
-    pub fn with_stores<T>(&self, look: impl FnOnce(&[&Store]) -> T) -> Option<T> {
-        let partitions = lock(&self.partitions);
-        let stores: Vec<&Store> = partitions.all.iter().filter_map(Partition::store).collect();
-        (stores.len() == partitions.all.len()).then(|| look(&stores))
+    /// All its groups know that. Until then one may acknowledge what was durable before on all
+    /// members, and another member says so now.
+    pub fn all_groups_have_failed(&self) -> bool {
+        self.log_has_failed() && (self.hosted.len() == 1 || self.hosted.values().all(|of| of.replication.has_failed()))
     }
 
     /// Ends as a process that is killed does. The disk has halted before.
     pub fn kill(self) {
-        let Process { coordinator, partitions, applier, node, log, .. } = self;
-        drop(coordinator);
-        drop((node, applier, partitions));
+        let Process { hosted, node, log, .. } = self;
+        let mut copies = Vec::new();
+        for HostedGroup { coordinator, partitions, applier, .. } in hosted.into_values() {
+            drop(coordinator);
+            copies.push((applier, partitions));
+        }
+        drop((node, copies));
         drop(log);
     }
 }

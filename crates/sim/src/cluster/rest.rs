@@ -4,10 +4,10 @@ use crate::cluster::contents::contents;
 use crate::cluster::invariants::{copies, snapshots};
 use crate::cluster::world::{MILLI, World, violated};
 use crate::invariants::Violation;
-use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_meta::{Phase, Presence};
 use ferrite_partition::applier::Intake;
+use ferrite_replica::group::GroupConfiguration;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// In which all has to be well again once nothing is done wrong any more.
@@ -37,18 +37,18 @@ impl World {
     /// What is not at rest.
     fn unrest(&self) -> Option<String> {
         let state = self.metadata();
-        let configuration = self.configuration();
-        let phase = state.groups()[&FIRST_GROUP].phase;
-        let Some(leader) = self.leader().filter(|_| phase == Phase::Active) else {
-            return Some(format!("nobody leads: {configuration:?}, {phase:?}"));
-        };
-        if !self.process(leader).lease.holds() {
-            return Some(format!("node {leader} leads without a lease"));
+        for (id, group) in state.groups() {
+            let configuration = &group.configuration;
+            let Some(leader) = self.leader_of(*id).filter(|_| group.phase == Phase::Active) else {
+                return Some(format!("nobody leads group {id}: {configuration:?}, {:?}", group.phase));
+            };
+            if !self.process(leader).lease.holds() {
+                return Some(format!("node {leader} leads without a lease"));
+            }
+            if configuration.members().len() != self.plan.kfactor as usize + 1 {
+                return Some(format!("members of group {id} are missing: {configuration:?}"));
+            }
         }
-        if configuration.members().len() != self.plan.kfactor as usize + 1 {
-            return Some(format!("members are missing: {configuration:?}"));
-        }
-        let mark = self.process(leader).replication.end();
         if let Some(newcomer) = self.newcomers.first() {
             return Some(format!("the machine at node{} has joined nothing", newcomer.place));
         }
@@ -76,43 +76,62 @@ impl World {
             if !process.node.is_registered() || !process.seat.votes() {
                 return Some(format!("node {id} is not there"));
             }
-            if process.held.holds.load(Relaxed) {
+            if process.all_hosted().any(|of| of.held.holds.load(Relaxed)) {
                 return Some(format!("node {id} holds its calls"));
             }
             if !process.is_at_rest() || !machine.inbox.is_empty() {
                 return Some(format!("node {id} is at work: {}", process.work()));
             }
-            if !configuration.has_node(*id) {
-                continue;
-            }
-            if !configuration.has(process.member) {
-                return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
-            }
-            let end = process.replication.end();
-            let commit = process.replication.commit();
-            if end != mark || commit != mark.position {
-                return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
+        }
+        for (id, group) in state.groups() {
+            let behind = self.unrest_of(*id, &group.configuration);
+            if behind.is_some() {
+                return behind;
             }
         }
         let waiting = self.callers.waiting();
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
     }
 
+    /// Which member of a group does not have what its leader has.
+    fn unrest_of(&self, group: GroupId, configuration: &GroupConfiguration) -> Option<String> {
+        let mark = self.process(configuration.leader.node).of(group).replication.end();
+        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
+            let process = machine.process.as_ref().expect("seen just now");
+            if !configuration.has(process.member) {
+                return Some(format!("an earlier process of node {id} is the member: {configuration:?}"));
+            }
+            let replication = &process.of(group).replication;
+            let end = replication.end();
+            let commit = replication.commit();
+            if end != mark || commit != mark.position {
+                return Some(format!("node {id} has {end:?}, committed {commit}, and the leader has {mark:?}"));
+            }
+        }
+        None
+    }
+
     /// What the nodes have, when all is at rest.
     pub fn compare_copies(&mut self) -> Result<(), Violation> {
-        let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
-        let configuration = self.configuration();
-        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
-            let process = machine.process.as_ref().expect("at rest all run");
-            self.counts.compared += process.node.intake(FIRST_GROUP).map_or(0, Intake::compared);
-            let found = process.with_stores(contents).expect("at rest all stores are at home");
-            all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
-        }
         for machine in self.machines.values() {
             let process = machine.process.as_ref().expect("at rest all run");
-            let on_disk = process.copying.on_disk(&machine.disk);
-            let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
-            snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
+            for of in process.all_hosted() {
+                let on_disk = of.copying.on_disk(&machine.disk);
+                let on_disk = on_disk.unwrap_or_else(|error| panic!("a healthy disk is read: {error}"));
+                snapshots::check(&on_disk).map_err(violated("what a snapshot needs is in the log"))?;
+            }
+        }
+        self.all_groups().into_iter().try_for_each(|group| self.compare_copies_of(group))
+    }
+
+    fn compare_copies_of(&mut self, group: GroupId) -> Result<(), Violation> {
+        let mut all: Vec<(NodeId, Vec<String>)> = Vec::new();
+        let configuration = self.configuration_of(group);
+        for (id, machine) in self.machines.iter().filter(|(id, _)| configuration.has_node(**id)) {
+            let process = machine.process.as_ref().expect("at rest all run");
+            self.counts.compared += process.node.intake(group).map_or(0, Intake::compared);
+            let found = process.of(group).with_stores(contents).expect("at rest all stores are at home");
+            all.push((*id, found.map_err(violated("indexes and views equal a scan"))?));
         }
         copies::check(&all).map_err(violated("copies at one position are equal"))
     }

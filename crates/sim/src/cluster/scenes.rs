@@ -6,7 +6,6 @@ use crate::cluster::machine::{Machine, Stopping};
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use ferrite_replica::group::Member;
 
@@ -186,7 +185,8 @@ impl World {
         (self.still, self.isolation) = (None, None);
         let member = self.process(leader).member;
         self.avoided = Some(leader);
-        let is_quiet = |world: &World| world.callers.waiting_for(member) == 0;
+        let group = self.focus;
+        let is_quiet = move |world: &World| world.callers.waiting_for(member, group) == 0;
         if self.step_until(QUIET_MILLIS, is_quiet)? && self.leader() == Some(leader) {
             return Ok(Some(leader));
         }
@@ -379,8 +379,9 @@ impl World {
     fn a_lead_comes_back(&mut self) -> Result<(), Violation> {
         let Some(old) = self.leader() else { return Ok(()) };
         self.trace.line(&format!("the lead of {old} is to come back to it"));
+        let group = self.focus;
         self.step_machine(old, |process| {
-            process.node.hand_over(FIRST_GROUP, None, None);
+            process.node.hand_over(group, None, None);
             None
         })?;
         if !self.step_until(QUIET_MILLIS, move |world: &World| world.configuration().leader.node != old)? {
@@ -397,7 +398,7 @@ impl World {
         {
             self.counts.came_back += 1;
             self.step_machine(next, |process| {
-                process.node.hand_over(FIRST_GROUP, Some(old), None);
+                process.node.hand_over(group, Some(old), None);
                 None
             })?;
             self.step_until(QUIET_MILLIS, move |world: &World| world.configuration().leader.node == old)?;
@@ -438,26 +439,28 @@ impl World {
     fn follows_outside(&self, node: NodeId, leader: NodeId) -> bool {
         let process = |node| self.machines.get(&node).and_then(|machine| machine.process.as_ref());
         let (Some(copy), Some(leader)) = (process(node), process(leader)) else { return false };
-        let Some(intake) = copy.node.intake(FIRST_GROUP) else { return false };
+        let Some(intake) = copy.node.intake(self.focus) else { return false };
         let configuration = self.configuration();
-        copy.replication.end().epoch == configuration.epoch
+        let (Some(own), Some(led)) = (copy.hosted(self.focus), leader.hosted(self.focus)) else { return false };
+        own.replication.end().epoch == configuration.epoch
             && !configuration.has_node(node)
-            && intake.applied().0 + FEW > leader.replication.commit().0
+            && intake.applied().0 + FEW > led.replication.commit().0
     }
 
     /// The fsync behind the record that begins a snapshot takes long; what comes meanwhile is
     /// committed by others and applied. Then the log's thread writes nothing for a while, though
     /// the snapshot could be taken.
     fn outruns_its_log(&mut self, node: NodeId) -> Result<(), Violation> {
+        let group = self.focus;
         let is_over = move |world: &World| {
             let process = world.machines.get(&node).and_then(|machine| machine.process.as_ref());
-            process.is_none_or(|process| !process.copying.is_cutting())
+            process.and_then(|process| process.hosted(group)).is_none_or(|of| !of.copying.is_cutting())
         };
         // One that has begun.
         self.step_until(READS_MILLIS, is_over)?;
         self.step_machine(node, |process| {
             process.write_log();
-            process.copying.due = true;
+            process.of_mut(group).copying.due = true;
             None
         })?;
         if is_over(self) {
@@ -467,7 +470,7 @@ impl World {
             process.half_step_log(2 * QUIET_MILLIS * MILLI);
             None
         })?;
-        let is_ahead = move |world: &World| is_over(world) || world.process(node).is_ahead_of_log();
+        let is_ahead = move |world: &World| is_over(world) || world.process(node).is_ahead_of_log(group);
         if self.step_until(2 * QUIET_MILLIS, is_ahead)? && !is_over(self) {
             self.counts.ahead += 1;
             self.step_machine(node, |process| {

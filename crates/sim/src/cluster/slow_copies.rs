@@ -4,9 +4,8 @@
 use crate::cluster::process::Process;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
-use ferrite_base::NodeId;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::NotHandedOver;
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_io::simulated::Restart;
 
@@ -24,8 +23,9 @@ const LEADS_MILLIS: u64 = 1_500;
 
 impl Process {
     /// What its copy has to apply takes so long.
-    pub fn apply_later(&mut self, nanos: u64) {
-        self.applies_from = self.doors.clock.monotonic_nanos() + nanos;
+    pub fn apply_later(&mut self, group: GroupId, nanos: u64) {
+        let now = self.clock.monotonic_nanos();
+        self.of_mut(group).applies_from = now + nanos;
     }
 }
 
@@ -53,7 +53,7 @@ impl World {
         let slow = others[0];
         self.trace.line(&format!("{slow} is to apply slowly"));
         let process = self.machines.get_mut(&slow).and_then(|machine| machine.process.as_mut());
-        process.expect("it runs").apply_later(SLOW_MILLIS * MILLI);
+        process.expect("it runs").apply_later(self.focus, SLOW_MILLIS * MILLI);
         let before = self.callers.writes() + WRITES;
         let epoch = configuration.epoch;
         let has_written = move |world: &World| world.callers.writes() >= before;
@@ -72,22 +72,23 @@ impl World {
         }
         self.avoided = None;
         if let Some(process) = self.machines.get_mut(&slow).and_then(|machine| machine.process.as_mut()) {
-            process.apply_later(0);
+            process.apply_later(self.focus, 0);
         }
         Ok(())
     }
 
     fn is_slow(&self, node: NodeId) -> bool {
         let process = self.machines[&node].process.as_ref();
-        let copy = process.and_then(|process| process.node.intake(FIRST_GROUP).zip(Some(process)));
-        copy.is_some_and(|(copy, process)| copy.applied() < process.replication.commit())
+        let copy = process.and_then(|process| process.node.intake(self.focus).zip(Some(process)));
+        copy.is_some_and(|(copy, process)| copy.applied() < process.of(self.focus).replication.commit())
     }
 
     fn leader_hands_over_beside(&mut self, leader: NodeId, slow: NodeId, others: bool) -> Result<(), Violation> {
         self.handed_over = None;
         let crashes = self.counts.crashes;
+        let group = self.focus;
         self.step_machine(leader, |process| {
-            process.node.hand_over(FIRST_GROUP, None, None);
+            process.node.hand_over(group, None, None);
             None
         })?;
         self.step_until(DECIDED_MILLIS, |world| world.handed_over.is_some())?;
@@ -112,8 +113,10 @@ impl World {
 
     /// All that live have the same, and say so: the one that is slow has the lowest number.
     fn leader_ends_beside(&mut self, leader: NodeId, slow: NodeId) -> Result<(), Violation> {
-        let ends =
-            |world: &World, node: &NodeId| world.machines[node].process.as_ref().map(|p| p.replication.durable());
+        let ends = |world: &World, node: &NodeId| {
+            let process = world.machines[node].process.as_ref();
+            process.and_then(|process| process.hosted(world.focus)).map(|of| of.replication.durable())
+        };
         let configuration = self.configuration();
         let nodes: Vec<NodeId> = configuration.members().iter().map(|member| member.node).collect();
         let end = ends(self, &leader);

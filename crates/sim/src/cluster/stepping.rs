@@ -7,7 +7,7 @@ use crate::cluster::process::Process;
 use crate::cluster::wishes::Wish;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_io::simulated::{PowerLost, Restart};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -45,14 +45,17 @@ impl World {
         }
         let wishes = process.take_wishes();
         self.callers.read_letters(process);
-        process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
+        for of in process.all_hosted() {
+            of.held.waiting.store(self.callers.waiting_for(process.member, of.id()), Relaxed);
+        }
         let left = self.carry_out(id, wishes);
         let machine = self.machines.get_mut(&id).expect("machines are known");
         machine.wait_for_disk();
         let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
-        let begins = process.copying.is_installing()
-            && !std::mem::replace(&mut machine.installs, process.copying.is_installing());
-        let done = std::mem::take(&mut process.copying.done);
+        let installs = process.all_hosted().any(|of| of.copying.is_installing());
+        let begins = installs && !std::mem::replace(&mut machine.installs, installs);
+        machine.installs = installs;
+        let done = process.take_done();
         self.counts.snapshots += done.taken;
         self.counts.copied += done.copied;
         self.counts.hashed += done.hashed;
@@ -98,32 +101,36 @@ impl World {
                 Wish::Send(to, lane, bytes) => {
                     self.network.send(Packet { from: process.member, to, lane, bytes }, self.now);
                 }
-                Wish::Run(_) => unreachable!("the process keeps it"),
-                Wish::FromLog(wanted) => {
+                Wish::Run(..) => unreachable!("the process keeps it"),
+                Wish::FromLog(group, wanted) => {
                     self.counts.from_log += 1;
-                    process.request(wanted);
+                    process.request(group, wanted);
                 }
-                Wish::Serves(epoch) => self.serves(id, epoch),
-                Wish::HandedOver(outcome) => {
+                Wish::Serves(group, epoch) => self.serves(id, group, epoch),
+                Wish::HandedOver(group, outcome) => {
                     self.trace.line(&format!("{id} hands over: {outcome:?}"));
                     self.counts.handed_over += u64::from(outcome.is_ok());
-                    if let Some(stopping) = &mut machine.stopping {
+                    if machine.stopping.is_some() {
                         self.counts.left_alone += u64::from(leaves_alone(outcome));
-                        stopping.handed_over(outcome);
+                        machine.handed_over(group, outcome);
                     }
-                    self.handed_over = Some(outcome);
+                    if group == self.focus {
+                        self.handed_over = Some(outcome);
+                    }
                 }
                 // As the server does, for which any disk may have such a log.
-                Wish::NotSupplied(node, _) if machine.has_rotted => process.copying.wanted.push(node),
-                Wish::NotSupplied(node, error) => {
+                Wish::NotSupplied(group, node, _) if machine.has_rotted => {
+                    process.of(group).copying.wanted.push(node);
+                }
+                Wish::NotSupplied(_, node, error) => {
                     left.problem = Some(("the log has what a member missed", format!("for node {node}: {error}")));
                 }
                 // It has, or may have, more than what an operator continued with.
-                Wish::MakeAnew(reason) if accepted || process.was_lost(&reason) => {
+                Wish::MakeAnew(group, reason) if accepted || process.was_lost(group, &reason) => {
                     self.given_up = None;
                     left.anew = true;
                 }
-                Wish::MakeAnew(reason) => left.problem = Some(("no copy is made anew for nothing", reason)),
+                Wish::MakeAnew(_, reason) => left.problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => left.problem = Some(("no process ends for nothing", reason)),
                 Wish::Notice(notice) => self.trace.line(&format!("{id} says {notice}")),
             }
@@ -132,13 +139,14 @@ impl World {
     }
 
     /// The node's partitions take calls in this epoch, or take none any more.
-    fn serves(&mut self, id: NodeId, epoch: Option<Epoch>) {
-        self.trace.line(&format!("{id} leads {epoch:?}"));
+    fn serves(&mut self, id: NodeId, group: GroupId, epoch: Option<Epoch>) {
+        self.trace.line(&format!("{id} leads group {group} {epoch:?}"));
         let machine = self.machines.get_mut(&id).expect("machines are known");
         let Some(process) = &mut machine.process else { unreachable!("it has just taken a step") };
-        process.serves = epoch;
+        let of = process.of_mut(group);
+        of.serves = epoch;
         let Some(epoch) = epoch else {
-            process.copying.deposed();
+            of.copying.deposed();
             self.counts.deposed += 1;
             if !self.network.calm && self.random.percent(50) {
                 process.keep_busy(self.random.below(BUSY_MILLIS) * MILLI);
@@ -147,10 +155,10 @@ impl World {
         };
         self.counts.promotions += 1;
         let member = process.member;
-        let numbers = process.numbers_behind();
+        let numbers = process.numbers_behind(group);
         self.ledger.with(|book| {
-            leaders::note(book, epoch, member);
-            time::begins(book, member, epoch, numbers);
+            leaders::note(book, group, epoch, member);
+            time::begins(book, group, member, epoch, numbers);
         });
     }
 }

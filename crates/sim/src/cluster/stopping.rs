@@ -2,11 +2,11 @@
 //! leads, if anybody can; then it says goodbye, and goes when it is not needed any more.
 
 use crate::cluster::machine::Stopping;
+use crate::cluster::process::Process;
 use crate::cluster::rest::REST_NANOS;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 
 /// For so long somebody who could lead is waited for, of a process that may take so long to end.
@@ -22,6 +22,7 @@ impl World {
         if running.is_empty() {
             return Ok(());
         }
+        self.look_at_another();
         let leader = self.configuration().leader.node;
         let takes_leader = running.contains(&leader) && self.random.percent(60);
         let chosen = if takes_leader { leader } else { *self.random.pick(&running) };
@@ -41,19 +42,16 @@ impl World {
         machine.stopping = Some(Stopping::HandingOver(self.now + STOP_NANOS.max(2 * patience)));
         self.counts.stops += 1;
         self.trace.line(&format!("{id} is told to end"));
-        self.step_machine(id, |process| {
-            if process.serves.is_some() {
-                process.node.hand_over(FIRST_GROUP, None, Some(patience));
-            }
-            None
-        })?;
         let machine = self.machines.get_mut(&id).expect("machines are known");
-        if let (Some(stopping), Some(process)) = (&mut machine.stopping, &machine.process)
-            && process.serves.is_none()
-        {
-            *stopping = Stopping::HandedOver;
+        machine.hands_over = machine.process.as_ref().map(Process::served).unwrap_or_default().into_iter().collect();
+        let groups = machine.hands_over.clone();
+        if groups.is_empty() {
+            machine.stopping = Some(Stopping::HandedOver);
         }
-        Ok(())
+        self.step_machine(id, |process| {
+            groups.iter().for_each(|group| process.node.hand_over(*group, None, Some(patience)));
+            None
+        })
     }
 
     /// Whether the process has gone.
@@ -100,7 +98,8 @@ impl World {
             self.machines.get_mut(&id).expect("machines are known").down_until = u64::MAX;
             if self.plan.kfactor > 0 {
                 self.go_on_until("a node that ends in good order leaves somebody who leads", id, |world| {
-                    world.leader().is_some_and(|leader| leader != id)
+                    let leads = |group| world.leader_of(group).is_some_and(|leader| leader != id);
+                    world.all_groups().into_iter().all(leads)
                 })?;
             }
             self.machines.get_mut(&id).expect("machines are known").down_until = self.now;

@@ -3,7 +3,6 @@
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRandom};
 
 /// A split lasts so long at most, besides a pause.
@@ -55,6 +54,7 @@ impl World {
             let all = faults.crashes + faults.disks + faults.pauses + faults.stops;
             if self.now >= next_fault && all > 0 {
                 next_fault = self.now + pause(&mut self.random);
+                self.look_at_another();
                 let kind = self.random.below(all);
                 if kind < faults.crashes {
                     self.plan_crashes()?;
@@ -71,6 +71,7 @@ impl World {
                 self.hand_over()?;
             }
             if self.now >= next_scene {
+                self.look_at_another();
                 self.scene()?;
                 let again = self.random.percent(80).then(|| self.now + self.random.below(self.plan.millis / 3) * MILLI);
                 next_scene = again.unwrap_or(u64::MAX);
@@ -101,11 +102,13 @@ impl World {
 
     /// The leader is to hand over, to any member or to a node that may be none.
     fn hand_over(&mut self) -> Result<(), Violation> {
+        self.look_at_another();
+        let group = self.focus;
         let leader = self.configuration().leader.node;
         let to = *self.random.pick(&self.everybody());
         let to = Some(to).filter(|_| self.random.percent(40));
         self.step_machine(leader, |process| {
-            process.node.hand_over(FIRST_GROUP, to, None);
+            process.node.hand_over(group, to, None);
             Some(format!("is to hand over to {to:?}"))
         })
     }
@@ -196,7 +199,7 @@ impl World {
         let leads = self.machines.get(&leader.node).is_some_and(|machine| {
             let process = machine.process.as_ref().filter(|process| process.member == leader);
             machine.still_until <= self.now
-                && process.is_some_and(|process| process.serves.is_some() && process.lease.holds())
+                && process.is_some_and(|process| !process.served().is_empty() && process.lease.holds())
         });
         // The only vote takes the metadata with it.
         let voters = self.voters();

@@ -8,8 +8,9 @@ use crate::cluster::plan::TICK_NANOS;
 use crate::cluster::process::Process;
 use crate::cluster::world::{MILLI, World, violated};
 use crate::invariants::Violation;
-use ferrite_base::NodeId;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::MessageKind;
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -75,7 +76,8 @@ impl World {
     fn submit(&mut self) {
         self.next_call = self.now + 1_000 * self.random.below(self.plan.think_micros);
         let runs = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(Callers::is_ready);
-        let serves = |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| process.serves.is_some());
+        let serves =
+            |id: &NodeId| self.machines[id].process.as_ref().is_some_and(|process| !process.served().is_empty());
         let all: Vec<NodeId> =
             self.machines.keys().copied().filter(runs).filter(|id| self.avoided != Some(*id)).collect();
         if all.is_empty() {
@@ -86,25 +88,48 @@ impl World {
         let ask_leader = !leading.is_empty() && self.random.percent(90);
         let chosen = *self.random.pick(if ask_leader { &leading } else { &all });
         // What a leader that was replaced is asked to write only waits.
-        let replaced = chosen != self.configuration().leader.node && self.random.percent(80);
+        let group = self.called_group(chosen);
+        let replaced = chosen != self.configuration_of(group).leader.node && self.random.percent(80);
         let machine = self.machines.get_mut(&chosen).expect("machines are known");
         machine.only_looks ^= self.random.percent(if machine.only_looks { 5 } else { 2 });
         let looks = machine.only_looks || replaced || machine.looks_until > self.now;
-        self.call(chosen, looks);
+        self.call_for(chosen, group, looks);
+    }
+
+    /// Of those that the node hosts; mostly one that it leads.
+    fn called_group(&mut self, id: NodeId) -> GroupId {
+        if !self.has_several_groups() {
+            return FIRST_GROUP;
+        }
+        let process = self.process(id);
+        let served = process.served();
+        let hosted: Vec<GroupId> = process.all_hosted().map(|of| of.id()).collect();
+        let serves = !served.is_empty() && self.later.percent(90);
+        *self.later.pick(if serves { &served } else { &hosted })
     }
 
     /// A client of a node that runs calls it, unless there are enough calls on their way.
     pub fn call(&mut self, chosen: NodeId, looks: bool) {
         let process = self.machines[&chosen].process.as_ref().expect("it runs");
-        let full = self.callers.waiting_for(process.member) >= self.plan.window;
-        if full || process.held.holds.load(Relaxed) {
+        if process.hosted(self.focus).is_some() {
+            self.call_for(chosen, self.focus, looks);
+        }
+    }
+
+    fn call_for(&mut self, chosen: NodeId, group: GroupId, looks: bool) {
+        let process = self.machines[&chosen].process.as_ref().expect("it runs");
+        let of = process.of(group);
+        let full = self.callers.waiting_for(process.member, group) >= self.plan.window;
+        if full || of.held.holds.load(Relaxed) || of.version() == 0 {
             return;
         }
         self.trace.line(&format!("calls {chosen}"));
         let number = self.callers.clients.history.operations.len();
-        let epoch = process.serves;
-        self.callers.submit(process, looks);
-        process.held.waiting.store(self.callers.waiting_for(process.member), Relaxed);
+        let epoch = of.serves;
+        if !self.callers.submit(process, group, looks) {
+            return;
+        }
+        of.held.waiting.store(self.callers.waiting_for(process.member, group), Relaxed);
         self.was_refused(number, epoch);
     }
 
@@ -138,7 +163,7 @@ impl World {
             if self.go_on_stopping(id)? {
                 continue;
             }
-            if self.machines[&id].process.as_ref().is_some_and(|process| process.copying.ends) {
+            if self.machines[&id].process.as_ref().is_some_and(Process::ends) {
                 self.crash(id, Restart::Process);
                 continue;
             }
@@ -149,7 +174,7 @@ impl World {
                 && self.now >= machine.next_snapshot
                 && let Some(process) = &mut machine.process
             {
-                process.copying.due = true;
+                process.takes_snapshot();
                 machine.next_snapshot = self.now + self.random.below(every) * MILLI;
             }
             let machine = self.machines.get_mut(&id).expect("machines are known");

@@ -4,7 +4,6 @@
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -18,6 +17,10 @@ impl World {
     /// The leader hands over, ends, or ends in good order.
     pub fn a_member_cannot_run_all(&mut self) -> Result<(), Violation> {
         let Some((leader, others)) = self.with_all_members() else { return Ok(()) };
+        // One that stands still hears nothing of what others can run.
+        if self.machines[&leader].still_until > self.now {
+            return Ok(());
+        }
         let configuration = self.configuration();
         // The one that would be chosen.
         let unable = others[0];
@@ -47,9 +50,10 @@ impl World {
     /// An operator asks for it, or for any other.
     fn leader_hands_over_to_unable(&mut self, leader: NodeId, unable: NodeId) -> Result<(), Violation> {
         let to = self.later.percent(50).then_some(unable);
+        let group = self.focus;
         self.handed_over = None;
         self.step_machine(leader, |process| {
-            process.node.hand_over(FIRST_GROUP, to, None);
+            process.node.hand_over(group, to, None);
             None
         })?;
         self.step_until(DECIDED_MILLIS, |world| world.handed_over.is_some())?;

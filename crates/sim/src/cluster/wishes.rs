@@ -1,6 +1,6 @@
 //! What a process wants done outside, until it is done.
 
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::{MessageKind, NotHandedOver, Transport};
 use ferrite_group::{FromLog, Urgency};
 use ferrite_notice::Notice;
@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum Wish {
     /// The whole message.
     Send(NodeId, Urgency, Vec<u8>),
-    Run(Box<Applier>),
-    FromLog(FromLog),
+    Run(GroupId, Box<Applier>),
+    FromLog(GroupId, FromLog),
     /// Entries for that node cannot be had from the log.
-    NotSupplied(NodeId, String),
-    Serves(Option<Epoch>),
+    NotSupplied(GroupId, NodeId, String),
+    Serves(GroupId, Option<Epoch>),
     /// What became of a hand-over.
-    HandedOver(Result<NodeId, NotHandedOver>),
-    MakeAnew(String),
+    HandedOver(GroupId, Result<NodeId, NotHandedOver>),
+    MakeAnew(GroupId, String),
     End(String),
     Notice(Notice),
 }

@@ -5,25 +5,26 @@ use crate::clients::Clients;
 use crate::cluster::callers::Callers;
 use crate::cluster::counts::Counts;
 use crate::cluster::invariants::{chain, fresh};
-use crate::cluster::ledger::Ledger;
+use crate::cluster::ledger::{Book, Ledger};
 use crate::cluster::machine::Machine;
 use crate::cluster::metadata::founded;
 use crate::cluster::network::Network;
 use crate::cluster::operator::{Administrator, Operator};
 use crate::cluster::plan::Plan;
-use crate::cluster::process::Process;
+use crate::cluster::process::{HeldStores, Process};
 use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
 use crate::operation::Told;
 use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::SimulatedRandom;
 use ferrite_meta::State as Metadata;
 use ferrite_replica::group::GroupConfiguration;
+use ferrite_table::Store;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -43,9 +44,18 @@ pub struct Report {
 
 /// Runs one seed. Whatever goes wrong, a panic included, is in the report.
 pub fn run(seed: u64, show: bool) -> Report {
+    run_planned(seed, show, Plan::new)
+}
+
+/// The same with several groups that spread over the nodes.
+pub fn run_with_groups(seed: u64, show: bool) -> Report {
+    run_planned(seed, show, Plan::with_groups)
+}
+
+fn run_planned(seed: u64, show: bool, plan: fn(&mut SimulatedRandom) -> Plan) -> Report {
     let trace = Trace::new(show);
     let mut world = None;
-    let outcome = catch_unwind(AssertUnwindSafe(|| world.insert(World::new(seed, trace.clone())).run()));
+    let outcome = catch_unwind(AssertUnwindSafe(|| world.insert(World::new(seed, plan, trace.clone())).run()));
     let violation = match outcome {
         Ok(result) => result.err(),
         Err(panic) => Some(Violation { invariant: "nothing panics", detail: text_of(&*panic) }),
@@ -81,7 +91,9 @@ pub(super) struct World {
     pub isolation: Option<(u64, u64, NodeId)>,
     /// A node whose disk may fail only while it does not lead.
     pub failing: Option<NodeId>,
-    /// What became of the last hand-over.
+    /// The group that is next in trouble, where there are several.
+    pub focus: GroupId,
+    /// What became of the last hand-over of that group.
     pub handed_over: Option<Result<NodeId, NotHandedOver>>,
     /// Nobody calls that node by chance.
     pub avoided: Option<NodeId>,
@@ -120,13 +132,13 @@ pub(super) struct Newcomer {
 }
 
 impl World {
-    fn new(seed: u64, trace: Trace) -> World {
+    fn new(seed: u64, plan: fn(&mut SimulatedRandom) -> Plan, trace: Trace) -> World {
         let mut random = SimulatedRandom::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let plan = Plan::new(&mut random);
+        let plan = plan(&mut random);
         trace.line(&format!("seed {seed} {plan:?}"));
         let cluster = u128::from(random.number()).to_le_bytes();
         let ledger = Ledger::default();
-        let founded = Arc::new(founded(cluster, &plan, FIRST_GROUP));
+        let founded = Arc::new(founded(cluster, &plan));
         let machines = (1..=plan.nodes).map(|id| {
             let machine = Machine::new((id, id, false), &founded, &plan, &mut random, &trace);
             (NodeId(id), machine)
@@ -149,6 +161,7 @@ impl World {
             still: None,
             isolation: None,
             failing: None,
+            focus: FIRST_GROUP,
             handed_over: None,
             avoided: None,
             looked_at: 0,
@@ -189,7 +202,7 @@ impl World {
         counts.lost = self.network.lost;
         counts.paused_reads = self.callers.pauses.compared;
         self.ledger.with(|book| {
-            counts.configurations = book.configurations.len() as u64;
+            counts.configurations = book.groups.values().map(|of| of.configurations.len() as u64).sum();
             (counts.terms, counts.votes_lost, counts.leases) = (book.terms, book.votes_lost, book.leases);
         });
     }
@@ -197,17 +210,19 @@ impl World {
     fn run(&mut self) -> Result<(), Violation> {
         self.callers.clients.quiet = true;
         self.rest()?;
-        let leader = self.leader().expect("at rest there is one");
-        let process = self.machines[&leader].process.as_ref().expect("a leader runs");
-        self.callers.submit_first_schema(process);
+        for group in self.all_groups() {
+            self.submit_first_schema(group);
+        }
         self.rest()?;
         for chapter in 1..=self.plan.chapters {
             self.wiped = false;
             self.trace.line(&format!("chapter {chapter}"));
+            self.look_at_another();
             if !self.plan.database.power_loss && self.random.percent(50) && !self.lose_all()? {
                 return Ok(());
             }
-            if self.more.percent(20) {
+            // What is lost of one group says nothing of the others (0119): scenes with one.
+            if self.more.percent(20) && !self.has_several_groups() {
                 self.accept_the_loss_of_a_leader_that_lives()?;
             }
             if !self.plan.faults.schema {
@@ -216,6 +231,7 @@ impl World {
             self.trouble()?;
             self.settle()?;
             self.check()?;
+            self.look_at_another();
             if self.random.percent(50) {
                 self.hand_over_in_peace()?;
                 self.check()?;
@@ -228,6 +244,10 @@ impl World {
         Ok(())
     }
 
+    pub fn has_several_groups(&self) -> bool {
+        self.plan.partitions_per_node.is_some()
+    }
+
     pub fn process(&self, id: NodeId) -> &Process {
         self.machines[&id].process.as_ref().expect("it runs")
     }
@@ -237,8 +257,33 @@ impl World {
         self.ledger.with(|book| Arc::clone(&book.known.1))
     }
 
+    /// Of the group that is looked at.
     pub fn configuration(&self) -> GroupConfiguration {
-        self.metadata().groups()[&FIRST_GROUP].configuration.clone()
+        self.configuration_of(self.focus)
+    }
+
+    pub fn configuration_of(&self, group: GroupId) -> GroupConfiguration {
+        self.metadata().groups()[&group].configuration.clone()
+    }
+
+    pub fn all_groups(&self) -> Vec<GroupId> {
+        self.metadata().groups().keys().copied().collect()
+    }
+
+    /// Another group is looked at, where there are several.
+    pub fn look_at_another(&mut self) {
+        let all = self.all_groups();
+        if all.len() > 1 {
+            self.focus = *self.later.pick(&all);
+            let epoch = self.configuration().epoch;
+            (self.handed_over, self.last_epoch) = (None, epoch);
+        }
+    }
+
+    pub fn submit_first_schema(&mut self, group: GroupId) {
+        let leader = self.leader_of(group).expect("at rest there is one");
+        let process = self.machines[&leader].process.as_ref().expect("a leader runs");
+        self.callers.submit_first_schema(process, group);
     }
 
     pub fn voters(&self) -> Vec<NodeId> {
@@ -247,21 +292,42 @@ impl World {
 
     /// Whose partitions take calls, as the metadata has decided.
     pub fn leader(&self) -> Option<NodeId> {
-        let leader = self.configuration().leader;
+        self.leader_of(self.focus)
+    }
+
+    pub fn leader_of(&self, group: GroupId) -> Option<NodeId> {
+        let leader = self.configuration_of(group).leader;
         let process = self.machines.get(&leader.node)?.process.as_ref()?;
-        (process.member == leader && process.serves.is_some()).then_some(leader.node)
+        let serves = process.hosted(group).is_some_and(|of| of.serves.is_some());
+        (process.member == leader && serves).then_some(leader.node)
+    }
+
+    /// What all groups hold, where they are led.
+    pub fn state(&self) -> State {
+        let led: Vec<HeldStores<'_>> = self
+            .all_groups()
+            .into_iter()
+            .map(|group| self.process(self.leader_of(group).expect("at rest there is one")).of(group).stores())
+            .collect();
+        let mut stores: Vec<&Store> = Vec::new();
+        for of in &led {
+            stores.extend(of.all().expect("at rest all stores are at home"));
+        }
+        stores.sort_by_key(|store| store.partition());
+        State::read(&stores)
     }
 
     /// All rules, when all is at rest.
     fn check(&mut self) -> Result<(), Violation> {
-        let (chain, losses) = self.ledger.with(|book| {
-            let all: Vec<GroupConfiguration> = book.configurations.values().cloned().collect();
-            (all, book.losses.clone())
-        });
-        chain::check(&chain, &losses).map_err(violated("configurations form a chain"))?;
-        let leader = self.leader().expect("at rest there is one");
+        let check_chains = |book: &mut Book| {
+            book.groups.values().try_for_each(|of| {
+                let chain: Vec<GroupConfiguration> = of.configurations.values().cloned().collect();
+                chain::check(&chain, &of.losses)
+            })
+        };
+        self.ledger.with(check_chains).map_err(violated("configurations form a chain"))?;
         self.compare_copies()?;
-        let state = self.process(leader).with_stores(State::read).expect("at rest all stores are at home");
+        let state = self.state();
         self.trace.line(&format!("checked {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
         let history = &mut self.callers.clients.history;
         invariants::check(history, &state)?;

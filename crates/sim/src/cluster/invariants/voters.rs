@@ -17,9 +17,10 @@ pub fn note(book: &mut Book, voter: NodeId, index: u64, state: &State) {
     if known != hash {
         noted(&mut book.violation, NAME, format!("voter {voter} has another state after command {index}"));
     }
-    for group in state.groups().values() {
+    for (id, group) in state.groups() {
         let configuration = &group.configuration;
-        let known = book.configurations.entry(configuration.epoch).or_insert_with(|| configuration.clone());
+        let of = book.groups.entry(*id).or_default();
+        let known = of.configurations.entry(configuration.epoch).or_insert_with(|| configuration.clone());
         if known != configuration {
             noted(&mut book.violation, NAME, format!("voter {voter} has {configuration:?}, and {known:?} was known"));
         }

@@ -19,6 +19,7 @@ use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
 use ferrite_partition::contents::ContentCut;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,12 +33,28 @@ pub(super) struct Outside {
     file: IdentityFile,
     wishes: Wishes,
     asks: Asks,
+    groups: BTreeMap<GroupId, OfGroup>,
+    mode: Arc<Mode>,
+    ledger: Ledger,
+}
+
+/// What stands around one of its groups.
+pub(super) struct OfGroup {
     wanted: Wanted,
     cuts: Sender<ContentCut>,
     current: Arc<Mutex<Arc<Compiled>>>,
     held: Arc<Held>,
-    mode: Arc<Mode>,
-    ledger: Ledger,
+}
+
+impl OfGroup {
+    pub(super) fn new(copying: &Copying, doors: &Doors, held: &Arc<Held>) -> OfGroup {
+        OfGroup {
+            wanted: copying.wanted.clone(),
+            cuts: copying.hasher(),
+            current: Arc::clone(&doors.compiled),
+            held: Arc::clone(held),
+        }
+    }
 }
 
 /// Calls while a leader hands over.
@@ -54,8 +71,8 @@ impl Outside {
         disk: &SimulatedDisk,
         wishes: &Wishes,
         seat: &Seat,
-        copying: &Copying,
-        doors: &Doors,
+        groups: BTreeMap<GroupId, OfGroup>,
+        mode: &Arc<Mode>,
         ledger: &Ledger,
     ) -> Outside {
         Outside {
@@ -63,17 +80,14 @@ impl Outside {
             file: IdentityFile::default(),
             wishes: wishes.clone(),
             asks: seat.asks().clone(),
-            wanted: copying.wanted.clone(),
-            cuts: copying.hasher(),
-            current: Arc::clone(&doors.compiled),
-            held: Arc::default(),
-            mode: Arc::clone(&doors.mode),
+            groups,
+            mode: Arc::clone(mode),
             ledger: ledger.clone(),
         }
     }
 
-    pub(super) fn held(&self) -> Arc<Held> {
-        Arc::clone(&self.held)
+    fn of(&self, group: GroupId) -> &OfGroup {
+        &self.groups[&group]
     }
 }
 
@@ -88,38 +102,38 @@ impl NodeEffects for Outside {
         self.asks.push(ask);
     }
 
-    fn run(&mut self, _: GroupId, applier: Applier) {
-        self.wishes.push(Wish::Run(Box::new(applier)));
+    fn run(&mut self, group: GroupId, applier: Applier) {
+        self.wishes.push(Wish::Run(group, Box::new(applier)));
     }
 
-    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
-        let current = Arc::clone(&self.current);
+    fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+        let current = Arc::clone(&self.of(group).current);
         Box::new(move |compiled| *current.lock().unwrap_or_else(PoisonError::into_inner) = compiled)
     }
 
-    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
-        self.wanted.push(node);
+    fn needs_snapshot(&mut self, group: GroupId, node: NodeId) {
+        self.of(group).wanted.push(node);
     }
 
-    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
-        self.wanted.forget(node);
+    fn needs_no_snapshot(&mut self, group: GroupId, node: NodeId) {
+        self.of(group).wanted.forget(node);
     }
 
     fn transfer_nanos(&self, _: GroupId) -> u64 {
         TRANSFER_NANOS
     }
 
-    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
-        let cuts = self.cuts.clone();
+    fn hasher(&mut self, group: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+        let cuts = self.of(group).cuts.clone();
         Box::new(move |cut| drop(cuts.send(cut)))
     }
 
-    fn send_from_log(&mut self, _: GroupId, wanted: FromLog) {
-        self.wishes.push(Wish::FromLog(wanted));
+    fn send_from_log(&mut self, group: GroupId, wanted: FromLog) {
+        self.wishes.push(Wish::FromLog(group, wanted));
     }
 
-    fn serves(&mut self, _: GroupId, epoch: Option<Epoch>) {
-        self.wishes.push(Wish::Serves(epoch));
+    fn serves(&mut self, group: GroupId, epoch: Option<Epoch>) {
+        self.wishes.push(Wish::Serves(group, epoch));
     }
 
     fn paused(&mut self, paused: bool) {
@@ -128,20 +142,20 @@ impl NodeEffects for Outside {
 
     fn gave_up(&mut self, _: GroupId, _: Epoch) {}
 
-    fn hold(&mut self, _: GroupId, holds: bool) {
-        self.held.holds.store(holds, Ordering::Relaxed);
+    fn hold(&mut self, group: GroupId, holds: bool) {
+        self.of(group).held.holds.store(holds, Ordering::Relaxed);
     }
 
-    fn is_drained(&mut self, _: GroupId) -> bool {
-        self.held.waiting.load(Ordering::Relaxed) == 0
+    fn is_drained(&mut self, group: GroupId) -> bool {
+        self.of(group).held.waiting.load(Ordering::Relaxed) == 0
     }
 
-    fn handed_over(&mut self, _: GroupId, outcome: Result<NodeId, NotHandedOver>) {
-        self.wishes.push(Wish::HandedOver(outcome));
+    fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>) {
+        self.wishes.push(Wish::HandedOver(group, outcome));
     }
 
-    fn make_anew(&mut self, _: GroupId, reason: &str) {
-        self.wishes.push(Wish::MakeAnew(reason.to_owned()));
+    fn make_anew(&mut self, group: GroupId, reason: &str) {
+        self.wishes.push(Wish::MakeAnew(group, reason.to_owned()));
     }
 
     fn end(&mut self, reason: &str) {

@@ -1,6 +1,7 @@
 //! A process starts: its database is opened, and the server's parties are put together around it.
 
-use super::outside::Outside;
+use super::hosted::HostedGroup;
+use super::outside::{OfGroup, Outside};
 use super::{Partitions, Process, lock};
 use crate::clients::{Doors, Letterbox};
 use crate::cluster::copying::{Copying, Parts};
@@ -12,14 +13,15 @@ use crate::cluster::plan::TIMING;
 use crate::cluster::wishes::Wishes;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{GroupMap, Incarnation};
+use ferrite_base::{GroupMap, GroupPartitions, Incarnation};
 use ferrite_cluster::{Cause, Groups, Host, Lease, Node, Parties, Start as NodeStart};
-use ferrite_group::{FIRST_GROUP, GroupAppender, Identity, Replication, Supplier};
+use ferrite_group::{Identity, Replication, Supplier};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use ferrite_log::{DatabaseId, LogOptions};
+use ferrite_log::LogOptions;
 use ferrite_member::{Pauses, Unsynced};
 use ferrite_meta::{Kind, State};
+use ferrite_node::Mode;
 use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
@@ -28,13 +30,14 @@ use ferrite_partition::coordinator::{Coordinator, Job};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate, SharedFailure};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember, StartError};
+use ferrite_partition::recovery::{
+    self, AsMember, MemberStream, Options, RecoveredGroup, RecoveredMembers, RecoveredNode, StartError,
+};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_partition::{Compiled, Event, GroupInboxes, OwnLog, RecoveryProgress, RowCounts};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::Member;
-use ferrite_table::Store;
 use ferrite_value::ring::Ring;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,12 +50,13 @@ const QUERY_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// What a copy reads from its log: runs of positions, and how many there are to one of them.
 const FROM_LOG: [(u64, u64); 3] = [(8, 4), (8, 2), (3, 2)];
+
 /// What a process has of its machine.
 pub struct Means<'a> {
     pub disk: &'a SimulatedDisk,
     pub clock: &'a SimulatedClock,
     pub log: &'a LogOptions,
-    pub partitions: u32,
+    pub groups: &'a GroupMap,
     /// Where other nodes reach it.
     pub place: u32,
     /// Nodes that have nothing get snapshots.
@@ -88,48 +92,53 @@ impl Process {
         let wishes = Wishes::default();
         let (causes, inbox) = waking_channel();
         let opened = Opened::open(on, &mut random, ledger, &causes, &wishes)?;
-        let Opened { here, lease, host, member, unsynced, whole } = opened;
-        let RecoveredMember { recovered, place, replication } = member;
-        let Recovered { stores, sequences, compiled, history, log, group, identity, snapshots, .. } = recovered;
+        let Opened { here, lease, host, members, unsynced, whole } = opened;
+        let RecoveredMembers { node: RecoveredNode { log, identity, groups: recovered, .. }, streams } = members;
         let failure = latch_failure(&log, &unsynced, disk);
-        let copy = CopyStart { here: here.node, place, sequences, compiled, history };
-        let executing = execute_on_one_thread(on, stores, &copy, group, failure, &mut random);
-        let doors = executing.doors(on);
-        let Executing { partitions, coordinator, gates, reads, .. } = executing;
-        host.set_gates(BTreeMap::from([(FIRST_GROUP, gates)]));
-        let groups = Groups::new([Arc::clone(&replication)]);
-        let parties = parties(&replication, &log, &doors);
+        let shared =
+            Together { on, log: &log, here, failure, letterbox: Letterbox::new(disk.clone()), mode: Arc::default() };
+        let found = recovered.into_iter().zip(streams);
+        let assembled: Vec<_> =
+            found.map(|(group, stream)| execute_on_one_thread(&shared, group, stream, &mut random)).collect();
+        let groups = Groups::new(assembled.iter().map(|of| Arc::clone(&of.replication)));
         let seat = Seat::open(here, disk, clock, random.fork(), known, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
-        let copying = open_copying(disk, snapshots, here, log.index().database(), &replication, &doors);
+        let unable = Arc::<AtomicBool>::default();
+        let mut around = BTreeMap::new();
+        let mut parties = BTreeMap::new();
+        let mut hosted = BTreeMap::new();
+        for of in assembled {
+            let id = of.replication.id();
+            host.set_gates(BTreeMap::from([(id, of.gates.clone())]));
+            of.replication.is_limited_by(Arc::clone(&unable));
+            let of_node = of.parties(&log);
+            let (of, copy) = of.hosted(&shared);
+            parties.insert(id, (of_node, copy));
+            around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held));
+            hosted.insert(id, of);
+        }
         let start = NodeStart {
             registration: registration(at, here.incarnation, Kind::Data, Some(seat.vote())),
             identity,
-            parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
+            parties,
             groups: groups.clone(),
             lease: lease.clone(),
         };
-        let outside = Outside::new(disk, &wishes, &seat, &copying, &doors, ledger);
-        let held = outside.held();
-        let unable = Arc::<AtomicBool>::default();
-        replication.is_limited_by(Arc::clone(&unable));
+        let outside = Outside::new(disk, &wishes, &seat, around, &shared.mode, ledger);
         let node = Node::new(start, &causes, inbox, Box::new(outside));
+        let Together { letterbox, .. } = shared;
         Ok(Process {
             member: here,
-            coordinator,
-            partitions,
-            applier: None,
+            hosted,
             node,
             seat,
-            copying,
             lease,
             groups,
-            supplier: Supplier::new(Arc::clone(&replication), Arc::clone(log.index())),
-            replication,
+            all_groups: on.groups.groups(),
             log,
-            reads,
             executor: Executor::new(QUERY_TIME_MAX),
-            doors,
+            clock: clock.clone(),
+            letterbox,
             wishes,
             causes,
             random,
@@ -138,41 +147,21 @@ impl Process {
             whole,
             unsynced,
             busy_until: 0,
-            applies_from: 0,
-            held,
             pauses: Pauses::default(),
             unable,
-            serves: None,
             failed: false,
         })
     }
 }
 
-fn parties(replication: &Arc<Replication<Completion>>, log: &DatabaseLog, doors: &Doors) -> Parties {
-    Parties {
-        partitions: GroupInboxes::single(doors.partitions.clone()),
-        coordinator: doors.coordinator.clone(),
-        log: OwnLog::new(Arc::clone(replication), Arc::clone(log.index())),
-    }
-}
-
-fn open_copying(
-    disk: &SimulatedDisk,
-    snapshots: Snapshots,
+/// What all groups of a process have together.
+struct Together<'a> {
+    on: &'a Means<'a>,
+    log: &'a DatabaseLog,
     here: Member,
-    database: DatabaseId,
-    replication: &Arc<Replication<Completion>>,
-    doors: &Doors,
-) -> Copying {
-    let parts = Parts {
-        here: here.node,
-        database: database.0,
-        snapshots,
-        group: Arc::clone(replication),
-        partitions: doors.partitions.clone(),
-        coordinator: doors.coordinator.clone(),
-    };
-    Copying::open(disk, parts).unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}"))
+    failure: SharedFailure,
+    letterbox: Arc<Letterbox>,
+    mode: Arc<Mode>,
 }
 
 /// A database that was opened, and the process that has it.
@@ -180,7 +169,7 @@ struct Opened {
     here: Member,
     lease: Lease,
     host: Arc<Host>,
-    member: RecoveredMember,
+    members: RecoveredMembers,
     unsynced: Arc<Unsynced>,
     /// The log has all that this node has acknowledged.
     whole: bool,
@@ -205,7 +194,7 @@ impl Opened {
         let noting = Noting { host: Arc::clone(&host), here, ledger: ledger.clone(), causes: causes.clone(), from_log };
         let options = Options {
             log: on.log.clone(),
-            groups: Some(GroupMap::single(on.partitions)),
+            groups: Some(on.groups.clone()),
             partitions_default: 1,
             threads: 0,
             report: &|_: Notice| {},
@@ -215,13 +204,12 @@ impl Opened {
         let (unsynced, intact) = unsynced(on);
         let as_member = AsMember { host: Arc::new(noting), timing: TIMING, intact, snapshots: on.snapshots };
         let disk = Arc::new(on.disk.clone());
-        let opened = recovery::open_member(disk, clock, random, Path::new(DIRECTORY), options, as_member)?;
-        let member = opened.only_group();
-        assert_eq!(member.recovered.identity.incarnation, next, "each start is another incarnation");
+        let members = recovery::open_member(disk, clock, random, Path::new(DIRECTORY), options, as_member)?;
+        assert_eq!(members.node.identity.incarnation, next, "each start is another incarnation");
         let whole = intact && unsynced.is_whole().is_ok();
         assert!(whole || !intact, "a healthy disk takes a word");
-        ledger.with(|book| promises::note(book, &member.recovered.identity));
-        Ok(Opened { here, lease, host, member, unsynced: Arc::new(unsynced), whole })
+        ledger.with(|book| promises::note(book, &members.node.identity));
+        Ok(Opened { here, lease, host, members, unsynced: Arc::new(unsynced), whole })
     }
 }
 
@@ -241,8 +229,9 @@ fn latch_failure(log: &DatabaseLog, unsynced: &Arc<Unsynced>, disk: &SimulatedDi
     failure
 }
 
-/// What executes calls, and the ways to it.
+/// What executes a group's calls, and the ways to it.
 struct Executing {
+    of: GroupPartitions,
     partitions: Arc<Mutex<Partitions>>,
     coordinator: Coordinator,
     gates: Vec<Arc<Gate>>,
@@ -250,33 +239,70 @@ struct Executing {
     jobs: Sender<Job>,
     current: Arc<Mutex<Arc<Compiled>>>,
     reads: Receiver<LongRead>,
+    copy: CopyStart,
+    replication: Arc<Replication<Completion>>,
+    snapshots: Snapshots,
 }
 
 impl Executing {
-    /// The ways for clients.
-    fn doors(&self, on: &Means<'_>) -> Doors {
-        Doors {
-            partitions: self.inboxes.clone(),
+    fn parties(&self, log: &DatabaseLog) -> Parties {
+        Parties {
+            partitions: GroupInboxes::new(self.of.clone(), self.inboxes.clone()),
             coordinator: self.jobs.clone(),
-            ring: Arc::new(Ring::new_default(self.inboxes.len() as u32)),
-            compiled: Arc::clone(&self.current),
-            letterbox: Letterbox::new(on.disk.clone()),
-            mode: Arc::default(),
-            clock: on.clock.clone(),
+            log: OwnLog::new(Arc::clone(&self.replication), Arc::clone(log.index())),
         }
+    }
+
+    fn hosted(self, shared: &Together<'_>) -> (HostedGroup, CopyStart) {
+        let Together { on, log, here, letterbox, mode, .. } = shared;
+        let inboxes = GroupInboxes::new(self.of.clone(), self.inboxes.clone());
+        let doors = Doors {
+            of: self.of,
+            partitions: self.inboxes,
+            coordinator: self.jobs.clone(),
+            ring: Arc::new(Ring::new_default(on.groups.partitions())),
+            compiled: self.current,
+            letterbox: Arc::clone(letterbox),
+            mode: Arc::clone(mode),
+            clock: on.clock.clone(),
+        };
+        let parts = Parts {
+            here: here.node,
+            database: log.index().database().0,
+            snapshots: self.snapshots,
+            group: Arc::clone(&self.replication),
+            partitions: inboxes,
+            coordinator: self.jobs,
+        };
+        let copying = Copying::open(on.disk, parts);
+        let hosted = HostedGroup {
+            coordinator: self.coordinator,
+            partitions: self.partitions,
+            applier: None,
+            copying: copying.unwrap_or_else(|error| panic!("a healthy disk keeps what has come: {error}")),
+            supplier: Supplier::new(Arc::clone(&self.replication), Arc::clone(log.index())),
+            replication: self.replication,
+            reads: self.reads,
+            doors,
+            applies_from: 0,
+            held: Arc::default(),
+            serves: None,
+        };
+        (hosted, self.copy)
     }
 }
 
 /// Partitions and coordinator as the server assembles them. While the coordinator waits for a
 /// partition, it steps one.
 fn execute_on_one_thread(
-    on: &Means<'_>,
-    stores: Vec<Store>,
-    copy: &CopyStart,
-    group: GroupAppender<Completion>,
-    failure: SharedFailure,
+    shared: &Together<'_>,
+    recovered: RecoveredGroup,
+    stream: MemberStream,
     random: &mut SimulatedRandom,
 ) -> Executing {
+    let RecoveredGroup { partitions: of, stores, sequences, compiled, history, group, snapshots } = recovered;
+    let MemberStream { place, replication } = stream;
+    let copy = CopyStart { here: shared.here.node, place, sequences, compiled, history };
     let current = Arc::new(Mutex::new(Arc::clone(&copy.compiled)));
     let published = Arc::clone(&current);
     let (jobs, from_jobs) = unbounded();
@@ -284,18 +310,18 @@ fn execute_on_one_thread(
     let ends = partition_ends(stores.len());
     let inboxes: Vec<Sender<Event>> = ends.iter().map(|(sender, _)| sender.clone()).collect();
     let executors = assemble(Assembly {
-        of: GroupInboxes::single(inboxes.clone()).of().clone(),
+        of: of.clone(),
         partitions: ends,
         jobs: from_jobs,
         long_reads,
-        counts: Arc::new(RowCounts::new(stores.len())),
+        counts: Arc::new(RowCounts::new(shared.on.groups.partitions() as usize)),
         stores,
         sequences: copy.sequences.clone(),
         compiled: Arc::clone(&copy.compiled),
         history: copy.history.clone(),
         group,
-        failure,
-        clock: Arc::new(on.clock.clone()),
+        failure: Arc::clone(&shared.failure),
+        clock: Arc::new(shared.on.clock.clone()),
         limits: QUERY_TIME_MAX.into(),
         publish: Box::new(move |compiled| *lock(&published) = compiled),
         is_copy: true,
@@ -309,5 +335,5 @@ fn execute_on_one_thread(
         let partitions = moved.upgrade().expect("the partitions live as long as the coordinator");
         assert!(lock(&partitions).step(), "{STANDSTILL}");
     });
-    Executing { partitions, coordinator, gates, inboxes, jobs, current, reads }
+    Executing { of, partitions, coordinator, gates, inboxes, jobs, current, reads, copy, replication, snapshots }
 }
