@@ -20,6 +20,16 @@ pub const CLUSTER_GROUPS_MAX: usize = 256;
 /// Lots of transactions over groups that are decided and not settled, or under way: no more are
 /// begun while groups without a leader have left so many.
 pub const LOTS_OPEN_MAX: usize = 1_024;
+/// Bytes of the texts and parameters of one lot's calls; a call with more is alone in its lot.
+pub const LOT_BYTES_MAX: usize = 4_194_304;
+/// Bytes of one message about lots between nodes.
+pub const LOT_MESSAGE_BYTES_MAX: usize = 134_217_728;
+/// Calls of several groups that wait at the sequencer.
+pub const LOT_QUEUE_CALLS_MAX: usize = 65_536;
+/// Bytes of these calls.
+pub const LOT_QUEUE_BYTES_MAX: usize = 134_217_728;
+/// How long calls of several groups wait for a lot that takes them.
+pub const LOT_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 /// Members of a group: one more than it is to have, while one is exchanged for another.
 pub const CLUSTER_MEMBERS_MAX: usize = 8;
 /// Voters of the metadata.
@@ -442,6 +452,7 @@ const _: () = assert!(TRANSACTION_BYTES_MAX <= TRANSACTION_BYTES_CEILING);
 const _: () = assert!(TRANSACTION_BYTES_CEILING + BATCH_CHANGES_BYTES_MAX + 1_048_576 < PEER_MESSAGE_BYTES_MAX);
 const _: () = assert!(PEER_MESSAGE_BYTES_MAX < u32::MAX as usize);
 const _: () = assert!(FORWARD_AHEAD_BYTES + FRAME_BYTES_MAX + FORWARD_MESSAGE_BYTES < PEER_OUTBOX_BYTES_MAX);
+const _: () = assert!(LOT_BYTES_MAX + FRAME_BYTES_MAX + RESULT_BYTES_MAX < LOT_MESSAGE_BYTES_MAX);
 const _: () = assert!(MEMORY_BYTES_MIN / CLIENTS_MEMORY_PART > 8 * VALUE_BYTES_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_CALLS_MAX < NODE_OUTSTANDING_CALLS_MAX);
 const _: () = assert!(CONNECTION_OUTSTANDING_BYTES_MAX < NODE_OUTSTANDING_BYTES_MAX);

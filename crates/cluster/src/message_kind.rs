@@ -24,6 +24,8 @@ pub enum MessageKind {
     Procedures = 8,
     /// Every second from each node to all others: figures for operators.
     Figures = 9,
+    /// Of transactions over groups, and which groups the sender leads.
+    Lots = 10,
 }
 
 /// Why a message is for no part.
@@ -49,7 +51,7 @@ impl fmt::Display for UnknownKind {
 impl std::error::Error for UnknownKind {}
 
 impl MessageKind {
-    pub const ALL: [MessageKind; 9] = [
+    pub const ALL: [MessageKind; 10] = [
         MessageKind::Group,
         MessageKind::Metadata,
         MessageKind::Transfer,
@@ -59,6 +61,7 @@ impl MessageKind {
         MessageKind::ProceduresAsked,
         MessageKind::Procedures,
         MessageKind::Figures,
+        MessageKind::Lots,
     ];
 
     /// The message with its first byte, in the same memory where there is room for one byte more.

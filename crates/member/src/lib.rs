@@ -32,6 +32,7 @@ mod hosts;
 mod join;
 mod links;
 mod loss;
+pub mod lots;
 mod membership_report;
 mod metadata;
 mod node;

@@ -1,5 +1,6 @@
 //! The way to the other nodes: what a group sends, and where the nodes are.
 
+use crate::lots::LotTransport;
 use crate::notices::Notices;
 use crate::place;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -8,7 +9,7 @@ use ferrite_cluster::{MessageKind, Transport};
 use ferrite_group::Urgency;
 use ferrite_meta::{Node, Presence, State};
 use ferrite_notice::Notice;
-use ferrite_peer::{Lane, Limits, Outgoing, Peers};
+use ferrite_peer::{Lane, Limits, NotSent, Outgoing, Peers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const LOOK_UP_EVERY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Links {
     peers: Peers,
-    message_bytes_max: [usize; 4],
+    message_bytes_max: [usize; Lane::ALL.len()],
     notices: Arc<Notices>,
 }
 
@@ -42,19 +43,19 @@ impl Links {
     /// Takes the message, or loses it: the sender repeats it.
     pub fn send_on(&self, to: NodeId, lane: Lane, message_kind: MessageKind, message: Vec<u8>) {
         let message = Outgoing::new(message_kind as u8, message);
-        let bytes_max = self.message_bytes_max[lane as usize];
-        if message.len() <= bytes_max {
+        if self.fits(to, lane, message_kind, message.len()) {
             let _ = self.peers.send(to, lane, message);
-        } else {
-            // The senders know the limit. The message would be repeated for ever.
-            let bytes = message.len();
-            self.notices.say(Notice::MessageTooLarge {
-                node: to,
-                kind: format!("{message_kind:?}"),
-                bytes,
-                most: bytes_max,
-            });
         }
+    }
+
+    /// Whether the lane takes a message of this size. The senders know the limit: one that does not
+    /// fit would be repeated for ever.
+    fn fits(&self, to: NodeId, lane: Lane, message_kind: MessageKind, bytes: usize) -> bool {
+        let most = self.message_bytes_max[lane as usize];
+        if bytes > most {
+            self.notices.say(Notice::MessageTooLarge { node: to, kind: format!("{message_kind:?}"), bytes, most });
+        }
+        bytes <= most
     }
 }
 
@@ -65,6 +66,21 @@ impl Transport for Links {
             Urgency::Entries => Lane::Entries,
         };
         self.send_on(to, lane, MessageKind::Group, message);
+    }
+}
+
+impl LotTransport for Links {
+    fn send(&self, to: NodeId, message: Vec<u8>) {
+        let message = Outgoing::new(MessageKind::Lots as u8, message);
+        let fits = self.fits(to, Lane::Lots, MessageKind::Lots, message.len());
+        // What is not connected is about to be said to be lost.
+        if !fits || self.peers.send(to, Lane::Lots, message) == Err(NotSent::Full) {
+            self.peers.break_lane(to, Lane::Lots);
+        }
+    }
+
+    fn resume(&self, from: NodeId) {
+        self.peers.resume(from, Lane::Lots);
     }
 }
 

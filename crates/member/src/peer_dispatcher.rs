@@ -8,6 +8,7 @@ use crate::figures::{AllFigures, Figures};
 use crate::founding::Founders;
 use crate::group_health;
 use crate::health::{Health, Healths};
+use crate::lots::LotHub;
 use crate::node_status::NodeStatus;
 use crate::notices::Notices;
 use crate::orders::Order;
@@ -108,12 +109,14 @@ pub struct PeerDispatcher {
     founders: Arc<Founders>,
     handlers: OnceLock<PeerHandlers>,
     calls: OnceLock<Arc<dyn Calls>>,
+    lots: OnceLock<Arc<LotHub>>,
     notices: Notices,
 }
 
 impl PeerDispatcher {
     pub fn new(founders: Arc<Founders>) -> PeerDispatcher {
-        PeerDispatcher { founders, handlers: OnceLock::new(), calls: OnceLock::new(), notices: Notices::default() }
+        let notices = Notices::default();
+        PeerDispatcher { founders, handlers: OnceLock::new(), calls: OnceLock::new(), lots: OnceLock::new(), notices }
     }
 
     /// Starts to take messages.
@@ -130,6 +133,14 @@ impl PeerDispatcher {
     /// When called twice.
     pub fn take_calls(&self, calls: Arc<dyn Calls>) {
         assert!(self.calls.set(calls).is_ok(), "calls are taken by one");
+    }
+
+    /// Starts to take messages about transactions over groups, where a cluster has several.
+    ///
+    /// # Panics
+    /// When called twice.
+    pub fn take_lots(&self, lots: Arc<LotHub>) {
+        assert!(self.lots.set(lots).is_ok(), "lots have one hub");
     }
 
     /// A node without an id asks to be taken in. It looks for its id in what it is shown, and asks
@@ -190,6 +201,11 @@ impl PeerDispatcher {
                 }
             }
             MessageKind::Procedures => handlers.procedures.iter().for_each(|procedures| procedures.learn(body)),
+            MessageKind::Lots => {
+                let lots = self.lots.get().ok_or("this node takes no part in transactions over groups")?;
+                let has_room = lots.deliver(from.node, body).map_err(|error| format!("{error:?}"))?;
+                return Ok(if has_room { Room::More } else { Room::Wait });
+            }
             MessageKind::Calls | MessageKind::Answers => {
                 let calls = self.calls.get().ok_or("calls of other nodes' clients are not taken here")?;
                 let has_room = match message_kind {
@@ -210,12 +226,16 @@ fn belongs_on(message_kind: MessageKind, lane: Lane) -> bool {
             lane == Lane::Control
         }
         MessageKind::Transfer => lane == Lane::Transfer,
+        MessageKind::Lots => lane == Lane::Lots,
         MessageKind::Calls | MessageKind::Answers | MessageKind::Procedures => lane == Lane::Calls,
     }
 }
 
 impl Handler for PeerDispatcher {
-    fn connected(&self, _: NodeId, _: Incarnation, lane: Lane) {
+    fn connected(&self, node: NodeId, _: Incarnation, lane: Lane) {
+        if let Some(lots) = self.lots.get().filter(|_| lane == Lane::Lots) {
+            lots.opened(node);
+        }
         if let Some(handlers) = self.handlers.get().filter(|_| lane == Lane::Control) {
             // A node that has ended does not mind.
             let _ = handlers.orders.send(Order::SayHealth);
@@ -249,6 +269,7 @@ impl Handler for PeerDispatcher {
                     calls.lost(node);
                 }
             }
+            Lane::Lots => self.lots.get().into_iter().for_each(|lots| lots.lost(node)),
             Lane::Transfer => {}
         }
     }

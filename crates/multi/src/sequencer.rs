@@ -138,6 +138,12 @@ impl Sequencer {
         self.active.is_none() && self.unordered.is_empty() && self.lots.len() < limits::LOTS_OPEN_MAX
     }
 
+    /// Nothing is under way, and all that are led have heard what is settled.
+    pub fn rests(&self) -> bool {
+        let has_heard = |led: &Led| led.epoch.is_none() || led.heard == self.settled;
+        self.lots.is_empty() && self.unordered.is_empty() && self.groups.values().all(has_heard)
+    }
+
     /// Somebody who can be reached leads the group in that epoch.
     pub fn led(&mut self, group: GroupId, epoch: Epoch) {
         let Some(led) = self.groups.get_mut(&group) else { return };

@@ -19,6 +19,7 @@ use ferrite_partition::long_read::LongReadLine;
 use ferrite_partition::recovery::Summary;
 use ferrite_partition::{Compiled, Event};
 use ferrite_system::latency::Latencies;
+use ferrite_system::lots::LotFigures;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::traffic::NetworkReport;
@@ -126,6 +127,7 @@ pub struct Collector {
     pub backups: Arc<Backups>,
     pub expired: Arc<expired::Figures>,
     pub forwarding: Arc<forwarding::Figures>,
+    pub lots: Arc<LotFigures>,
     pub tasks: Arc<task_figures::Figures>,
     pub compounds: Arc<Compounds>,
     pub long_reads: LongReadLine,
@@ -160,6 +162,7 @@ impl Collector {
             backups: self.backups.attempts(),
             expired: &self.expired,
             forwarding: &self.forwarding,
+            lots: &self.lots,
             tasks: &self.tasks,
             compounds: &self.compounds.figures,
             long_reads: self.long_reads.now(),

@@ -20,7 +20,7 @@ use crate::mode::Mode;
 use crate::plan_cache::PlanCache;
 use crate::privilege;
 use crate::route::Route;
-use crate::routes::{self, Routes};
+use crate::routes::Routes;
 use crate::submit::Submit;
 use crate::system_procedures;
 use crate::work::{Room, Work};
@@ -275,13 +275,24 @@ impl Dispatcher {
             load: false,
             recompile: None,
         };
-        self.several_in_turn(call);
+        self.several_in_turn(call, body);
     }
 
-    fn several_in_turn(&mut self, call: ProgramCall) {
+    fn several_in_turn(&mut self, call: ProgramCall, body: &[u8]) {
         match self.ways.table().group_of_all(&call.stores) {
             Some(group) => self.multi[group].push(call),
-            None => self.node.submit.refuse(&call.reply, &routes::several_groups(&call.program.name)),
+            None => self.in_groups(call, body),
+        }
+    }
+
+    /// A call of partitions of several groups, which this node orders.
+    #[cold]
+    fn in_groups(&mut self, call: ProgramCall, body: &[u8]) {
+        // What was sent earlier goes first.
+        self.send_batches();
+        let ProgramCall { program, compiled, stores, reply, .. } = call;
+        if let Err(error) = self.node.submit.in_groups(&program, &compiled, stores, body, reply.clone()) {
+            self.node.submit.refuse(&reply, &error);
         }
     }
 

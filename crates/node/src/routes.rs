@@ -263,13 +263,6 @@ pub fn not_here() -> UserError {
     UserError::not_started("this node does not host the partition").with_hint("call again")
 }
 
-/// The answer to a call that needs several groups' partitions.
-#[cold]
-pub fn several_groups(name: &str) -> UserError {
-    let text = format!("{name} needs partitions of several groups, which is not supported");
-    UserError::compile("0A000", text).with_hint("call it with a key, so that one partition has all that it needs")
-}
-
 #[cold]
 fn refuse_event(event: Event) -> NotHere {
     match event {

@@ -6,6 +6,7 @@
 //! in its turn where a later phase fails.
 
 mod cluster;
+mod lots;
 mod opening;
 mod parts;
 mod without_log;
@@ -95,7 +96,7 @@ impl Server {
             // They end last: what waits for other nodes' answers gets them.
             let peers = member.joined.leaving.hand_over();
             threads.ended_by(move || peers.stop());
-            start_forward(threads, &parts, member, inboxes.forward, &submit)?;
+            start_forward(threads, &parts, member, inboxes.forward, &submit, &clock)?;
         }
         let is_copy = member.is_some();
         let copy = member.as_ref().map(CopySide::new);
@@ -270,7 +271,7 @@ fn start_executors(
         publish: Box::new(move |compiled| publisher.publish(compiled)),
         is_copy,
         without_log,
-        lots: None,
+        lots: parts.lots.as_ref().map(|lots| Arc::clone(&lots.hub) as _),
     });
     let Executors { partitions, coordinator, gates } = executors;
     for (id, partition) in partitions.into_iter().enumerate() {

@@ -5,10 +5,11 @@ use crate::admission::{self, Request};
 use crate::calls_elsewhere::CallsElsewhere;
 use crate::compound::Compounds;
 use crate::connection::{is_admin, is_of_compound, trusted_elsewhere};
+use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
 use crate::mode::Mode;
 use crate::route::{AnyOf, Route};
-use crate::routes::{self, Routes};
+use crate::routes::Routes;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::{ErrorKind, GroupId, PartitionId, UserError, UserResult};
@@ -40,6 +41,7 @@ pub struct Submit {
     /// None: a node without others.
     pub forward: Option<Forward>,
     pub elsewhere: Arc<CallsElsewhere>,
+    pub groups_calls: GroupsCalls,
 }
 
 /// Where a call runs that is not part of a batch.
@@ -48,6 +50,8 @@ pub enum RunsAt {
     Here(Route),
     /// At the node that leads this group.
     At(GroupId),
+    /// In partitions of several groups, which this node's sequencer orders.
+    InGroups(StoreSet),
 }
 
 impl Submit {
@@ -122,8 +126,8 @@ impl Submit {
         let local: Vec<PartitionId> = table.hosted().filter(is_here).collect();
         let any = if local.is_empty() { AnyOf::All(spread) } else { AnyOf::These(&local, spread) };
         let route = admission::route(&self.routes.ring, program, &request(any))?;
-        let place = self.place(route, program, reply)?;
-        if let RunsAt::Here(_) = place {
+        let place = self.place(route, reply);
+        if !matches!(place, RunsAt::At(_)) {
             self.mode.admit(program.read_only, admin)?;
         }
         Ok(place)
@@ -131,20 +135,23 @@ impl Submit {
 
     /// Where that route leads. A call that has come from another node is executed until a hand-over
     /// is done, as those of batches are: it cannot wait here for the next leader.
-    pub fn place(&self, route: Route, program: &Program, reply: &Reply) -> UserResult<RunsAt> {
+    pub fn place(&self, route: Route, reply: &Reply) -> RunsAt {
         let table = self.routes.table();
-        let group = match &route {
-            _ if table.group_count() == 1 => None,
-            Route::Partition { partition, .. } => Some(table.group_of(*partition)),
-            Route::Multi(stores) => {
-                Some(table.group_of_all(stores).ok_or_else(|| routes::several_groups(&program.name))?)
-            }
-            Route::Compound => None,
-        };
         let is_of_other_node = trusted_elsewhere(reply.connection).is_some();
         let leads = |forward: &Forward, group| forward.leads(group, is_of_other_node);
         let is_away = |group: &GroupId| self.forward.as_ref().is_some_and(|forward| !leads(forward, *group));
-        Ok(group.map(|group| table.id_of(group)).filter(is_away).map_or(RunsAt::Here(route), RunsAt::At))
+        let group = match &route {
+            _ if table.group_count() == 1 => None,
+            Route::Partition { partition, .. } => Some(table.group_of(*partition)),
+            Route::Multi(stores) => match table.group_of_all(stores) {
+                Some(group) => Some(group),
+                // The leader of the first group has the sequencer.
+                None if is_away(&FIRST_GROUP) => return RunsAt::At(FIRST_GROUP),
+                None => return RunsAt::InGroups(stores.clone()),
+            },
+            Route::Compound => None,
+        };
+        group.map(|group| table.id_of(group)).filter(is_away).map_or(RunsAt::Here(route), RunsAt::At)
     }
 
     /// Where there are several groups: the first one, if another node leads it.
@@ -201,6 +208,23 @@ impl Submit {
         self.program(Arc::clone(called), bytes, compiled, place, body, reply, false)
     }
 
+    /// A call of partitions of several groups, which this node orders.
+    #[cold]
+    pub fn in_groups(
+        &self,
+        program: &Program,
+        compiled: &Arc<Compiled>,
+        stores: StoreSet,
+        body: &[u8],
+        reply: Reply,
+    ) -> UserResult<()> {
+        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let system = self.system.clone();
+        // The system thread has ended only when the server stops.
+        let again = Box::new(move || drop(system.send(job)));
+        self.groups_calls.submit(program, compiled, stores, body, reply, again)
+    }
+
     /// `cached`: the program is one for many texts.
     #[allow(clippy::too_many_arguments, reason = "what a call is, once for each way in")]
     pub fn program(
@@ -216,6 +240,7 @@ impl Submit {
         let route = match place {
             RunsAt::Here(route) => route,
             RunsAt::At(group) => return self.pass_on(group, body, false, reply),
+            RunsAt::InGroups(stores) => return self.in_groups(&program, compiled, stores, body, reply.clone()),
         };
         if route == Route::Compound {
             if is_of_compound(reply.connection) {
@@ -260,13 +285,9 @@ impl Submit {
             }
             Route::Multi(stores) => {
                 let table = self.routes.table();
-                match table.group_of_all(&stores) {
-                    Some(group) => {
-                        call.stores = stores;
-                        let _ = table.to_coordinator(group, Job::Calls(vec![*call]));
-                    }
-                    None => return Err(routes::several_groups(&call.program.name)),
-                }
+                let group = table.group_of_all(&stores).expect("a call of several groups is not here alone");
+                call.stores = stores;
+                let _ = table.to_coordinator(group, Job::Calls(vec![*call]));
             }
             Route::Compound => unreachable!("begun above"),
         }

@@ -10,6 +10,7 @@ use crate::administration::Administration;
 use crate::backup::Backups;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
+use crate::groups_calls;
 use crate::load::{self, Load};
 use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
@@ -294,12 +295,13 @@ impl System {
             Route::Partition { partition, drop_first_parameter: false }
         };
         let route = load.key.map_or(Route::Multi(StoreSet::All), of_key);
-        let route = match self.submit.place(route, &program, reply)? {
+        let route = match self.submit.place(route, reply) {
             RunsAt::Here(route) => route,
             RunsAt::At(group) => {
                 let trusted = privilege::is_trusted(&self.identity, reply.connection);
                 return self.submit.pass_on(group, body, trusted, reply).map(|()| Handled::PassedOn);
             }
+            RunsAt::InGroups(_) => return Err(groups_calls::no_load(&program.name)),
         };
         self.submit.mode.admit(false, is_admin(reply.connection))?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };

@@ -4,6 +4,7 @@ use crate::cancelling::Cancelling;
 use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch::Handles;
+use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
 use crate::routes::{GroupWays, Routes};
 use crate::submit::Submit;
@@ -77,6 +78,7 @@ pub fn handles_of_groups(groups: &[GroupId], schema: &str) -> (Handles, Inboxes)
         gate: Default::default(),
         forward: None,
         elsewhere: Arc::default(),
+        groups_calls: GroupsCalls::new(None),
     };
     let long_reads = LongReads::new(2, Home::Coordinator(unbounded().0)).0;
     let handles = Handles {

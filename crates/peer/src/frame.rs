@@ -24,10 +24,12 @@ pub enum Lane {
     Entries = 1,
     Calls = 2,
     Transfer = 3,
+    /// Transactions over groups. Dialed where a cluster has several: [`crate::Peers::open_lane`].
+    Lots = 4,
 }
 
 impl Lane {
-    pub const ALL: [Lane; 4] = [Lane::Control, Lane::Entries, Lane::Calls, Lane::Transfer];
+    pub const ALL: [Lane; 5] = [Lane::Control, Lane::Entries, Lane::Calls, Lane::Transfer, Lane::Lots];
 
     pub fn from_byte(byte: u8) -> Option<Lane> {
         Lane::ALL.into_iter().find(|lane| *lane as u8 == byte)

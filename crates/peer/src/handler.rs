@@ -31,9 +31,9 @@ pub enum Room {
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of one message, by lane.
-    pub message_bytes_max: [usize; 4],
+    pub message_bytes_max: [usize; Lane::ALL.len()],
     /// Bytes that wait to be sent on one lane to one node.
-    pub outbox_bytes_max: [usize; 4],
+    pub outbox_bytes_max: [usize; Lane::ALL.len()],
     /// The longest time of a handshake.
     pub handshake_time_max: Duration,
     /// A node that has been silent for this long is dialed anew: what was sent to it is lost.
@@ -48,8 +48,20 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            message_bytes_max: [limits::PEER_CONTROL_BYTES_MAX, limits::PEER_MESSAGE_BYTES_MAX, 64 << 20, 2 << 20],
-            outbox_bytes_max: [4 << 20, limits::PEER_OUTBOX_BYTES_MAX, limits::PEER_OUTBOX_BYTES_MAX, 8 << 20],
+            message_bytes_max: [
+                limits::PEER_CONTROL_BYTES_MAX,
+                limits::PEER_MESSAGE_BYTES_MAX,
+                64 << 20,
+                2 << 20,
+                limits::LOT_MESSAGE_BYTES_MAX,
+            ],
+            outbox_bytes_max: [
+                4 << 20,
+                limits::PEER_OUTBOX_BYTES_MAX,
+                limits::PEER_OUTBOX_BYTES_MAX,
+                8 << 20,
+                2 * limits::LOT_MESSAGE_BYTES_MAX,
+            ],
             handshake_time_max: Duration::from_secs(limits::PEER_HANDSHAKE_SECONDS_MAX),
             silence_time_max: Duration::from_secs(limits::PEER_SILENT_SECONDS_MAX),
             strangers_max: limits::PEER_STRANGERS_MAX,

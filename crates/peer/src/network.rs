@@ -40,6 +40,8 @@ struct Shared {
     threads: [ThreadShared; 2],
     /// How often the set of nodes was given.
     changes: AtomicU64,
+    /// Which lanes this node dials.
+    lanes: [AtomicBool; Lane::ALL.len()],
     stop: AtomicBool,
     joins: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -55,6 +57,7 @@ enum Command {
     /// A connection that may be taken and belongs to the other thread.
     Adopt(TcpStream, Hello, u16, Nonce),
     Resume(NodeId, Lane),
+    Break(NodeId, Lane),
     /// The node has started again: what is open to an earlier start of it leads nowhere.
     Started(NodeId, Incarnation),
 }
@@ -89,6 +92,7 @@ pub fn start(
         handler,
         threads: [thread(0)?, thread(1)?],
         changes: AtomicU64::new(0),
+        lanes: Lane::ALL.map(|lane| AtomicBool::new(lane != Lane::Lots)),
         stop: AtomicBool::new(false),
         joins: Mutex::default(),
     });
@@ -118,6 +122,20 @@ impl Peers {
     pub fn introduce(&self, here: Hello) {
         locked(&self.0.roster).introduce(here);
         self.recheck_roster();
+    }
+
+    /// This lane is dialed, too: that of lots is not until then, so that nodes without it are not
+    /// asked for it.
+    pub fn open_lane(&self, lane: Lane) {
+        self.0.lanes[lane as usize].store(true, Ordering::Release);
+        self.recheck_roster();
+    }
+
+    /// Closes a lane to a node, which is dialed anew: both sides hear that messages may be lost.
+    pub fn break_lane(&self, node: NodeId, lane: Lane) {
+        let thread = &self.0.threads[thread_of(lane)];
+        let _ = thread.commands.send(Command::Break(node, lane));
+        thread.waker.wake().expect("a thread that is there can be woken");
     }
 
     fn recheck_roster(&self) {

@@ -15,6 +15,7 @@ pub mod forwarding;
 pub mod hosts;
 mod identity;
 pub mod latency;
+pub mod lots;
 pub mod plans;
 pub mod processor;
 mod query_statistics;

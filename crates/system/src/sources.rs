@@ -5,6 +5,7 @@ use crate::expired::Figures as ExpiredFigures;
 use crate::forwarding::Figures as ForwardingFigures;
 use crate::hosts::Hosts;
 use crate::identity::Identity;
+use crate::lots::LotFigures;
 use crate::plans::PlanCacheStatistics;
 use crate::processor::ProcessorUse;
 use crate::saved::{BackupAttempt, SnapshotStatus};
@@ -44,6 +45,7 @@ pub struct Sources<'n> {
     pub backups: Vec<BackupAttempt>,
     pub expired: &'n ExpiredFigures,
     pub forwarding: &'n ForwardingFigures,
+    pub lots: &'n LotFigures,
     pub tasks: &'n TaskFigures,
     pub compounds: &'n CompoundFigures,
     pub long_reads: LineFigures,

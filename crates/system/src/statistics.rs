@@ -67,6 +67,7 @@ pub fn statistics(
         "INITIATOR" => vec![clients::initiators(sources, &by_network())],
         "IOSTATS" => vec![clients::bytes(sources, &by_network())],
         "FORWARDING" => vec![clients::forwarding(sources)],
+        "LOTS" => vec![clients::lots(sources)],
         "LIVECLIENTS" => {
             let reports = by_network();
             vec![clients::connections(sources, &reports, asker), clients::limits(sources, &reports)]
@@ -171,6 +172,7 @@ pub const SELECTORS: &[&str] = &[
     "LIVECLIENTS",
     "LIVECLIENTS_CONNECTIONS",
     "LONGREADS",
+    "LOTS",
     "MANAGEMENT",
     "MEMORY",
     "PARTITIONCOUNT",
@@ -327,6 +329,26 @@ mod tests {
             OwnedValue::Integer(value) => *value,
             other => panic!("not an integer: {other:?}"),
         }
+    }
+
+    #[test]
+    fn lots_are_shown_in_the_order_of_their_columns() {
+        let node = testing::node(3);
+        node.lots.set(crate::lots::LotCounts {
+            calls: 1,
+            failed: 2,
+            stale: 3,
+            unknown: 4,
+            begun: 5,
+            committed: 6,
+            read: 7,
+            aborted: 8,
+            waiting: 9,
+            open: 10,
+        });
+        let tables = tables_of(&statistics(&node.sources(), &node, "lots", false, Asker::default()));
+        let shown: Vec<i64> = tables[0].rows[0].iter().rev().take(10).rev().map(integer).collect();
+        assert_eq!(shown, (1..=10).collect::<Vec<_>>());
     }
 
     #[test]

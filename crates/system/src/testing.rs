@@ -42,6 +42,7 @@ pub struct Node {
     snapshot_status: SnapshotStatus,
     expired: expired::Figures,
     forwarding: crate::forwarding::Figures,
+    pub lots: crate::lots::LotFigures,
     tasks: task_figures::Figures,
     compounds: compound_figures::Figures,
 }
@@ -77,6 +78,7 @@ pub fn node(partitions: usize) -> Node {
         snapshot_status: SnapshotStatus::default(),
         expired: expired::Figures::default(),
         forwarding: crate::forwarding::Figures::default(),
+        lots: crate::lots::LotFigures::default(),
         tasks: task_figures::Figures::default(),
         compounds: compound_figures::Figures::default(),
     }
@@ -102,6 +104,7 @@ impl Node {
             backups: Vec::new(),
             expired: &self.expired,
             forwarding: &self.forwarding,
+            lots: &self.lots,
             tasks: &self.tasks,
             compounds: &self.compounds,
             long_reads: LineFigures { threads: 2, running: 0, waiting: 0, waiting_max: 0, begun: 0 },

@@ -54,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "log",
             "system",
             "replica",
+            "multi",
             "meta",
             "group",
             "peer",

@@ -58,7 +58,7 @@ impl Dispatcher {
                         // Where it has ended meanwhile, the call has got its answer.
                         let _ = self.ways.table().to_partition(partition, Event::Program(Box::new(call)));
                     }
-                    Route::Multi(stores) => self.several_in_turn(ProgramCall { stores, ..call }),
+                    Route::Multi(stores) => self.several_in_turn(ProgramCall { stores, ..call }, body),
                     Route::Compound => unreachable!("a statement is not a compound procedure"),
                 }
             }

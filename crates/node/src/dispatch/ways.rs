@@ -108,13 +108,17 @@ impl Ways {
     }
 
     /// The place of the group to which a call with that route is passed on. None: it is executed
-    /// here, or by no single group.
+    /// here.
     #[inline]
     pub fn elsewhere(&self, route: &Route) -> Option<usize> {
         match route {
             Route::Partition { partition, .. } if self.local[partition.index()] => None,
             Route::Partition { partition, .. } => Some(self.table.group_of(*partition)),
-            Route::Multi(stores) => self.table.group_of_all(stores).filter(|group| !self.groups[*group].is_here),
+            // The leader of the first group orders transactions over several.
+            Route::Multi(stores) => {
+                let group = self.table.group_of_all(stores).unwrap_or(0);
+                (!self.groups[group].is_here).then_some(group)
+            }
             Route::Compound => None,
         }
     }

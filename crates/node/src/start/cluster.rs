@@ -10,14 +10,16 @@ use crate::message::SnapshotJob;
 use crate::mode::Mode;
 use crate::options::{ServerError, ServerOptions};
 use crate::routes::GroupWays;
+use crate::start::lots::start_sequencer;
 use crate::start::parts::Parts;
 use crate::submit::Submit;
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{NodeId, memory};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock};
 use ferrite_member::forward::{self, Forward, ForwardThread};
+use ferrite_member::lots::SequencerNotice;
 use ferrite_member::{
     Calls, CopySide, DataUses, Figures, Member, MemberError, NodeStatus, OwnFigures, Room, Running, StatusSnapshot,
     Uses,
@@ -28,14 +30,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// Passes calls on to the leader, and takes those of other nodes. Ends when no thread is left that
-/// answers.
+/// Passes calls on to the leader, takes those of other nodes, and orders those of several groups.
+/// Ends when no thread is left that answers.
 pub(super) fn start_forward(
     threads: &mut Threads,
     parts: &Parts,
     member: &Member,
-    inbox: forward::Inbox,
+    (inbox, sequencer): (forward::Inbox, Option<Receiver<SequencerNotice>>),
     submit: &Arc<Submit>,
+    clock: &Arc<dyn Clock>,
 ) -> Result<(), ThreadError> {
     let forward = Arc::new(parts.forward.clone().expect("a member passes calls on"));
     let uses = forward_executor::Uses {
@@ -51,7 +54,11 @@ pub(super) fn start_forward(
     let thread = ForwardThread::new(inbox, links, executor, Arc::clone(&parts.forwarding), table.hosted_groups());
     member.joined.dispatcher.take_calls(Arc::clone(&forward) as Arc<dyn Calls>);
     threads.ended_by(move || forward.stop());
-    threads.spawn("forward", move || thread.run())
+    threads.spawn("forward", move || thread.run())?;
+    match parts.lots.clone().zip(sequencer) {
+        Some(ways) => start_sequencer(threads, member, ways, &parts.cancelling.list, &parts.lot_figures, clock),
+        None => Ok(()),
+    }
 }
 
 /// What the start has made so far, of which the cluster's threads use something.
@@ -119,8 +126,10 @@ fn node_status(parts: &Parts, member: &Member) -> NodeStatus {
     let forward = parts.forward.clone().expect("a member passes calls on");
     let topology = Arc::clone(&parts.topology);
     let network = Arc::clone(&parts.network);
+    let lots = parts.lots.as_ref().map(|lots| Arc::clone(&lots.hub));
     let told = move |seen: &StatusSnapshot| {
         set_mode(&mode, seen, here);
+        lots.iter().for_each(|lots| lots.learn(seen));
         for group in seen.state.groups().keys() {
             let (leadership, epoch) = forward::leadership(seen, here, *group);
             forward.lead(*group, leadership, epoch);

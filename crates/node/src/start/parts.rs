@@ -6,6 +6,7 @@ use crate::cancelling::{Cancelling, Elsewhere};
 use crate::collect::Collector;
 use crate::compound::{self, Compounds};
 use crate::connections::{ConnectionLimits, Connections};
+use crate::groups_calls::GroupsCalls;
 use crate::listen::connections_max;
 use crate::mailbox::{Mail, NetworkMailbox};
 use crate::message::{ExpiryNotice, SnapshotJob, SystemJob, TaskNotice};
@@ -15,6 +16,7 @@ use crate::options::ServerOptions;
 use crate::plan_cache::PlanCache;
 use crate::publish::{Publisher, lacks_java};
 use crate::routes::{GroupWays, Routes};
+use crate::start::lots::{LotWays, connect_lots};
 use crate::start::opening::{Doors, identity};
 use crate::submit::Submit;
 use crate::work::Work;
@@ -25,12 +27,14 @@ use ferrite_io::threads::ThreadError;
 use ferrite_io::{Clock, Disk, MeteredDisk};
 use ferrite_log::LogStatistics;
 use ferrite_member::forward::{self, Forward};
+use ferrite_member::lots::SequencerNotice;
 use ferrite_member::{Member, Topology, peer_connections_max};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
 use ferrite_partition::recovery::{Recovered, Summary};
 use ferrite_partition::{Compiled, Event, GroupInboxes, RowCounts};
 use ferrite_system::hosts::Hosts;
+use ferrite_system::lots::LotFigures;
 use ferrite_system::processor::ProcessorUse;
 use ferrite_system::saved::SnapshotStatus;
 use ferrite_system::{Identity, expired, forwarding, task_figures};
@@ -61,6 +65,8 @@ pub(super) struct Parts {
     pub(super) network: Arc<[Arc<NetworkMailbox>]>,
     /// None: a node without others.
     pub(super) forward: Option<Forward>,
+    /// None: there is one group.
+    pub(super) lots: Option<LotWays>,
     pub(super) system: Sender<SystemJob>,
     pub(super) snapshots: Sender<SnapshotJob>,
     pub(super) expiry: Sender<ExpiryNotice>,
@@ -70,6 +76,7 @@ pub(super) struct Parts {
     pub(super) snapshot_status: Arc<SnapshotStatus>,
     pub(super) expired: Arc<expired::Figures>,
     pub(super) forwarding: Arc<forwarding::Figures>,
+    pub(super) lot_figures: Arc<LotFigures>,
     pub(super) task_figures: Arc<task_figures::Figures>,
     pub(super) shutdown: Arc<Shutdown>,
 }
@@ -82,7 +89,8 @@ pub(super) struct Inboxes {
     pub(super) expiry: Receiver<ExpiryNotice>,
     pub(super) tasks: Receiver<TaskNotice>,
     pub(super) compounds: compound::Inboxes,
-    pub(super) forward: forward::Inbox,
+    /// The second is of the thread that orders calls of several groups, where there are several.
+    pub(super) forward: (forward::Inbox, Option<Receiver<SequencerNotice>>),
     pub(super) network: Vec<NetworkEnd>,
 }
 
@@ -121,9 +129,6 @@ pub(super) fn connect(
 ) -> Result<(Parts, Inboxes), ThreadError> {
     let (forward, forward_inbox) = forward::connect();
     let forward = member.map(|_| forward);
-    let elsewhere = forward
-        .clone()
-        .map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
     let (coordinator, jobs) = unbounded();
     let (system, system_inbox) = unbounded();
     let (snapshots, snapshot_inbox) = unbounded();
@@ -137,6 +142,8 @@ pub(super) fn connect(
     let peers = if member.is_some() { peer_connections_max() } else { 0 };
     let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads, peers);
     let senders = partitions.iter().map(|(sender, _)| sender.clone()).collect();
+    let routes = Arc::new(routes(recovered, senders, coordinator));
+    let (lots, sequencer) = connect_lots(member, &routes).unzip();
     let parts = Parts {
         topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
         identity: Arc::new(identity),
@@ -144,15 +151,12 @@ pub(super) fn connect(
         started: Instant::now(),
         compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
         unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
-        routes: Arc::new(routes(recovered, senders, coordinator)),
+        routes,
+        lots,
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
-        cancelling: Arc::new(Cancelling {
-            list: Arc::clone(long_reads.cancellations().all()),
-            long_reads: long_reads.line(),
-            elsewhere,
-        }),
+        cancelling: Arc::new(cancelling(&long_reads, forward.clone())),
         compounds: Arc::new(compounds),
         plan_cache: Arc::default(),
         row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
@@ -167,6 +171,7 @@ pub(super) fn connect(
         snapshot_status: Arc::default(),
         expired: Arc::default(),
         forwarding: Arc::default(),
+        lot_figures: Arc::default(),
         task_figures: Arc::default(),
         shutdown: Arc::default(),
     };
@@ -177,10 +182,17 @@ pub(super) fn connect(
         expiry: expiry_inbox,
         tasks: task_inbox,
         compounds: compound_inboxes,
-        forward: forward_inbox,
+        forward: (forward_inbox, sequencer),
         network,
     };
     Ok((parts, inboxes))
+}
+
+/// Where calls that are not wanted any more are listed.
+fn cancelling(long_reads: &LongReads, forward: Option<Forward>) -> Cancelling {
+    let elsewhere =
+        forward.map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
+    Cancelling { list: Arc::clone(long_reads.cancellations().all()), long_reads: long_reads.line(), elsewhere }
 }
 
 /// All groups of the database, and the ways to the one that is here.
@@ -201,6 +213,7 @@ impl Parts {
             gate: OnceLock::new(),
             forward: self.forward.clone(),
             elsewhere: Arc::default(),
+            groups_calls: GroupsCalls::new(self.lots.as_ref().map(|lots| lots.sequencer.clone())),
         })
     }
 
@@ -233,6 +246,7 @@ impl Parts {
             backups: Arc::clone(backups),
             expired: Arc::clone(&self.expired),
             forwarding: Arc::clone(&self.forwarding),
+            lots: Arc::clone(&self.lot_figures),
             tasks: Arc::clone(&self.task_figures),
             compounds: Arc::clone(&self.compounds),
             long_reads: self.cancelling.long_reads.clone(),

@@ -89,7 +89,7 @@ impl System {
             return Err(UserError::syntax("schema changes cannot be made on one partition"));
         };
         let partition = route::partition_of_value(key, &self.submit.routes.ring)?;
-        let place = self.submit.place(Route::Partition { partition, drop_first_parameter: false }, &program, reply)?;
+        let place = self.submit.place(Route::Partition { partition, drop_first_parameter: false }, reply);
         if let RunsAt::Here(_) = place {
             self.submit.mode.admit(program.read_only, is_admin(reply.connection))?;
         }

@@ -242,6 +242,11 @@ impl Connections {
                     self.read(number);
                 }
             }
+            Command::Break(node, lane) => {
+                if let Some(number) = self.number_of(node, lane) {
+                    self.close(number);
+                }
+            }
             Command::Started(node, incarnation) => self.started(node, incarnation),
         }
     }
@@ -258,8 +263,11 @@ impl Connections {
         self.open.iter().find(|(_, connection)| is(connection)).map(|(number, _)| *number)
     }
 
-    pub(super) fn lanes(&self) -> &'static [Lane] {
-        if self.number == 0 { &Lane::ALL[..1] } else { &Lane::ALL[1..] }
+    /// Those that this thread dials.
+    pub(super) fn lanes(&self) -> impl Iterator<Item = Lane> + use<> {
+        let of_thread = if self.number == 0 { &Lane::ALL[..1] } else { &Lane::ALL[1..] };
+        let shared = Arc::clone(&self.shared);
+        of_thread.iter().copied().filter(move |lane| shared.lanes[*lane as usize].load(Ordering::Acquire))
     }
 
     fn read(&mut self, number: usize) {

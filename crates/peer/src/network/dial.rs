@@ -43,7 +43,7 @@ impl Connections {
         self.dials.retain(|(node, _), _| is_expected(*node));
         for (node, addresses) in expected.iter().filter(|(node, all)| **node < here.node && !all.is_empty()) {
             for lane in self.lanes() {
-                self.dial(*node, addresses, *lane, here, now);
+                self.dial(*node, addresses, lane, here, now);
             }
         }
         // Handshakes that may take too long, nodes that are not reached.

@@ -108,6 +108,7 @@ fn node_with(hello: Hello, limits: Limits) -> Node {
     let address = listener.local_addr().unwrap();
     let ears = Arc::new(Ears::default());
     let peers = start(hello, listener, limits, Box::new(SystemRandom), Arc::clone(&ears) as Arc<dyn Handler>).unwrap();
+    peers.open_lane(Lane::Lots);
     Node { peers, ears, address }
 }
 
@@ -168,7 +169,8 @@ fn messages_go_both_ways_on_all_lanes_in_their_order() {
 
 #[test]
 fn a_lane_without_room_holds_its_sender_and_no_other_lane() {
-    let (one, two) = (node(1), node_with(hello(2, 1), Limits { outbox_bytes_max: [1 << 20; 4], ..Limits::default() }));
+    let (one, two) =
+        (node(1), node_with(hello(2, 1), Limits { outbox_bytes_max: [1 << 20; Lane::ALL.len()], ..Limits::default() }));
     join(&one, &two);
     *one.ears.full.lock().unwrap() = true;
     let message = vec![9; 100_000];
@@ -192,6 +194,40 @@ fn a_lane_without_room_holds_its_sender_and_no_other_lane() {
         assert!(Instant::now() < deadline, "it goes on");
         std::thread::yield_now();
     }
+    one.peers.stop();
+    two.peers.stop();
+}
+
+#[test]
+fn the_lane_of_lots_is_dialed_when_it_is_opened_and_anew_when_it_is_broken() {
+    let start = |hello: Hello| {
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let ears = Arc::new(Ears::default());
+        let handler = Arc::clone(&ears) as Arc<dyn Handler>;
+        let peers = start(hello, listener, Limits::default(), Box::new(SystemRandom), handler).unwrap();
+        Node { peers, ears, address }
+    };
+    let (one, two) = (start(hello(1, 1)), start(hello(2, 1)));
+    one.peers.expect(&[(NodeId(2), Vec::new())]);
+    two.peers.expect(&[(NodeId(1), vec![one.address])]);
+    for lane in Lane::ALL.into_iter().filter(|lane| *lane != Lane::Lots) {
+        one.ears.wait("a lane", |heard| matches!(heard, Heard::Connected(NodeId(2), _, on) if *on == lane));
+    }
+    assert_eq!(one.peers.waiting(NodeId(2), Lane::Lots), None, "nothing asks for it");
+    two.peers.open_lane(Lane::Lots);
+    let is_open = |heard: &Heard| matches!(heard, Heard::Connected(_, _, Lane::Lots));
+    for ears in [&one.ears, &two.ears] {
+        ears.wait("the lane", is_open);
+    }
+    one.peers.break_lane(NodeId(2), Lane::Lots);
+    for ears in [&one.ears, &two.ears] {
+        ears.wait("the loss", |heard| matches!(heard, Heard::Lost(_, Lane::Lots)));
+        ears.wait_for("another connection", |heard| heard.iter().filter(|heard| is_open(heard)).count() == 2);
+    }
+    let heard = one.ears.heard.lock().unwrap();
+    assert!(!heard.iter().any(|heard| matches!(heard, Heard::Lost(_, lane) if *lane != Lane::Lots)), "{heard:?}");
+    drop(heard);
     one.peers.stop();
     two.peers.stop();
 }

@@ -37,6 +37,38 @@ pub fn forwarding(sources: &Sources<'_>) -> SystemTable {
     )
 }
 
+/// Transactions over groups, as the node has ordered them: a table of ours.
+pub fn lots(sources: &Sources<'_>) -> SystemTable {
+    let counts = sources.lots.read();
+    one_row(
+        sources,
+        &[
+            ("CALLS", Bigint),
+            ("FAILED", Bigint),
+            ("STALE", Bigint),
+            ("OUTCOME_UNKNOWN", Bigint),
+            ("LOTS", Bigint),
+            ("COMMITTED", Bigint),
+            ("READ", Bigint),
+            ("ABORTED", Bigint),
+            ("WAITING", Bigint),
+            ("OPEN", Bigint),
+        ],
+        cells![
+            count(counts.calls),
+            count(counts.failed),
+            count(counts.stale),
+            count(counts.unknown),
+            count(counts.begun),
+            count(counts.committed),
+            count(counts.read),
+            count(counts.aborted),
+            count(counts.waiting),
+            count(counts.open)
+        ],
+    )
+}
+
 /// A row for each procedure that a connection has called. Times are the connection's, over all its
 /// procedures; aborts and failures are counted by procedure only, see PROCEDURE.
 pub fn initiators(sources: &Sources<'_>, collected: &Reports) -> SystemTable {

@@ -245,7 +245,7 @@ fn calls_of_one_turn_go_to_their_groups_leaders() {
 }
 
 #[test]
-fn what_any_partition_can_answer_is_answered_here_and_what_needs_several_groups_is_refused() {
+fn what_any_partition_can_answer_is_answered_here_and_what_needs_several_groups_goes_to_the_first_ones_leader() {
     let mut world = World::new();
     world.lead(0, Lead::At(0));
     world.lead(1, Lead::Here);
@@ -268,6 +268,10 @@ fn what_any_partition_can_answer_is_answered_here_and_what_needs_several_groups_
     world.dispatcher.frames(&mut world.connections[0].0, &frames);
     world.dispatcher.send_batches();
     assert!(world.inboxes.coordinators.iter().all(Receiver::is_empty), "no coordinator has both groups");
+    let passed = |world: &World| world.ways.0[&OTHERS[0].node].next().is_some();
+    assert!(!passed(&world), "the thread that forwards has not had a turn");
+    world.forward_turn();
+    assert!(passed(&world), "it goes to the node that orders such transactions");
 }
 
 #[test]

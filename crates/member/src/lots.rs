@@ -1,0 +1,39 @@
+//! Transactions over several groups, as a node has them: the sequencer's thread, which orders them
+//! where this node leads the first group, and the way of its messages and of the agents'
+//! (docs/decisions/0125-sequencer-of-a-node.md).
+//!
+//! Owns the queue of calls over several groups and the connections for lots. Promises one answer to
+//! each call, and that what is under way on a connection that broke is never delivered later. Does
+//! not know what calls do, nor how a group runs its part.
+
+mod call;
+mod directory;
+mod frame;
+mod hub;
+mod live;
+mod merge;
+mod sequencing;
+mod thread;
+
+#[cfg(test)]
+mod tests;
+
+use crate::join::Joined;
+use ferrite_peer::Lane;
+use std::sync::Arc;
+
+pub use call::{GroupsCall, LookUpAgain};
+pub use frame::Led;
+pub use hub::{AgentInboxes, LotHub, LotTransport, SequencerNotice};
+pub use merge::MergeRule;
+pub use sequencing::Sequencing;
+pub use thread::SequencerThread;
+
+/// Messages about lots are exchanged with the other nodes from now on.
+pub fn take_part(joined: &Joined, hub: Arc<LotHub>) {
+    joined.dispatcher.take_lots(hub);
+    let peers = joined.links.peers();
+    // A connection of before has not been heard of: it is opened anew.
+    joined.state.nodes().keys().for_each(|node| peers.break_lane(*node, Lane::Lots));
+    peers.open_lane(Lane::Lots);
+}

@@ -1,0 +1,100 @@
+//! A call of several groups: what its groups are told of it, and how their answers become one.
+
+use crate::lots::merge::MergeRule;
+use ferrite_base::{CatalogVersion, GroupId, GroupMap, PartitionId, UserError};
+use ferrite_partition::lots::{LotCall, LotFailure, LotProgram};
+use ferrite_partition::{AnswerBatch, Reply, StoreSet};
+use ferrite_wire::ResponseWriter;
+use std::collections::BTreeMap;
+
+/// Has the call looked up again by the catalog in force, and sent again.
+pub type LookUpAgain = Box<dyn FnOnce() + Send>;
+
+pub struct GroupsCall {
+    pub program: LotProgram,
+    /// Which its shares are by.
+    pub catalog_version: CatalogVersion,
+    /// As on the wire; of ad hoc statements without the text.
+    pub parameters: Vec<u8>,
+    pub stores: StoreSet,
+    /// By statement.
+    pub merges: Box<[MergeRule]>,
+    pub is_read: bool,
+    pub reply: Reply,
+    pub again: LookUpAgain,
+}
+
+impl GroupsCall {
+    /// What waits and travels for it.
+    pub fn bytes(&self) -> usize {
+        let name = match &self.program {
+            LotProgram::Procedure(name) | LotProgram::Text(name) => name.len(),
+        };
+        name + self.parameters.len()
+    }
+
+    /// By group, the partitions that it needs, in ascending order.
+    pub fn parts(&self, map: &GroupMap) -> BTreeMap<GroupId, Vec<PartitionId>> {
+        let mut parts: BTreeMap<GroupId, Vec<PartitionId>> = BTreeMap::new();
+        let mut add = |partition| {
+            let group = map.group_of(partition).expect("calls have partitions of the cluster");
+            parts.entry(group).or_default().push(partition);
+        };
+        match &self.stores {
+            StoreSet::All => (0..map.partitions()).map(PartitionId).for_each(&mut add),
+            StoreSet::Only(partitions) => partitions.iter().copied().for_each(&mut add),
+        }
+        parts
+    }
+
+    /// What a group is told of it.
+    pub fn to_group(&self, is_first: bool) -> LotCall {
+        LotCall {
+            program: self.program.clone(),
+            catalog_version: self.catalog_version,
+            parameters: self.parameters.clone(),
+            is_first,
+        }
+    }
+
+    /// The answer of a call that ran. `answers`: of its groups, in their order, by statement.
+    pub fn succeed(&self, answers: &[&[Option<Vec<u8>>]]) {
+        self.answer(|bytes| {
+            let mut writer = ResponseWriter::begin(bytes, self.reply.handle);
+            for (statement, merge) in self.merges.iter().enumerate() {
+                let tables = answers.iter().filter_map(|answer| answer.get(statement)?.as_deref());
+                let merged = merge.merge(tables).and_then(|table| match table {
+                    Some(table) => writer.encoded_table(&table),
+                    None => Ok(()),
+                });
+                if let Err(error) = merged {
+                    let took_place = if self.is_read { "" } else { ". The call took place" };
+                    let error = error.in_context(format!("the groups' answers are not given together{took_place}"));
+                    return writer.fail(&error);
+                }
+            }
+            writer.finish();
+        });
+    }
+
+    /// The answer of a call that failed in a group.
+    pub fn fail(&self, failure: &LotFailure) {
+        self.answer(|bytes| {
+            let mut writer = ResponseWriter::begin(bytes, self.reply.handle);
+            writer.status_text(&failure.text);
+            writer.finish_as(failure.status, &failure.code);
+        });
+    }
+
+    pub fn refuse(&self, error: &UserError) {
+        self.reply.refuse(error);
+    }
+
+    fn answer(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut answers = AnswerBatch::default();
+        answers.sent_micros = self.reply.sent_micros;
+        write(&mut answers.bytes);
+        answers.finish_answer(self.reply.connection);
+        self.reply.mailbox.deliver(answers);
+    }
+}

@@ -1,0 +1,149 @@
+//! A lot that is under way: its calls, which group runs which of them, and what the groups have
+//! answered.
+
+use crate::lots::call::GroupsCall;
+use crate::lots::directory::Leader;
+use ferrite_base::{Epoch, GroupId, GroupMap, PartitionId};
+use ferrite_multi::LotPart;
+use ferrite_partition::lots::{LotAnswer, LotFailure, LotResult, LotWork};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A call that waits for a lot.
+pub struct WaitingCall {
+    pub call: GroupsCall,
+    /// By group, the partitions that it needs.
+    pub parts: BTreeMap<GroupId, Vec<PartitionId>>,
+    /// Of the monotonic clock.
+    pub came: u64,
+}
+
+/// A call that has failed by what it saw in a group, which may not be committed.
+pub struct Unproven {
+    pub waiting: WaitingCall,
+    pub failure: LotFailure,
+    pub group: GroupId,
+    /// In which the group was led then.
+    pub epoch: Epoch,
+}
+
+pub enum LotContents {
+    Calls(Vec<WaitingCall>),
+    /// Proves failures, and does nothing.
+    Proof(Vec<Unproven>),
+}
+
+/// A group's part of a lot.
+#[derive(Default)]
+struct LivePart {
+    partitions: BTreeSet<PartitionId>,
+    /// Places of the calls that it runs, in their order.
+    calls: Vec<usize>,
+    has_run: bool,
+    /// None: it has not run, or its answer cannot be read.
+    result: Option<LotResult>,
+}
+
+pub struct LiveLot {
+    pub contents: LotContents,
+    pub is_read: bool,
+    /// In which its groups were led when it began.
+    pub epochs: BTreeMap<GroupId, Epoch>,
+    parts: BTreeMap<GroupId, LivePart>,
+}
+
+impl LiveLot {
+    /// All of these only read, or all do not. Their groups are led.
+    pub fn of_calls(calls: Vec<WaitingCall>, leaders: &BTreeMap<GroupId, Leader>) -> LiveLot {
+        let is_read = calls[0].call.is_read;
+        assert!(calls.iter().all(|of| of.call.is_read == is_read), "a lot only reads, or all of it is prepared");
+        let mut parts: BTreeMap<GroupId, LivePart> = BTreeMap::new();
+        for (place, of) in calls.iter().enumerate() {
+            for (group, partitions) in &of.parts {
+                let part = parts.entry(*group).or_default();
+                part.partitions.extend(partitions);
+                part.calls.push(place);
+            }
+        }
+        let epochs = parts.keys().map(|group| (*group, leaders[group].epoch)).collect();
+        LiveLot { contents: LotContents::Calls(calls), is_read, epochs, parts }
+    }
+
+    pub fn of_proof(failed: Vec<Unproven>, map: &GroupMap) -> LiveLot {
+        let mut parts: BTreeMap<GroupId, LivePart> = BTreeMap::new();
+        for of in &failed {
+            let partitions = map.partitions_of(of.group).expect("a group that has answered is of the cluster");
+            parts.entry(of.group).or_default().partitions.insert(partitions.id(0));
+        }
+        let epochs = failed.iter().map(|of| (of.group, of.epoch)).collect();
+        LiveLot { contents: LotContents::Proof(failed), is_read: true, epochs, parts }
+    }
+
+    fn calls(&self) -> &[WaitingCall] {
+        match &self.contents {
+            LotContents::Calls(calls) => calls,
+            LotContents::Proof(_) => &[],
+        }
+    }
+
+    /// What each group is to do. The first group of a call runs what one group is to run,
+    /// whichever.
+    pub fn parts(&self, time_micros: i64) -> Vec<LotPart> {
+        let part = |(group, part): (&GroupId, &LivePart)| {
+            let to_group = |place: &usize| {
+                let of = &self.calls()[*place];
+                of.call.to_group(of.parts.keys().next() == Some(group))
+            };
+            let work = LotWork { time_micros, calls: part.calls.iter().map(to_group).collect() };
+            LotPart { group: *group, partitions: part.partitions.iter().copied().collect(), work: work.encode() }
+        };
+        self.parts.iter().map(part).collect()
+    }
+
+    /// A group's part has run. None: its answer cannot be read, which counts as none.
+    pub fn ran(&mut self, group: GroupId, result: Option<LotResult>) {
+        if let Some(part) = self.parts.get_mut(&group) {
+            part.has_run = true;
+            part.result = result;
+        }
+    }
+
+    /// Whether all parts have.
+    pub fn has_run(&self) -> bool {
+        self.parts.values().all(|part| part.has_run)
+    }
+
+    /// Whether all parts have run without a failure.
+    pub fn has_succeeded(&self) -> bool {
+        let succeeded = |part: &LivePart| {
+            part.result.as_ref().is_some_and(|result| result.is_success() && result.0.len() == part.calls.len())
+        };
+        self.parts.values().all(succeeded)
+    }
+
+    /// What the groups have answered to the call, in their order. None: an answer is missing.
+    pub fn answers(&self, place: usize) -> Option<Vec<&[Option<Vec<u8>>]>> {
+        let of_group = |group: &GroupId| {
+            let part = &self.parts[group];
+            let at = part.calls.binary_search(&place).expect("each group of a call runs it");
+            match part.result.as_ref()?.0.get(at)? {
+                LotAnswer::Ran(tables) => Some(tables.as_slice()),
+                LotAnswer::Failed(_) => None,
+            }
+        };
+        self.calls()[place].parts.keys().map(of_group).collect()
+    }
+
+    /// The calls that have failed, with the first of the groups in which they did.
+    pub fn failures(&self) -> BTreeMap<usize, (GroupId, LotFailure)> {
+        let mut failures = BTreeMap::new();
+        for (group, part) in &self.parts {
+            let answers = part.result.iter().flat_map(|result| &result.0);
+            for (place, answer) in part.calls.iter().zip(answers) {
+                if let LotAnswer::Failed(failure) = answer {
+                    failures.entry(*place).or_insert_with(|| (*group, failure.clone()));
+                }
+            }
+        }
+        failures
+    }
+}

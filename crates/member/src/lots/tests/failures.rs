@@ -1,0 +1,171 @@
+//! Calls that fail, groups and sequencers that are lost: what each caller hears.
+
+use super::*;
+
+#[test]
+fn a_call_that_fails_changes_nothing_and_the_others_of_its_lot_take_place() {
+    let mut world = World::new(2);
+    let before = world.call("Add", 5, &[0, 1], 1);
+    let fails = world.call("Fail", 1, &[0, 1], 1);
+    let after = world.call("Add", 7, &[0, 1], 1);
+    world.settle();
+    let heard = world.heard();
+    let error = Heard::Error(Status::GracefulFailure, "VOLTDB ERROR: CONSTRAINT VIOLATION the key is there".to_owned());
+    assert_eq!(heard.iter().map(|(handle, _)| *handle).collect::<Vec<_>>(), [fails, before, after]);
+    assert_eq!(heard[0].1, error);
+    assert_eq!(world.values(), [12, 12]);
+    let counts = world.sequencing.counts();
+    assert_eq!((counts.begun, counts.aborted, counts.read, counts.committed, counts.failed), (3, 1, 1, 1, 1));
+}
+
+#[test]
+fn a_failure_is_answered_only_when_what_the_call_saw_is_committed() {
+    let mut world = World::new(2);
+    let fails = world.call("Fail", 1, &[0, 1], 1);
+    world.sequencing.advance(world.now);
+    // The group that it failed in is lost before it has confirmed anything.
+    let sends = world.sequencing.sends();
+    for send in sends {
+        world.groups[send.group.0 as usize].agent.receive(send.message, 0);
+    }
+    for group in &mut world.groups {
+        let (said, _) = group.carry_out();
+        for message in said {
+            world.sequencing.receive(group.id, Epoch(7), message);
+        }
+    }
+    world.groups[1].silent = true;
+    world.settle();
+    assert_eq!(world.heard(), [], "its failure is not proven");
+    world.lost(1);
+    world.groups[1].silent = false;
+    world.groups[1].carry_out();
+    world.settle();
+    assert_eq!(world.heard(), [], "it is to be called again");
+    world.led(1);
+    world.pass(10);
+    assert_eq!(world.statuses(), [(fails, Status::GracefulFailure)]);
+    assert_eq!(world.values(), [0, 0]);
+}
+
+#[test]
+fn a_group_that_is_lost_before_it_was_asked_delays_its_readers_and_a_later_leader_answers() {
+    let mut world = World::new(2);
+    world.groups[1].silent = true;
+    let read = world.call("Read", 0, &[0, 1], 1);
+    world.settle();
+    world.lost(1);
+    world.settle();
+    assert_eq!(world.heard(), []);
+    world.groups[1].silent = false;
+    world.groups[1].carry_out();
+    world.led(1);
+    world.pass(10);
+    assert_eq!(world.heard(), [(read, Heard::Numbers(vec![0, 77]))]);
+}
+
+#[test]
+fn a_group_whose_connection_breaks_after_it_was_asked_decides_the_lot_with_the_others() {
+    let mut world = World::new(2);
+    world.groups[1].commits = false;
+    let call = world.call("Add", 5, &[0, 1], 1);
+    world.settle();
+    // Its vote is lost with the connection, its answer has come before.
+    world.lost(1);
+    world.groups[1].commits = true;
+    world.groups[1].commit();
+    world.groups[1].carry_out();
+    world.settle();
+    assert_eq!(world.heard(), [], "it may have a part of the lot, or not");
+    world.led(1);
+    world.pass(300);
+    assert_eq!(world.statuses(), [(call, Status::Success)]);
+    assert_eq!(world.values(), [5, 5]);
+}
+
+#[test]
+fn an_answer_that_is_lost_with_its_connection_is_unknown_although_the_lot_took_place() {
+    let mut world = World::new(2);
+    let call = world.call("Add", 5, &[0, 1], 1);
+    world.sequencing.advance(world.now);
+    for send in world.sequencing.sends() {
+        world.groups[send.group.0 as usize].agent.receive(send.message, 0);
+    }
+    // All that the second group says is lost.
+    let (said, _) = world.groups[0].carry_out();
+    said.into_iter().for_each(|message| world.sequencing.receive(GroupId(0), Epoch(7), message));
+    world.groups[1].carry_out();
+    world.lost(1);
+    world.led(1);
+    world.pass(300);
+    assert_eq!(world.statuses(), [(call, Status::ResponseUnknown)]);
+    assert_eq!(world.values(), [5, 5]);
+    assert_eq!(world.sequencing.counts().unknown, 1);
+}
+
+#[test]
+fn where_another_node_leads_the_first_group_callers_hear_what_is_certain() {
+    let mut world = World::new(2);
+    world.groups[1].commits = false;
+    let asked = world.call("Add", 5, &[0, 1], 1);
+    world.settle();
+    let waits = world.call("Add", 5, &[0, 1], 1);
+    world.lost(0);
+    world.settle();
+    let after = world.call("Add", 5, &[0, 1], 1);
+    let unavailable = Status::ServerUnavailable;
+    assert_eq!(world.statuses(), [(asked, Status::ResponseUnknown), (waits, unavailable), (after, unavailable)]);
+    assert!(world.sequencing.rests());
+    // It comes back, of the same or a later epoch: the part that was left is decided first.
+    world.groups[1].commits = true;
+    world.groups[1].commit();
+    world.led(0);
+    world.settle();
+    world.pass(1_500);
+    let call = world.call("Add", 1, &[0, 1], 1);
+    world.pass(10);
+    world.pass(10);
+    assert_eq!(world.statuses(), [(call, Status::Success)]);
+    assert_eq!(world.values(), [6, 6], "both parts of the first one were prepared");
+}
+
+#[test]
+fn a_reader_that_is_interrupted_was_not_executed() {
+    let mut world = World::new(2);
+    world.groups[1].silent = true;
+    let read = world.call("Read", 5, &[0, 1], 1);
+    world.settle();
+    world.lost(0);
+    assert_eq!(world.statuses(), [(read, Status::ServerUnavailable)]);
+}
+
+#[test]
+fn a_call_of_another_catalog_is_looked_up_again_and_the_others_take_place() {
+    let mut world = World::new(2);
+    let stale = world.call("Add", 5, &[0, 1], 9);
+    let other = world.call("Add", 7, &[0, 1], 1);
+    world.settle();
+    assert_eq!(world.statuses(), [(other, Status::Success)]);
+    assert!(world.again.lock().unwrap().is_empty(), "not at once: the catalog may come in a moment");
+    world.pass(10);
+    assert_eq!(*world.again.lock().unwrap(), [stale]);
+    assert_eq!((world.sequencing.counts().stale, world.values()), (1, vec![7, 7]));
+}
+
+#[test]
+fn a_call_that_its_caller_has_given_up_is_not_executed() {
+    let mut world = World::new(2);
+    let cancellations = Arc::<ferrite_partition::cancel::Cancellations>::default();
+    let map = GroupMap::new(vec![GroupId(0), GroupId(1)]).expect("a map");
+    world.sequencing = Sequencing::new(HERE, map, Arc::clone(&cancellations));
+    world.led(0);
+    world.led(1);
+    world.settle();
+    let call = world.call("Add", 5, &[0, 1], 1);
+    let until_micros = world.now.micros;
+    cancellations.add(1, ferrite_partition::cancel::Cancel::Calls { handle: None, until_micros });
+    world.settle();
+    let heard = world.heard();
+    assert!(matches!(&heard[..], [(handle, Heard::Error(..))] if *handle == call), "{heard:?}");
+    assert_eq!(world.values(), [0, 0]);
+}

@@ -1,0 +1,80 @@
+//! The thread of the sequencer: takes what calls, agents and leaders bring, and sends what follows.
+
+use crate::lots::hub::{LotHub, SequencerNotice};
+use crate::lots::sequencing::{Moment, Sequencing};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ferrite_io::Clock;
+use ferrite_system::lots::LotFigures;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two looks at what has waited for long, while anything does.
+const TICK: Duration = Duration::from_millis(10);
+/// And where nothing does.
+const REST: Duration = Duration::from_secs(1);
+/// Taken in one turn before lots are begun.
+const NOTICES_PER_TURN: usize = 1_024;
+
+pub struct SequencerThread {
+    pub inbox: Receiver<SequencerNotice>,
+    pub hub: Arc<LotHub>,
+    pub sequencing: Sequencing,
+    pub clock: Arc<dyn Clock>,
+    pub figures: Arc<LotFigures>,
+}
+
+impl SequencerThread {
+    /// Runs until it is told to stop.
+    pub fn run(mut self) {
+        let mut next_tick = 0;
+        loop {
+            let timeout = if self.sequencing.rests() { REST } else { TICK };
+            let first = match self.inbox.recv_timeout(timeout) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let now = self.now();
+            let mut read = 0;
+            let mut ends = false;
+            let more = self.inbox.clone();
+            for notice in first.into_iter().chain(more.try_iter().take(NOTICES_PER_TURN)) {
+                ends |= self.handle(notice, now, &mut read);
+            }
+            self.hub.has_read(read);
+            if now.nanos >= next_tick {
+                next_tick = now.nanos + TICK.as_nanos() as u64;
+                self.sequencing.tick(now);
+            }
+            self.sequencing.advance(now);
+            self.sequencing.sends().into_iter().for_each(|send| self.hub.to_agent_of(send));
+            self.figures.set(self.sequencing.counts());
+            if ends {
+                return;
+            }
+        }
+    }
+
+    /// True: it was the last.
+    fn handle(&mut self, notice: SequencerNotice, now: Moment, read: &mut usize) -> bool {
+        match notice {
+            SequencerNotice::Change(change) => self.sequencing.change(change),
+            SequencerNotice::FromAgent { group, epoch, message, bytes } => {
+                *read += bytes;
+                self.sequencing.receive(group, epoch, message);
+                // Lots that are decided free their partitions for the next ones.
+                self.sequencing.advance(now);
+            }
+            SequencerNotice::Call(call) => self.sequencing.call(*call, now),
+            SequencerNotice::Stop => {
+                self.sequencing.end();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn now(&self) -> Moment {
+        Moment { nanos: self.clock.monotonic_nanos(), micros: self.clock.wall_micros() }
+    }
+}

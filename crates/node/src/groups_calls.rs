@@ -1,0 +1,152 @@
+//! Calls of partitions of several groups: what cannot be divided over groups is refused with the
+//! reason, all others go to the sequencer, where this node leads the first group.
+
+use crate::routes;
+use crossbeam_channel::Sender;
+use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_member::lots::{GroupsCall, LookUpAgain, MergeRule, SequencerNotice};
+use ferrite_partition::lots::LotProgram;
+use ferrite_partition::{Compiled, Reply, StoreSet};
+use ferrite_plan::{Indivisible, Plan, Program, Share, Step, divide};
+use ferrite_value::Value;
+use ferrite_wire::invocation::Invocation;
+use std::sync::Arc;
+
+/// The way to the sequencer's thread.
+#[derive(Clone)]
+pub struct GroupsCalls(Option<Sender<SequencerNotice>>);
+
+impl GroupsCalls {
+    /// None: a node without others.
+    pub fn new(sequencer: Option<Sender<SequencerNotice>>) -> GroupsCalls {
+        GroupsCalls(sequencer)
+    }
+
+    /// Hands the call over; one answer comes. `body`: its frame's, which has been parsed before.
+    ///
+    /// # Errors
+    /// Groups cannot run it together.
+    pub fn submit(
+        &self,
+        program: &Program,
+        compiled: &Arc<Compiled>,
+        stores: StoreSet,
+        body: &[u8],
+        reply: Reply,
+        again: LookUpAgain,
+    ) -> UserResult<()> {
+        let merges = merges(program, compiled)?;
+        let (named, parameters) = named(body)?;
+        let Some(sequencer) = &self.0 else { return Err(routes::not_here()) };
+        let call = GroupsCall {
+            program: named,
+            catalog_version: compiled.catalog.version,
+            parameters,
+            stores,
+            merges,
+            is_read: program.read_only,
+            reply,
+            again,
+        };
+        if let Err(unsent) = sequencer.send(SequencerNotice::Call(Box::new(call)))
+            && let SequencerNotice::Call(call) = unsent.0
+        {
+            // The server stops.
+            call.refuse(&routes::not_here());
+        }
+        Ok(())
+    }
+}
+
+/// How the groups' answers to each statement become one.
+fn merges(program: &Program, compiled: &Compiled) -> UserResult<Box<[MergeRule]>> {
+    let partitioned = |id: TableId| {
+        let mut tables = compiled.catalog.tables.values();
+        tables.any(|table| table.id == id && table.is_partitioned())
+    };
+    let shares = divide(program, &partitioned).map_err(|why| indivisible(program, &why))?;
+    let rule = |(share, step): (&Share, &Step)| match step {
+        Step::Execute { plan, .. } => MergeRule::of(share, plan),
+        _ => MergeRule::of(share, &Plan::Truncate { table: TableId::default() }),
+    };
+    Ok(shares.iter().zip(&program.body).map(rule).collect())
+}
+
+/// What groups look up, and its parameters, of a frame's body.
+fn named(body: &[u8]) -> UserResult<(LotProgram, Vec<u8>)> {
+    let malformed = |_| UserError::internal("a call that was read before cannot be read");
+    let invocation = Invocation::parse(body).map_err(|_| malformed(()))?;
+    let mut parameters = Vec::new();
+    if !invocation.procedure.starts_with("@AdHoc") {
+        invocation.parameters.copy_to(&mut parameters);
+        return Ok((LotProgram::Procedure(invocation.procedure.to_owned()), parameters));
+    }
+    let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { return Err(malformed(())) };
+    invocation.parameters.without_first().map_err(|_| malformed(()))?.copy_to(&mut parameters);
+    Ok((LotProgram::Text(text.to_owned()), parameters))
+}
+
+/// The answer to a call of several groups that they cannot run together.
+#[cold]
+fn indivisible(program: &Program, why: &Indivisible) -> UserError {
+    let name = &program.name;
+    let text = why.statement.and_then(|statement| {
+        let text = &program.statements.get(usize::from(statement))?.text;
+        Some(format!("statement {} of {name} (\"{}\")", statement + 1, shortened(text)))
+    });
+    let subject = text.unwrap_or_else(|| name.clone());
+    let message = format!("{subject} needs partitions of several groups, which is not supported: {}", why.reason);
+    UserError::compile("0A000", message).with_hint("call it with a key, so that one partition has all that it needs")
+}
+
+/// The answer to rows in a table's form for a table that all groups have.
+#[cold]
+pub fn no_load(name: &str) -> UserError {
+    let text = format!("{name} needs partitions of several groups, to which rows are not loaded in a table's form");
+    UserError::compile("0A000", text).with_hint("insert the rows with statements, several in a call")
+}
+
+/// The first words of a statement.
+fn shortened(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    let mut words: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if words.chars().count() > CHARACTERS_MAX {
+        words = words.chars().take(CHARACTERS_MAX).collect();
+        words.push_str("...");
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_wire::RequestWriter;
+
+    fn body(procedure: &str, text: Option<&str>) -> Vec<u8> {
+        let mut request = Vec::new();
+        let mut call = RequestWriter::begin(&mut request, procedure, 7);
+        if let Some(text) = text {
+            call.parameter(&text);
+        }
+        call.parameter(&5_i64);
+        call.finish().expect("a small call");
+        request[4..].to_vec()
+    }
+
+    #[test]
+    fn groups_look_up_what_the_caller_has_named() {
+        let (program, parameters) = named(&body("Move", None)).expect("a call");
+        assert_eq!(program, LotProgram::Procedure("Move".to_owned()));
+        let (text, of_text) = named(&body("@AdHoc", Some("DELETE FROM t WHERE v = ?"))).expect("a call");
+        assert_eq!(text, LotProgram::Text("DELETE FROM t WHERE v = ?".to_owned()));
+        assert_eq!(parameters, of_text, "the text is not a parameter");
+        assert!(named(&body("@AdHoc", None)).is_err(), "a number is not a text");
+    }
+
+    #[test]
+    fn a_long_statement_is_named_by_its_first_words() {
+        assert_eq!(shortened("SELECT\n   1"), "SELECT 1");
+        let long = shortened(&"äö ".repeat(100));
+        assert!(long.ends_with("...") && long.chars().count() == 63, "{long}");
+    }
+}
