@@ -8,6 +8,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Longest name of a rack.
+const RACK_BYTES_MAX: usize = 64;
+
 #[derive(Args)]
 pub struct MemberOptions {
     /// All nodes of the cluster, including this one, each by the name or address at which the
@@ -19,9 +22,19 @@ pub struct MemberOptions {
     /// Required when a cluster of several nodes is founded, and cannot be changed later.
     #[arg(long, value_name = "K", requires = "cluster", value_parser = clap::value_parser!(u32).range(0..=6))]
     kfactor: Option<u32>,
+    /// Number of partitions that each node keeps: those that it leads, and its copies of others.
+    /// They are divided into groups, so that every node leads some of them. The same number on
+    /// every node, at the first start; cannot be changed later [default: all partitions are one
+    /// group, led by one node].
+    #[arg(long, value_name = "PARTITIONS", requires = "cluster", value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    partitions_per_node: Option<u32>,
+    /// Rack (or zone, or host) of this node: what fails together. Two copies of a partition are not
+    /// placed in the same rack if that can be avoided. Only with --partitions-per-node.
+    #[arg(long, value_name = "NAME", requires = "cluster", value_parser = rack)]
+    rack: Option<String>,
     /// Join an existing cluster as a new node. --cluster then lists this node and any nodes that
     /// are already in the cluster, which has its own --kfactor.
-    #[arg(long, requires = "cluster", conflicts_with = "kfactor")]
+    #[arg(long, requires = "cluster", conflicts_with_all = ["kfactor", "partitions_per_node"])]
     join: bool,
     /// This node's entry in --cluster, spelled the same way. Required if the node cannot recognize
     /// its entry by its own addresses, for example behind NAT.
@@ -43,6 +56,13 @@ enum Format {
     Json,
 }
 
+fn rack(text: &str) -> Result<String, String> {
+    let name = text.trim();
+    let fits = (1..=RACK_BYTES_MAX).contains(&name.len()) && !name.contains(',');
+    fits.then(|| name.to_owned())
+        .ok_or_else(|| format!("expected a name of 1 to {RACK_BYTES_MAX} bytes without commas"))
+}
+
 impl MemberOptions {
     pub fn log_format(&self) -> LogFormat {
         match self.log_format {
@@ -57,6 +77,8 @@ impl MemberOptions {
             hosts: self.cluster,
             joins: self.join,
             kfactor: self.kfactor,
+            partitions_per_node: self.partitions_per_node,
+            rack: self.rack,
             place: self.cluster_as,
             listen: self.cluster_listen,
             ends: Arc::clone(ends),

@@ -29,7 +29,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a database server.
-    Server(server::Options),
+    Server(Box<server::Options>),
     /// Run a witness: a node that votes but keeps no data, so that a cluster of two nodes with data
     /// survives the loss of either.
     Witness(witness::Options),
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> ExitCode {
     match command {
-        Command::Server(options) => server::run(options),
+        Command::Server(options) => server::run(*options),
         Command::Witness(options) => witness::run(options),
         Command::Sql(options) => ferrite_shell::run_sql(&options),
         Command::Load(options) => ferrite_shell::run_load(&options),

@@ -1,7 +1,6 @@
-//! What the snapshot thread has to know about a node that may be a copy. The node's thread and the
-//! transfer thread write it.
+//! What the snapshot thread has to know about a group of which the node may have a copy. The node's
+//! thread and the group's transfer thread write it.
 
-use crate::open::Member;
 use ferrite_cluster::GroupHandle;
 use ferrite_partition::applier::Intake;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +15,7 @@ pub struct CopySide {
 }
 
 impl CopySide {
-    pub fn new(member: &Member) -> Arc<CopySide> {
-        let group = Arc::clone(&member.replication);
+    pub fn new(group: GroupHandle) -> Arc<CopySide> {
         let intake = Mutex::default();
         let comes = AtomicBool::new(false);
         Arc::new(CopySide { group, intake, comes })

@@ -20,31 +20,31 @@ use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::{Compiled, Delivery};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// The appliers that run, or have run.
 #[derive(Default)]
 pub struct Appliers {
-    begun: AtomicU64,
+    begun: Mutex<BTreeMap<GroupId, u64>>,
     threads: Mutex<Vec<(Intake, JoinHandle<()>)>>,
 }
 
 impl Appliers {
-    fn run(&self, applier: Applier) {
+    fn run(&self, group: GroupId, applier: Applier) {
         let mut threads = self.threads.lock().expect("no panic with the threads");
         threads.retain(|(_, thread)| !thread.is_finished());
-        self.begun.fetch_add(1, Ordering::AcqRel);
+        *self.begun.lock().expect("no panic with the numbers").entry(group).or_default() += 1;
         let intake = applier.intake().clone();
         let thread = spawn("applier", move || applier.run()).expect("a copy needs a thread to be applied by");
         threads.push((intake, thread));
     }
 
-    /// How many have begun.
-    pub fn count(&self) -> u64 {
-        self.begun.load(Ordering::Acquire)
+    /// How many of the group have begun.
+    pub fn count(&self, group: GroupId) -> u64 {
+        self.begun.lock().expect("no panic with the numbers").get(&group).copied().unwrap_or(0)
     }
 
     /// Ends them.
@@ -92,13 +92,20 @@ pub struct DataEffects {
     pub inboxes: DataInboxes,
     pub clients: Arc<dyn Clients>,
     pub appliers: Arc<Appliers>,
-    pub copy: Arc<CopySide>,
+    /// Of each group that the node hosts.
+    pub copies: BTreeMap<GroupId, Arc<CopySide>>,
     pub snapshots: SnapshotRequests,
     /// Bytes a second at which another node is sent everything.
     pub transfer_rate: u64,
     pub drain: Box<dyn Drain>,
     /// Stops what is being executed.
     pub cancellations: Arc<Cancellations>,
+}
+
+impl DataEffects {
+    fn copy(&self, group: GroupId) -> &CopySide {
+        self.copies.get(&group).expect("a group that is kept may have a copy")
+    }
 }
 
 impl ServerEffects {
@@ -118,30 +125,30 @@ impl NodeEffects for ServerEffects {
 
     fn run(&mut self, group: GroupId, applier: Applier) {
         self.data().cancellations.depose(group, false);
-        self.data().copy.begun(applier.intake());
-        self.data().appliers.run(applier);
+        self.data().copy(group).begun(applier.intake());
+        self.data().appliers.run(group, applier);
     }
 
-    fn publisher(&mut self, _: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
+    fn publisher(&mut self, group: GroupId) -> Box<dyn Fn(Arc<Compiled>) + Send> {
         let clients = Arc::clone(&self.data().clients);
-        Box::new(move |compiled| clients.publish(compiled))
+        Box::new(move |compiled| clients.publish(group, compiled))
     }
 
-    fn hasher(&mut self, _: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
+    fn hasher(&mut self, group: GroupId) -> Box<dyn Fn(ContentCut) + Send> {
         let snapshots = Arc::clone(&self.data().snapshots);
-        Box::new(move |cut| snapshots(SnapshotRequest::Hash(Box::new(cut))))
+        Box::new(move |cut| snapshots(group, SnapshotRequest::Hash(Box::new(cut))))
     }
 
     fn send_from_log(&mut self, group: GroupId, wanted: FromLog) {
         let _ = self.data().inboxes.supplier.send(SupplierNotice::Wanted(group, wanted));
     }
 
-    fn needs_snapshot(&mut self, _: GroupId, node: NodeId) {
-        let _ = self.data().inboxes.transfer.send(TransferNotice::Wanted(node));
+    fn needs_snapshot(&mut self, group: GroupId, node: NodeId) {
+        self.data().inboxes.transfers.send(group, TransferNotice::Wanted(node));
     }
 
-    fn needs_no_snapshot(&mut self, _: GroupId, node: NodeId) {
-        let _ = self.data().inboxes.transfer.send(TransferNotice::Unwanted(node));
+    fn needs_no_snapshot(&mut self, group: GroupId, node: NodeId) {
+        self.data().inboxes.transfers.send(group, TransferNotice::Unwanted(node));
     }
 
     fn transfer_nanos(&self, _: GroupId) -> u64 {
@@ -156,9 +163,10 @@ impl NodeEffects for ServerEffects {
                 ferrite_io::notify(Notice::LeadEnded { group });
                 // Partitions step back after what they execute.
                 self.data().cancellations.depose(group, true);
-                let _ = self.data().inboxes.transfer.send(TransferNotice::Deposed);
+                self.data().inboxes.transfers.send(group, TransferNotice::Deposed);
             }
         }
+        self.data().clients.leads(group, epoch.is_some());
         self.node_status.change(|seen| seen.standing_mut(group).serves = epoch);
     }
 

@@ -11,18 +11,20 @@ use crate::options::ClusterOptions;
 use crate::peer_dispatcher::PeerDispatcher;
 use crate::place;
 use crate::waits::Waits;
-use ferrite_base::{Incarnation, NodeId};
-use ferrite_group::Identity;
+use ferrite_base::{GroupId, Incarnation, NodeId};
+use ferrite_group::{FIRST_GROUP, Identity};
 use ferrite_io::threads::ThreadError;
 use ferrite_io::{Disk, DiskLock, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
-use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown};
+use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown, partitions_per_node};
+use ferrite_meta::placement::ClusterSize;
 use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
 use mio::net::TcpListener;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -108,6 +110,14 @@ const NO_MEMORY_IN_A_CLUSTER: &str = "--durability memory is for a single server
                                       Use --durability none, with which a transaction is acknowledged when K + 1 nodes have it in \
                                       memory and no node waits for its disk";
 
+const NO_RACK_WITHOUT_GROUPS: &str = "--rack decides where groups of partitions are, and without --partitions-per-node there is one group: omit \
+                                      --rack, or give --partitions-per-node on every node";
+
+fn refuse_rack_alone(options: &ClusterOptions) -> Result<(), MemberError> {
+    let is_alone = options.partitions_per_node.is_none() && options.rack.is_some() && !options.joins;
+    if is_alone { Err(MemberError::Cluster(NO_RACK_WITHOUT_GROUPS.to_owned())) } else { Ok(()) }
+}
+
 fn lock_directory(about: &About<'_>) -> Result<Box<dyn DiskLock>, MemberError> {
     if about.durability == Durability::Memory {
         return Err(MemberError::Cluster(NO_MEMORY_IN_A_CLUSTER.to_owned()));
@@ -178,19 +188,21 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     if belongs_to.is_some() {
         founders.check(node, &state)?;
     }
+    let rack = known_rack(&state, node);
+    layout_ignored(options, &all, rack.as_ref().filter(|_| belongs_to.is_some()))
+        .into_iter()
+        .for_each(ferrite_io::notify);
     let settings = state.settings().expect("a cluster that was founded has settings").clone();
     let boot = directory::boot();
     let (unsynced, intact) = Unsynced::begin(Arc::clone(&about.disk), about.dir, boot, about.durability)?;
     if belongs_to.is_none() {
-        // A single server's database may have been opened again since it was declared.
-        let incarnation = own.incarnation.max(directory::incarnation(disk, about.dir)?);
-        let identity = Identity::new(settings.cluster, node, incarnation);
-        identity.write(disk, about.dir).map_err(|error| MemberError::Cluster(error.to_string()))?;
+        write_identity(about, &own, settings.cluster, node, &state)?;
     }
     // Recovery takes it again.
     drop(lock);
     let vote = voter.as_ref().map(Voter::number);
-    let registration = Registration { start, vote, presence: Presence::Running, ..newcomer };
+    let rack = if belongs_to.is_some() { rack.flatten() } else { newcomer.rack.clone() };
+    let registration = Registration { start, vote, presence: Presence::Running, rack, ..newcomer };
     let data = all.iter().find_map(|declaration| declaration.database.map(|database| database.id));
     Ok(Some(Joined {
         dir: about.dir.to_path_buf(),
@@ -207,6 +219,54 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
         founders,
         state,
     }))
+}
+
+/// From here on the directory belongs to that node.
+fn write_identity(
+    about: &About<'_>,
+    own: &Declaration,
+    cluster: [u8; 16],
+    node: NodeId,
+    state: &State,
+) -> Result<(), MemberError> {
+    // A single server's database may have been opened again since it was declared.
+    let incarnation = own.incarnation.max(directory::incarnation(&*about.disk, about.dir)?);
+    let mut identity = Identity::new(cluster, node, incarnation);
+    identity.hosted = hosted(about, node, state)?;
+    identity.write(&*about.disk, about.dir).map_err(|error| MemberError::Cluster(error.to_string()))
+}
+
+/// The groups that a node without data is to keep. A witness keeps none, and has no log that would
+/// name them.
+fn hosted(about: &About<'_>, node: NodeId, state: &State) -> Result<BTreeSet<GroupId>, MemberError> {
+    let kept = BTreeSet::from_iter(state.kept_by(node));
+    match about.kind {
+        Kind::Witness => Ok(BTreeSet::from([FIRST_GROUP])),
+        Kind::Data if kept.is_empty() => Err(MemberError::Cluster(format!(
+            "node {node} has no place in this cluster: each group of partitions is on the nodes that it was given when the              cluster was founded, and none of them is at this node's address. Start this node at the address of a node that              was lost, in whose place it then is; or as a witness"
+        ))),
+        Kind::Data => Ok(kept),
+    }
+}
+
+/// The rack of a node that the cluster knows.
+fn known_rack(state: &State, node: NodeId) -> Option<Option<String>> {
+    state.nodes().get(&node).map(|known| known.rack.clone())
+}
+
+/// What an operator asks for beside what the cluster was founded with. `rack`: that of a node which
+/// has its place.
+fn layout_ignored(options: &ClusterOptions, founders: &[Declaration], rack: Option<&Option<String>>) -> Vec<Notice> {
+    let founded = founders.first().map(|one| &one.plan);
+    let layout = founded.zip(options.partitions_per_node).and_then(|(plan, asked)| {
+        let differs = plan.partitions_per_node != Some(asked);
+        differs.then(|| Notice::LayoutIgnored { layout: partitions_per_node(plan), asked })
+    });
+    let rack = rack.zip(options.rack.as_ref()).and_then(|(rack, asked)| {
+        let known = rack.as_ref().map_or_else(|| "no rack".to_owned(), |rack| format!("rack {rack}"));
+        (rack.as_ref() != Some(asked)).then(|| Notice::RackIgnored { rack: known, asked: asked.clone() })
+    });
+    layout.into_iter().chain(rack).collect()
 }
 
 /// What a single server has left in the directory.
@@ -286,6 +346,7 @@ fn declaration(
                 )));
             }
             let partitions_per_node = options.partitions_per_node;
+            refuse_rack_alone(options)?;
             (Plan { kfactor: kfactor(options, &said)?, partitions_per_node, hosts: said }, place)
         }
     };
@@ -318,13 +379,25 @@ fn check_plan(plan: &Plan, place: u32, kind: Kind, joins: bool) -> Result<(), St
         // As good as possible, if all the others keep data.
         let kinds: Vec<Kind> =
             (1..=plan.hosts.len() as u32).map(|other| if other == place { kind } else { Kind::Data }).collect();
-        return Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| impossible.to_string());
+        Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| impossible.to_string())?;
+        return check_size(plan);
     }
     match &plan.hosts[..] {
         [host] => Err(format!(
             "--join: --cluster {host} names this node only: name one or more that are in the cluster besides"
         )),
         _ => Ok(()),
+    }
+}
+
+/// Whether the nodes can keep that many partitions each, however many of them are witnesses.
+fn check_size(plan: &Plan) -> Result<(), String> {
+    let Some(partitions_per_node) = plan.partitions_per_node else { return Ok(()) };
+    let size = |nodes| ClusterSize { nodes, kfactor: plan.kfactor, partitions_per_node };
+    let all = plan.hosts.len() as u32;
+    match (plan.kfactor + 1..all).any(|nodes| size(nodes).check().is_ok()) {
+        true => Ok(()),
+        false => size(all).check().map_err(|unplaceable| unplaceable.to_string()),
     }
 }
 

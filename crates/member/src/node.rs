@@ -349,7 +349,7 @@ impl NodeThread {
                 // The caller may have given up waiting.
                 let intake = self.node.intake(group).cloned();
                 let is_copy = self.node.is_copy(group);
-                let appliers = self.appliers.count();
+                let appliers = self.appliers.count(group);
                 let _ = to.send(CopyNow { intake, is_copy, appliers });
             }
             Order::Replaced(group, start) => self.node.replaced(group, *start),

@@ -7,12 +7,11 @@ use crate::links::hosts_of;
 use crate::options::ClusterOptions;
 use crossbeam_channel::Receiver;
 use ferrite_base::GroupMap;
-use ferrite_cluster::{Cause, GroupHandle, Host, Lease};
-use ferrite_group::GroupPlace;
+use ferrite_cluster::{Cause, Host, Lease};
 use ferrite_io::{Clock, Disk, SystemRandom};
 use ferrite_log::LogOptions;
 use ferrite_notice::Notice;
-use ferrite_partition::recovery::{self, AsMember, Options, Recovered, RecoveredMember};
+use ferrite_partition::recovery::{self, AsMember, MemberStream, Options, RecoveredMembers, RecoveredNode};
 use ferrite_partition::waker::{WakingSender, waking_channel};
 use ferrite_replica::group::Timing;
 use std::sync::Arc;
@@ -20,9 +19,8 @@ use std::sync::Arc;
 /// A node of a cluster, before its threads.
 pub struct Member {
     pub joined: Joined,
-    /// After the last entry that the stores show.
-    pub place: GroupPlace,
-    pub replication: GroupHandle,
+    /// Of the groups that it hosts, in ascending order.
+    pub streams: Vec<MemberStream>,
     pub host: Arc<Host>,
     pub causes: (WakingSender<Cause>, Receiver<Cause>),
     pub lease: Lease,
@@ -36,7 +34,7 @@ pub fn open(
     clock: Arc<dyn Clock>,
     options: Options<'_>,
     of_cluster: &ClusterOptions,
-) -> Result<(Recovered, Member), MemberError> {
+) -> Result<(RecoveredNode, Member), MemberError> {
     let stored = joined.state.settings().map_or(1, |settings| settings.partitions);
     let asked = options.groups.as_ref().map(GroupMap::partitions);
     if let Some(asked) = asked.filter(|asked| *asked != stored) {
@@ -50,11 +48,11 @@ pub fn open(
     let as_member =
         AsMember { host: Arc::clone(&host) as _, timing: Timing::DEFAULT, intact: joined.intact, snapshots: true };
     let log = LogOptions { database: Some(joined.database), ..options.log.clone() };
-    let options = Options { log, groups: Some(GroupMap::single(stored)), ..options };
+    let options = Options { log, groups: Some(joined.state.group_map()), ..options };
     let dir = joined.dir.clone();
     let opened = recovery::open_member(disk, clock, &mut SystemRandom, &dir, options, as_member);
     let opened = opened.map_err(|error| unusable(error, &joined, &of_cluster.ends))?;
-    let RecoveredMember { recovered, place, replication } = opened.only_group();
+    let RecoveredMembers { node: recovered, streams } = opened;
     if joined.intact {
         joined.unsynced.is_whole().map_err(|error| MemberError::Cluster(error.to_string()))?;
     }
@@ -65,5 +63,5 @@ pub fn open(
         cluster: ferrite_log::DatabaseId(recovered.identity.cluster).to_string(),
         nodes: others.len(),
     });
-    Ok((recovered, Member { joined, place, replication, host, causes, lease }))
+    Ok((recovered, Member { joined, streams, host, causes, lease }))
 }

@@ -14,7 +14,7 @@ pub struct ClusterOptions {
     /// Copies of everything beside the first. None: its operator says nothing of it.
     pub kfactor: Option<u32>,
     /// Partitions that each node with data keeps, in groups that spread over the nodes. None: all
-    /// partitions are one group. No operator can say it yet: a node opens one group.
+    /// partitions are one group.
     pub partitions_per_node: Option<u32>,
     /// What fails together with other nodes of the same name.
     pub rack: Option<String>,

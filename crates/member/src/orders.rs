@@ -38,7 +38,7 @@ pub struct CopyNow {
     pub intake: Option<Intake>,
     /// Whether the node is a copy, though its applier may have ended for another node's snapshot.
     pub is_copy: bool,
-    /// How many appliers have begun.
+    /// How many appliers of the group have begun.
     pub appliers: u64,
 }
 

@@ -13,6 +13,7 @@ use crate::node_status::NodeStatus;
 use crate::notices::Notices;
 use crate::orders::Order;
 use crate::procedures::Procedures;
+use crate::transfer_message;
 use crossbeam_channel::Sender;
 use ferrite_base::{GroupId, Incarnation, NodeId};
 use ferrite_cluster::{Cause, Groups, MessageKind};
@@ -22,6 +23,7 @@ use ferrite_partition::applier::CopyStart;
 use ferrite_partition::waker::WakingSender;
 use ferrite_peer::{Handler, Lane, Room};
 use ferrite_replica::group::Member;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -33,7 +35,7 @@ pub enum MetadataNotice {
     Stop,
 }
 
-/// For the thread of transfers.
+/// For the thread of a group's transfers.
 pub enum TransferNotice {
     /// The node follows, and needs a snapshot of what this leader has.
     Wanted(NodeId),
@@ -100,9 +102,42 @@ pub struct PeerHandlers {
 
 #[derive(Clone)]
 pub struct DataInboxes {
-    pub transfer: Sender<TransferNotice>,
-    pub transfer_messages: Sender<Message>,
+    pub transfers: Transfers,
     pub supplier: Sender<SupplierNotice>,
+}
+
+/// The ways to the threads of transfers, one for each group that the node hosts.
+#[derive(Clone)]
+pub struct Transfers(Arc<BTreeMap<GroupId, TransferWays>>);
+
+#[derive(Clone)]
+pub struct TransferWays {
+    pub notices: Sender<TransferNotice>,
+    pub messages: Sender<Message>,
+}
+
+impl Transfers {
+    pub fn new(ways: BTreeMap<GroupId, TransferWays>) -> Transfers {
+        Transfers(Arc::new(ways))
+    }
+
+    /// A thread that has ended does not mind.
+    pub fn send(&self, group: GroupId, notice: TransferNotice) {
+        let _ = self.0.get(&group).map(|ways| ways.notices.send(notice));
+    }
+
+    pub fn stop(&self) {
+        self.0.values().for_each(|ways| drop(ways.notices.send(TransferNotice::Stop)));
+    }
+
+    /// Another node's message, which is lost where there is no room or no such group.
+    fn deliver(&self, from: NodeId, body: &[u8]) -> Result<(), String> {
+        let (group, message) = transfer_message::untag(body)?;
+        if let Some(ways) = self.0.get(&group) {
+            drop(ways.messages.try_send((from, message.to_vec())));
+        }
+        Ok(())
+    }
 }
 
 pub struct PeerDispatcher {
@@ -181,7 +216,7 @@ impl PeerDispatcher {
             MessageKind::Metadata => drop(handlers.metadata_messages.try_send((from.node, body.to_vec()))),
             MessageKind::Transfer => {
                 if let Some(data) = &handlers.data {
-                    drop(data.transfer_messages.try_send((from.node, body.to_vec())));
+                    data.transfers.deliver(from.node, body)?;
                 }
             }
             MessageKind::Health => {

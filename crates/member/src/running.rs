@@ -1,14 +1,14 @@
 //! The threads of a node of a cluster, and what the server's owner asks of them.
 
 use crate::clients::Clients;
-use crate::copy_side::CopySide;
 use crate::directory::Unsynced;
 use crate::drain::Drain;
-use crate::effects::{Appliers, DataEffects, ServerEffects, StopProcess};
+use crate::effects::{DataEffects, ServerEffects, StopProcess};
 use crate::error::MemberError;
 use crate::figures::{AllFigures, OwnFigures};
 use crate::hand_overs::HandOvers;
 use crate::health::{Healths, OwnVote};
+use crate::hosted::{Hosted, HostedGroup, RestOfData, Transferring, of_group};
 use crate::join::{self, Joined};
 use crate::links::{self, Links, hosts_of};
 use crate::loss::Losses;
@@ -20,7 +20,7 @@ use crate::notices::Notices;
 use crate::open::Member;
 use crate::orders::Order;
 use crate::pausing::Pauses;
-use crate::peer_dispatcher::{DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice, TransferNotice};
+use crate::peer_dispatcher::{DataInboxes, Message, MetadataNotice, PeerHandlers, SupplierNotice};
 use crate::procedures::Procedures;
 use crate::quorum_report::QuorumReport;
 use crate::reachability::Reachability;
@@ -30,11 +30,11 @@ use crate::status::Handle;
 use crate::supply::SupplierThread;
 use crate::tolerance::waits_for;
 use crate::topology::Topology;
-use crate::transfer::{Into, TransferThread};
+use crate::transfer::TransferThread;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX, TRANSFER_MESSAGES_MAX};
+use ferrite_base::limits::{JOINS_MAX, METADATA_MESSAGES_MAX};
 use ferrite_cluster::{Cause, Groups, Lease, Metadata, Node, Parties, Start};
-use ferrite_group::{FIRST_GROUP, Identity, IdentityFile, Supplier};
+use ferrite_group::{FIRST_GROUP, Identity, IdentityFile};
 use ferrite_io::threads::{ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, Random, SystemRandom};
 use ferrite_log::SegmentIndex;
@@ -43,22 +43,13 @@ use ferrite_meta::{Controller, Node as Registration, State};
 use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::cancel::Cancellations;
-use ferrite_partition::coordinator::Job;
-use ferrite_partition::gate::Gate;
-use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::waker::{WakingSender, channel_to, waking_channel};
-use ferrite_partition::{Compiled, GroupInboxes, OwnLog};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_snapshot::Files;
-use ferrite_snapshot::transfer::{Sending, Sink};
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Where another node's snapshot is stored, in the directory of the node.
-const INCOMING: &str = "incoming";
 /// Between two checks whether the start was given up.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// After this the operator hears which nodes the start waits for. Where all start again, it takes
@@ -83,22 +74,15 @@ pub struct DataUses {
     pub topology: Arc<Topology>,
     pub drain: Box<dyn Drain>,
     pub cancellations: Arc<Cancellations>,
-    pub partitions: GroupInboxes,
-    pub coordinator: Sender<Job>,
-    pub gates: Vec<Arc<Gate>>,
     pub snapshots: SnapshotRequests,
-    pub copy: Arc<CopySide>,
-    /// The node's own snapshots.
-    pub files: Files,
     pub log_index: Arc<SegmentIndex>,
     pub runtime: RuntimeHandle,
     pub transaction_bytes_max: usize,
-    /// Bytes a second at which a snapshot is sent to another node.
+    /// Bytes a second at which a group's snapshots are sent to other nodes.
     pub transfer_rate: u64,
     pub identity: Identity,
-    pub sequences: Vec<ferrite_base::Sequence>,
-    pub compiled: Arc<Compiled>,
-    pub history: SchemaHistory,
+    /// In the order of the member's streams.
+    pub groups: Vec<HostedGroup>,
 }
 
 /// A node of a cluster that runs.
@@ -208,39 +192,45 @@ impl Running {
 
 /// Begins the threads of a node that keeps data, which ends before the connections do.
 pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) -> Result<Running, MemberError> {
-    let Member { joined, place, replication, host, causes, lease } = member;
-    host.set_gates(BTreeMap::from([(FIRST_GROUP, data.gates)]));
-    let (transfer, transfer_inbox) = unbounded();
-    let (transfer_messages, transfer_arrivals) = bounded(TRANSFER_MESSAGES_MAX);
+    let Member { joined, streams, host, causes, lease } = member;
+    let rest = RestOfData {
+        disk: &uses.disk,
+        dir: &joined.dir,
+        here: joined.node,
+        database: joined.database,
+        log_index: &data.log_index,
+        runtime: &data.runtime,
+        transaction_bytes_max: data.transaction_bytes_max,
+        transfer_rate: data.transfer_rate,
+    };
+    let mut hosted = Hosted::default();
+    assert_eq!(data.groups.len(), streams.len(), "each group that is hosted has its stream");
+    for (own, stream) in data.groups.into_iter().zip(streams) {
+        stream.replication.is_limited_by(Arc::clone(&data.unable));
+        host.set_gates(BTreeMap::from([(stream.replication.id(), own.gates.clone())]));
+        hosted.add(own, stream, &rest).map_err(MemberError::Cluster)?;
+    }
+    let Hosted { groups, parties, copies, suppliers, transferring } = hosted;
     let (supplier, supplier_inbox) = unbounded();
-    let inboxes = DataInboxes { transfer, transfer_messages, supplier };
-    let appliers = Arc::new(Appliers::default());
-    let log = OwnLog::new(Arc::clone(&replication), Arc::clone(&data.log_index));
-    let parties = Parties { partitions: data.partitions.clone(), coordinator: data.coordinator, log };
-    let DataUses { sequences, compiled, history, identity, .. } = data;
-    let copy = CopyStart { here: joined.node, place, sequences, compiled, history };
+    let inboxes = DataInboxes { transfers: Transferring::ways(&transferring), supplier };
     let procedures = Procedures::new(Arc::clone(&data.clients), data.topology);
     let effects = DataEffects {
         inboxes: inboxes.clone(),
         clients: data.clients,
-        appliers,
-        copy: Arc::clone(&data.copy),
+        appliers: Arc::default(),
+        copies,
         snapshots: Arc::clone(&data.snapshots),
         transfer_rate: data.transfer_rate,
         drain: data.drain,
         cancellations: data.cancellations,
     };
-    replication.is_limited_by(Arc::clone(&data.unable));
-    let here = joined.node;
     let links = joined.links.clone();
-    let sending = Sending::new(data.files.clone(), joined.node, data.transfer_rate);
-    let sink = sink(&uses.disk, &joined.dir, &data.files, joined.database.0).map_err(MemberError::Cluster)?;
     let clock = Arc::clone(&uses.clock);
-    let ends = Ends { node_status: Arc::clone(&uses.node_status), stop: Arc::clone(&uses.stop) };
+    let ends = Arc::new(Ends { node_status: Arc::clone(&uses.node_status), stop: Arc::clone(&uses.stop) });
     let parts = NodeParts {
-        identity,
-        parties: BTreeMap::from([(FIRST_GROUP, (parties, copy))]),
-        groups: Groups::new([Arc::clone(&replication)]),
+        identity: data.identity,
+        parties,
+        groups: Groups::new(groups),
         causes,
         lease,
         effects: Some(effects),
@@ -248,38 +238,21 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         procedures: Some(procedures),
     };
     let running = start_with(threads, joined, uses, parts, |threads, orders| {
+        let thread = |transferring: Transferring| {
+            let ends = Arc::clone(&ends);
+            let fail = Box::new(move |reason: &str| ends.end(reason));
+            transferring.thread(&data.snapshots, orders, &links, &clock, fail)
+        };
+        let transfers = transferring.into_iter().map(thread).collect();
         let supplier = SupplierThread {
-            suppliers: BTreeMap::from([(FIRST_GROUP, Supplier::new(Arc::clone(&replication), data.log_index))]),
+            suppliers,
             inbox: supplier_inbox,
             links: links.clone(),
-            transfer: inboxes.transfer.clone(),
+            transfers: inboxes.transfers.clone(),
             clock: Arc::clone(&clock),
             notices: Notices::default(),
         };
-        let into = Into {
-            here,
-            group: replication,
-            partitions: data.partitions,
-            runtime: data.runtime,
-            transaction_bytes_max: data.transaction_bytes_max,
-        };
-        let transfer = TransferThread {
-            inbox: transfer_inbox,
-            messages: transfer_arrivals,
-            own: inboxes.transfer.clone(),
-            sending,
-            sink,
-            into,
-            snapshots: data.snapshots,
-            orders: orders.clone(),
-            links,
-            copy: data.copy,
-            clock,
-            fail: Box::new(move |reason| ends.end(reason)),
-            notices: Notices::default(),
-            not_taken: None,
-        };
-        start_suppliers(threads, inboxes, supplier, transfer)
+        start_suppliers(threads, inboxes, supplier, transfers)
     })?;
     Ok(running)
 }
@@ -289,14 +262,18 @@ fn start_suppliers(
     threads: &mut Threads,
     inboxes: DataInboxes,
     supplier: SupplierThread,
-    transfer: TransferThread,
+    transfers: Vec<TransferThread>,
 ) -> Result<(), ThreadError> {
     threads.ended_by(move || {
         let _ = inboxes.supplier.send(SupplierNotice::Stop);
-        let _ = inboxes.transfer.send(TransferNotice::Stop);
+        inboxes.transfers.stop();
     });
     threads.spawn("supplier", move || supplier.run())?;
-    threads.spawn("transfer", move || transfer.run())
+    for transfer in transfers {
+        let name = of_group("transfer", transfer.group());
+        threads.spawn(&name, move || transfer.run())?;
+    }
+    Ok(())
 }
 
 /// Begins the threads of a node without data.
@@ -491,12 +468,4 @@ fn start_with(
     let links = joined.links;
     let begun = Instant::now();
     Ok(Running { node_status, unsynced, whole, orders, links, healths, figures, begun, before: Arc::new(joined.state) })
-}
-
-/// Continues with what an earlier process has left of another node's snapshot.
-fn sink(disk: &Arc<dyn Disk>, dir: &Path, own: &Files, database: [u8; 16]) -> Result<Sink, String> {
-    let newest = own.find().map_err(|error| error.to_string())?.snapshots.last().copied().unwrap_or(0);
-    let files = Files::new(Arc::clone(disk), &dir.join(INCOMING));
-    let opened = Sink::open(files, database).and_then(|sink| sink.above(newest));
-    opened.map_err(|error| error.to_string())
 }

@@ -2,8 +2,8 @@
 
 use crate::links::Links;
 use crate::notices::Notices;
-use crate::peer_dispatcher::{SupplierNotice, TransferNotice};
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use crate::peer_dispatcher::{SupplierNotice, TransferNotice, Transfers};
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use ferrite_base::GroupId;
 use ferrite_cluster::MessageKind;
 use ferrite_group::{Supplied, Supplier, Urgency};
@@ -28,7 +28,7 @@ pub struct SupplierThread {
     pub suppliers: BTreeMap<GroupId, Supplier<Completion>>,
     pub inbox: Receiver<SupplierNotice>,
     pub links: Links,
-    pub transfer: Sender<TransferNotice>,
+    pub transfers: Transfers,
     pub clock: Arc<dyn Clock>,
     pub notices: Notices,
 }
@@ -80,7 +80,7 @@ impl SupplierThread {
                 Supplied::Failed(node, error) => (node, Some(Notice::LogNotRead { node, reason: error.to_string() })),
             };
             notice.into_iter().for_each(|notice| self.notices.say(notice));
-            let _ = self.transfer.send(TransferNotice::Wanted(node));
+            self.transfers.send(group, TransferNotice::Wanted(node));
             wait = Duration::ZERO;
         }
         wait

@@ -1,5 +1,5 @@
-//! The thread of transfers: a leader's snapshot on its way to nodes that need it, and another
-//! node's on its way to this one (docs/replication.md, section 9).
+//! The thread of a group's transfers: a leader's snapshot on its way to nodes that need it, and
+//! another node's on its way to this one (docs/replication.md, section 9).
 //!
 //! The steps are `ferrite_snapshot::transfer` and `ferrite_partition::install`; the snapshot thread
 //! takes the snapshots, and takes them in.
@@ -10,10 +10,10 @@ use crate::notices::Notices;
 use crate::orders::{CopyNow, Order};
 use crate::peer_dispatcher::{Installed, Message, TransferNotice};
 use crate::snapshot_request::{SnapshotRequest, SnapshotRequests};
+use crate::transfer_message;
 use crossbeam_channel::{Receiver, Select, Sender, bounded};
-use ferrite_base::{NodeId, Position};
+use ferrite_base::{GroupId, NodeId, Position};
 use ferrite_cluster::{GroupHandle, MessageKind};
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_notice::Notice;
 use ferrite_partition::GroupInboxes;
@@ -71,6 +71,14 @@ pub struct TransferThread {
 }
 
 impl TransferThread {
+    pub fn group(&self) -> GroupId {
+        self.into.group.id()
+    }
+
+    fn snapshots(&self, request: SnapshotRequest) {
+        (self.snapshots)(self.group(), request);
+    }
+
     pub fn run(mut self) {
         lower_priority(Yielding::Some);
         let mut held = Vec::new();
@@ -107,7 +115,7 @@ impl TransferThread {
             let holds = self.sending.holds();
             if holds != held {
                 held.clone_from(&holds);
-                (self.snapshots)(SnapshotRequest::Hold(holds));
+                self.snapshots(SnapshotRequest::Hold(holds));
             }
         }
     }
@@ -164,6 +172,7 @@ impl TransferThread {
 
     fn answer(&self, to: NodeId, message: Vec<u8>) {
         if !message.is_empty() {
+            let message = transfer_message::tag(self.group(), message);
             self.links.send_on(to, Lane::Transfer, MessageKind::Transfer, message);
         }
     }
@@ -203,7 +212,7 @@ impl TransferThread {
                 SendingStep::Take { above } => {
                     let own = self.own.clone();
                     let told = Box::new(move |outcome| drop(own.send(TransferNotice::Taken(outcome))));
-                    (self.snapshots)(SnapshotRequest::SaveFor(above, told));
+                    self.snapshots(SnapshotRequest::SaveFor(above, told));
                 }
                 SendingStep::Done(node) => ferrite_io::notify(Notice::SnapshotSent { node }),
                 SendingStep::Silent(node) => self.notices.say(Notice::SnapshotUnanswered { node }),
@@ -225,8 +234,9 @@ impl TransferThread {
         if self.into.group.stands_in() {
             return;
         }
+        let id = self.group();
         let (to, intake) = bounded(1);
-        if self.orders.send(Order::Intake(FIRST_GROUP, to)).is_err() {
+        if self.orders.send(Order::Intake(id, to)).is_err() {
             return;
         }
         let Ok(CopyNow { intake, appliers, .. }) = intake.recv() else { return };
@@ -257,7 +267,7 @@ impl TransferThread {
         // start continues.
         let is_same = move || {
             let (to, now) = bounded(1);
-            orders.send(Order::Intake(FIRST_GROUP, to)).ok()?;
+            orders.send(Order::Intake(id, to)).ok()?;
             now.recv().ok().map(|now| now.is_copy && now.appliers == appliers)
         };
         let piece = Box::new(move |snapshots: &mut Snapshots| {
@@ -284,14 +294,14 @@ impl TransferThread {
                 Err(error) => over(Installed::GivenUp(error.to_string())),
             }
         });
-        (self.snapshots)(SnapshotRequest::TakeIn(piece));
+        self.snapshots(SnapshotRequest::TakeIn(piece));
     }
 
     /// False: the node ends.
     fn installed(&mut self, installed: Installed) -> bool {
         match installed {
             Installed::Done(start) => {
-                let _ = self.orders.send(Order::Replaced(FIRST_GROUP, start));
+                let _ = self.orders.send(Order::Replaced(self.group(), start));
                 if let Err(error) = self.sink.taken_in() {
                     self.notices.say(Notice::SnapshotFilesLeft { reason: error.to_string() });
                 }

@@ -1,16 +1,16 @@
 //! What a new cluster's database begins with: the meaning of DECIMAL, classes, a schema. The first
-//! leader runs it as a transaction, while the catalog is empty.
+//! leader of each group runs it as a transaction, while the group's catalog is empty. All founders
+//! are given the same.
 
+use crate::group_schemas::GroupSchemas;
 use crate::options::{ServerError, ServerOptions};
-use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use ferrite_base::SqlLimits;
+use ferrite_base::{GroupId, SqlLimits};
 use ferrite_catalog::DecimalScale;
-use ferrite_group::FIRST_GROUP;
 use ferrite_member::{MemberError, NodeStatus, StatusSnapshot};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply};
+use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_wire::{Response, Status, frame};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,8 +18,8 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-fn serves(seen: &StatusSnapshot) -> bool {
-    seen.standing(FIRST_GROUP).serves.is_some()
+fn serves(seen: &StatusSnapshot, group: GroupId) -> bool {
+    seen.standing(group).serves.is_some()
 }
 
 pub struct FirstSchema {
@@ -51,16 +51,17 @@ impl Mailbox for Answer {
     }
 }
 
-/// What a first schema needs from its node.
+/// What a first schema needs from its node, for one group that this hosts.
 pub struct Place {
+    pub group: GroupId,
     pub node_status: Arc<NodeStatus>,
-    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub schemas: Arc<GroupSchemas>,
     pub coordinator: Sender<Job>,
 }
 
 impl Place {
     fn is_new(&self) -> bool {
-        self.compiled.load().catalog.version.0 == 0
+        self.schemas.of(self.group).is_some_and(|compiled| compiled.catalog.version.0 == 0)
     }
 }
 
@@ -86,8 +87,10 @@ impl FirstSchema {
     /// [`FirstSchema::go_on`] is to look after it.
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
         let here = place.node_status.here();
-        let leads_elsewhere =
-            |seen: &StatusSnapshot| !serves(seen) && seen.leader().is_some_and(|leader| leader != here);
+        let serves = |seen: &StatusSnapshot| serves(seen, place.group);
+        let is_elsewhere =
+            |seen: &StatusSnapshot| seen.leading_of(place.group).is_some_and(|leader| leader.node != here);
+        let leads_elsewhere = |seen: &StatusSnapshot| !serves(seen) && is_elsewhere(seen);
         loop {
             let is_known = |seen: &StatusSnapshot| serves(seen) || leads_elsewhere(seen);
             if place.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
@@ -110,17 +113,17 @@ impl FirstSchema {
         }
     }
 
-    /// The first leader may be gone before the schema is committed: the next leader that was given
-    /// one uses it. Runs until the database is no longer new, or `stop` is disconnected.
-    pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
-        while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            if !serves(&place.node_status.seen()) {
-                continue;
-            }
-            let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
-            if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
-                ferrite_io::notify(Notice::FirstSchemaFailed { reason: ServerError::Schema(reason).to_string() });
-                return;
+    /// The first leader of a group may be gone before the schema is committed: the next leader that
+    /// was given one uses it. Runs until no group is new, or `stop` is disconnected.
+    pub fn go_on(&self, mut places: Vec<Place>, stop: &Receiver<()>) {
+        let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
+        while !places.is_empty() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            places.retain(Place::is_new);
+            for place in places.iter().filter(|place| serves(&place.node_status.seen(), place.group)) {
+                if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
+                    ferrite_io::notify(Notice::FirstSchemaFailed { reason: ServerError::Schema(reason).to_string() });
+                    return;
+                }
             }
         }
     }

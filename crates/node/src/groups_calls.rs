@@ -99,6 +99,13 @@ fn indivisible(program: &Program, why: &Indivisible) -> UserError {
     UserError::compile("0A000", message).with_hint("call it with a key, so that one partition has all that it needs")
 }
 
+/// The answer to a system procedure that concerns all partitions, and is done for one group only.
+#[cold]
+pub fn of_all_groups(name: &str) -> UserError {
+    let text = format!("{name} needs partitions of several groups, which is not supported");
+    UserError::compile("0A000", text)
+}
+
 /// The answer to rows in a table's form for a table that all groups have.
 #[cold]
 pub fn no_load(name: &str) -> UserError {

@@ -29,6 +29,7 @@ mod drain;
 mod expiry;
 mod first_schema;
 mod forward_executor;
+mod group_schemas;
 mod groups_calls;
 mod last_snapshot;
 mod listen;

@@ -4,7 +4,7 @@
 //! A leaf: the sender of a message need not know the thread that takes it.
 
 use crossbeam_channel::Sender;
-use ferrite_base::TableId;
+use ferrite_base::{GroupId, TableId};
 use ferrite_member::SnapshotRequest;
 use ferrite_partition::Reply;
 use ferrite_partition::snapshots::Saved;
@@ -37,8 +37,8 @@ pub type SaveCallback = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 pub enum SnapshotJob {
     /// None: no caller waits.
     Save(Option<SaveCallback>),
-    /// From the cluster's threads.
-    OfCluster(SnapshotRequest),
+    /// From the cluster's threads, about the group.
+    OfCluster(GroupId, SnapshotRequest),
     Stop,
 }
 

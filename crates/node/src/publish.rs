@@ -6,14 +6,12 @@ use crate::plan_cache::PlanCache;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
 use ferrite_base::UserError;
-use ferrite_member::Clients;
 use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_plan::Program;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[derive(Clone)]
 pub struct Publisher {
     /// The catalog in force. Network threads look once a turn.
     pub compiled: Arc<ArcSwap<Compiled>>,
@@ -42,24 +40,6 @@ impl Publisher {
         for mailbox in self.network.iter() {
             mailbox.send(Mail::CatalogChanged);
         }
-    }
-}
-
-impl Clients for Publisher {
-    fn publish(&self, compiled: Arc<Compiled>) {
-        Publisher::publish(self, compiled);
-    }
-
-    fn compiled(&self) -> Arc<Compiled> {
-        self.compiled.load_full()
-    }
-
-    fn topology_changed(&self) {
-        self.network.iter().for_each(|mailbox| mailbox.send(Mail::TopologyChanged));
-    }
-
-    fn procedures_changed(&self) {
-        self.network.iter().for_each(|mailbox| mailbox.send(Mail::CatalogChanged));
     }
 }
 

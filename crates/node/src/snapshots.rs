@@ -2,7 +2,8 @@
 //! and what became of the last ones.
 //!
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
-//! time: all callers that ask while one is being written get the next.
+//! time: all callers that ask while one is being written get the next. Where the node hosts several
+//! groups, each has snapshots of its own, and the one whose last is the oldest comes first.
 
 use crate::last_snapshot::LastSnapshot;
 use crate::message::{SaveCallback, SnapshotJob};
@@ -11,7 +12,7 @@ use crate::options::SnapshotSettings;
 use crate::routes::Routes;
 use crate::work::Work;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{Position, limits, memory};
+use ferrite_base::{GroupId, Position, limits, memory};
 use ferrite_group::{EntryBuffer, NotCommitted};
 use ferrite_io::{Clock, Yielding, lower_priority};
 use ferrite_log::LogStatistics;
@@ -73,17 +74,25 @@ struct Last {
     quiet_until: Instant,
 }
 
-pub struct SnapshotThread {
+/// What the thread uses of one group.
+pub struct GroupSnapshots {
     pub snapshots: Snapshots,
+    /// The group's last entry.
+    pub last_entry: Box<dyn Fn() -> Position + Send>,
+    /// Of a node that may have a copy.
+    pub copy: Option<Arc<CopySide>>,
+}
+
+pub struct SnapshotThread {
+    /// At least one.
+    pub groups: Vec<GroupSnapshots>,
     pub inbox: Receiver<SnapshotJob>,
     pub routes: Arc<Routes>,
     pub mode: Arc<Mode>,
+    /// Whether calls of the group are executed here.
+    pub serves: Box<dyn Fn(GroupId) -> bool + Send>,
     pub work: Arc<Work>,
     pub log: Arc<LogStatistics>,
-    /// The group's last entry.
-    pub last_entry: Box<dyn Fn() -> Position + Send>,
-    /// Of a node that may be a copy.
-    pub copy: Option<Arc<CopySide>>,
     pub status: Arc<SnapshotStatus>,
     pub clock: Arc<dyn Clock>,
     pub settings: SnapshotSettings,
@@ -93,6 +102,19 @@ pub struct SnapshotThread {
     pub entries_before: bool,
     pub without_log: Option<SnapshotsOnly>,
 }
+
+/// What is known of each group, in the order of the thread's.
+type AllLast = Vec<Last>;
+
+/// What a copy is about to take, of which group, and what the log had written when it began.
+struct Cut {
+    group: usize,
+    under_way: CopyCut,
+    written: u64,
+}
+
+/// The server stops.
+struct Stopped;
 
 /// Durability memory: what no snapshot shows is nowhere on the disk.
 pub struct SnapshotsOnly {
@@ -105,54 +127,46 @@ pub struct SnapshotsOnly {
 impl SnapshotThread {
     pub fn run(mut self) {
         let now = Instant::now();
-        let mut last = Last {
+        let of_group = |own: &GroupSnapshots| Last {
             written: 0,
             before: self.log_bytes_before,
-            entry: (!self.entries_before).then(|| (self.last_entry)()),
+            entry: (!self.entries_before).then(|| (own.last_entry)()),
             at: now,
             quiet_until: now,
         };
-        // What a copy is about to take, and what the log had written when it began.
-        let mut cut: Option<(CopyCut, u64)> = None;
+        let mut last: AllLast = self.groups.iter().map(of_group).collect();
+        let mut cut: Option<Cut> = None;
         loop {
             let mut asked: Vec<SaveCallback> = Vec::new();
+            let mut group = None;
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
                 Ok(SnapshotJob::Save(told)) => asked.extend(told),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(&mut last, asked),
-                Ok(SnapshotJob::OfCluster(SnapshotRequest::Hash(cut))) => {
+                Ok(SnapshotJob::OfCluster(_, SnapshotRequest::Hash(cut))) => {
                     // Refused only where the server stops.
                     let _ = self.hash(*cut);
                     continue;
                 }
-                Ok(SnapshotJob::OfCluster(request)) => {
+                Ok(SnapshotJob::OfCluster(group, request)) => {
                     // What comes takes the place of what the copy is about to take.
                     cut = None;
-                    self.for_others(request);
+                    self.for_others(group, request);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Some((mut under_way, written)) = cut.take() {
-                        let goes_on = self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
-                        match under_way.step(&*self.clock) {
-                            CutStep::Waiting if goes_on => cut = Some((under_way, written)),
-                            CutStep::Done(taken) => {
-                                let outcome = self.write(*taken, 0);
-                                if !self.conclude(&outcome, &mut last, written) {
-                                    return;
-                                }
-                            }
-                            // Looked at again: it leads now, or has another node's snapshot.
-                            CutStep::Waiting | CutStep::Ended => last.quiet_until = Instant::now() + LOOK_EVERY,
+                    if let Some(under_way) = cut.take() {
+                        match self.go_on_with(under_way, &mut last) {
+                            Ok(still) => cut = still,
+                            Err(Stopped) => return,
                         }
                         continue;
                     }
-                    if !self.is_due(&last) {
+                    let Some(due) = self.due(&last) else { continue };
+                    if !(self.serves)(self.id(due)) {
+                        cut = self.begin_cut(due);
                         continue;
                     }
-                    if !self.mode.serves() {
-                        cut = self.begin_cut();
-                        continue;
-                    }
+                    group = Some(due);
                 }
             }
             cut = None;
@@ -160,30 +174,80 @@ impl SnapshotThread {
                 match job {
                     SnapshotJob::Save(told) => asked.extend(told),
                     SnapshotJob::Stop => return self.end(&mut last, asked),
-                    SnapshotJob::OfCluster(request) => self.for_others(request),
+                    SnapshotJob::OfCluster(group, request) => self.for_others(group, request),
                 }
             }
-            let written = self.log.written_bytes.load(Relaxed);
-            let number = self.snapshots.next_number();
-            let outcome = self.save(number, asked.len());
-            if !self.conclude(&outcome, &mut last, written) {
-                return;
-            }
+            let groups = match group {
+                Some(due) if asked.is_empty() => vec![due],
+                _ => self.asked_groups(),
+            };
+            let Ok(outcome) = self.save_all(&groups, asked.len(), &mut last) else { return };
             answer_callers(asked, &outcome);
         }
     }
 
+    fn id(&self, group: usize) -> GroupId {
+        self.groups[group].snapshots.group()
+    }
+
+    /// The groups of which a caller wants a snapshot: those whose calls are executed here, or the
+    /// first, whose coordinator says why there is none.
+    fn asked_groups(&self) -> Vec<usize> {
+        let served: Vec<usize> = (0..self.groups.len()).filter(|group| (self.serves)(self.id(*group))).collect();
+        if served.is_empty() { vec![0] } else { served }
+    }
+
+    /// One of each of these groups; the first failure ends it, and is the outcome.
+    fn save_all(
+        &mut self,
+        groups: &[usize],
+        asked: usize,
+        last: &mut AllLast,
+    ) -> Result<Result<Saved, SaveError>, Stopped> {
+        let mut all: Option<Saved> = None;
+        for group in groups {
+            let written = self.log.written_bytes.load(Relaxed);
+            let number = self.groups[*group].snapshots.next_number();
+            let outcome = self.save(*group, number, asked);
+            if !self.conclude(&outcome, &mut last[*group], written) {
+                return Err(Stopped);
+            }
+            match outcome {
+                Ok(saved) => all = Some(all.map_or_else(|| saved.clone(), |before| before.and(&saved))),
+                failed => return Ok(failed),
+            }
+        }
+        Ok(Ok(all.expect("a snapshot is of a group")))
+    }
+
+    /// The next step of what a copy is about to take. None: it is over.
+    fn go_on_with(&mut self, mut cut: Cut, last: &mut AllLast) -> Result<Option<Cut>, Stopped> {
+        let goes_on = self.groups[cut.group].copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+        match cut.under_way.step(&*self.clock) {
+            CutStep::Waiting if goes_on => return Ok(Some(cut)),
+            CutStep::Done(taken) => {
+                let outcome = self.write(cut.group, *taken, 0);
+                if !self.conclude(&outcome, &mut last[cut.group], cut.written) {
+                    return Err(Stopped);
+                }
+            }
+            // Looked at again: it leads now, or has another node's snapshot.
+            CutStep::Waiting | CutStep::Ended => last[cut.group].quiet_until = Instant::now() + LOOK_EVERY,
+        }
+        Ok(None)
+    }
+
     /// The server ends, and nothing is changed any more. With durability memory, what no snapshot
-    /// shows gets one.
-    fn end(&mut self, last: &mut Last, mut asked: Vec<SaveCallback>) {
+    /// shows gets one: then there is one group.
+    fn end(&mut self, last: &mut AllLast, mut asked: Vec<SaveCallback>) {
         let Some(SnapshotsOnly { unlogged, last: last_snapshot, dir }) = &self.without_log else { return };
         let last_snapshot = Arc::clone(last_snapshot);
         let dir = dir.clone();
         last_snapshot.begin();
         let written = self.log.written_bytes.load(Relaxed);
         let saved = unlogged.has_changed().then(|| {
-            let number = self.snapshots.next_number();
-            self.save(number, 0)
+            let number = self.groups[0].snapshots.next_number();
+            self.save(0, number, 0)
         });
         while let Ok(job) = self.inbox.try_recv() {
             if let SnapshotJob::Save(told) = job {
@@ -191,13 +255,13 @@ impl SnapshotThread {
             }
         }
         let complete = match &saved {
-            Some(outcome) => self.conclude(outcome, last, written) && outcome.is_ok(),
+            Some(outcome) => self.conclude(outcome, &mut last[0], written) && outcome.is_ok(),
             None => true,
         };
         if let Some(outcome) = &saved {
             answer_callers(asked, outcome);
         }
-        if complete && let Err(error) = unlogged::end_run(&**self.snapshots.files().disk(), &dir) {
+        if complete && let Err(error) = unlogged::end_run(&**self.groups[0].snapshots.files().disk(), &dir) {
             ferrite_io::notify(Notice::MemoryRunNotEnded { reason: error.to_string() });
         }
         last_snapshot.end(complete);
@@ -226,40 +290,50 @@ impl SnapshotThread {
         true
     }
 
+    /// The group whose last one is the oldest of those of which one is due.
+    fn due(&self, last: &AllLast) -> Option<usize> {
+        let due = (0..self.groups.len()).filter(|group| self.is_due(*group, &last[*group]));
+        due.min_by_key(|group| (last[*group].written, last[*group].at))
+    }
+
     /// Whether one is due, and this node is there to take it.
-    fn is_due(&self, last: &Last) -> bool {
+    fn is_due(&self, group: usize, last: &Last) -> bool {
+        let own = &self.groups[group];
         let grown = last.before + self.log.written_bytes.load(Relaxed) - last.written;
-        let may = self.mode.serves() || self.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+        let is_copy = || own.copy.as_ref().is_some_and(|copy| copy.intake().is_some());
+        let may = (self.serves)(self.id(group)) || is_copy();
         let newer = || match &self.without_log {
-            None => last.entry != Some((self.last_entry)()),
+            None => last.entry != Some((own.last_entry)()),
             Some(SnapshotsOnly { unlogged, .. }) => unlogged.has_changed(),
         };
         may && Instant::now() >= last.quiet_until && self.settings.wants_one(grown, last.at.elapsed(), newer)
     }
 
     /// A copy begins to take one.
-    fn begin_cut(&mut self) -> Option<(CopyCut, u64)> {
-        let copy = self.copy.as_ref()?;
+    fn begin_cut(&mut self, group: usize) -> Option<Cut> {
+        let own = &mut self.groups[group];
+        let copy = own.copy.as_ref()?;
         let intake = copy.intake()?;
         let written = self.log.written_bytes.load(Relaxed);
-        let cut = CopyCut::begin(self.snapshots.next_number(), &copy.group, &intake)?;
-        Some((cut, written))
+        let under_way = CopyCut::begin(own.snapshots.next_number(), &copy.group, &intake)?;
+        Some(Cut { group, under_way, written })
     }
 
     /// What transfers to and from other nodes need.
-    fn for_others(&mut self, request: SnapshotRequest) {
+    fn for_others(&mut self, id: GroupId, request: SnapshotRequest) {
+        let Some(group) = (0..self.groups.len()).find(|group| self.id(*group) == id) else { return };
         match request {
             SnapshotRequest::SaveFor(above, told) => {
-                let number = self.snapshots.next_number_above(above);
-                let outcome = self.save(number, 0);
+                let number = self.groups[group].snapshots.next_number_above(above);
+                let outcome = self.save(group, number, 0);
                 if outcome.is_ok() {
-                    self.snapshots.hold_too(number);
+                    self.groups[group].snapshots.hold_too(number);
                 }
                 told(outcome.map(|saved| saved.snapshot).map_err(|error| error.to_string()));
             }
-            SnapshotRequest::Hold(held) => self.snapshots.hold(held),
+            SnapshotRequest::Hold(held) => self.groups[group].snapshots.hold(held),
             SnapshotRequest::TakeIn(mut piece) => {
-                while let Some(wait) = piece(&mut self.snapshots) {
+                while let Some(wait) = piece(&mut self.groups[group].snapshots) {
                     if self.status.stop.load(Relaxed) {
                         return;
                     }
@@ -271,27 +345,30 @@ impl SnapshotThread {
     }
 
     /// `waiting` calls in flight ask for it.
-    fn save(&mut self, snapshot: u64, waiting: usize) -> Result<Saved, SaveError> {
+    fn save(&mut self, group: usize, snapshot: u64, waiting: usize) -> Result<Saved, SaveError> {
         let (to, taken) = bounded(1);
-        self.routes
-            .to_coordinator(Job::Checkpoint { snapshot, to })
+        let table = self.routes.table();
+        let place = table.place_of(self.id(group)).expect("the cluster has the group");
+        table
+            .to_coordinator(place, Job::Checkpoint { snapshot, to })
             .expect("the coordinator outlives the snapshot thread");
+        drop(table);
         // A coordinator that does not lead gives no answer.
         let taken = taken.recv().map_err(|_| SaveError::NotCommitted(NotCommitted::Deposed))?;
-        self.write(taken, waiting)
+        self.write(group, taken, waiting)
     }
 
-    fn write(&mut self, taken: TakenSnapshot, waiting: usize) -> Result<Saved, SaveError> {
+    fn write(&mut self, group: usize, taken: TakenSnapshot, waiting: usize) -> Result<Saved, SaveError> {
         let begun_ms = self.clock.wall_micros() / 1_000;
         let snapshot = taken.snapshot;
         self.status.bytes_done.store(0, Relaxed);
         self.status.running.store(snapshot, Relaxed);
         let pacer = Pacer::new(self, waiting, self.settings.bytes_per_second);
         let threads = self.settings.threads.max(1);
-        let mut outcome = self.snapshots.save(taken, threads, &|bytes| pacer.pace(bytes));
+        let mut outcome = self.groups[group].snapshots.save(taken, threads, &|bytes| pacer.pace(bytes));
         self.status.running.store(0, Relaxed);
         if let Ok(saved) = &mut outcome {
-            self.say_contents(saved);
+            self.say_contents(group, saved);
         }
         let attempt = Attempt {
             snapshot,
@@ -308,8 +385,8 @@ impl SnapshotThread {
     }
 
     /// Tells the copies what a leader's tables held. What that writes is nothing new.
-    fn say_contents(&self, saved: &mut Saved) {
-        let (Some(hashes), Some(copy)) = (saved.contents.take(), &self.copy) else { return };
+    fn say_contents(&self, group: usize, saved: &mut Saved) {
+        let (Some(hashes), Some(copy)) = (saved.contents.take(), &self.groups[group].copy) else { return };
         let mut records = EntryBuffer::default();
         record::write_content_hashes(records.records(), &hashes);
         let said = copy.group.append(records, Completion { parties: Parties::Several(Vec::new()), buffers: None });

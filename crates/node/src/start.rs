@@ -25,7 +25,7 @@ use crate::options::{ServerError, ServerOptions, SnapshotSettings};
 use crate::page_preallocator::PagePreallocator;
 use crate::publish;
 use crate::server::Server;
-use crate::snapshots::{SnapshotThread, SnapshotsOnly};
+use crate::snapshots::{GroupSnapshots, SnapshotThread, SnapshotsOnly};
 use crate::space::{self, SpaceWatch};
 use crate::start::cluster::{RestOfNode, give_first_schema, start_cluster, start_forward};
 use crate::start::opening::{Doors, begin_if_new, limit_memory, open_doors, recover, wait_for_others};
@@ -36,17 +36,17 @@ use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{CallLimits, PartitionId, Position, limits, memory};
+use ferrite_base::{CallLimits, limits, memory};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
-use ferrite_member::{CopySide, Handle, Running};
+use ferrite_member::{Clients, CopySide, Handle, Running, of_group};
 use ferrite_notice::Notice;
-use ferrite_partition::assemble::{Assembly, Executors, assemble};
+use ferrite_partition::assemble::{Assembly, assemble};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::{Gate, SharedFailure};
-use ferrite_partition::recovery::Recovered;
-use ferrite_partition::snapshots::Snapshots;
+use ferrite_partition::long_read::{Home, LongRead};
+use ferrite_partition::recovery::{RecoveredGroup, RecoveredNode};
 use ferrite_partition::worker_pool::Helpers;
 use ferrite_partition::{Event, long_read};
 use std::sync::atomic::Ordering::Relaxed;
@@ -69,14 +69,14 @@ impl Server {
         let (mut recovered, mut member) = recover(&options, &mut doors, &disk, &clock)?;
         let first_schema = match &member {
             None => {
-                begin_if_new(&mut recovered, &options, &*clock)?;
+                recovered = begin_if_new(recovered, &options, &*clock)?;
                 None
             }
             // A member's database is begun by the first leader, as a transaction.
             Some(_) => FirstSchema::of(&options),
         };
         let last_snapshot = Arc::new(last_snapshot(&recovered, &*disk, &options.dir)?);
-        publish::cannot_run(&recovered.compiled).into_iter().for_each(ferrite_io::notify);
+        publish::cannot_run(recovered.compiled()).into_iter().for_each(ferrite_io::notify);
         limit_memory(&options.settings, &mut recovered);
         let failure = SharedFailure::default();
         let latched = Arc::clone(&failure);
@@ -99,11 +99,13 @@ impl Server {
             start_forward(threads, &parts, member, inboxes.forward, &submit, &clock)?;
         }
         let is_copy = member.is_some();
-        let copy = member.as_ref().map(CopySide::new);
+        // Nothing is restored then.
+        let has_several_groups = recovered.genesis.groups.groups() > 1;
+        let streams = member.iter().flat_map(|member| &member.streams);
+        let copies: Vec<_> = streams.map(|stream| CopySide::new(Arc::clone(&stream.replication))).collect();
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
-        if is_copy && let Some(gate) = gates.last() {
-            // The coordinator's.
+        if is_copy && let Some(gate) = schema_gate(&recovered, &gates) {
             let _ = submit.gate.set(Arc::clone(gate));
         }
         let handles = backup::Handles {
@@ -114,7 +116,6 @@ impl Server {
         let backups = Arc::new(Backups::new(handles, Arc::clone(&parts.identity), Arc::clone(&disk) as Arc<dyn Disk>));
         let running = match member {
             Some(member) => {
-                let copy = copy.clone().expect("a member may be a copy");
                 let rest = RestOfNode {
                     options: &options,
                     parts: &parts,
@@ -123,22 +124,18 @@ impl Server {
                     disk: &disk,
                     clock: &clock,
                 };
-                Some(start_cluster(threads, member, copy, gates, &rest)?)
+                Some(start_cluster(threads, member, &copies, gates, &rest)?)
             }
             None => None,
         };
-        let group = recovered.group.clone();
-        let last_entry = Box::new(move || group.end().position);
         let without_log = recovered.unlogged.map(|unlogged| snapshots_only(unlogged, &last_snapshot, &options.dir));
         start_snapshots(
             threads,
             &parts,
-            recovered.snapshots,
+            group_snapshots(recovered.groups, &copies),
             inboxes.snapshots,
             &clock,
             options.snapshots,
-            last_entry,
-            copy,
             without_log,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
@@ -163,7 +160,9 @@ impl Server {
                 give_first_schema(threads, first, running, &parts, &options.cluster.ends)?;
             }
         }
-        backup::drop_leftovers(&backups);
+        if !has_several_groups {
+            backup::drop_leftovers(&backups);
+        }
         Ok(Server {
             identity: parts.identity,
             partition_count: parts.routes.partition_count(),
@@ -217,34 +216,57 @@ fn watch_space(
     threads.spawn("space", move || watch.run(&stop))
 }
 
-/// Long reads, partitions, and the coordinator, which borrows the partitions' stores. The gates of
-/// these.
+/// The first group's coordinator's, where answers about the schema wait.
+fn schema_gate<'g>(recovered: &RecoveredNode, gates: &'g [Vec<Arc<Gate>>]) -> Option<&'g Arc<Gate>> {
+    let mut groups = recovered.groups.iter().zip(gates);
+    groups.find(|(group, _)| group.partitions.group() == FIRST_GROUP)?.1.last()
+}
+
+/// Long reads, and each group's partitions and coordinator, which borrows their stores. By group
+/// the gates of these, the coordinator's last.
 #[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
 fn start_executors(
     threads: &mut Threads,
     options: &ServerOptions,
     parts: &Parts,
     ends: ExecutorEnds,
-    recovered: &mut Recovered,
+    recovered: &mut RecoveredNode,
     failure: SharedFailure,
     clock: &Arc<dyn Clock>,
     is_copy: bool,
-) -> Result<Vec<Arc<Gate>>, ThreadError> {
-    let ExecutorEnds { partitions, jobs, long_reads, reads } = ends;
-    let stores = std::mem::take(&mut recovered.stores);
-    let sequences = recovered.sequences.clone();
+) -> Result<Vec<Vec<Arc<Gate>>>, ThreadError> {
+    let ExecutorEnds { groups, long_reads, reads } = ends;
     let limits = CallLimits::new(options.query_time_max, &options.settings);
-    // They end when those that hand over reads, which are below, have ended.
-    threads.ended_by(|| {});
-    // A lone report may take as many cores again as reports have threads.
-    let helpers = Arc::new(Helpers::new(options.long_query_threads.max(1), PARTITION_STACK_BYTES));
-    for number in 0..options.long_query_threads.max(1) {
-        let reads = reads.clone();
-        let helpers = Arc::clone(&helpers);
-        threads.spawn(&format!("long-query-{number}"), move || {
-            lower_priority(Yielding::Some);
-            long_read::serve(&reads, limits, helpers);
-        })?;
+    start_long_reads(threads, options.long_query_threads.max(1), &reads, limits)?;
+    let mut without_log = instead_of_log(recovered, parts.snapshots.clone());
+    let mut gates = Vec::new();
+    let mut partitions = Vec::new();
+    let mut coordinators = Vec::new();
+    for (own, ends) in recovered.groups.iter_mut().zip(groups) {
+        let id = own.partitions.group();
+        let schemas = Arc::clone(&parts.schemas);
+        let executors = assemble(Assembly {
+            of: own.partitions.clone(),
+            partitions: ends.partitions,
+            jobs: ends.jobs,
+            long_reads: long_reads.at(Home::Coordinator(ends.coordinator)),
+            stores: std::mem::take(&mut own.stores),
+            sequences: own.sequences.clone(),
+            compiled: Arc::clone(&own.compiled),
+            history: own.history.clone(),
+            group: own.group.clone(),
+            failure: Arc::clone(&failure),
+            clock: Arc::clone(clock),
+            limits,
+            counts: Arc::clone(&parts.row_counts),
+            publish: Box::new(move |compiled| schemas.publish(id, compiled)),
+            is_copy,
+            without_log: without_log.take(),
+            lots: parts.lots.as_ref().map(|lots| Arc::clone(&lots.hub) as _),
+        });
+        gates.push(executors.gates);
+        partitions.extend(own.partitions.ids().zip(executors.partitions));
+        coordinators.push((of_group("coordinator", id), executors.coordinator));
     }
     let routes = Arc::clone(&parts.routes);
     threads.ended_by(move || {
@@ -252,62 +274,74 @@ fn start_executors(
         table.hosted_groups().for_each(|group| routes.end(group));
         table.hosted().for_each(|partition| drop(table.to_partition(partition, Event::Stop)));
     });
-    let publisher = parts.publisher();
-    let without_log = instead_of_log(recovered, parts.snapshots.clone());
-    let executors = assemble(Assembly {
-        of: recovered.partitions.clone(),
-        partitions,
-        jobs,
-        long_reads,
-        stores,
-        sequences,
-        compiled: Arc::clone(&recovered.compiled),
-        history: recovered.history.clone(),
-        group: recovered.group.clone(),
-        failure,
-        clock: Arc::clone(clock),
-        limits,
-        counts: Arc::clone(&parts.row_counts),
-        publish: Box::new(move |compiled| publisher.publish(compiled)),
-        is_copy,
-        without_log,
-        lots: parts.lots.as_ref().map(|lots| Arc::clone(&lots.hub) as _),
-    });
-    let Executors { partitions, coordinator, gates } = executors;
-    for (id, partition) in partitions.into_iter().enumerate() {
-        let id = PartitionId(id as u32);
+    for (id, partition) in partitions {
         let seat = Arc::clone(parts.routes.table().seat(id).expect("its group is here"));
         threads.spawn(&format!("partition-{id}"), move || partition.run(&seat))?;
     }
-    let routes = Arc::clone(&parts.routes);
-    threads.ended_by(move || drop(routes.to_coordinator(Job::Stop)));
-    threads.spawn("coordinator", move || coordinator.run())?;
+    let table = parts.routes.kept_table();
+    threads.ended_by(move || {
+        let places = table.hosted_groups().filter_map(|group| table.place_of(group));
+        places.for_each(|place| drop(table.to_coordinator(place, Job::Stop)));
+    });
+    for (name, coordinator) in coordinators {
+        threads.spawn(&name, move || coordinator.run())?;
+    }
     Ok(gates)
 }
 
-#[allow(clippy::too_many_arguments, reason = "what the start has made so far")]
+fn start_long_reads(
+    threads: &mut Threads,
+    count: usize,
+    reads: &Receiver<LongRead>,
+    limits: CallLimits,
+) -> Result<(), ThreadError> {
+    // They end when those that hand over reads, which begin later, have ended.
+    threads.ended_by(|| {});
+    // A lone report may take as many cores again as reports have threads.
+    let helpers = Arc::new(Helpers::new(count, PARTITION_STACK_BYTES));
+    for number in 0..count {
+        let reads = reads.clone();
+        let helpers = Arc::clone(&helpers);
+        threads.spawn(&format!("long-query-{number}"), move || {
+            lower_priority(Yielding::Some);
+            long_read::serve(&reads, limits, helpers);
+        })?;
+    }
+    Ok(())
+}
+
+/// What the snapshot thread uses of each group. `copies`: of a member, in the order of the groups.
+fn group_snapshots(groups: Vec<RecoveredGroup>, copies: &[Arc<CopySide>]) -> Vec<GroupSnapshots> {
+    let own = groups.into_iter().enumerate().map(|(number, own)| {
+        let group = own.group;
+        let last_entry = Box::new(move || group.end().position);
+        GroupSnapshots { snapshots: own.snapshots, last_entry, copy: copies.get(number).cloned() }
+    });
+    own.collect()
+}
+
 fn start_snapshots(
     threads: &mut Threads,
     parts: &Parts,
-    snapshots: Snapshots,
+    groups: Vec<GroupSnapshots>,
     inbox: Receiver<SnapshotJob>,
     clock: &Arc<dyn Clock>,
     settings: SnapshotSettings,
-    last_entry: Box<dyn Fn() -> Position + Send>,
-    copy: Option<Arc<CopySide>>,
     without_log: Option<SnapshotsOnly>,
 ) -> Result<(), ThreadError> {
     let recovery = &parts.recovery;
     let may_be_cut_short = without_log.is_none();
+    let several = groups.len() > 1;
+    let mode = Arc::clone(&parts.mode);
+    let schemas = Arc::clone(&parts.schemas);
     let thread = SnapshotThread {
-        snapshots,
+        groups,
         inbox,
         routes: Arc::clone(&parts.routes),
         mode: Arc::clone(&parts.mode),
+        serves: Box::new(move |group| if several { schemas.serves(group) } else { mode.serves() }),
         work: Arc::clone(&parts.work),
         log: Arc::clone(&parts.log),
-        last_entry,
-        copy,
         status: Arc::clone(&parts.snapshot_status),
         clock: Arc::clone(clock),
         settings,

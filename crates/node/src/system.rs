@@ -250,10 +250,8 @@ impl System {
 
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
-        self.submit
-            .routes
-            .to_coordinator(Job::Quiesce(reply.clone()))
-            .expect("the coordinator outlives the system thread");
+        // One that is not here has answered.
+        let _ = self.submit.routes.to_coordinator(Job::Quiesce(reply.clone()));
         Ok(Handled::PassedOn)
     }
 
@@ -283,6 +281,10 @@ impl System {
 
     /// Backups in directories that callers name.
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        let of_all = ["@SnapshotSave", "@SnapshotRestore"].contains(&name);
+        if of_all && self.submit.routes.table().group_count() > 1 {
+            return Err(groups_calls::of_all_groups(name));
+        }
         backup::call(&self.backups, name, parameters, reply)?;
         Ok(Handled::PassedOn)
     }

@@ -260,6 +260,10 @@ notices! {
          given now are ignored", dir = dir.display();
     PartitionsIgnored "partitions-ignored" Warn { partitions: u32, asked: u32 }
         "this cluster has {partitions} partitions, which cannot change: --partitions {asked} is ignored";
+    LayoutIgnored "layout-ignored" Warn { layout: String, asked: u32 }
+        "this cluster was founded with {layout}, which cannot change: --partitions-per-node {asked} is ignored";
+    RackIgnored "rack-ignored" Warn { rack: String, asked: String }
+        "this node is in {rack}, by which its groups were placed, and stays there: --rack {asked} is ignored";
     OnlyLocalClients "only-local-clients" Warn { address: SocketAddr }
         "clients on other machines cannot reach this node: it listens on {address}, and the other nodes pass that address \
          on to clients. To change that, start it with --listen 0.0.0.0:{port}", port = address.port();

@@ -6,7 +6,9 @@ use ferrite_catalog::{Catalog, Procedure};
 use ferrite_plan::external::{Library, RuntimeHandle};
 use ferrite_plan::{Program, is_short};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hasher};
+use std::sync::{Arc, OnceLock};
 
 /// Immutable; shared by network threads, partitions and the coordinator.
 pub struct Compiled {
@@ -22,6 +24,31 @@ pub struct Compiled {
     exact: HashMap<String, ProcedureId>,
     /// Default procedures (`TABLE.insert`), by upper-cased name.
     defaults: HashMap<String, ProcedureId>,
+    /// A hash of the catalog, once it is asked for.
+    fingerprint: OnceLock<u64>,
+}
+
+/// Hashes what is written.
+#[derive(Default)]
+struct TextHasher(DefaultHasher);
+
+impl Write for TextHasher {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Whether both are the same version of the same schema. Each group of a node compiles its own; a
+/// call that was routed by one group's is the same call for another.
+#[inline]
+pub fn is_same_schema(one: &Arc<Compiled>, other: &Arc<Compiled>) -> bool {
+    Arc::ptr_eq(one, other) || one.catalog.version == other.catalog.version && have_same_catalog(one, other)
+}
+
+#[cold]
+fn have_same_catalog(one: &Compiled, other: &Compiled) -> bool {
+    one.fingerprint() == other.fingerprint()
 }
 
 impl Compiled {
@@ -65,6 +92,7 @@ impl Compiled {
             short: Vec::new(),
             exact: HashMap::new(),
             defaults: HashMap::new(),
+            fingerprint: OnceLock::new(),
         };
         let mut misfits: Vec<&str> = Vec::new();
         let mut first_error = None;
@@ -125,6 +153,15 @@ impl Compiled {
         self.short.push(is_short(&program, &self.catalog));
         self.programs.push(Arc::new(program));
         id
+    }
+
+    fn fingerprint(&self) -> u64 {
+        *self.fingerprint.get_or_init(|| {
+            let mut hasher = TextHasher::default();
+            // Shows every field.
+            write!(hasher, "{:?}", self.catalog).expect("every text can be hashed");
+            hasher.0.finish()
+        })
     }
 
     pub fn program(&self, id: ProcedureId) -> &Arc<Program> {

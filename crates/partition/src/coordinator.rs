@@ -13,7 +13,7 @@ mod schema_change;
 
 use crate::answer::AnswerBatch;
 use crate::commit::Completion;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, is_same_schema};
 use crate::counters::{CallOutcome, Counters, ThreadReport};
 pub use crate::event::{BACKUP, Job, TakenSnapshot, wait_until_committed};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
@@ -303,7 +303,7 @@ impl Coordinator {
 
     /// Whether the call may run; else it is answered or sent away.
     fn admit(&self, call: &mut ProgramCall) -> bool {
-        if !Arc::ptr_eq(&call.compiled, &self.compiled)
+        if !is_same_schema(&call.compiled, &self.compiled)
             && let Some(retry) = call.retry.take()
         {
             retry(Arc::clone(&self.compiled));

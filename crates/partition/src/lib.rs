@@ -64,7 +64,7 @@ pub mod worker_pool;
 
 pub use answer::{AnswerBatch, Mailbox, MailboxHandle, Run, Spent};
 pub use call_header::CallHeader;
-pub use compiled::Compiled;
+pub use compiled::{Compiled, is_same_schema};
 pub use delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
 pub use event::{CachedCall, CachedCalls, CallBatch, Event, ProgramCall, Recompile, Reply, Retry, StoreSet};
 pub use inboxes::GroupInboxes;

@@ -82,6 +82,12 @@ pub struct Recovered {
 }
 
 impl RecoveredNode {
+    /// The latest version of the schema that a group here has.
+    pub fn compiled(&self) -> &Arc<Compiled> {
+        let all = self.groups.iter().map(|group| &group.compiled);
+        all.max_by_key(|compiled| compiled.catalog.version).expect("a node hosts groups")
+    }
+
     /// # Panics
     /// If the node hosts other groups than the first.
     pub fn only_group(self) -> Recovered {
@@ -103,6 +109,15 @@ impl RecoveredNode {
             unlogged,
             summary,
         }
+    }
+}
+
+impl From<Recovered> for RecoveredNode {
+    fn from(only: Recovered) -> RecoveredNode {
+        let Recovered { genesis, log, identity, unlogged, summary, .. } = only;
+        let Recovered { partitions, stores, sequences, compiled, history, group, snapshots, .. } = only;
+        let first = RecoveredGroup { partitions, stores, sequences, compiled, history, group, snapshots };
+        RecoveredNode { genesis, log, identity, unlogged, summary, groups: vec![first] }
     }
 }
 

@@ -42,12 +42,22 @@ struct Sample {
 }
 
 pub struct RowCounts {
+    /// By number, of the whole cluster.
     partitions: Vec<Mutex<Vec<Count>>>,
+    /// How many of them are here, and publish counts.
+    here: usize,
 }
 
 impl RowCounts {
+    /// Of partitions that are all here.
     pub fn new(partitions: usize) -> RowCounts {
-        RowCounts { partitions: (0..partitions).map(|_| Mutex::default()).collect() }
+        RowCounts::of_some(partitions, partitions)
+    }
+
+    /// Of partitions of which so many are here: the others are thought to have as many rows each.
+    pub fn of_some(partitions: usize, here: usize) -> RowCounts {
+        assert!((1..=partitions).contains(&here), "a node has partitions of its cluster");
+        RowCounts { partitions: (0..partitions).map(|_| Mutex::default()).collect(), here }
     }
 
     /// Says how many rows the store's tables have now.
@@ -136,11 +146,12 @@ impl Statistics for RowCounts {
         for counts in &self.partitions {
             let counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(count) = counts.iter().find(|count| count.table.id == table) else { continue };
-            total = Some(total.unwrap_or(0) + count.rows);
             if !count.table.is_partitioned() {
-                break;
+                return Some(count.rows.max(ROWS_MIN));
             }
+            total = Some(total.unwrap_or(0) + count.rows);
         }
+        let total = total.map(|rows| rows * self.partitions.len() as u64 / self.here as u64);
         total.map(|rows| rows.max(ROWS_MIN))
     }
 

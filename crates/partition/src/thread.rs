@@ -16,7 +16,7 @@ use self::backoff::SeatBackoff;
 use crate::answer::{ANSWER_BATCH_BYTES_MAX, AnswerBatch, MailboxHandle, Spent};
 use crate::call_header::CallHeader;
 use crate::commit::{Completion, Parties};
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, is_same_schema};
 use crate::counters::{Counters, ThreadReport};
 use crate::event::{CallBatch, Event, Loan};
 use crate::execute::{Executor, Request};
@@ -324,7 +324,7 @@ impl Partition {
             batch.mailbox.deliver(answers);
             return;
         }
-        let same_schema = Arc::ptr_eq(&batch.compiled, &self.compiled);
+        let same_schema = is_same_schema(&batch.compiled, &self.compiled);
         let now = self.clock.wall_micros();
         self.counters.queue.waited(now.saturating_sub(sent_micros).max(0) as u64);
         let now = self.log.transaction_time(now);

@@ -14,7 +14,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("crates/meta/src/ask.rs", "encode", 74),
     ("crates/member/src/join.rs", "join", 94),
     ("crates/member/src/offline.rs", "leave_cluster", 74),
-    ("crates/member/src/running.rs", "start", 76),
     ("crates/member/src/running.rs", "start_with", 121),
     ("crates/node/src/start.rs", "start", 127),
     ("crates/sql/src/bind/expression.rs", "expression_inner", 85),

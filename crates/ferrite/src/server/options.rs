@@ -18,7 +18,7 @@ pub struct Options {
     pub(super) dir: PathBuf,
     /// Create a database if the directory has none. Without this option, --schema, --classes or
     /// --cluster, such a directory is refused, because its volume might not be mounted.
-    #[arg(long, conflicts_with_all = ["cluster", "kfactor", "join", "cluster_as"])]
+    #[arg(long, conflicts_with_all = ["cluster", "kfactor", "join", "cluster_as", "partitions_per_node", "rack"])]
     pub(super) new: bool,
     /// Address (or host name) and port on which to accept clients.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:21212", value_parser = address::listen)]
@@ -43,7 +43,7 @@ pub struct Options {
     #[arg(long, value_enum, value_name = "keep|drop", default_value = "keep")]
     pub(super) migrating_rows: MigratingRows,
     /// Partitions of a new database [default: 75% of the cores, at least 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), conflicts_with = "partitions_per_node")]
     pub(super) partitions: Option<u32>,
     /// When a transaction is acknowledged: `sync` (after fsync), `interval=MS` (after the write;
     /// fsync follows within MS milliseconds), `none` (the operating system decides when to write),

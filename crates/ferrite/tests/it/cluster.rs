@@ -6,6 +6,7 @@ mod anew;
 mod cut_off;
 mod damaged;
 mod events;
+mod groups;
 mod handing_over;
 mod joining;
 mod later_starts;
@@ -164,9 +165,10 @@ impl Cluster {
                 let (dir, host) = (self.dir(place), self.hosts[place].clone());
                 let (list, kfactor) = (&list, &kfactor);
                 scope.spawn(move || {
-                    let options =
-                        ["--cluster", list, "--kfactor", kfactor, "--cluster-listen", &host, "--partitions", "2"];
-                    Server::start(&dir, &[&options[..], more].concat())
+                    let options = ["--cluster", list, "--kfactor", kfactor, "--cluster-listen", &host];
+                    let one_group = !more.contains(&"--partitions-per-node");
+                    let partitions = if one_group { &["--partitions", "2"][..] } else { &[] };
+                    Server::start(&dir, &[&options[..], partitions, more].concat())
                 })
             };
             let starting: Vec<_> = (0..self.hosts.len()).map(start).collect();

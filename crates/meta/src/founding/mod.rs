@@ -68,7 +68,7 @@ enum Phase {
 }
 
 /// As its operator has said it.
-fn partitions_per_node(plan: &Plan) -> String {
+pub fn partitions_per_node(plan: &Plan) -> String {
     match plan.partitions_per_node {
         Some(count) => format!("--partitions-per-node {count}"),
         None => "no --partitions-per-node".to_owned(),

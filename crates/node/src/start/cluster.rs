@@ -15,17 +15,16 @@ use crate::start::parts::Parts;
 use crate::submit::Submit;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{NodeId, memory};
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock};
 use ferrite_member::forward::{self, Forward, ForwardThread};
 use ferrite_member::lots::SequencerNotice;
 use ferrite_member::{
-    Calls, CopySide, DataUses, Figures, Member, MemberError, NodeStatus, OwnFigures, Room, Running, StatusSnapshot,
-    Uses,
+    Calls, Clients, CopySide, DataUses, Figures, HostedGroup, Member, MemberError, NodeStatus, OwnFigures, Room,
+    Running, StatusSnapshot, Uses,
 };
 use ferrite_partition::gate::Gate;
-use ferrite_partition::recovery::Recovered;
+use ferrite_partition::recovery::RecoveredNode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -65,7 +64,7 @@ pub(super) fn start_forward(
 pub(super) struct RestOfNode<'a> {
     pub(super) options: &'a ServerOptions,
     pub(super) parts: &'a Parts,
-    pub(super) recovered: &'a Recovered,
+    pub(super) recovered: &'a RecoveredNode,
     pub(super) backups: &'a Arc<Backups>,
     pub(super) disk: &'a Arc<MeteredDisk>,
     pub(super) clock: &'a Arc<dyn Clock>,
@@ -75,8 +74,8 @@ pub(super) struct RestOfNode<'a> {
 pub(super) fn start_cluster(
     threads: &mut Threads,
     member: Member,
-    copy: Arc<CopySide>,
-    gates: Vec<Arc<Gate>>,
+    copies: &[Arc<CopySide>],
+    gates: Vec<Vec<Arc<Gate>>>,
     rest: &RestOfNode<'_>,
 ) -> Result<Running, MemberError> {
     let RestOfNode { options, parts, recovered, backups, disk, clock } = *rest;
@@ -90,33 +89,45 @@ pub(super) fn start_cluster(
         figures: own_figures(parts, backups),
     };
     let snapshots = parts.snapshots.clone();
-    let first = parts.routes.table().ways_of(FIRST_GROUP).cloned();
-    let GroupWays { partitions, coordinator } = first.expect("a member hosts the first group");
     let forward = parts.forward.clone().expect("a member passes calls on");
     let mode = Arc::clone(&parts.mode);
     let drain = Drain::new(Arc::clone(&parts.network), forward, Arc::clone(&parts.routes), mode, parts.system.clone());
     let data = DataUses {
-        clients: Arc::new(parts.publisher()),
+        clients: Arc::clone(&parts.schemas) as Arc<dyn Clients>,
         unable: Arc::clone(&parts.unable),
         topology: Arc::clone(&parts.topology),
         drain: Box::new(drain),
         cancellations: Arc::clone(&parts.cancelling.list),
-        partitions,
-        coordinator,
-        gates,
-        snapshots: Arc::new(move |request| drop(snapshots.send(SnapshotJob::OfCluster(request)))),
-        copy,
-        files: recovered.snapshots.files().clone(),
+        snapshots: Arc::new(move |group, request| drop(snapshots.send(SnapshotJob::OfCluster(group, request)))),
         log_index: Arc::clone(recovered.log.index()),
         runtime: options.runtime.clone(),
         transaction_bytes_max: options.settings.transaction_bytes,
         transfer_rate: options.cluster.transfer_rate,
         identity: recovered.identity.clone(),
-        sequences: recovered.sequences.clone(),
-        compiled: Arc::clone(&recovered.compiled),
-        history: recovered.history.clone(),
+        groups: hosted_groups(rest, copies, gates),
     };
     ferrite_member::start(threads, member, uses, data)
+}
+
+/// What the cluster's threads use of each group that the node hosts.
+fn hosted_groups(rest: &RestOfNode<'_>, copies: &[Arc<CopySide>], gates: Vec<Vec<Arc<Gate>>>) -> Vec<HostedGroup> {
+    let table = rest.parts.routes.table();
+    let groups = rest.recovered.groups.iter().zip(copies).zip(gates);
+    let hosted = groups.map(|((own, copy), gates)| {
+        let ways = table.ways_of(own.partitions.group()).cloned();
+        let GroupWays { partitions, coordinator } = ways.expect("a group that was recovered is hosted");
+        HostedGroup {
+            partitions,
+            coordinator,
+            gates,
+            copy: Arc::clone(copy),
+            files: own.snapshots.files().clone(),
+            sequences: own.sequences.clone(),
+            compiled: Arc::clone(&own.compiled),
+            history: own.history.clone(),
+        }
+    });
+    hosted.collect()
 }
 
 /// The node's role in its cluster, and which of its parts hear of a change before others see it.
@@ -184,7 +195,7 @@ fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> OwnFigures {
     })
 }
 
-/// The first leader gives a new database its schema.
+/// The first leaders give a new database its schema, each to the groups that it leads.
 pub(super) fn give_first_schema(
     threads: &mut Threads,
     first: FirstSchema,
@@ -192,14 +203,23 @@ pub(super) fn give_first_schema(
     parts: &Parts,
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
-    let node_status = Arc::clone(running.node_status());
-    let compiled = Arc::clone(&parts.compiled);
-    let group = parts.routes.table().ways_of(FIRST_GROUP).cloned().expect("a member hosts the first group");
-    let place = Place { node_status, compiled, coordinator: group.coordinator };
-    if first.begin(&place, ends)? {
+    let table = parts.routes.kept_table();
+    let place = |group| Place {
+        group,
+        node_status: Arc::clone(running.node_status()),
+        schemas: Arc::clone(&parts.schemas),
+        coordinator: table.ways_of(group).cloned().expect("its group is hosted").coordinator,
+    };
+    let mut left = Vec::new();
+    for place in table.hosted_groups().map(place) {
+        if first.begin(&place, ends)? {
+            left.push(place);
+        }
+    }
+    if !left.is_empty() {
         let (told, stop) = bounded(0);
         threads.ended_by(move || drop::<Sender<()>>(told));
-        threads.spawn("first-schema", move || first.go_on(&place, &stop))?;
+        threads.spawn("first-schema", move || first.go_on(left, &stop))?;
     }
     Ok(())
 }

@@ -12,11 +12,12 @@ use ferrite_log::LogOptions;
 use ferrite_member::{About, Member, MemberError, Running, Waits, cluster_name, release};
 use ferrite_meta::founding::{Manner, Partitions};
 use ferrite_notice::Notice;
-use ferrite_partition::recovery::{self, Recovered};
+use ferrite_partition::recovery::{self, RecoveredNode};
 use ferrite_partition::{RecoveryProgress, first_start};
 use ferrite_system::Identity;
 use mio::net::TcpListener;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -67,7 +68,7 @@ pub(super) fn recover(
     doors: &mut Doors,
     disk: &Arc<MeteredDisk>,
     clock: &Arc<dyn Clock>,
-) -> Result<(Recovered, Option<Member>), ServerError> {
+) -> Result<(RecoveredNode, Option<Member>), ServerError> {
     release::check(&**disk, &options.dir)?;
     let progress = RecoveryProgress::default();
     let waits = Waits::default();
@@ -108,7 +109,7 @@ pub(super) fn recover(
         look: Some(&look),
         begins: Some(&begins),
     };
-    let recover = || -> Result<(Recovered, Option<Member>), ServerError> {
+    let recover = || -> Result<(RecoveredNode, Option<Member>), ServerError> {
         let (disk, clock) = on();
         match ferrite_member::join(&options.cluster, &about)? {
             Some(joined) => {
@@ -116,8 +117,8 @@ pub(super) fn recover(
                 Ok((recovered, Some(member)))
             }
             None => recovery::open_with(disk, clock, &mut SystemRandom, &options.dir, how())
-                .map(|node| (node.only_group(), None))
-                .map_err(ServerError::Start),
+                .map_err(ServerError::Start)
+                .and_then(|node| Ok((of_one_group(node, &options.dir)?, None))),
         }
     };
     let awaits = || waits.describe();
@@ -141,22 +142,35 @@ pub(super) fn wait_for_others(running: &Running, doors: &mut Doors, ends: &Atomi
 
 /// A new database gets what it is begun with: the meaning of DECIMAL, classes, a schema.
 pub(super) fn begin_if_new(
-    recovered: &mut Recovered,
+    recovered: RecoveredNode,
     options: &ServerOptions,
     clock: &dyn Clock,
-) -> Result<(), ServerError> {
-    first_start::choose_decimal_scale(recovered, options.decimal_scale)
+) -> Result<RecoveredNode, ServerError> {
+    let mut recovered = recovered.only_group();
+    first_start::choose_decimal_scale(&mut recovered, options.decimal_scale)
         .map_err(|error| ServerError::DecimalScale(error.to_string()))?;
     let given = options.schema.is_some() || !options.classes.is_empty();
     if given && recovered.compiled.catalog.version.0 == 0 {
         let jars = &options.classes;
         let text = options.schema.as_deref().unwrap_or_default();
-        let warnings = first_start::at_first_start(recovered, jars, text, &options.settings.sql, clock)
+        let warnings = first_start::at_first_start(&mut recovered, jars, text, &options.settings.sql, clock)
             .map_err(|error| ServerError::Schema(error.to_string()))?;
         warnings.into_iter().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
         recovered.summary.begun = true;
     }
-    Ok(())
+    Ok(recovered.into())
+}
+
+/// A single server's database is one group, with all partitions.
+fn of_one_group(node: RecoveredNode, dir: &Path) -> Result<RecoveredNode, ServerError> {
+    match node.genesis.groups.groups() {
+        1 => Ok(node),
+        groups => Err(MemberError::Cluster(format!(
+            "the database in {} has its partitions in {groups} groups, which only the nodes of its cluster can open: start it              with --cluster, or restore a backup into a new database",
+            dir.display()
+        ))
+        .into()),
+    }
 }
 
 /// What should be the same on all nodes with data.
@@ -182,7 +196,7 @@ pub(super) fn default_partitions() -> u32 {
 pub(super) fn identity(
     options: &ServerOptions,
     doors: &Doors,
-    recovered: &Recovered,
+    recovered: &RecoveredNode,
     member: Option<&Member>,
 ) -> Identity {
     let named = member.and_then(|member| cluster_name(&member.joined.state));
@@ -211,9 +225,9 @@ pub(super) fn identity(
 }
 
 /// What was acknowledged once is taken up whatever it needs; the limits are for what comes now.
-pub(super) fn limit_memory(settings: &Settings, recovered: &mut Recovered) {
+pub(super) fn limit_memory(settings: &Settings, recovered: &mut RecoveredNode) {
     memory::set_limit(settings.memory_bytes);
-    for store in &mut recovered.stores {
+    for store in recovered.groups.iter_mut().flat_map(|group| &mut group.stores) {
         store.set_transaction_bytes_max(settings.transaction_bytes);
     }
 }

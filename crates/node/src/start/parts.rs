@@ -6,6 +6,7 @@ use crate::cancelling::{Cancelling, Elsewhere};
 use crate::collect::Collector;
 use crate::compound::{self, Compounds};
 use crate::connections::{ConnectionLimits, Connections};
+use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
 use crate::listen::connections_max;
 use crate::mailbox::{Mail, NetworkMailbox};
@@ -29,10 +30,11 @@ use ferrite_log::LogStatistics;
 use ferrite_member::forward::{self, Forward};
 use ferrite_member::lots::SequencerNotice;
 use ferrite_member::{Member, Topology, peer_connections_max};
+use ferrite_partition::assemble::{PartitionEnds, partition_ends};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
-use ferrite_partition::recovery::{Recovered, Summary};
-use ferrite_partition::{Compiled, Event, GroupInboxes, RowCounts};
+use ferrite_partition::recovery::{RecoveredGroup, RecoveredNode, Summary};
+use ferrite_partition::{Compiled, GroupInboxes, RowCounts};
 use ferrite_system::hosts::Hosts;
 use ferrite_system::lots::LotFigures;
 use ferrite_system::processor::ProcessorUse;
@@ -54,6 +56,8 @@ pub(super) struct Parts {
     pub(super) compiled: Arc<ArcSwap<Compiled>>,
     /// Procedures of it cannot run here.
     pub(super) unable: Arc<AtomicBool>,
+    /// Those of the groups, from which it follows.
+    pub(super) schemas: Arc<GroupSchemas>,
     pub(super) routes: Arc<Routes>,
     pub(super) mode: Arc<Mode>,
     pub(super) work: Arc<Work>,
@@ -94,12 +98,32 @@ pub(super) struct Inboxes {
     pub(super) network: Vec<NetworkEnd>,
 }
 
-/// Of partitions, coordinator and long reads. They send to each other, too.
+/// Of the groups' partitions and coordinators, and long reads. They send to each other, too.
 pub(super) struct ExecutorEnds {
-    pub(super) partitions: Vec<(Sender<Event>, Receiver<Event>)>,
-    pub(super) jobs: Receiver<Job>,
+    /// In the order of the recovered groups.
+    pub(super) groups: Vec<GroupEnds>,
     pub(super) long_reads: LongReads,
     pub(super) reads: Receiver<LongRead>,
+}
+
+/// Of one group.
+pub(super) struct GroupEnds {
+    pub(super) partitions: Vec<PartitionEnds>,
+    pub(super) coordinator: Sender<Job>,
+    pub(super) jobs: Receiver<Job>,
+}
+
+impl GroupEnds {
+    fn new(group: &RecoveredGroup) -> GroupEnds {
+        let (coordinator, jobs) = unbounded();
+        GroupEnds { partitions: partition_ends(group.stores.len()), coordinator, jobs }
+    }
+
+    fn ways(&self, group: &RecoveredGroup) -> GroupWays {
+        let senders = self.partitions.iter().map(|(sender, _)| sender.clone()).collect();
+        let partitions = GroupInboxes::new(group.partitions.clone(), senders);
+        GroupWays { partitions, coordinator: self.coordinator.clone() }
+    }
 }
 
 /// What wakes a network thread and brings its messages, created before any threads.
@@ -123,34 +147,35 @@ pub(super) fn network_ends(count: usize) -> Result<Vec<NetworkEnd>, ThreadError>
 pub(super) fn connect(
     options: &ServerOptions,
     doors: &Doors,
-    recovered: &Recovered,
+    recovered: &RecoveredNode,
     clock: &Arc<dyn Clock>,
     member: Option<&Member>,
 ) -> Result<(Parts, Inboxes), ThreadError> {
     let (forward, forward_inbox) = forward::connect();
     let forward = member.map(|_| forward);
-    let (coordinator, jobs) = unbounded();
     let (system, system_inbox) = unbounded();
     let (snapshots, snapshot_inbox) = unbounded();
     let (expiry, expiry_inbox) = unbounded();
     let (tasks, task_inbox) = unbounded();
     let (compounds, compound_inboxes) = Compounds::new(&options.settings, Arc::clone(clock));
-    let partitions: Vec<(Sender<Event>, _)> = recovered.stores.iter().map(|_| unbounded()).collect();
-    let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), Home::Coordinator(coordinator.clone()));
+    let groups: Vec<GroupEnds> = recovered.groups.iter().map(GroupEnds::new).collect();
+    let home = Home::Coordinator(groups.first().expect("a node hosts groups").coordinator.clone());
+    let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), home);
     let network = network_ends(options.network_threads)?;
     let identity = identity(options, doors, recovered, member);
     let peers = if member.is_some() { peer_connections_max() } else { 0 };
     let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads, peers);
-    let senders = partitions.iter().map(|(sender, _)| sender.clone()).collect();
-    let routes = Arc::new(routes(recovered, senders, coordinator));
+    let ways = recovered.groups.iter().zip(&groups).map(|(group, ends)| ends.ways(group));
+    let routes = Arc::new(Routes::with(&recovered.genesis.groups, ways));
     let (lots, sequencer) = connect_lots(member, &routes).unzip();
+    let publisher = publisher(recovered, &network, expiry.clone(), tasks.clone());
     let parts = Parts {
         topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
         identity: Arc::new(identity),
         settings: options.settings,
         started: Instant::now(),
-        compiled: Arc::new(ArcSwap::new(Arc::clone(&recovered.compiled))),
-        unable: Arc::new(AtomicBool::new(lacks_java(&recovered.compiled))),
+        compiled: Arc::clone(&publisher.compiled),
+        unable: Arc::clone(&publisher.unable),
         routes,
         lots,
         mode: Arc::default(),
@@ -158,10 +183,11 @@ pub(super) fn connect(
         connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
         cancelling: Arc::new(cancelling(&long_reads, forward.clone())),
         compounds: Arc::new(compounds),
-        plan_cache: Arc::default(),
-        row_counts: Arc::new(RowCounts::new(recovered.stores.len())),
+        plan_cache: Arc::clone(&publisher.plan_cache),
+        row_counts: Arc::new(row_counts(recovered)),
         forward,
-        network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
+        network: Arc::clone(&publisher.network),
+        schemas: Arc::new(group_schemas(recovered, publisher)),
         system,
         snapshots,
         expiry,
@@ -176,7 +202,7 @@ pub(super) fn connect(
         shutdown: Arc::default(),
     };
     let inboxes = Inboxes {
-        executors: ExecutorEnds { partitions, jobs, long_reads, reads },
+        executors: ExecutorEnds { groups, long_reads, reads },
         system: system_inbox,
         snapshots: snapshot_inbox,
         expiry: expiry_inbox,
@@ -195,10 +221,32 @@ fn cancelling(long_reads: &LongReads, forward: Option<Forward>) -> Cancelling {
     Cancelling { list: Arc::clone(long_reads.cancellations().all()), long_reads: long_reads.line(), elsewhere }
 }
 
-/// All groups of the database, and the ways to the one that is here.
-fn routes(recovered: &Recovered, senders: Vec<Sender<Event>>, coordinator: Sender<Job>) -> Routes {
-    let partitions = GroupInboxes::new(recovered.partitions.clone(), senders);
-    Routes::with(&recovered.genesis.groups, [GroupWays { partitions, coordinator }])
+/// What adopts a new version of the schema.
+fn publisher(
+    recovered: &RecoveredNode,
+    network: &[NetworkEnd],
+    expiry: Sender<ExpiryNotice>,
+    tasks: Sender<TaskNotice>,
+) -> Publisher {
+    Publisher {
+        compiled: Arc::new(ArcSwap::new(Arc::clone(recovered.compiled()))),
+        plan_cache: Arc::default(),
+        expiry,
+        tasks,
+        network: network.iter().map(|end| Arc::clone(&end.mailbox)).collect(),
+        unable: Arc::new(AtomicBool::new(lacks_java(recovered.compiled()))),
+    }
+}
+
+fn group_schemas(recovered: &RecoveredNode, publisher: Publisher) -> GroupSchemas {
+    let versions = recovered.groups.iter().map(|group| (group.partitions.group(), Arc::clone(&group.compiled)));
+    GroupSchemas::new(publisher, versions.collect())
+}
+
+/// Of the cluster's partitions, as far as they are here.
+fn row_counts(recovered: &RecoveredNode) -> RowCounts {
+    let here = recovered.groups.iter().map(|group| group.partitions.len()).sum();
+    RowCounts::of_some(recovered.genesis.partitions() as usize, here)
 }
 
 impl Parts {
@@ -215,17 +263,6 @@ impl Parts {
             elsewhere: Arc::default(),
             groups_calls: GroupsCalls::new(self.lots.as_ref().map(|lots| lots.sequencer.clone())),
         })
-    }
-
-    pub(super) fn publisher(&self) -> Publisher {
-        Publisher {
-            compiled: Arc::clone(&self.compiled),
-            plan_cache: Arc::clone(&self.plan_cache),
-            expiry: self.expiry.clone(),
-            tasks: self.tasks.clone(),
-            network: Arc::clone(&self.network),
-            unable: Arc::clone(&self.unable),
-        }
     }
 
     pub(super) fn collector(&self, backups: &Arc<Backups>, disk: &Arc<MeteredDisk>) -> Collector {

@@ -7,14 +7,14 @@ use crate::snapshots::SnapshotsOnly;
 use crossbeam_channel::{SendError, Sender};
 use ferrite_io::Disk;
 use ferrite_partition::coordinator::{Save, WithoutLog};
-use ferrite_partition::recovery::{Recovered, StartError};
+use ferrite_partition::recovery::{RecoveredNode, StartError};
 use ferrite_partition::snapshots::Saved;
 use ferrite_partition::unlogged::{self, Unlogged};
 use ferrite_snapshot::SnapshotError;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn instead_of_log(recovered: &Recovered, snapshots: Sender<SnapshotJob>) -> Option<WithoutLog> {
+pub(super) fn instead_of_log(recovered: &RecoveredNode, snapshots: Sender<SnapshotJob>) -> Option<WithoutLog> {
     let unlogged = recovered.unlogged.as_ref().map(Arc::clone)?;
     Some(WithoutLog { unlogged, save: save_by(snapshots) })
 }
@@ -31,7 +31,11 @@ fn save_by(snapshots: Sender<SnapshotJob>) -> Save {
 
 /// Whether the end of the server needs a snapshot. If not, the log has everything from now on, and
 /// recovery has found what a run without it has lost.
-pub(super) fn last_snapshot(recovered: &Recovered, disk: &dyn Disk, dir: &Path) -> Result<LastSnapshot, ServerError> {
+pub(super) fn last_snapshot(
+    recovered: &RecoveredNode,
+    disk: &dyn Disk,
+    dir: &Path,
+) -> Result<LastSnapshot, ServerError> {
     if recovered.unlogged.is_some() {
         return Ok(LastSnapshot::wanted());
     }

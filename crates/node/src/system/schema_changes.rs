@@ -12,6 +12,9 @@ use std::time::Duration;
 impl System {
     /// One that a client asks for, so within the time that is set.
     pub(super) fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
+        if self.submit.routes.table().group_count() > 1 {
+            return reply.refuse(&over_several_groups());
+        }
         let time_max = Some(Duration::from_secs(self.settings.schema_seconds));
         let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
         // One that is not here has answered.
@@ -69,4 +72,11 @@ impl System {
         self.change_schema(text, SqlLimits::CEILING, reply);
         Ok(Handled::PassedOn)
     }
+}
+
+/// A change that one group makes and another does not would divide the database.
+#[cold]
+fn over_several_groups() -> UserError {
+    let text = "the schema of a cluster with several groups of partitions is given when the cluster is founded, and cannot be changed";
+    UserError::ddl("0A000", text).with_hint("found the cluster with --schema and --classes on every node")
 }

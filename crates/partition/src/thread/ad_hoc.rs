@@ -4,6 +4,7 @@
 use super::{Partition, RECORD_EPOCH};
 use crate::answer::AnswerBatch;
 use crate::call_header::CallHeader;
+use crate::compiled::is_same_schema;
 use crate::event::{CachedCall, CallBatch, ProgramCall, Reply};
 use crate::execute::Request;
 use crate::long_read::{self, LongRead};
@@ -59,7 +60,7 @@ impl Partition {
 
     /// One ad hoc statement or batch.
     pub(super) fn run_program(&mut self, mut call: ProgramCall) {
-        if !Arc::ptr_eq(&call.compiled, &self.compiled)
+        if !is_same_schema(&call.compiled, &self.compiled)
             && let Some(retry) = call.retry.take()
         {
             retry(Arc::clone(&self.compiled));

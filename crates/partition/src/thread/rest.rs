@@ -2,11 +2,11 @@
 //! the few calls that come.
 
 use super::{Partition, Ran, Seat};
+use crate::compiled::is_same_schema;
 use crate::event::{CallBatch, Event};
 use crossbeam_channel::{Receiver, Select, TryRecvError};
 use ferrite_base::memory;
 use ferrite_table::Store;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const IDLE_LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ impl Partition {
             return Err(batch);
         }
         // Of another version a program may have become a long one.
-        let is_here = self.inbox.is_empty() && Arc::ptr_eq(&batch.compiled, &self.compiled);
+        let is_here = self.inbox.is_empty() && is_same_schema(&batch.compiled, &self.compiled);
         // With a full log it would wait, which a network thread must not.
         if !is_here || !(self.only_reads(&batch) || self.log.has_room()) {
             return Err(batch);

@@ -5,7 +5,7 @@ use crate::common::Server;
 
 impl Cluster {
     /// These start again at the same time, and are ready.
-    fn start_these_again(&mut self, places: &[usize]) {
+    pub(super) fn start_these_again(&mut self, places: &[usize]) {
         let dirs: Vec<_> = places.iter().map(|place| self.dir(*place)).collect();
         let servers: Vec<Server> = std::thread::scope(|scope| {
             let starting: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| Server::start(dir, &[]))).collect();

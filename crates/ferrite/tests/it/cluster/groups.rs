@@ -1,0 +1,155 @@
+//! A cluster whose partitions are in several groups: every node leads some and copies others.
+
+use super::{Cluster, PATIENCE};
+use crate::common::{Db, Server};
+use ferrite_client::{Client, ClientOptions, OwnedValue, Status};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+const SCHEMA: &str =
+    "CREATE TABLE t (id BIGINT NOT NULL, v BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
+CREATE PROCEDURE put PARTITION ON TABLE t COLUMN id AS UPSERT INTO t VALUES (?, ?);
+CREATE PROCEDURE get PARTITION ON TABLE t COLUMN id AS SELECT v FROM t WHERE id = ?;";
+const ROWS_PER_ROUND: i64 = 30;
+/// Each node leads two of the six groups, with one partition each.
+const LED: [[u32; 2]; 3] = [[0, 1], [2, 3], [4, 5]];
+
+/// Three nodes with one copy of everything besides the first, and six groups.
+fn spread(more: &[&str]) -> Cluster {
+    let mut cluster = Cluster::new(3);
+    let schema = cluster.root.path().join("schema.sql");
+    std::fs::write(&schema, SCHEMA).expect("a file");
+    let schema = schema.to_str().expect("a plain path").to_owned();
+    cluster.found(1, &[&["--partitions-per-node", "4", "--schema", &schema], more].concat());
+    cluster
+}
+
+impl Cluster {
+    /// Writes rows through a node, until each is acknowledged.
+    fn put_through(&mut self, place: usize) {
+        for id in self.next..self.next + ROWS_PER_ROUND {
+            self.on(place, "a write", |db| db.0.call_blocking("put", (id, 3 * id)).ok());
+            self.written.insert(id);
+        }
+        self.next += ROWS_PER_ROUND;
+    }
+
+    /// Every row is there, seen from that node, by procedure and by statement.
+    fn see_all_from(&self, place: usize) {
+        for id in &self.written {
+            let found = self.on(place, "a read", |db| db.0.call_blocking("get", (*id,)).ok());
+            assert_eq!(found.scalar(), Some(3 * id), "row {id} from node {}", place + 1);
+        }
+        let id = self.written.first().expect("rows were written");
+        let text = format!("SELECT v FROM t WHERE id = {id}");
+        let found = self.on(place, &text, |db| db.0.call_blocking("@AdHoc", (&*text,)).ok());
+        assert_eq!(found.scalar(), Some(3 * id));
+    }
+
+    /// Asks one node until it does it.
+    fn on<T>(&self, place: usize, what: &str, mut call: impl FnMut(&Db) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let address = &self.nodes[place].as_ref().expect("it runs").server.address;
+        loop {
+            if let Ok(client) = Client::connect(ClientOptions::new([address]))
+                && let Some(done) = call(&Db(client))
+            {
+                return done;
+            }
+            assert!(Instant::now() < deadline, "in vain for {what} at node {}", place + 1);
+            std::thread::yield_now();
+        }
+    }
+
+    /// By partition, the node that leads it, as a node tells its clients.
+    fn topology(&self, place: usize) -> BTreeMap<i64, String> {
+        let response = self.on(place, "TOPO", |db| db.0.call_blocking("@Statistics", ("TOPO", 0)).ok());
+        let row = |row: &Vec<OwnedValue>| match (&row[0], &row[2]) {
+            (OwnedValue::Integer(partition), OwnedValue::Text(leader)) => {
+                (*partition, leader.split(':').next().unwrap_or_default().to_owned())
+            }
+            other => panic!("not a partition and its leader: {other:?}"),
+        };
+        response.tables[0].rows.iter().map(row).filter(|(partition, _)| *partition < 6).collect()
+    }
+
+    /// Waits until the status says of every group that the node of its place leads all copies.
+    fn await_places(&self, place: usize) {
+        let groups = (1..).zip(LED).flat_map(|(node, led)| led.map(|group| (node, group)));
+        let words: Vec<String> =
+            groups.map(|(node, group)| format!("group {group}: node {node} leads 2 of 2 copies")).collect();
+        self.await_words(place, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn every_node_leads_some_groups_and_a_lost_node_s_are_led_by_the_others() {
+    let mut cluster = spread(&[]);
+    (0..3).for_each(|place| cluster.put_through(place));
+    cluster.await_places(0);
+    (0..3).for_each(|place| cluster.see_all_from(place));
+    let expected: BTreeMap<i64, String> =
+        (1..).zip(LED).flat_map(|(node, led)| led.map(|group| (i64::from(group), node.to_string()))).collect();
+    (0..3).for_each(|place| assert_eq!(cluster.topology(place), expected, "as node {} says", place + 1));
+    cluster.kill(1);
+    [0, 2].into_iter().for_each(|place| cluster.put_through(place));
+    [0, 2].into_iter().for_each(|place| cluster.see_all_from(place));
+    let after = cluster.topology(0);
+    assert!(after.values().all(|leader| leader != "2"), "a lost node leads nothing: {after:?}");
+    assert_ne!(after[&2], after[&3], "its groups are led by two others");
+    // It comes back, and leads again what it has its place for.
+    cluster.start_again(1);
+    cluster.put_through(1);
+    cluster.await_places(1);
+    (0..3).for_each(|place| cluster.see_all_from(place));
+    // One that ends in good order hands over all that it leads.
+    let lines = cluster.nodes[2].as_ref().expect("it runs").lines.clone();
+    cluster.nodes[2].take().expect("it runs").server.stop();
+    LED[2].iter().for_each(|group| lines.wait(&format!("this node has handed group {group} over to node")));
+    [0, 1].into_iter().for_each(|place| cluster.put_through(place));
+    cluster.start_again(2);
+    cluster.await_places(2);
+    (0..3).for_each(|place| cluster.see_all_from(place));
+    for (_, node) in cluster.running() {
+        node.lines.are_of_good_ends();
+    }
+}
+
+#[test]
+fn all_groups_are_there_after_a_loss_of_power() {
+    let mut cluster = spread(&["--snapshot-interval", "1"]);
+    cluster.await_places(0);
+    (0..3).for_each(|place| cluster.put_through(place));
+    (0..3).for_each(|place| cluster.kill(place));
+    cluster.start_all_again();
+    (0..3).for_each(|place| cluster.see_all_from(place));
+    cluster.await_places(0);
+    (0..3).for_each(|place| cluster.put_through(place));
+    // Two of them come back, without the leader of two groups.
+    (0..3).for_each(|place| cluster.kill(place));
+    cluster.start_these_again(&[0, 2]);
+    [0, 2].into_iter().for_each(|place| cluster.see_all_from(place));
+}
+
+#[test]
+fn what_several_groups_cannot_do_is_refused() {
+    let cluster = spread(&[]);
+    let db = cluster.nodes[1].as_ref().expect("it runs").server.connect();
+    let several = "needs partitions of several groups";
+    db.sql_fails("SELECT COUNT(*) FROM t", Status::GracefulFailure, several);
+    db.sql_fails("CREATE TABLE u (a INTEGER)", Status::GracefulFailure, "the schema of a cluster with several groups");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let with = |more: &[&str]| {
+        let list = ["--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1"];
+        Server::try_start(dir.path(), &[&list[..], more].concat()).err().expect("it is refused")
+    };
+    for (options, words) in [
+        (&["--kfactor", "2", "--partitions-per-node", "4"][..], "3 nodes with data, K = 2, 3 partitions per node; or"),
+        (&["--kfactor", "1", "--partitions-per-node", "4", "--partitions", "6"], "--partitions"),
+        (&["--kfactor", "1", "--rack", "a"], "without --partitions-per-node there is one group"),
+        (&["--join", "--partitions-per-node", "4"], "--join"),
+    ] {
+        let said = with(options);
+        assert!(said.contains(words), "{options:?}: {said}");
+    }
+}
