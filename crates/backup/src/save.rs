@@ -197,6 +197,7 @@ fn write_native(
         files: written,
         // A backup goes to any database: it is of no stream.
         groups: Vec::new(),
+        lots: Vec::new(),
     };
     files.commit(nonce, &manifest)?;
     Ok(bytes)

@@ -388,9 +388,9 @@ impl GroupReplica {
                 }
             },
             Role::Falling(stepping, place) => {
-                let Some(SteppedBack { sequences, compiled, history }) = stepping.try_end() else { return false };
+                let Some(SteppedBack { sequences, compiled, history, lots }) = stepping.try_end() else { return false };
                 let place = (**place).clone();
-                self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history }, effects);
+                self.begin_to_copy(CopyStart { here: self.here, place, sequences, compiled, history, lots }, effects);
                 true
             }
         }

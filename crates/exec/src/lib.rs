@@ -7,13 +7,13 @@
 //! the order of rows that ORDER BY leaves open). Knows no SQL text, threads, log or clients.
 //!
 //! The rooms, in the order of the main path: [`call`] what is run and where results go,
-//! `transaction` the door, `run` a call on its way, `procedure` the steps, `write`, `together` and
-//! `targets` the data changes, `parts` what is done for each store by itself and merged; `query`
-//! ORDER BY, LIMIT and set operations, `select`, `join` and `hash_join` the nested loops, `access`
-//! how rows are found, `subquery`, `grouping`, `window`, `recursion`; below all of these
-//! `evaluator` what expressions see. Leaves: `rows` what passes between them, `meter` what a
-//! statement uses, `measure` what EXPLAIN ANALYZE counts, `row_table`, `sorting`, `series`,
-//! `marks`.
+//! `transaction` the door, `shares` that of a program which several groups run, `run` a call on its
+//! way, `procedure` the steps, `write`, `together` and `targets` the data changes, `parts` what is
+//! done for each store by itself and merged; `query` ORDER BY, LIMIT and set operations, `select`,
+//! `join` and `hash_join` the nested loops, `access` how rows are found, `subquery`, `grouping`,
+//! `window`, `recursion`; below all of these `evaluator` what expressions see. Leaves: `rows` what
+//! passes between them, `meter` what a statement uses, `measure` what EXPLAIN ANALYZE counts,
+//! `row_table`, `sorting`, `series`, `marks`.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -35,6 +35,7 @@ mod rows;
 mod run;
 mod select;
 mod series;
+mod shares;
 mod sorting;
 mod subquery;
 mod targets;
@@ -46,4 +47,5 @@ mod write;
 
 pub use call::{Call, ResultSink, Scratch, WorkerPool};
 pub use marks::{Marks, roll_back, set_marks};
+pub use shares::{OwnShare, run_shares};
 pub use transaction::{run, run_transaction};

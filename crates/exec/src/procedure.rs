@@ -103,11 +103,23 @@ impl<'x> Run<'_, 'x> {
     /// One statement: a query's rows go to the sink, by `Evaluator::run_query` in `query.rs`; a
     /// change goes on in `write.rs`, and from there to the store.
     #[inline]
-    fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
+    pub(crate) fn execute(&mut self, plan: &'x Plan, emit: bool, sink: &mut impl ResultSink) -> UserResult<()> {
         let modified = match plan {
             Plan::Query(query) => return self.query(query, emit, sink),
             change => self.change(change)?,
         };
+        self.report_change(plan, modified, emit, sink)
+    }
+
+    /// The result of a change of so many rows.
+    #[inline(always)]
+    pub(crate) fn report_change(
+        &mut self,
+        plan: &'x Plan,
+        modified: u64,
+        emit: bool,
+        sink: &mut impl ResultSink,
+    ) -> UserResult<()> {
         match returning(plan) {
             None if emit => sink.modified(modified),
             None => {}

@@ -137,7 +137,7 @@ impl<'r, 'x> Run<'r, 'x> {
     }
 
     #[inline]
-    fn insert_row(&mut self, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
+    pub(crate) fn insert_row(&mut self, insert: &'x Insert, row: &[Value<'x>]) -> UserResult<()> {
         let stores = self.stores_of_row(insert.table, row)?;
         let first = stores.start;
         let mut room = Vec::new();

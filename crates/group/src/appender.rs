@@ -40,6 +40,11 @@ impl<C: Party> GroupAppender<C> {
         GroupAppender(Arc::clone(&self.0), Some(opened))
     }
 
+    /// The epoch with which the leader opened in whose name it appends.
+    pub fn opened(&self) -> Option<Epoch> {
+        self.1
+    }
+
     /// Whose way into the log it is.
     pub fn group(&self) -> &Arc<Replication<C>> {
         &self.0

@@ -21,6 +21,7 @@ use ferrite_partition::applier::CopyStart;
 use ferrite_partition::commit::Completion;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
+use ferrite_partition::lots::LotLedger;
 use ferrite_partition::recovery::MemberStream;
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::waker::WakingSender;
@@ -47,6 +48,7 @@ pub struct HostedGroup {
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
     pub history: SchemaHistory,
+    pub lots: LotLedger,
 }
 
 /// What the groups of a node have in common.
@@ -94,7 +96,7 @@ impl Hosted {
         let MemberStream { place, replication } = stream;
         let id = replication.id();
         assert_eq!(own.partitions.of().group(), id, "a group has the stream of its own");
-        let HostedGroup { partitions, coordinator, copy, files, sequences, compiled, history, .. } = own;
+        let HostedGroup { partitions, coordinator, copy, files, sequences, compiled, history, lots, .. } = own;
         let sink = sink(rest, id, &files)?;
         let (notices, notices_inbox) = unbounded();
         let (messages, arrivals) = bounded(TRANSFER_MESSAGES_MAX);
@@ -114,7 +116,7 @@ impl Hosted {
             copy: Arc::clone(&copy),
         });
         let log = OwnLog::new(Arc::clone(&replication), Arc::clone(rest.log_index));
-        let start = CopyStart { here: rest.here, place, sequences, compiled, history };
+        let start = CopyStart { here: rest.here, place, sequences, compiled, history, lots };
         self.parties.insert(id, (Parties { partitions, coordinator, log }, start));
         self.copies.insert(id, copy);
         self.suppliers.insert(id, Supplier::new(Arc::clone(&replication), Arc::clone(rest.log_index)));

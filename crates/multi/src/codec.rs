@@ -260,7 +260,7 @@ impl ToSequencer {
     }
 }
 
-impl Record<&[u8]> {
+impl<R: AsRef<[u8]>> Record<R> {
     pub fn kind(&self) -> u8 {
         match self {
             Record::Prepared { .. } => KIND_PREPARED,
@@ -278,7 +278,7 @@ impl Record<&[u8]> {
             Record::Prepared { lot, participants, redo, .. } => {
                 put_lot(out, *lot);
                 put_groups(out, participants);
-                put_bytes(out, redo);
+                put_bytes(out, redo.as_ref());
             }
             Record::Decided { lot, outcome, .. } => {
                 put_lot(out, *lot);

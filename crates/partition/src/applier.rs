@@ -18,15 +18,16 @@ pub use intake::Intake;
 use crate::compiled::Compiled;
 use crate::contents::{Checking, ContentCut};
 use crate::delivery::{Arrival, CopyFault, CopySnapshot, Delivery, Parcel, Promoted};
-use crate::event::{Event, Job, Loan};
+use crate::event::{Event, Job, Loan, Unsettled};
 use crate::inboxes::GroupInboxes;
 use crate::judge::{Change, Judge, ReplayError};
+use crate::lots::LotLedger;
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
 use crate::schema::SchemaHistory;
 use crate::waker::waking_channel;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits};
+use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits, planted};
 use ferrite_catalog::Catalog;
 use ferrite_group::{CatchUpError, Entry, GroupAppender, GroupPlace, Replayed};
 use ferrite_replica::group::Mark;
@@ -51,6 +52,8 @@ pub struct CopyStart {
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
     pub history: SchemaHistory,
+    /// What the stream has said of lots.
+    pub lots: LotLedger,
 }
 
 impl Promoted {
@@ -66,7 +69,7 @@ impl Promoted {
         partitions: &[Sender<Event>],
         jobs: &Sender<Job>,
     ) {
-        let Promoted { place, compiled, history, .. } = self;
+        let Promoted { place, compiled, history, lots, .. } = self;
         let log = log.since(place.end.epoch);
         let time = place.time.max(log.numbers_behind());
         // Each before whatever the coordinator asks of it.
@@ -74,9 +77,24 @@ impl Promoted {
             let event = Event::Lead { log: log.clone(), time };
             partition.send(event).expect("partitions outlive their role");
         }
-        let job = Job::Lead { log, time, compiled, history };
+        // And before any call.
+        let is_unsettled = !lots.in_doubt().is_empty() && !planted!(LeadsInDoubt);
+        let unsettled = is_unsettled.then(|| unsettled(partitions));
+        let job = Job::Lead { log, time, compiled, history, lots, unsettled };
         jobs.send(job).unwrap_or_else(|_| panic!("the coordinator outlives its role"));
     }
+}
+
+/// Has all partitions lend their stores until what is in doubt is settled.
+fn unsettled(partitions: &[Sender<Event>]) -> Unsettled {
+    let (to, loans) = unbounded();
+    let lend = |partition: &Sender<Event>| {
+        let (back, comes_back) = unbounded();
+        let event = Event::Lend { to: to.clone(), back: comes_back };
+        partition.send(event).expect("partitions outlive their role");
+        back
+    };
+    Unsettled { loans, back: partitions.iter().map(lend).collect() }
 }
 
 /// What an applier reports.
@@ -137,7 +155,7 @@ struct Reading {
 impl Applier {
     /// `inboxes`: of the group's partitions, which are where `start` says.
     pub fn new(start: CopyStart, inboxes: GroupInboxes, events: CopyEvents) -> (Applier, Intake) {
-        let CopyStart { here, place, sequences, compiled, history } = start;
+        let CopyStart { here, place, sequences, compiled, history, lots } = start;
         assert_eq!(inboxes.senders().len(), sequences.len(), "a sequence number per partition");
         let (sender, inbox) = waking_channel();
         let dealt = place.end.position;
@@ -166,7 +184,8 @@ impl Applier {
                 sequences,
                 catalog,
                 history,
-            ),
+            )
+            .with_lots(lots),
             compiled,
             events,
             waiting: VecDeque::new(),
@@ -386,6 +405,7 @@ impl Applier {
             sequences: self.judge.sequences.clone(),
             compiled: Arc::clone(&self.compiled),
             history: self.judge.history.clone(),
+            lots: self.judge.lots.clone(),
         }
     }
 
@@ -435,7 +455,8 @@ impl Applier {
                 let Mark { epoch, position, .. } = self.place().end;
                 self.hold(Purpose::Contents((epoch, position)));
             }
-            Change::ContentMark => {}
+            Change::ContentMark | Change::Lot => {}
+            Change::Committed(redo) => self.gather_part(entry, redo).map_err(failed)?,
             Change::ContentHashes(said) => self
                 .compare(|checking| (checking.mark == (said.epoch, said.position)).then(|| checking.said = Some(said))),
             Change::Schema { planned, time } => {
@@ -466,6 +487,22 @@ impl Applier {
         if parcel.len() >= PARCEL_BYTES {
             lane.send();
         }
+    }
+
+    /// The transactions of a lot that counts from this entry on. They came earlier, with another.
+    fn gather_part(&mut self, entry: Position, redo: Vec<u8>) -> Result<(), ReplayError> {
+        self.send_all();
+        self.intake.held.fetch_add(redo.len(), Ordering::Relaxed);
+        let bytes = Arc::new(Arrival { bytes: redo, held: Arc::clone(&self.intake.held) });
+        let mut rest = &bytes[..];
+        while let Some(record) = record::next_record(&mut rest)? {
+            let Change::Multi(parts) = self.judge.record(record)? else { panic!("a part has transactions only") };
+            for Part { partition, sequence, changes, .. } in parts {
+                self.gather(&bytes, entry, partition, sequence, None, changes);
+            }
+        }
+        self.send_all();
+        Ok(())
     }
 
     /// Hands over what is gathered, all of it of one arrival.

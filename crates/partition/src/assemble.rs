@@ -108,6 +108,10 @@ pub fn assemble(assembly: Assembly) -> Executors {
     let coordinator = Coordinator::new(jobs, of, borrowers, compiled, publish, gate, group, clock, limits, long_reads)
         .with_history(assembly.history);
     let coordinator = if assembly.is_copy { coordinator.as_copy() } else { coordinator };
+    let coordinator = match assembly.lots {
+        Some(links) => coordinator.with_lots(links),
+        None => coordinator,
+    };
     let coordinator = match assembly.without_log {
         Some(without) => coordinator.without_log(without),
         None => coordinator,

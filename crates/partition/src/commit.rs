@@ -5,6 +5,7 @@ use crossbeam_channel::{Sender, bounded};
 use ferrite_base::Sequence;
 use ferrite_group::{Committing, EntryBuffer, GroupAppender, NotCommitted, Party};
 use ferrite_log::Log;
+use ferrite_multi::LotId;
 use std::sync::Arc;
 
 /// The redo log of a node, with the completions that it reports to the waiting parties.
@@ -26,6 +27,17 @@ pub enum Parties {
     Waiting(Arc<Gate>, Sequence, Sender<Result<(), NotCommitted>>),
     /// A party that asks for the outcome and answers no client: the start of a server, a snapshot.
     Asking(Sender<Result<(), NotCommitted>>),
+    /// What a group's stream says of a lot: the gates of those whose changes count with it, and the
+    /// coordinator.
+    Lot(Vec<(Arc<Gate>, Sequence)>, Sender<LotEvent>),
+}
+
+/// What a coordinator hears of the lots that its group takes part in, beside messages.
+pub enum LotEvent {
+    /// The outcome of the first append of those whose outcome has not come.
+    Appended(Result<(), NotCommitted>),
+    /// All that the lot saw is committed, if this node has not been deposed since.
+    Shown(LotId),
 }
 
 /// Appends an entry and waits until it is committed: before a server reports that it is ready, when
@@ -62,6 +74,11 @@ impl Party for Completion {
             }
             Parties::Asking(told) => {
                 let _ = told.send(outcome.clone());
+            }
+            Parties::Lot(list, told) => {
+                list.iter().for_each(|(gate, sequence)| tell(gate, *sequence));
+                // One that does not lead any more has nothing to do with it.
+                let _ = told.send(LotEvent::Appended(outcome.clone()));
             }
         }
         assert!(payload.is_empty(), "the log gives an emptied buffer back");

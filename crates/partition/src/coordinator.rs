@@ -9,6 +9,8 @@
 mod checkpoint;
 mod copy;
 mod lending;
+mod lot_work;
+mod lots;
 mod schema_change;
 
 use crate::answer::AnswerBatch;
@@ -20,6 +22,7 @@ use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 use crate::execute::Executor;
 use crate::gate::Gate;
 use crate::long_read::{self, LongRead, LongReads};
+use crate::lots::LotLinks;
 use crate::record::{self, Part};
 use crate::role::Role;
 use crate::schema::SchemaHistory;
@@ -32,6 +35,8 @@ use ferrite_io::Clock;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use lending::{Borrowed, Lending, Outlet, StorePosition};
+use lot_work::LotTexts;
+use lots::LotSide;
 use schema_change::Changing;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,6 +93,9 @@ pub struct Coordinator {
     changing: Option<Changing>,
     /// Where an answer is written; empty between transactions.
     answer: Vec<u8>,
+    /// Of a group that may take part in transactions over groups.
+    lots: Option<LotSide>,
+    lot_texts: LotTexts,
 }
 
 /// What takes the log's place with durability memory: where changes are noted, and how snapshots
@@ -159,7 +167,14 @@ impl Coordinator {
             unlogged: None,
             changing: None,
             answer: Vec::new(),
+            lots: None,
+            lot_texts: LotTexts::default(),
         }
+    }
+
+    /// Takes part in transactions over groups, over these links.
+    pub fn with_lots(self, links: Arc<dyn LotLinks>) -> Coordinator {
+        Coordinator { lots: Some(LotSide::new(links)), ..self }
     }
 
     /// The schema changes that led to the catalog it was made with.
@@ -201,7 +216,10 @@ impl Coordinator {
             self.go_on_changing(changing);
             return true;
         }
-        let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) else { return false };
+        if self.lots.is_some() && self.step_lots() {
+            return true;
+        }
+        let Some(job) = self.at_hand() else { return false };
         self.handle(job);
         true
     }
@@ -210,14 +228,33 @@ impl Coordinator {
     pub fn can_step(&self) -> bool {
         match &self.changing {
             Some(changing) => changing.is_known(),
-            None => self.next_job.is_some() || !self.inbox.is_empty(),
+            None => self.next_job.is_some() || !self.inbox.is_empty() || self.can_step_lots(),
         }
+    }
+
+    /// What has come and may be done now.
+    fn at_hand(&mut self) -> Option<Job> {
+        if let Some(side) = &mut self.lots
+            && !side.is_busy()
+            && self.next_job.is_none()
+            && let Some(job) = side.deferred.pop_front()
+        {
+            return Some(job);
+        }
+        self.next_job.take().or_else(|| self.inbox.try_recv().ok())
     }
 
     /// False when this was the last.
     fn handle(&mut self, job: Job) -> bool {
         assert!(self.changing.is_none(), "nothing runs before a schema change is committed");
         self.counters.queue.polls += 1;
+        if let Some(side) = &mut self.lots
+            && side.is_busy()
+            && !lots::concerns_lots(&job)
+        {
+            side.deferred.push_back(job);
+            return true;
+        }
         match job {
             Job::Calls(calls) => {
                 self.waiting.extend(calls);
@@ -231,7 +268,11 @@ impl Coordinator {
                 // The caller may have given up waiting.
                 let _ = to.send(self.report());
             }
-            Job::Lead { log, time, compiled, history } => self.lead(log, time, compiled, history),
+            Job::Lead { log, time, compiled, history, lots, unsettled } => {
+                let opened = log.opened();
+                self.lead(log, time, compiled, history);
+                self.lead_lots(opened, lots, unsettled);
+            }
             Job::Follow { to, partitions } => self.follow(&to, &partitions),
             // A copy's stores and its log are at different places: its applier takes snapshots. The
             // caller hears that there is none.
@@ -241,7 +282,8 @@ impl Coordinator {
                 // The caller may have given up waiting.
                 let _ = to.send(taken);
             }
-            Job::Lot(_) | Job::SequencerLost(_) => {}
+            Job::Lot(message) => self.lot_message(message),
+            Job::SequencerLost(epoch) => self.sequencer_lost(epoch),
             Job::Stop => return false,
         }
         true
@@ -249,11 +291,14 @@ impl Coordinator {
 
     /// What is next to do; when there is nothing yet, the time until there is counts as idle.
     fn next(&mut self) -> Option<Job> {
-        if let Some(job) = self.next_job.take().or_else(|| self.inbox.try_recv().ok()) {
+        if self.lots.is_some() {
+            self.go_on_with_lots();
+        }
+        if let Some(job) = self.at_hand() {
             return Some(job);
         }
         let began = Instant::now();
-        let job = self.inbox.recv().ok();
+        let job = if self.lots.is_some() { self.next_with_lots() } else { self.inbox.recv().ok() };
         self.counters.idle.add(began.elapsed());
         job
     }
@@ -293,10 +338,10 @@ impl Coordinator {
     /// Takes calls that have come meanwhile, up to the first job of another kind.
     fn gather(&mut self) {
         while self.next_job.is_none() && self.waiting.len() < limits::LENDING_CALLS_MAX {
-            match self.inbox.try_recv() {
-                Ok(Job::Calls(calls)) => self.waiting.extend(calls),
-                Ok(job) => self.next_job = Some(job),
-                Err(_) => break,
+            match self.at_hand() {
+                Some(Job::Calls(calls)) => self.waiting.extend(calls),
+                Some(job) => self.next_job = Some(job),
+                None => break,
             }
         }
     }

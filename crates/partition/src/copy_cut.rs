@@ -128,7 +128,7 @@ impl CopyCut {
     }
 
     fn taken_snapshot(&self, cut: CopySnapshot, clock: &dyn Clock) -> TakenSnapshot {
-        let CopySnapshot { place, stores, sequences, catalog, history } = cut;
+        let CopySnapshot { place, stores, sequences, catalog, history, lots } = cut;
         let (tell, logged) = bounded(1);
         let _ = tell.send(Ok(()));
         TakenSnapshot {
@@ -139,6 +139,7 @@ impl CopyCut {
             contents: None,
             catalog,
             history,
+            lots,
             time: clock.wall_micros(),
             mark: Arc::clone(&self.place),
             logged,

@@ -4,6 +4,7 @@
 use crate::compiled::Compiled;
 use crate::content_hashes::ContentHashes;
 use crate::judge::ReplayError;
+use crate::lots::LotLedger;
 use crate::schema::SchemaHistory;
 use crate::waker::WakingSender;
 use crossbeam_channel::Sender;
@@ -70,6 +71,7 @@ pub struct CopySnapshot {
     pub sequences: Vec<Sequence>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
+    pub lots: LotLedger,
 }
 
 /// The state of a copy when it becomes the leader.
@@ -78,6 +80,8 @@ pub struct Promoted {
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
     pub history: SchemaHistory,
+    /// What the stream says of lots.
+    pub lots: LotLedger,
 }
 
 /// Row changes of committed entries for one partition, in order, by reference to the entries'

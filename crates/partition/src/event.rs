@@ -8,6 +8,7 @@ use crate::commit::Completion;
 use crate::compiled::Compiled;
 use crate::counters::ThreadReport;
 use crate::delivery::Parcel;
+use crate::lots::LotLedger;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender};
 use ferrite_base::{Epoch, PartitionId, Position, Sequence, SqlLimits, UserError};
@@ -201,10 +202,15 @@ pub enum Job {
         time: i64,
         compiled: Arc<Compiled>,
         history: SchemaHistory,
+        lots: LotLedger,
+        /// Where parts of lots are in doubt: the partitions have lent their stores until that is
+        /// settled, and have taken no calls.
+        unsettled: Option<Unsettled>,
     },
-    /// A leader becomes a copy, as do its partitions after it; reports what schema is committed.
+    /// A leader becomes a copy, as do its partitions after it; reports what is committed beside the
+    /// rows.
     Follow {
-        to: Sender<(Arc<Compiled>, SchemaHistory)>,
+        to: Sender<CommittedState>,
         partitions: Sender<(PartitionId, Sequence)>,
     },
     /// For the group's agent. A coordinator without one drops it: its group takes part in no lots.
@@ -212,6 +218,22 @@ pub enum Job {
     /// The sequencer of that epoch cannot be reached any more.
     SequencerLost(Epoch),
     Stop,
+}
+
+/// The stores of a group that begins to be led while parts of lots are in doubt in it.
+pub struct Unsettled {
+    /// Where they arrive, one from each partition.
+    pub loans: Receiver<Loan>,
+    /// By the partition's place in its group: the ways back.
+    pub back: Vec<Sender<Loan>>,
+}
+
+/// What is committed in a group beside its rows.
+pub struct CommittedState {
+    pub compiled: Arc<Compiled>,
+    pub history: SchemaHistory,
+    /// What the stream says of lots.
+    pub lots: LotLedger,
 }
 
 /// The number under which a backup is taken. Snapshots of the database have higher ones.
@@ -229,6 +251,8 @@ pub struct TakenSnapshot {
     pub contents: Option<(Epoch, Position)>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
+    /// What the stream has said of lots.
+    pub lots: LotLedger,
     /// Microseconds since 1970.
     pub time: i64,
     /// Where the checkpoint record is, once that is known to be written. With durability memory, a

@@ -4,6 +4,7 @@ mod answer;
 mod external;
 mod load;
 mod parameters;
+mod shares;
 
 use crate::cancel::{CallId, GroupCancellations};
 use crate::contain::{Outside, contained};
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use parameters::check_parameters;
 pub use parameters::decode_parameters;
+pub(crate) use shares::GroupShares;
 
 /// One call as it came: what is to be run, and what for.
 #[derive(Clone, Copy)]
@@ -152,18 +154,19 @@ impl Executor {
     /// undo, for the caller to take and commit.
     #[inline]
     pub fn call(&mut self, stores: &mut [Store], request: &Request<'_>, out: &mut Vec<u8>) -> CallOutcome {
-        let (result, writer) = self.execute(stores, request, None, out);
+        let (result, writer) = self.execute(stores, request, None, None, out);
         finish(result, writer)
     }
 
     /// Runs the program; the answer is written but for its end. What fails is rolled back by
     /// [`ferrite_exec::run_transaction`] or [`external::run`]; what panics, by `contained` around
-    /// both.
+    /// both. `shares`: not all of the program is run here.
     #[inline(always)]
     fn execute<'o>(
         &mut self,
         stores: &mut [Store],
         request: &Request<'_>,
+        shares: Option<&GroupShares<'_>>,
         slow: Option<Slow<'_>>,
         out: &'o mut Vec<u8>,
     ) -> (UserResult<()>, ResponseWriter<'o>) {
@@ -200,11 +203,7 @@ impl Executor {
                 cancelled.get() || executed > limits.time_max
             };
             let measured = Cell::new(None);
-            let clock = || {
-                let begin = measured.get().unwrap_or_else(Instant::now);
-                measured.set(Some(begin));
-                begin.elapsed().as_nanos() as u64
-            };
+            let clock = || nanos_since_first(&measured);
             let workers = helpers.as_deref().map(|helpers| helpers.for_call(*current, limits.time_max, cancellations));
             let call = Call {
                 program,
@@ -216,9 +215,10 @@ impl Executor {
                 workers: workers.as_ref().map(|workers| workers as &dyn WorkerPool),
                 temporary_bytes_max: limits.temporary_bytes,
             };
-            match &program.external {
-                None => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
-                Some(body) => external::run(body, stores, &call, scratch, &mut sink, external, &outside),
+            match (shares, &program.external) {
+                (None, None) => ferrite_exec::run_transaction(stores, &call, scratch, &mut sink),
+                (Some(shares), _) => shares.run(stores, &call, scratch, &mut sink),
+                (None, Some(body)) => external::run(body, stores, &call, scratch, &mut sink, external, &outside),
             }
         });
         let result = result.map_err(|error| {
@@ -243,7 +243,7 @@ impl Executor {
     ) -> Option<CallOutcome> {
         std::mem::swap(&mut self.headers, &mut self.cached_headers);
         let known = self.headers.additions;
-        let (result, writer) = self.execute(stores, request, slow, out);
+        let (result, writer) = self.execute(stores, request, None, slow, out);
         let outcome = match result {
             Err(error) if is_about_values(&error) => {
                 // Takes back what it has written.
@@ -317,10 +317,17 @@ impl Executor {
         out: &mut Vec<u8>,
     ) -> CallOutcome {
         let kept = std::mem::take(&mut self.headers);
-        let (result, writer) = self.execute(stores, request, slow, out);
+        let (result, writer) = self.execute(stores, request, None, slow, out);
         self.headers = kept;
         finish(result, writer)
     }
+}
+
+/// Nanoseconds since this was called first.
+fn nanos_since_first(first: &Cell<Option<Instant>>) -> u64 {
+    let begin = first.get().unwrap_or_else(Instant::now);
+    first.set(Some(begin));
+    begin.elapsed().as_nanos() as u64
 }
 
 /// The answer to a call that has failed. `asked`: the time that its caller gave it.

@@ -15,6 +15,7 @@ use crate::commit::{Completion, DatabaseLog, Parties};
 use crate::compiled::Compiled;
 use crate::event::TakenSnapshot;
 use crate::log_needs::LogNeeds;
+use crate::lots::LotLedger;
 use crate::record::{self, Genesis};
 use crate::recovery::{AsMember, MemberStream, RecoveredGroup};
 use crate::schema::SchemaHistory;
@@ -102,6 +103,7 @@ impl HostingNode<'_> {
             contents: None,
             catalog: Arc::new(Catalog::before_history()),
             history: SchemaHistory::default(),
+            lots: LotLedger::default(),
             time: self.clock.wall_micros(),
             mark,
             logged,
@@ -145,6 +147,7 @@ impl EmptyGroup {
             stores,
             compiled: Arc::new(compiled),
             history: SchemaHistory::default(),
+            lots: LotLedger::default(),
             group: GroupAppender::new(Arc::clone(&replication)),
             snapshots,
         };

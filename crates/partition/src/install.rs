@@ -207,6 +207,7 @@ impl Install {
             sequences: self.sequences(),
             compiled,
             history: self.image.history.clone(),
+            lots: self.image.lots.clone(),
         })))
     }
 

@@ -6,11 +6,13 @@
 //! group a record is of is decided by the code that reads the log, which may have several judges.
 
 use crate::content_hashes::ContentHashes;
-use crate::record::{Part, Record, RecordError};
+use crate::lots::LotLedger;
+use crate::record::{self, Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
 use ferrite_base::{Epoch, GroupId, GroupPartitions, NodeId, PartitionId, Position, Sequence, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_group::{Entry, EntryError, Replayed, Verdict};
+use ferrite_multi::Applied;
 use ferrite_replica::group::Mark;
 use std::fmt;
 use std::sync::Arc;
@@ -111,6 +113,11 @@ pub(crate) enum Change<'a> {
         planned: Planned,
         time: i64,
     },
+    /// None, of a lot.
+    Lot,
+    /// A group's part of a lot counts from here on: records of transactions, each to be judged in
+    /// turn.
+    Committed(Vec<u8>),
 }
 
 /// The position of a group's data.
@@ -123,6 +130,8 @@ pub(crate) struct Judge {
     pub sequences: Vec<Sequence>,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
+    /// What the stream says of lots.
+    pub lots: LotLedger,
     pub transactions: u64,
     pub schema_changes: u64,
 }
@@ -137,7 +146,13 @@ impl Judge {
         history: SchemaHistory,
     ) -> Judge {
         assert_eq!(of.len(), sequences.len(), "a group's partitions have a sequence number each");
-        Judge { here, of, stream, sequences, catalog, history, transactions: 0, schema_changes: 0 }
+        let lots = LotLedger::default();
+        Judge { here, of, stream, sequences, catalog, history, lots, transactions: 0, schema_changes: 0 }
+    }
+
+    /// With what the stream has said of lots.
+    pub fn with_lots(self, lots: LotLedger) -> Judge {
+        Judge { lots, ..self }
     }
 
     /// Where a partition is that a record named which has passed.
@@ -203,6 +218,7 @@ impl Judge {
                 self.schema_changes += 1;
                 Ok(Change::Schema { planned, time })
             }
+            Record::Lot(record) => self.lot(record),
             Record::ContentMark { .. } => Ok(Change::ContentMark),
             Record::ContentHashes(hashes) => Ok(Change::ContentHashes(hashes)),
             Record::Genesis(_)
@@ -211,6 +227,32 @@ impl Judge {
             | Record::Installed { .. }
             | Record::Entry(_) => Err(ReplayError::malformed("an entry has a record that is of no stream")),
         }
+    }
+
+    /// What the stream says of a lot. Its changes are judged when they are made: until then no
+    /// other transaction changes the partitions that it has.
+    fn lot<'a>(&mut self, record: ferrite_multi::Record<&[u8]>) -> Result<Change<'a>, ReplayError> {
+        if let ferrite_multi::Record::Prepared { redo, .. } = &record {
+            self.check_part(redo)?;
+        }
+        match self.lots.apply(record.map(<[u8]>::to_vec)) {
+            Ok(Applied::Nothing | Applied::Aborted(_)) => Ok(Change::Lot),
+            Ok(Applied::Committed(part)) => Ok(Change::Committed(part.redo)),
+            Err(error) => Err(ReplayError::malformed(error.0)),
+        }
+    }
+
+    /// A part has transactions of this group's partitions, and nothing else.
+    fn check_part(&self, mut redo: &[u8]) -> Result<(), ReplayError> {
+        while let Some(record) = record::next_record(&mut redo)? {
+            let Record::Multi { parts, .. } = record else {
+                return Err(ReplayError::malformed("a part of a lot has a record other than of a transaction"));
+            };
+            if parts.iter().any(|part| self.of.place_of(part.partition).is_none()) {
+                return Err(ReplayError::malformed("a record names a partition that there is not"));
+            }
+        }
+        Ok(())
     }
 
     /// The partition is one of the group, and this is its next transaction. Its place.

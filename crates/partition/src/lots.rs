@@ -10,7 +10,7 @@ use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::error::is_code;
 use ferrite_base::limits::{LENDING_CALLS_MAX, STATEMENTS_CEILING};
 use ferrite_base::{CatalogVersion, Epoch, GroupId, UserError};
-use ferrite_multi::{ToAgent, ToSequencer};
+use ferrite_multi::{Ledger, ToAgent, ToSequencer};
 use ferrite_wire::{Status, failure};
 
 /// The way of a group's agent to other parties, which may be on other nodes. What is lost on the
@@ -21,6 +21,9 @@ pub trait LotLinks: Send + Sync {
     /// To the agent of another group, wherever that is led.
     fn to_agent(&self, from: GroupId, to: GroupId, message: ToAgent);
 }
+
+/// What a group's stream says of lots, with the changes of the parts that are in doubt.
+pub type LotLedger = Ledger<Vec<u8>>;
 
 /// The part of a lot that one group runs in one go.
 #[derive(Clone, PartialEq, Eq, Debug)]

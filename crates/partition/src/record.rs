@@ -7,6 +7,7 @@ use crate::content_hashes::ContentHashes;
 use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::{Epoch, GroupId, GroupMap, PartitionId, Position, Sequence, TableId, limits};
 use ferrite_group::{Entry, KIND_ENTRY, KIND_EPOCH_START};
+use ferrite_multi as lot;
 use ferrite_replica::group::Mark;
 
 /// Of a new database of several groups.
@@ -91,6 +92,8 @@ pub enum Record<'a> {
     },
     /// Of a stream: what the leader's tables held there.
     ContentHashes(ContentHashes),
+    /// Of a stream: what becomes of lots of transactions over groups.
+    Lot(lot::Record<&'a [u8]>),
     /// Records of a group's stream.
     Entry(Entry<'a>),
 }
@@ -279,6 +282,10 @@ pub fn write_content_hashes(out: &mut Vec<u8>, hashes: &ContentHashes) {
     });
 }
 
+pub fn write_lot(out: &mut Vec<u8>, record: &lot::Record<Vec<u8>>) {
+    framed(out, record.kind(), |out| record.encode(out));
+}
+
 fn put_groups(out: &mut Vec<u8>, groups: &[(GroupId, Mark)]) {
     out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
     for (group, mark) in groups {
@@ -425,6 +432,7 @@ pub fn next_record<'a>(payload: &mut &'a [u8]) -> Result<Option<Record<'a>>, Rec
             Record::ContentMark { snapshot }
         }
         KIND_CONTENT_HASHES => read_content_hashes(&mut body)?,
+        lot::KIND_PREPARED..=lot::KIND_SETTLED => Record::Lot(lot::Record::decode(kind, body.rest())?),
         KIND_ENTRY | KIND_EPOCH_START => {
             Record::Entry(Entry::decode(kind, body.rest()).map_err(|error| RecordError::Malformed(error.0))?)
         }

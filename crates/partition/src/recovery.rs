@@ -10,6 +10,7 @@ pub use summary::Summary;
 
 use crate::commit::{self, Completion, DatabaseLog};
 use crate::compiled::Compiled;
+use crate::lots::LotLedger;
 use crate::progress::{ProgressListener, RecoveryProgress};
 use crate::record::Genesis;
 use crate::replay::Missing;
@@ -54,6 +55,8 @@ pub struct RecoveredGroup {
     pub compiled: Arc<Compiled>,
     /// How the catalog came about.
     pub history: SchemaHistory,
+    /// What the stream has said of lots.
+    pub lots: LotLedger,
     /// The way into the log.
     pub group: GroupAppender<Completion>,
     /// For the snapshots to come.
@@ -70,6 +73,8 @@ pub struct Recovered {
     pub compiled: Arc<Compiled>,
     /// How the catalog came about.
     pub history: SchemaHistory,
+    /// What the stream has said of lots.
+    pub lots: LotLedger,
     pub log: DatabaseLog,
     /// The way into the log.
     pub group: GroupAppender<Completion>,
@@ -93,7 +98,7 @@ impl RecoveredNode {
     pub fn only_group(self) -> Recovered {
         let RecoveredNode { genesis, log, identity, unlogged, summary, mut groups } = self;
         let Some(first) = groups.pop().filter(|_| groups.is_empty()) else { panic!("a node hosts one group here") };
-        let RecoveredGroup { partitions, stores, sequences, compiled, history, group, snapshots } = first;
+        let RecoveredGroup { partitions, stores, sequences, compiled, history, lots, group, snapshots } = first;
         assert_eq!(partitions.group(), FIRST_GROUP, "the only group is the first");
         Recovered {
             genesis,
@@ -102,6 +107,7 @@ impl RecoveredNode {
             sequences,
             compiled,
             history,
+            lots,
             log,
             group,
             identity,
@@ -115,8 +121,8 @@ impl RecoveredNode {
 impl From<Recovered> for RecoveredNode {
     fn from(only: Recovered) -> RecoveredNode {
         let Recovered { genesis, log, identity, unlogged, summary, .. } = only;
-        let Recovered { partitions, stores, sequences, compiled, history, group, snapshots, .. } = only;
-        let first = RecoveredGroup { partitions, stores, sequences, compiled, history, group, snapshots };
+        let Recovered { partitions, stores, sequences, compiled, history, lots, group, snapshots, .. } = only;
+        let first = RecoveredGroup { partitions, stores, sequences, compiled, history, lots, group, snapshots };
         RecoveredNode { genesis, log, identity, unlogged, summary, groups: vec![first] }
     }
 }

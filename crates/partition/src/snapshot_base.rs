@@ -3,6 +3,7 @@
 
 use crate::damage::LogDamage;
 use crate::judge::{Judge, ReplayError};
+use crate::lots::LotLedger;
 use crate::progress::ProgressReporter;
 use crate::record::Genesis;
 use crate::replay::{Replay, State};
@@ -52,6 +53,7 @@ pub(crate) struct Base {
     stores: Vec<Store>,
     catalog: Arc<Catalog>,
     history: SchemaHistory,
+    lots: LotLedger,
     pub loaded: Loaded,
 }
 
@@ -75,7 +77,8 @@ impl Base {
         }
         let genesis = Genesis { groups, created_ms, database_id: genesis_id };
         let sequences = self.manifest.files.iter().map(|file| file.sequence).collect();
-        let judge = Judge::new(replay.here, of.clone(), stream, sequences, self.catalog, self.history);
+        let judge =
+            Judge::new(replay.here, of.clone(), stream, sequences, self.catalog, self.history).with_lots(self.lots);
         let state = State::new(genesis, of, self.stores, judge, replay.threads);
         replay.groups[number].load(snapshot, (log.segment, log.position), state);
         let LogPlace { segment, position, block, previous_checksum } = log;
@@ -138,7 +141,7 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
         done.sort_by_key(|(partition, _)| *partition);
         done.into_iter().map(|(_, result)| result).collect::<Result<Vec<_>, _>>()?
     };
-    let SnapshotImage { manifest, catalog, history, .. } = image;
+    let SnapshotImage { manifest, catalog, history, lots, .. } = image;
     let loaded = Loaded {
         snapshot,
         taken: manifest.taken,
@@ -146,7 +149,7 @@ fn load(files: &Files, snapshot: u64, threads: usize, progress: &ProgressReporte
         bytes: manifest.bytes(),
         duration: Duration::from_nanos(progress.now() - begin),
     };
-    Ok(Base { manifest, stores, catalog, history, loaded })
+    Ok(Base { manifest, stores, catalog, history, lots, loaded })
 }
 
 /// The directory has had a database, of which no snapshot can be used. Without a segment of its log

@@ -1,8 +1,9 @@
 //! What a snapshot on disk shows, made stores: for a node that starts, and for one that gets
 //! another node's.
 
+use crate::lots::LotLedger;
 use crate::schema::SchemaHistory;
-use ferrite_base::UserError;
+use ferrite_base::{GroupMap, UserError};
 use ferrite_catalog::Catalog;
 use ferrite_snapshot::{Files, Manifest, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
@@ -14,6 +15,7 @@ pub(crate) struct SnapshotImage {
     pub manifest: Manifest,
     pub catalog: Arc<Catalog>,
     pub history: SchemaHistory,
+    pub lots: LotLedger,
     ring: Arc<Ring>,
 }
 
@@ -30,7 +32,12 @@ impl SnapshotImage {
             return Err(SnapshotError::Damaged { path: path(), position: 120, detail });
         }
         let ring = Arc::new(Ring::new_default(manifest.map.partitions()));
-        Ok(SnapshotImage { manifest, catalog: Arc::new(catalog), history, ring })
+        let lots = lots_of(&manifest).map_err(|detail| SnapshotError::Damaged {
+            path: path(),
+            position: 0,
+            detail: detail.to_owned(),
+        })?;
+        Ok(SnapshotImage { manifest, catalog: Arc::new(catalog), history, lots, ring })
     }
 
     /// The rows of the partition at that place in its group. `pace` is called after each block with
@@ -45,4 +52,22 @@ impl SnapshotImage {
         let expected = self.manifest.files[place];
         ferrite_snapshot::load(&**files.disk(), &path, identity, expected, loading, pace)
     }
+}
+
+/// What a manifest has of lots: nothing where the database has one group, which takes part in none.
+pub(crate) fn lots_in_manifest(map: &GroupMap, lots: &LotLedger) -> Vec<u8> {
+    let mut out = Vec::new();
+    if map.is_single() {
+        assert!(*lots == LotLedger::default(), "the only group takes part in no lots");
+        return out;
+    }
+    lots.encode(&mut out);
+    out
+}
+
+fn lots_of(manifest: &Manifest) -> Result<LotLedger, &'static str> {
+    if manifest.lots.is_empty() {
+        return Ok(LotLedger::default());
+    }
+    LotLedger::decode(&manifest.lots).map_err(|_| "what it has of lots is malformed")
 }

@@ -10,6 +10,7 @@ use crate::content_hashes::{ContentHashes, TableHashes, hash_tables};
 use crate::event::TakenSnapshot;
 use crate::log_needs::LogNeeds;
 use crate::record::Genesis;
+use crate::snapshot_image;
 use crate::unlogged;
 use ferrite_base::{GroupId, GroupPartitions, PartitionId, Position, limits};
 use ferrite_group::{Checkpointed, FIRST_GROUP, GroupPlace, NotCommitted};
@@ -320,8 +321,7 @@ impl Snapshots {
     }
 
     fn write(&mut self, taken: TakenSnapshot, threads: usize, pace: Pace<'_>) -> Result<Saved, SaveError> {
-        let TakenSnapshot { snapshot, stores, places, groups, contents, catalog, mut history, time, mark, logged } =
-            taken;
+        let TakenSnapshot { snapshot, stores, places, groups, contents, catalog, mut history, time, .. } = taken;
         assert!(stores.iter().map(Store::partition).eq(self.of.ids()), "a snapshot has the partitions of its group");
         assert!(groups.iter().map(|end| end.group).eq([self.group()]), "a snapshot is of one group's stream");
         let name = own_name(snapshot);
@@ -354,8 +354,8 @@ impl Snapshots {
             verify(files, &files.rows_path(&name, partition.0), identity(partition), written[number], pace)
         })?;
         let verified = self.clock.monotonic_nanos();
-        logged.recv().expect("the log completes every append").map_err(SaveError::NotCommitted)?;
-        let position = mark.get().expect("told before the append completes");
+        taken.logged.recv().expect("the log completes every append").map_err(SaveError::NotCommitted)?;
+        let position = taken.mark.get().expect("told before the append completes");
         let oldest = self.kept.last().map_or(1, |kept| kept.log_segment);
         ferrite_log::make_durable(&**files.disk(), &self.log_dir, oldest)?;
         files.sync()?;
@@ -373,6 +373,7 @@ impl Snapshots {
             changes: history.changes.iter().map(|change| (**change).clone()).collect(),
             files: written,
             groups: groups.iter().map(end_of).collect(),
+            lots: snapshot_image::lots_in_manifest(&self.genesis.groups, &taken.lots),
         };
         files.commit(&name, &manifest)?;
         self.kept.push(Kept { snapshot, log_segment: position.segment });

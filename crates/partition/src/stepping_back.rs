@@ -1,7 +1,8 @@
 //! How a node that is deposed makes its leaders copies again (docs/replication.md, section 5).
 
 use crate::compiled::Compiled;
-use crate::event::Job;
+use crate::event::{CommittedState, Job};
+use crate::lots::LotLedger;
 use crate::schema::SchemaHistory;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{PartitionId, Sequence};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 pub struct SteppingBack {
     partitions: usize,
     from_partitions: Receiver<(PartitionId, Sequence)>,
-    from_coordinator: Receiver<(Arc<Compiled>, SchemaHistory)>,
+    from_coordinator: Receiver<CommittedState>,
     sequences: Vec<(PartitionId, Sequence)>,
 }
 
@@ -23,6 +24,7 @@ pub struct SteppedBack {
     pub sequences: Vec<Sequence>,
     pub compiled: Arc<Compiled>,
     pub history: SchemaHistory,
+    pub lots: LotLedger,
 }
 
 impl SteppingBack {
@@ -44,9 +46,9 @@ impl SteppingBack {
             return None;
         }
         // Sent before the partitions heard of it.
-        let (compiled, history) = self.from_coordinator.try_recv().ok()?;
+        let CommittedState { compiled, history, lots } = self.from_coordinator.try_recv().ok()?;
         self.sequences.sort_unstable();
         let sequences = self.sequences.drain(..).map(|(_, sequence)| sequence).collect();
-        Some(SteppedBack { sequences, compiled, history })
+        Some(SteppedBack { sequences, compiled, history, lots })
     }
 }

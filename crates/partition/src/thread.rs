@@ -177,9 +177,11 @@ impl Partition {
             match partition.handle(event) {
                 Handled::Done => {}
                 // Stops while the coordinator works on the store.
-                Handled::Lent(back) => {
-                    partition.take_back(back.recv().expect("the coordinator gives back what it borrows"));
-                }
+                Handled::Lent(back) => match back.recv() {
+                    Ok(loan) => partition.take_back(loan),
+                    // The coordinator has ended with a part of a lot in doubt: nothing may run.
+                    Err(_) => return,
+                },
                 Handled::Stop => return,
             }
             partition.end_event();

@@ -24,7 +24,7 @@ pub mod walk;
 
 pub use division::{Indivisible, Share, divide};
 pub use long_read::{as_long_read, snapshot_plan, tables_read};
-pub use owners::{Owners, owner};
+pub use owners::{Owners, owner, owner_of_key};
 pub use parts::{Divisible, InParts, in_parts};
 pub use presets::Adoption;
 pub use program::*;

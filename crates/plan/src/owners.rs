@@ -161,6 +161,21 @@ fn is_of_kind(key: &Value<'_>, sql_type: SqlType) -> bool {
     }
 }
 
+/// The partition of the rows that a statement touches which one key fixes. `values`: the call's, as
+/// its program has them.
+pub fn owner_of_key(key: &Expr, sql_type: SqlType, values: &[Value<'_>], ring: &Ring) -> UserResult<PartitionId> {
+    let constant = match key {
+        Expr::Constant(value) => Some(value.as_value()),
+        Expr::Parameter(index) => values.get(usize::from(*index)).copied(),
+        _ => None,
+    };
+    let value = constant.ok_or_else(|| UserError::internal("a routing key is neither constant nor parameter"))?;
+    match number_beside_integers(&value, sql_type).filter(|_| !is_of_kind(&value, sql_type)) {
+        Some(integer) => Ok(owner_of_integer(integer, ring)),
+        None => owner(&value, sql_type, ring),
+    }
+}
+
 /// The partition that owns a key of a column of this type.
 #[inline]
 pub fn owner(key: &Value<'_>, sql_type: SqlType, ring: &Ring) -> UserResult<PartitionId> {

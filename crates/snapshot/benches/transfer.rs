@@ -67,6 +67,7 @@ fn make(files: &Files, rows: i64) -> u64 {
         changes: Vec::new(),
         files: vec![file],
         groups: Vec::new(),
+        lots: Vec::new(),
     };
     files.commit(&name, &manifest).expect("a healthy disk");
     file.bytes

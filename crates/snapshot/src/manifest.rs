@@ -93,6 +93,9 @@ pub struct Manifest {
     pub files: Vec<RowsFile>,
     /// None in those of earlier releases, and in backups. One in a snapshot, which is of one group.
     pub groups: Vec<GroupEnd>,
+    /// What the group's stream has said of lots (docs/format/lots.md); empty where the database has
+    /// one group.
+    pub lots: Vec<u8>,
 }
 
 /// Why bytes are not a manifest.
@@ -184,6 +187,8 @@ impl Manifest {
         self.groups.iter().for_each(|group| put_group(&mut out, group));
         if !self.map.is_single() {
             self.map.put(&mut out);
+            out.extend_from_slice(&(self.lots.len() as u32).to_le_bytes());
+            out.extend_from_slice(&self.lots);
         }
         let bytes = out.len() as u64;
         out[SUMMED_FROM..SUMMED_FROM + 8].copy_from_slice(&bytes.to_le_bytes());
@@ -250,10 +255,13 @@ impl Manifest {
                 })
             })?,
             groups: if version > VERSION_WITHOUT_GROUPS { body.list(usize::MAX, read_group)? } else { Vec::new() },
+            lots: Vec::new(),
         };
         let partitions = manifest.map.partitions();
         if version > VERSION_ONE_GROUP {
             manifest.map = GroupMap::read(&mut body)?;
+            let length = body.u32()? as usize;
+            manifest.lots = body.bytes(length)?.to_vec();
         }
         body.end()?;
         let sound = partitions > 0

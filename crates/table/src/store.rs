@@ -123,6 +123,10 @@ impl Store {
         Ok(self.ring.partition_of_optional(token) == self.partition)
     }
 
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
     #[inline]
     fn table_mut(&mut self, id: TableId) -> &mut TableData {
         match self.tables.get_mut(id.index()) {

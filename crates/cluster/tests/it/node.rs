@@ -8,6 +8,7 @@ use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
 use ferrite_io::Clock;
 use ferrite_meta::{Ask, Command, Node as Registration, Presence, State};
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::event::CommittedState;
 use ferrite_partition::{Compiled, CopyFault, Event, ReplayError};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Mark, Member};
@@ -95,7 +96,7 @@ fn a_promise_is_durable_before_the_seal_is_answered_and_a_leader_steps_back() {
     assert!(world.groups.get(FIRST_GROUP).unwrap().is_open() && world.outside.take().is_empty());
     let Ok(Job::Follow { to, partitions }) = world.jobs.try_recv() else { panic!("it steps back") };
     let compiled = Arc::new(Compiled::recovered(Arc::default(), &RuntimeHandle::default()).unwrap());
-    to.send((compiled, Default::default())).unwrap();
+    to.send(CommittedState { compiled, history: Default::default(), lots: Default::default() }).unwrap();
     world.settle();
     assert!(world.inbox.is_empty(), "the partition has not stepped back");
     partitions.send((PartitionId(0), Sequence(0))).unwrap();

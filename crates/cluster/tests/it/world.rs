@@ -17,6 +17,7 @@ use ferrite_partition::applier::{Applier, CopyStart};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::lots::LotLedger;
 use ferrite_partition::recovery::{self, AsMember, Options, RecoveredMember};
 use ferrite_partition::schema::SchemaHistory;
 use ferrite_partition::waker::{WakingSender, waking_channel};
@@ -182,6 +183,7 @@ fn empty_copy(here: Member, compiled: &Arc<Compiled>, history: &SchemaHistory) -
         sequences: vec![Sequence(0)],
         compiled: Arc::clone(compiled),
         history: history.clone(),
+        lots: LotLedger::default(),
     }
 }
 
@@ -345,6 +347,7 @@ impl World {
             sequences: sequences.clone(),
             compiled: Arc::clone(&compiled),
             history: history.clone(),
+            lots: LotLedger::default(),
         };
         let here = member(incarnation);
         let mut handles = vec![replication];

@@ -125,6 +125,7 @@ fn hosted_groups(rest: &RestOfNode<'_>, copies: &[Arc<CopySide>], gates: Vec<Vec
             sequences: own.sequences.clone(),
             compiled: Arc::clone(&own.compiled),
             history: own.history.clone(),
+            lots: own.lots.clone(),
         }
     });
     hosted.collect()

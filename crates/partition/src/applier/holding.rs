@@ -90,6 +90,7 @@ impl Applier {
                     sequences: self.judge.sequences.clone(),
                     catalog: Arc::clone(&self.compiled.catalog),
                     history: self.judge.history.clone(),
+                    lots: self.judge.lots.clone(),
                 };
                 // The caller may have given up waiting.
                 let _ = to.send(snapshot);

@@ -3,6 +3,7 @@
 //! Promises that a record is of what was taken, and that one of the database's own snapshots never
 //! stands for a backup's, nor the reverse.
 
+use super::lots::LotSide;
 use super::{BACKUP, Coordinator, TakenSnapshot, WithoutLog};
 use crate::commit::{Completion, Parties};
 use crate::record;
@@ -54,6 +55,7 @@ impl Coordinator {
             contents: contents.map(|entry| (entry.epoch, entry.position)),
             catalog: Arc::clone(&self.compiled.catalog),
             history: self.history.clone(),
+            lots: self.lots.as_ref().map(LotSide::ledger).unwrap_or_default(),
             time: self.clock.wall_micros(),
             mark,
             logged,

@@ -3,7 +3,7 @@
 use super::Coordinator;
 use crate::commit::Completion;
 use crate::compiled::Compiled;
-use crate::event::Event;
+use crate::event::{CommittedState, Event};
 use crate::role::{self, Role, not_the_leader};
 use crate::schema::SchemaHistory;
 use crossbeam_channel::Sender;
@@ -44,23 +44,24 @@ impl Coordinator {
         self.executor.unique_ids_above(time);
         self.counters.catalog_changes(&self.compiled);
         self.executor.catalog_changed();
+        self.lot_texts.clear();
         (self.compiled, self.history) = (compiled, history);
     }
 
     /// The partitions become copies after all that was asked of them, and nothing is asked of them
     /// any more. A schema change that was in progress was taken back before this came.
-    pub(super) fn follow(
-        &mut self,
-        to: &Sender<(Arc<Compiled>, SchemaHistory)>,
-        partitions: &Sender<(PartitionId, Sequence)>,
-    ) {
+    pub(super) fn follow(&mut self, to: &Sender<CommittedState>, partitions: &Sender<(PartitionId, Sequence)>) {
         assert_eq!(self.role, Role::Leader, "a copy is not made one");
         assert!(self.steps_back || self.gate.is_at_rest(), "without others a leader steps down at rest");
         self.role = Role::Copy;
         self.steps_back = false;
         self.gate.step_down();
         // The caller may have given up waiting.
-        let _ = to.send((Arc::clone(&self.compiled), self.history.clone()));
+        let _ = to.send(CommittedState {
+            compiled: Arc::clone(&self.compiled),
+            history: self.history.clone(),
+            lots: self.end_lots(),
+        });
         for partition in &self.partitions {
             partition.inbox.send(Event::Follow(partitions.clone())).expect("partitions outlive the coordinator");
         }

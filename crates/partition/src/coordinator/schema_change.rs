@@ -248,6 +248,7 @@ impl Coordinator {
     fn adopt(&mut self, compiled: Arc<Compiled>, time: i64, text: &str) {
         self.history.add(compiled.catalog.version.0, time, text);
         self.counters.catalog_changes(&self.compiled);
+        self.lot_texts.clear();
         self.compiled = Arc::clone(&compiled);
         if self.gate.failure().is_none() {
             (self.publish)(compiled);

@@ -399,6 +399,7 @@ impl Opened {
             partitions,
             sequences: state.judge.sequences,
             history: state.judge.history,
+            lots: state.judge.lots,
             compiled: Arc::new(compiled),
             stores,
             group,

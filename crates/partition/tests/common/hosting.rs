@@ -168,6 +168,7 @@ impl Groups {
             contents: None,
             catalog: Arc::clone(&own.compiled.catalog),
             history: own.history.clone(),
+            lots: own.lots.clone(),
             time: 77,
             mark,
             logged,

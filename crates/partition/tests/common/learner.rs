@@ -215,7 +215,9 @@ impl Running {
         let opened =
             recovery::open_member(shared.clone(), time.clone(), &mut random, Path::new(DIR), options, as_member);
         let RecoveredMember { recovered, place, replication } = opened?.only_group();
-        let Recovered { partitions: of, stores, sequences, compiled, history, log, group, snapshots, .. } = recovered;
+        let Recovered {
+            partitions: of, stores, sequences, compiled, history, lots: ledger, log, group, snapshots, ..
+        } = recovered;
         let (coordinator, jobs) = unbounded();
         let failure = Failure::new(|_| {});
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(coordinator));
@@ -270,7 +272,7 @@ impl Running {
             installs: 0,
             needed: 0,
         };
-        running.copy_from(CopyStart { here: NODE, place, sequences, compiled, history });
+        running.copy_from(CopyStart { here: NODE, place, sequences, compiled, history, lots: ledger });
         Ok(running)
     }
 

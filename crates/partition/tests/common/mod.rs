@@ -189,6 +189,7 @@ impl Node {
             contents: None,
             catalog,
             history: self.0.history.clone(),
+            lots: self.0.lots.clone(),
             time: 77,
             mark,
             logged,

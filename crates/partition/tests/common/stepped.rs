@@ -22,7 +22,7 @@ use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends}
 use ferrite_partition::commit::{Completion, DatabaseLog, Parties};
 use ferrite_partition::contents::ContentCut;
 use ferrite_partition::coordinator::Coordinator;
-use ferrite_partition::event::{Job, TakenSnapshot};
+use ferrite_partition::event::{CommittedState, Job, TakenSnapshot};
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::recovery::{self, Recovered, RecoveredNode};
@@ -196,10 +196,14 @@ impl Database {
     pub fn copy_with(dir: &Path, partitions: u32, seed: u64, outside: Outside) -> Database {
         let recovered = recover(dir, partitions, &outside);
         let (place, sequences) = (recovered.group.place(), recovered.sequences.clone());
-        let (compiled, history) = (Arc::clone(&recovered.compiled), recovered.history.clone());
+        let state = CommittedState {
+            compiled: Arc::clone(&recovered.compiled),
+            history: recovered.history.clone(),
+            lots: recovered.lots.clone(),
+        };
         let mut copy = Database::new(recovered, dir, seed, true, outside.clock);
         let inboxes = copy.inboxes.clone();
-        copy.follow_from(place, sequences, compiled, history, inboxes);
+        copy.follow_from(place, sequences, state, inboxes);
         copy
     }
 

@@ -14,6 +14,7 @@ use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
 use ferrite_group::{GroupAppender, GroupEvent, GroupHost, GroupPlace, Replication, SharedEntry, Urgency, message};
 use ferrite_io::simulated::{SimulatedClock, SimulatedRandom};
 use ferrite_partition::commit::Completion;
+use ferrite_partition::event::CommittedState;
 use ferrite_partition::{Delivery, Promoted, SteppedBack, SteppingBack};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use ferrite_wire::Status;
@@ -142,10 +143,11 @@ impl Node {
                 None => return false,
             },
             Role::Falling(place, stepping) => {
-                let Some(SteppedBack { sequences, compiled, history }) = stepping.try_end() else { return false };
+                let Some(SteppedBack { sequences, compiled, history, lots }) = stepping.try_end() else { return false };
                 check(&mut self.database, place);
                 let inboxes = self.database.inboxes.clone();
-                self.database.follow_from((**place).clone(), sequences, compiled, history, inboxes);
+                let state = CommittedState { compiled, history, lots };
+                self.database.follow_from((**place).clone(), sequences, state, inboxes);
                 self.role = Role::Copy;
             }
         }

@@ -27,6 +27,7 @@ mod faults;
 mod groups;
 mod installs;
 mod losses;
+mod lots;
 mod memory;
 mod recovery;
 mod row_counts;

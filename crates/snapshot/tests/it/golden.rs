@@ -162,6 +162,7 @@ fn manifest() -> Manifest {
         changes: vec![SchemaChange { version: 3, time: -5, text: "DROP ROLE r".to_owned() }],
         files: vec![file(10), file(20)],
         groups: Vec::new(),
+        lots: Vec::new(),
     }
 }
 

@@ -8,8 +8,10 @@ use ferrite_group::{Begin, FIRST_GROUP, Found, GroupAppender, GroupHost, GroupPl
 use ferrite_io::Clock;
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::commit::{Completion, Parties};
+use ferrite_partition::event::CommittedState;
+use ferrite_partition::lots::LotLedger;
 use ferrite_partition::schema::SchemaHistory;
-use ferrite_partition::{Compiled, Delivery, Event, GroupInboxes, OwnLog, Promoted, SteppedBack, SteppingBack};
+use ferrite_partition::{Delivery, Event, GroupInboxes, OwnLog, Promoted, SteppedBack, SteppingBack};
 use ferrite_replica::group::{GroupConfiguration, Member, Timing};
 use std::sync::Arc;
 
@@ -19,17 +21,23 @@ impl Database {
         let place = GroupPlace::before_the_first(ferrite_base::Epoch(0), leader);
         let sequences = vec![Sequence(0); self.partitions as usize];
         let compiled = self.current.lock().expect("no panic").clone();
-        self.follow_from(place, sequences, compiled, SchemaHistory::default(), inboxes);
+        let lots = LotLedger::default();
+        self.follow_from(
+            place,
+            sequences,
+            CommittedState { compiled, history: SchemaHistory::default(), lots },
+            inboxes,
+        );
     }
 
     pub fn follow_from(
         &mut self,
         place: GroupPlace,
         sequences: Vec<Sequence>,
-        compiled: Arc<Compiled>,
-        history: SchemaHistory,
+        state: CommittedState,
         inboxes: Vec<Sender<Event>>,
     ) {
+        let CommittedState { compiled, history, lots } = state;
         let (current, fault) = (Arc::clone(&self.current), Arc::clone(&self.fault));
         let contents = self.contents_cut.0.clone();
         let events = CopyEvents {
@@ -40,7 +48,7 @@ impl Database {
                 assert!(before.is_none(), "a copy ends once");
             }),
         };
-        let start = CopyStart { here: NodeId(1), place, sequences, compiled, history };
+        let start = CopyStart { here: NodeId(1), place, sequences, compiled, history, lots };
         self.copying = Some(Applier::new(start, GroupInboxes::single(inboxes), events));
     }
 
@@ -148,9 +156,9 @@ impl Database {
         self.settle();
         let mut stepping = SteppingBack::begin(&self.jobs, self.inboxes.len());
         self.settle();
-        let SteppedBack { sequences, compiled, history } = stepping.try_end().expect("nothing is in the way");
+        let SteppedBack { sequences, compiled, history, lots } = stepping.try_end().expect("nothing is in the way");
         let place = self.parties.lock().expect("no panic").group.place();
         let inboxes = self.inboxes.clone();
-        self.follow_from(place, sequences, compiled, history, inboxes);
+        self.follow_from(place, sequences, CommittedState { compiled, history, lots }, inboxes);
     }
 }

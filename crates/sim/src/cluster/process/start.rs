@@ -300,9 +300,9 @@ fn execute_on_one_thread(
     stream: MemberStream,
     random: &mut SimulatedRandom,
 ) -> Executing {
-    let RecoveredGroup { partitions: of, stores, sequences, compiled, history, group, snapshots } = recovered;
+    let RecoveredGroup { partitions: of, stores, sequences, compiled, history, lots, group, snapshots } = recovered;
     let MemberStream { place, replication } = stream;
-    let copy = CopyStart { here: shared.here.node, place, sequences, compiled, history };
+    let copy = CopyStart { here: shared.here.node, place, sequences, compiled, history, lots };
     let current = Arc::new(Mutex::new(Arc::clone(&copy.compiled)));
     let published = Arc::clone(&current);
     let (jobs, from_jobs) = unbounded();

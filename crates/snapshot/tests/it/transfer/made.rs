@@ -96,6 +96,7 @@ pub fn make(disk: &SimulatedDisk, dir: &str, snapshot: u64, rows: i64) -> Manife
         changes: Vec::new(),
         files: written,
         groups: Vec::new(),
+        lots: Vec::new(),
     };
     files.sync().expect("a healthy disk");
     files.commit(&name, &manifest).expect("a healthy disk");

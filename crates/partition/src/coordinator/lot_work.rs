@@ -1,0 +1,132 @@
+//! What a lot has a group run: calls, each as one transaction of the partitions that are held.
+
+use super::Coordinator;
+use super::lots::Hold;
+use crate::cancel::CallId;
+use crate::counters::CallOutcome;
+use crate::execute::{GroupShares, Request};
+use crate::lots::{LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
+use crate::record::{self, Part};
+use crate::thread::RECORD_EPOCH;
+use ferrite_base::{Sequence, UserError, UserResult, limits};
+use ferrite_plan::Program;
+use ferrite_table::Store;
+use ferrite_wire::Parameters;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Ad hoc texts that are kept compiled.
+const TEXTS_MAX: usize = 256;
+
+/// Programs of ad hoc texts, of the catalog that is in force.
+#[derive(Default)]
+pub(super) struct LotTexts(HashMap<String, Arc<Program>>);
+
+impl LotTexts {
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Coordinator {
+    /// Runs the calls in turn, up to the first that fails.
+    pub(super) fn run_lot(&mut self, hold: &mut Hold, work: &[u8]) -> LotResult {
+        let Ok(LotWork { time_micros, calls }) = LotWork::decode(work) else {
+            let error = UserError::internal("the work of a lot is malformed");
+            return LotResult(vec![LotAnswer::Failed(LotFailure::of(&error))]);
+        };
+        // What comes later in the stream is not earlier.
+        self.log.raise_time(time_micros);
+        let mut answers = Vec::with_capacity(calls.len());
+        for call in &calls {
+            match self.run_lot_call(hold, call, time_micros) {
+                Ok(tables) => answers.push(LotAnswer::Ran(tables)),
+                Err(failure) => {
+                    answers.push(LotAnswer::Failed(failure));
+                    break;
+                }
+            }
+        }
+        LotResult(answers)
+    }
+
+    fn run_lot_call(&mut self, hold: &mut Hold, call: &LotCall, now: i64) -> Result<Vec<Option<Vec<u8>>>, LotFailure> {
+        let failed = |error: UserError| LotFailure::of(&error);
+        if let Some(error) = self.refusal() {
+            return Err(failed(error));
+        }
+        let version = self.compiled.catalog.version;
+        if call.catalog_version != version {
+            let text = format!("the schema has version {version} here, and {} was expected", call.catalog_version);
+            let error = UserError::not_started(&text);
+            return Err(LotFailure { is_stale: true, ..failed(error) });
+        }
+        let program = self.lot_program(call).map_err(failed)?;
+        // It is no call of a client here, and ends when the group falls.
+        self.executor.begin(CallId::default()).map_err(failed)?;
+        let mut stores: Vec<Store> = Vec::new();
+        let mut positions = Vec::new();
+        for (store, position) in hold.borrowed.iter_mut().filter_map(Option::take) {
+            stores.push(store);
+            positions.push(position);
+        }
+        let counted = self.counters.begin_program(&program, &self.compiled);
+        let result = match stores.is_empty() {
+            true => Err(UserError::internal("a lot holds no partition of the group")),
+            false => {
+                let parameters = &call.parameters[..];
+                let drop_first_parameter = false;
+                let request =
+                    Request { program: &program, parameters, drop_first_parameter, handle: 0, transaction_time: now };
+                let shares = GroupShares::new(&self.of, call.is_first);
+                self.executor.call_shares(&mut stores, &request, &shares)
+            }
+        };
+        let outcome = if result.is_ok() { CallOutcome::Committed } else { CallOutcome::RolledBack };
+        let bytes: usize = result.iter().flatten().flatten().map(Vec::len).sum();
+        self.counters.end(counted, Some(outcome), call.parameters.len(), bytes);
+        self.ticket = Sequence(self.ticket.0 + 1);
+        let mut parts = Vec::new();
+        for (store, position) in stores.iter().zip(&mut positions).filter(|(store, _)| !store.redo().is_empty()) {
+            assert!(result.is_ok(), "a transaction that was rolled back leaves no redo");
+            position.sequence = Sequence(position.sequence.0 + 1);
+            let partition = position.partition;
+            parts.push(Part { partition, epoch: RECORD_EPOCH, sequence: position.sequence, changes: store.redo() });
+        }
+        if !parts.is_empty() {
+            record::write_multi(&mut hold.redo, self.ticket.0, &parts);
+        }
+        for (mut store, position) in stores.into_iter().zip(positions) {
+            store.commit_at(position.sequence);
+            let place = position.place;
+            hold.borrowed[place] = Some((store, position));
+        }
+        if hold.redo.len() > limits::TRANSACTION_BYTES_MAX {
+            let bytes = limits::TRANSACTION_BYTES_MAX;
+            return Err(failed(UserError::limit(format!("limit of {bytes} bytes of changes exceeded"))));
+        }
+        result.map_err(failed)
+    }
+
+    fn lot_program(&mut self, call: &LotCall) -> UserResult<Arc<Program>> {
+        let text = match &call.program {
+            LotProgram::Procedure(name) => {
+                return self.compiled.require(name).map(|id| Arc::clone(self.compiled.program(id)));
+            }
+            LotProgram::Text(text) => text,
+        };
+        if let Some(program) = self.lot_texts.0.get(text) {
+            return Ok(Arc::clone(program));
+        }
+        let parameters = Parameters::parse(&call.parameters)
+            .map_err(|error| UserError::parameters(format!("the parameters are malformed: {error}")))?;
+        let statements = ferrite_sql::parse_within(text, &ferrite_base::SqlLimits::CEILING)?;
+        let program = ferrite_sql::compile_adhoc(&self.compiled.catalog, &statements, parameters.count())?;
+        let program = Arc::new(program);
+        if self.lot_texts.0.len() == TEXTS_MAX {
+            self.lot_texts.clear();
+        }
+        self.lot_texts.0.insert(text.clone(), Arc::clone(&program));
+        Ok(program)
+    }
+}

@@ -1,0 +1,127 @@
+//! A call of which this group runs its shares, and other groups theirs (`ferrite_plan::divide`).
+
+use super::{Executor, Request};
+use ferrite_base::{GroupPartitions, PartitionId, UserError, UserResult};
+use ferrite_exec::{Call, OwnShare, ResultSink, Scratch};
+use ferrite_plan::{Indivisible, Program, Share, Step, divide, owner_of_key};
+use ferrite_table::Store;
+use std::cell::RefCell;
+
+/// Bytes of an answer before its first table, without texts.
+const HEAD_BYTES: usize = 22;
+
+/// What is this group's of a call.
+pub(crate) struct GroupShares<'g> {
+    /// The partitions of the group.
+    pub of: &'g GroupPartitions,
+    /// It runs what one group is to run, whichever.
+    pub is_first: bool,
+    /// Whether each statement leaves a table, once it has run.
+    emits: RefCell<Vec<bool>>,
+}
+
+impl<'g> GroupShares<'g> {
+    pub fn new(of: &'g GroupPartitions, is_first: bool) -> GroupShares<'g> {
+        GroupShares { of, is_first, emits: RefCell::default() }
+    }
+
+    /// `stores`: those that are held, which need not be all of the group.
+    pub(super) fn run(
+        &self,
+        stores: &mut [Store],
+        call: &Call<'_>,
+        scratch: &mut Scratch,
+        sink: &mut impl ResultSink,
+    ) -> UserResult<()> {
+        let shares = self.own_shares(stores, call)?;
+        let emits = |(step, share): (&Step, &OwnShare)| {
+            *share != OwnShare::None && matches!(step, Step::Execute { emit: true, .. })
+        };
+        *self.emits.borrow_mut() = call.program.body.iter().zip(&shares).map(emits).collect();
+        let is_elsewhere = |partition: PartitionId| self.of.place_of(partition).is_none();
+        ferrite_exec::run_shares(stores, call, &shares, &is_elsewhere, scratch, sink)
+    }
+
+    fn own_shares(&self, stores: &[Store], call: &Call<'_>) -> UserResult<Vec<OwnShare>> {
+        let program = call.program;
+        let catalog = stores.first().map(Store::catalog).expect("a call has a store");
+        let is_partitioned = |id| stores[0].table(id).definition().is_partitioned();
+        let shares = divide(program, &is_partitioned).map_err(|why| indivisible(program, &why))?;
+        debug_assert!(!catalog.tables.is_empty() || shares.iter().all(|share| *share == Share::Any));
+        let own = |share: &Share| {
+            Ok(match share {
+                Share::Owner { key, sql_type } => {
+                    let owner = owner_of_key(key, *sql_type, call.parameters, stores[0].ring())?;
+                    match self.of.place_of(owner) {
+                        None => OwnShare::None,
+                        Some(_) if stores.iter().any(|store| store.partition() == owner) => OwnShare::Whole,
+                        Some(_) => return Err(not_held(owner)),
+                    }
+                }
+                Share::Any if self.is_first => OwnShare::Whole,
+                Share::Any => OwnShare::None,
+                Share::Rows => OwnShare::OwnRows,
+                Share::Same => {
+                    let is_held = |id: &PartitionId| stores.iter().any(|store| store.partition() == *id);
+                    match self.of.ids().find(|id| !is_held(id)) {
+                        None => OwnShare::Whole,
+                        Some(missing) => return Err(not_held(missing)),
+                    }
+                }
+            })
+        };
+        shares.iter().map(own).collect()
+    }
+}
+
+/// A fault of the party that began the lot.
+#[cold]
+fn not_held(partition: PartitionId) -> UserError {
+    UserError::internal(format!("partition {partition} is needed and was not held"))
+}
+
+#[cold]
+fn indivisible(program: &Program, why: &Indivisible) -> UserError {
+    let subject = match why.statement {
+        Some(statement) => format!("statement {} of {}", statement + 1, program.name),
+        None => program.name.clone(),
+    };
+    UserError::not_supported(format!("{subject} over several groups of partitions"))
+        .with_detail(format!("{subject}: {}", why.reason))
+}
+
+impl Executor {
+    /// Runs this group's shares of the program. By statement, the table that it leaves, its length
+    /// in front; None where another group has it. On failure the stores are as before; on success
+    /// the changes are in the stores' redo and undo, for the caller to take and commit.
+    pub(crate) fn call_shares(
+        &mut self,
+        stores: &mut [Store],
+        request: &Request<'_>,
+        shares: &GroupShares<'_>,
+    ) -> UserResult<Vec<Option<Vec<u8>>>> {
+        // What is kept belongs to the catalog's programs.
+        let kept = std::mem::take(&mut self.headers);
+        let mut out = Vec::new();
+        let (result, writer) = self.execute(stores, request, Some(shares), None, &mut out);
+        let result = result.map(|()| writer.finish());
+        self.headers = kept;
+        result?;
+        Ok(tables(&out[HEAD_BYTES..], &shares.emits.borrow()))
+    }
+}
+
+/// Cuts an answer's tables apart.
+fn tables(mut rest: &[u8], emits: &[bool]) -> Vec<Option<Vec<u8>>> {
+    let mut next = |emits: &bool| {
+        emits.then(|| {
+            let length = u32::from_be_bytes(rest[..4].try_into().expect("four bytes")) as usize;
+            let (table, behind) = rest.split_at(4 + length);
+            rest = behind;
+            table.to_vec()
+        })
+    };
+    let tables = emits.iter().map(&mut next).collect();
+    assert!(rest.is_empty(), "each statement that is to leave a table has left one");
+    tables
+}

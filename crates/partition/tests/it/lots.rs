@@ -1,0 +1,265 @@
+//! A group's part of transactions over groups, on stores and streams: what a lot changes counts in
+//! all of its groups or in none, whatever is lost at whichever step.
+
+mod world;
+
+use ferrite_base::GroupId;
+use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk};
+use ferrite_multi::{LotId, Outcome};
+use ferrite_partition::lots::LotAnswer;
+use ferrite_replica::group::{GroupConfiguration, Member};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use world::{World, found, keys_of_groups, reopened};
+
+const SCHEMA: &str = "
+    CREATE TABLE t (a BIGINT NOT NULL, n BIGINT, PRIMARY KEY (a)); PARTITION TABLE t ON COLUMN a;
+    CREATE TABLE r (k INTEGER NOT NULL, PRIMARY KEY (k));";
+
+fn new_disk(seed: u64) -> SimulatedDisk {
+    SimulatedDisk::new(seed, SimulatedClock::default())
+}
+
+/// Of three groups, each of which has a row of 100, with a sequencer that all obey.
+struct Bank {
+    disk: SimulatedDisk,
+    world: World,
+    keys: Vec<i64>,
+}
+
+impl Bank {
+    fn open(seed: u64) -> Bank {
+        let disk = new_disk(seed);
+        found(&disk, SCHEMA);
+        let mut world = World::open(&disk, seed);
+        world.settle();
+        world.order(10);
+        let keys = keys_of_groups(&crate::hosting::map());
+        let mut bank = Bank { disk, world, keys };
+        let values: Vec<String> = bank.keys.iter().map(|key| format!("({key}, 100)")).collect();
+        let lot =
+            bank.world.begin(&[(&format!("INSERT INTO t VALUES {}", values.join(", ")), &bank.keys.clone())], true);
+        bank.world.settle();
+        assert_eq!(bank.world.outcomes.get(&lot), Some(&Outcome::Committed), "{:?}", bank.world.results);
+        bank
+    }
+
+    /// From the first to the second group's row.
+    fn transfer(&mut self, from: usize, to: usize, amount: i64, rides: bool) -> LotId {
+        let keys = [self.keys[from], self.keys[to]];
+        let text = format!(
+            "UPDATE t SET n = n - {amount} WHERE a = {}; UPDATE t SET n = n + {amount} WHERE a = {}",
+            keys[0], keys[1]
+        );
+        self.world.begin(&[(&text, &keys)], rides)
+    }
+
+    fn numbers(&mut self) -> Vec<i64> {
+        let rows = self.world.rows();
+        self.keys.iter().map(|key| rows[key]).collect()
+    }
+}
+
+fn ran(answer: &LotAnswer) -> Vec<bool> {
+    match answer {
+        LotAnswer::Ran(tables) => tables.iter().map(Option::is_some).collect(),
+        LotAnswer::Failed(failure) => panic!("{}", failure.text),
+    }
+}
+
+#[test]
+fn what_a_lot_changes_counts_in_all_its_groups() {
+    let mut bank = Bank::open(1);
+    assert_eq!(bank.numbers(), [100, 100, 100]);
+    for rides in [true, false] {
+        let lot = bank.transfer(0, 2, 7, rides);
+        assert!(bank.world.until(|world| !rides && world.sequencer.has_run(lot) || world.outcomes.contains_key(&lot)));
+        if !rides {
+            assert!(bank.world.sequencer.prepare(lot));
+            bank.world.carry_out();
+        }
+        bank.world.settle();
+        assert_eq!(bank.world.outcomes[&lot], Outcome::Committed);
+        assert_eq!(ran(&bank.world.results[&(lot, GroupId(0))].1.0[0]), [true, false]);
+        assert_eq!(ran(&bank.world.results[&(lot, GroupId(2))].1.0[0]), [false, true]);
+    }
+    assert_eq!(bank.numbers(), [86, 100, 114]);
+    // On all partitions of all groups, counted once.
+    let lot = bank.world.begin(&[("INSERT INTO r VALUES (5); UPDATE t SET n = n + 1", &[])], true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Committed);
+    assert_eq!(bank.numbers(), [87, 101, 115]);
+    let disk = bank.disk.clone();
+    let keys = bank.keys.clone();
+    drop(bank);
+    let mut world = World::open(&disk, 5);
+    let rows = world.rows();
+    assert_eq!(keys.iter().map(|key| rows[key]).collect::<Vec<_>>(), [87, 101, 115], "replay has them");
+}
+
+#[test]
+fn a_call_that_fails_in_one_group_changes_nothing_in_any() {
+    let mut bank = Bank::open(2);
+    let keys = bank.keys.clone();
+    for rides in [true, false] {
+        let text = format!("UPDATE t SET n = 0 WHERE a = {}; INSERT INTO t VALUES ({}, 1)", keys[0], keys[1]);
+        let good = format!("UPDATE t SET n = 1 WHERE a = {}", keys[1]);
+        let lot = bank.world.begin(&[(&good, &keys[1..2]), (&text, &keys[..2])], rides);
+        bank.world.until(|world| world.results.len() % 2 == 1 && world.sequencer.has_run(lot));
+        if !rides {
+            assert!(bank.world.sequencer.abandon(lot));
+            bank.world.carry_out();
+        }
+        bank.world.settle();
+        assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+        let (ok, result) = &bank.world.results[&(lot, GroupId(1))];
+        assert!(!ok && result.0.len() == 2);
+        let LotAnswer::Failed(failure) = &result.0[1] else { panic!("{result:?}") };
+        assert_eq!((&failure.code[..], failure.is_stale), ("23505", false), "{}", failure.text);
+        assert_eq!(bank.numbers(), [100, 100, 100]);
+    }
+    // The partitions are free, and their histories continue.
+    let lot = bank.transfer(1, 0, 3, true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Committed);
+    assert_eq!(bank.numbers(), [103, 97, 100]);
+}
+
+#[test]
+fn a_lot_that_reads_lets_go_and_is_answered_when_it_is_fresh() {
+    let mut bank = Bank::open(3);
+    let keys = bank.keys.clone();
+    let texts: Vec<String> = keys.iter().map(|key| format!("SELECT n FROM t WHERE a = {key}")).collect();
+    let lot = bank.world.begin(&[(&texts.join(";"), &keys)], false);
+    assert!(bank.world.until(|world| world.sequencer.has_run(lot)));
+    assert!(bank.world.sequencer.release(lot));
+    bank.world.carry_out();
+    bank.world.settle();
+    assert!(bank.world.reads[&lot]);
+    for group in 0..3 {
+        let shares = ran(&bank.world.results[&(lot, GroupId(group))].1.0[0]);
+        assert_eq!(shares, (0..3).map(|other| other == group).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn another_schema_is_stale_and_no_failure_of_the_call() {
+    let mut bank = Bank::open(4);
+    let job = |text: &str| bank.world.groups[&GroupId(1)].change_schema(text);
+    job("CREATE TABLE other (a BIGINT)");
+    bank.world.settle();
+    let lot = bank.transfer(0, 1, 5, true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+    let LotAnswer::Failed(failure) = &bank.world.results[&(lot, GroupId(1))].1.0[0] else { panic!() };
+    assert!(failure.is_stale);
+    assert_eq!(bank.numbers(), [100, 100, 100]);
+}
+
+/// The sequencer's decision does not come; the leader ends, and leads again.
+#[test]
+fn a_leader_that_falls_with_a_part_in_doubt_has_it_when_it_rises() {
+    for seed in 0..20 {
+        let mut bank = Bank::open(100 + seed);
+        // The second group has no part if its leader never hears of the lot.
+        let is_lost = seed % 2 == 0;
+        let lot = bank.transfer(0, 1, 9, true);
+        if is_lost {
+            bank.world.deaf = vec![GroupId(1)];
+        }
+        let votes = |world: &World| world.results.contains_key(&(lot, GroupId(0)));
+        assert!(bank.world.until(votes));
+        for _ in 0..seed {
+            bank.world.step();
+        }
+        bank.world.deaf = vec![GroupId(0), GroupId(1), GroupId(2)];
+        let stream = bank.world.groups[&GroupId(0)].stream.clone();
+        let other = Member { node: ferrite_base::NodeId(3), ..bank.world.groups[&GroupId(0)].member };
+        let epoch = ferrite_base::Epoch(stream.end().epoch.0 + 1);
+        stream.seal(epoch);
+        stream.configured(GroupConfiguration::new(epoch, other, vec![other], Vec::new()));
+        bank.world.settle();
+        assert!(bank.world.groups[&GroupId(0)].epoch.is_none(), "it has stepped back");
+        bank.world.deaf.clear();
+        let stream = bank.world.groups[&GroupId(0)].stream.clone();
+        let here = bank.world.groups[&GroupId(0)].member;
+        stream.configured(GroupConfiguration::alone(ferrite_base::Epoch(epoch.0 + 1), here));
+        bank.world.settle();
+        let numbers = bank.numbers();
+        assert!(numbers == [100, 100, 100] || numbers == [91, 109, 100], "seed {seed}: {numbers:?}");
+        if is_lost {
+            assert_eq!(numbers, [100, 100, 100], "seed {seed}");
+        }
+    }
+}
+
+/// Transfers of which callers hear, until the power is lost.
+fn work(bank: &mut Bank, told: &mut BTreeMap<usize, Outcome>, begun: &mut usize) {
+    for round in 0..6 {
+        if !bank.world.until(|world| world.sequencer.can_begin()) {
+            return;
+        }
+        *begun = round + 1;
+        let lot = bank.transfer(round % 3, (round + 1) % 3, 1 << round, round % 2 == 0);
+        bank.world.until(|world| world.outcomes.contains_key(&lot) || world.sequencer.has_run(lot));
+        if bank.world.sequencer.prepare(lot) {
+            bank.world.carry_out();
+        }
+        bank.world.until(|world| world.outcomes.contains_key(&lot));
+        if let Some(outcome) = bank.world.outcomes.get(&lot) {
+            told.insert(round, *outcome);
+        }
+    }
+}
+
+#[test]
+fn a_lot_is_whole_or_not_there_wherever_the_power_is_lost() {
+    let mut crashes = 0;
+    let mut in_doubt = 0;
+    for boundary in (1..).step_by(1) {
+        let mut bank = Bank::open(1_000 + boundary);
+        let before = bank.disk.boundaries();
+        bank.disk.crash_at(Some(CrashPoint { boundary: before + boundary, after: boundary % 2 == 0 }));
+        let mut told = BTreeMap::new();
+        let mut begun = 0;
+        // A log that has failed ends the process.
+        let ended = catch_unwind(AssertUnwindSafe(|| work(&mut bank, &mut told, &mut begun)));
+        if ended.is_ok() && told.len() == 6 {
+            break;
+        }
+        crashes += 1;
+        let disk = bank.disk.clone();
+        let keys = bank.keys.clone();
+        drop(bank);
+        disk.restart(Restart::Power);
+        in_doubt += reopened(&disk).iter().map(|ledger| ledger.in_doubt().len()).sum::<usize>();
+        let mut world = World::open(&disk, boundary);
+        let rows = world.rows();
+        let numbers: Vec<i64> = keys.iter().map(|key| rows[key]).collect();
+        assert_eq!(numbers.iter().sum::<i64>(), 300, "boundary {boundary}: {numbers:?}");
+        // What was not told may have happened, the last one only.
+        let after = |committed: &dyn Fn(usize) -> bool| {
+            let mut numbers = vec![100; 3];
+            for round in (0..6).filter(|round| committed(*round)) {
+                numbers[round % 3] -= 1 << round;
+                numbers[(round + 1) % 3] += 1 << round;
+            }
+            numbers
+        };
+        let is_told = |round: usize| told.get(&round) == Some(&Outcome::Committed);
+        let with_last = |round: usize| is_told(round) || round + 1 == begun;
+        assert!(
+            numbers == after(&is_told) || numbers == after(&with_last),
+            "boundary {boundary}: {numbers:?}, of {begun} these were told: {told:?}"
+        );
+        // It continues from there, under another sequencer.
+        world.order(20);
+        let text = format!("UPDATE t SET n = 0 WHERE a = {}; UPDATE t SET n = 0 WHERE a = {}", keys[0], keys[1]);
+        let lot = world.begin(&[(&text, &keys[..2])], true);
+        let rows = world.rows();
+        assert_eq!(world.outcomes[&lot], Outcome::Committed);
+        assert_eq!((rows[&keys[0]], rows[&keys[1]]), (0, 0));
+    }
+    assert!(crashes > 20, "only {crashes} crashes");
+    assert!(in_doubt > 3, "only {in_doubt} parts were in doubt");
+}
