@@ -20,6 +20,7 @@ mod status;
 mod stood_still;
 mod subscribers;
 mod tool;
+mod transfers;
 mod waiting;
 mod without_java;
 

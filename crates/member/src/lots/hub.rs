@@ -111,7 +111,7 @@ impl LotHub {
         self.lead(leads, seen.state.groups().keys().filter_map(chosen).collect());
     }
 
-    fn lead(&self, leads: Vec<Led>, chosen: BTreeMap<GroupId, NodeId>) {
+    pub fn lead(&self, leads: Vec<Led>, chosen: BTreeMap<GroupId, NodeId>) {
         let mut shared = self.lock();
         shared.chosen = chosen;
         if shared.directory.own() == leads {

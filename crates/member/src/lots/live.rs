@@ -2,8 +2,7 @@
 //! answered.
 
 use crate::lots::call::GroupsCall;
-use crate::lots::directory::Leader;
-use ferrite_base::{Epoch, GroupId, GroupMap, PartitionId};
+use ferrite_base::{GroupId, PartitionId};
 use ferrite_multi::LotPart;
 use ferrite_partition::lots::{LotAnswer, LotFailure, LotResult, LotWork};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,21 +14,6 @@ pub struct WaitingCall {
     pub parts: BTreeMap<GroupId, Vec<PartitionId>>,
     /// Of the monotonic clock.
     pub came: u64,
-}
-
-/// A call that has failed by what it saw in a group, which may not be committed.
-pub struct Unproven {
-    pub waiting: WaitingCall,
-    pub failure: LotFailure,
-    pub group: GroupId,
-    /// In which the group was led then.
-    pub epoch: Epoch,
-}
-
-pub enum LotContents {
-    Calls(Vec<WaitingCall>),
-    /// Proves failures, and does nothing.
-    Proof(Vec<Unproven>),
 }
 
 /// A group's part of a lot.
@@ -44,16 +28,14 @@ struct LivePart {
 }
 
 pub struct LiveLot {
-    pub contents: LotContents,
+    pub calls: Vec<WaitingCall>,
     pub is_read: bool,
-    /// In which its groups were led when it began.
-    pub epochs: BTreeMap<GroupId, Epoch>,
     parts: BTreeMap<GroupId, LivePart>,
 }
 
 impl LiveLot {
-    /// All of these only read, or all do not. Their groups are led.
-    pub fn of_calls(calls: Vec<WaitingCall>, leaders: &BTreeMap<GroupId, Leader>) -> LiveLot {
+    /// All of these only read, or all do not.
+    pub fn new(calls: Vec<WaitingCall>) -> LiveLot {
         let is_read = calls[0].call.is_read;
         assert!(calls.iter().all(|of| of.call.is_read == is_read), "a lot only reads, or all of it is prepared");
         let mut parts: BTreeMap<GroupId, LivePart> = BTreeMap::new();
@@ -64,25 +46,7 @@ impl LiveLot {
                 part.calls.push(place);
             }
         }
-        let epochs = parts.keys().map(|group| (*group, leaders[group].epoch)).collect();
-        LiveLot { contents: LotContents::Calls(calls), is_read, epochs, parts }
-    }
-
-    pub fn of_proof(failed: Vec<Unproven>, map: &GroupMap) -> LiveLot {
-        let mut parts: BTreeMap<GroupId, LivePart> = BTreeMap::new();
-        for of in &failed {
-            let partitions = map.partitions_of(of.group).expect("a group that has answered is of the cluster");
-            parts.entry(of.group).or_default().partitions.insert(partitions.id(0));
-        }
-        let epochs = failed.iter().map(|of| (of.group, of.epoch)).collect();
-        LiveLot { contents: LotContents::Proof(failed), is_read: true, epochs, parts }
-    }
-
-    fn calls(&self) -> &[WaitingCall] {
-        match &self.contents {
-            LotContents::Calls(calls) => calls,
-            LotContents::Proof(_) => &[],
-        }
+        LiveLot { calls, is_read, parts }
     }
 
     /// What each group is to do. The first group of a call runs what one group is to run,
@@ -90,7 +54,7 @@ impl LiveLot {
     pub fn parts(&self, time_micros: i64) -> Vec<LotPart> {
         let part = |(group, part): (&GroupId, &LivePart)| {
             let to_group = |place: &usize| {
-                let of = &self.calls()[*place];
+                let of = &self.calls[*place];
                 of.call.to_group(of.parts.keys().next() == Some(group))
             };
             let work = LotWork { time_micros, calls: part.calls.iter().map(to_group).collect() };
@@ -130,17 +94,17 @@ impl LiveLot {
                 LotAnswer::Failed(_) => None,
             }
         };
-        self.calls()[place].parts.keys().map(of_group).collect()
+        self.calls[place].parts.keys().map(of_group).collect()
     }
 
-    /// The calls that have failed, with the first of the groups in which they did.
-    pub fn failures(&self) -> BTreeMap<usize, (GroupId, LotFailure)> {
+    /// The calls that have failed, as the first of the groups says in which they did.
+    pub fn failures(&self) -> BTreeMap<usize, LotFailure> {
         let mut failures = BTreeMap::new();
-        for (group, part) in &self.parts {
+        for part in self.parts.values() {
             let answers = part.result.iter().flat_map(|result| &result.0);
             for (place, answer) in part.calls.iter().zip(answers) {
                 if let LotAnswer::Failed(failure) = answer {
-                    failures.entry(*place).or_insert_with(|| (*group, failure.clone()));
+                    failures.entry(*place).or_insert_with(|| failure.clone());
                 }
             }
         }

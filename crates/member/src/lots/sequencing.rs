@@ -3,20 +3,20 @@
 //! answered when their lot is decided.
 //!
 //! A state machine without threads: it is told what happened and what time it is, and says what is
-//! to be sent. Invariants: a call is in exactly one place, the queue, a lot, or among those whose
-//! failure is not proven, and gets one answer; an answer that shows data leaves only when all that
-//! it shows is committed; two calls that share a group keep their order; a lot only reads, or all
-//! of it is prepared.
+//! to be sent. Invariants: a call is in exactly one place, the queue, a lot, or among those that
+//! are to be looked up again, and gets one answer; an answer that shows data leaves only when all
+//! that it shows is committed; two calls that share a group keep their order; a lot only reads, or
+//! all of it is prepared; what was decided by what one connection said goes that way only.
 
 use crate::lots::call::GroupsCall;
 use crate::lots::directory::{Leader, LeaderChange};
-use crate::lots::live::{LiveLot, LotContents, Unproven, WaitingCall};
+use crate::lots::live::{LiveLot, WaitingCall};
 use ferrite_base::limits::{LENDING_CALLS_MAX, LOT_BYTES_MAX, LOT_QUEUE_BYTES_MAX, LOT_QUEUE_CALLS_MAX, LOT_WAIT};
 use ferrite_base::{Epoch, GroupId, GroupMap, NodeId, UserError};
 use ferrite_group::FIRST_GROUP;
 use ferrite_multi::{LotId, Outcome, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use ferrite_partition::cancel::Cancellations;
-use ferrite_partition::lots::{LotFailure, LotResult};
+use ferrite_partition::lots::LotResult;
 use ferrite_system::lots::LotCounts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -58,7 +58,6 @@ pub struct Sequencing {
     held: BTreeSet<GroupId>,
     waiting: VecDeque<WaitingCall>,
     waiting_bytes: usize,
-    unproven: Vec<Unproven>,
     /// They were divided by another catalog than a group's.
     stale: Vec<GroupsCall>,
     reign: Option<Reign>,
@@ -78,7 +77,6 @@ impl Sequencing {
             held: BTreeSet::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
-            unproven: Vec::new(),
             stale: Vec::new(),
             reign: None,
             begins_from: 0,
@@ -102,10 +100,7 @@ impl Sequencing {
     /// Nothing waits, and nothing is under way.
     pub fn rests(&self) -> bool {
         let is_done = |reign: &Reign| reign.lots.is_empty() && reign.sequencer.rests();
-        self.waiting.is_empty()
-            && self.unproven.is_empty()
-            && self.stale.is_empty()
-            && self.reign.as_ref().is_none_or(is_done)
+        self.waiting.is_empty() && self.stale.is_empty() && self.reign.as_ref().is_none_or(is_done)
     }
 
     /// Takes a call, or refuses it.
@@ -124,7 +119,9 @@ impl Sequencing {
     }
 
     /// Another leader, or none.
-    pub fn change(&mut self, change: LeaderChange) {
+    pub fn change(&mut self, change: LeaderChange, now: Moment) {
+        // What was decided before goes the way of before.
+        self.carry_out(now);
         match change {
             LeaderChange::Lost(group, leader) => {
                 self.leaders.remove(&group);
@@ -166,19 +163,13 @@ impl Sequencing {
         for live in reign.lots.into_values() {
             let unknown =
                 UserError::maybe_committed("another node leads the first group, which orders such transactions");
-            match live.contents {
-                LotContents::Calls(calls) if live.is_read => {
-                    calls.iter().for_each(|of| of.call.refuse(&not_sequencer()))
-                }
-                LotContents::Calls(calls) => {
-                    self.counts.unknown += calls.len() as u64;
-                    calls.iter().for_each(|of| of.call.refuse(&unknown));
-                }
-                LotContents::Proof(failed) => failed.iter().for_each(|of| of.waiting.call.refuse(&not_sequencer())),
+            if !live.is_read {
+                self.counts.unknown += live.calls.len() as u64;
             }
+            let error = if live.is_read { not_sequencer() } else { unknown };
+            live.calls.iter().for_each(|of| of.call.refuse(&error));
         }
         self.waiting.drain(..).for_each(|of| of.call.refuse(&not_sequencer()));
-        self.unproven.drain(..).for_each(|of| of.waiting.call.refuse(&not_sequencer()));
         self.stale.drain(..).for_each(|call| call.refuse(&not_sequencer()));
         self.waiting_bytes = 0;
         self.sends.clear();
@@ -264,7 +255,7 @@ impl Sequencing {
             SequencerEffect::Decided { lot, outcome: Outcome::Committed } => {
                 let Some(live) = reign.lots.remove(&lot) else { return };
                 self.counts.committed += 1;
-                self.answer(live);
+                self.answer(&live);
             }
             SequencerEffect::Decided { lot, outcome: Outcome::Aborted } => {
                 let Some(live) = reign.lots.remove(&lot) else { return };
@@ -276,7 +267,7 @@ impl Sequencing {
                 match is_fresh {
                     true => {
                         self.counts.read += 1;
-                        self.answer(live);
+                        self.answer(&live);
                     }
                     false => {
                         self.counts.aborted += 1;
@@ -288,47 +279,36 @@ impl Sequencing {
     }
 
     /// All that the lot shows is committed.
-    fn answer(&mut self, live: LiveLot) {
-        match &live.contents {
-            LotContents::Proof(failed) => failed.iter().for_each(|of| of.waiting.call.fail(&of.failure)),
-            LotContents::Calls(calls) => {
-                for (place, of) in calls.iter().enumerate() {
-                    match live.answers(place) {
-                        Some(answers) => of.call.succeed(&answers),
-                        None => {
-                            self.counts.unknown += 1;
-                            of.call.refuse(&UserError::maybe_committed("a group's connection was lost"));
-                        }
-                    }
+    fn answer(&mut self, live: &LiveLot) {
+        for (place, of) in live.calls.iter().enumerate() {
+            match live.answers(place) {
+                Some(answers) => of.call.succeed(&answers),
+                None => {
+                    self.counts.unknown += 1;
+                    of.call.refuse(&UserError::maybe_committed("a group's connection was lost"));
                 }
             }
         }
     }
 
-    /// Nothing of the lot took place. Calls that failed leave it; the others begin again, before
-    /// all that came later.
-    fn begin_again(&mut self, mut live: LiveLot, now: Moment) {
+    /// Nothing of the lot took place. Calls that failed leave it: a group says so when what they
+    /// saw is committed (docs/decisions/0124). The others begin again, before all that came later.
+    fn begin_again(&mut self, live: LiveLot, now: Moment) {
         let failures = live.failures();
         if failures.is_empty() {
             self.begins_from = now.nanos + PAUSE_NANOS;
         }
-        let epochs = std::mem::take(&mut live.epochs);
-        let calls = match live.contents {
-            LotContents::Calls(calls) => calls,
-            LotContents::Proof(failed) => failed.into_iter().map(|of| of.waiting).collect(),
-        };
         let mut again = Vec::new();
-        for (place, waiting) in calls.into_iter().enumerate() {
+        for (place, waiting) in live.calls.into_iter().enumerate() {
             match failures.get(&place) {
                 None => again.push(waiting),
-                Some((_, failure)) if failure.is_stale => {
+                Some(failure) if failure.is_stale => {
                     self.counts.stale += 1;
                     self.stale.push(waiting.call);
                 }
-                Some((group, failure)) => {
+                Some(failure) => {
                     self.counts.failed += 1;
-                    let epoch = epochs[group];
-                    self.unproven.push(Unproven { waiting, failure: LotFailure::clone(failure), group: *group, epoch });
+                    waiting.call.fail(failure);
                 }
             }
         }
@@ -346,13 +326,7 @@ impl Sequencing {
         if !reign.sequencer.can_begin() || now.nanos < self.begins_from {
             return false;
         }
-        let live = match self.proof() {
-            Some(live) => live,
-            None => match self.next_calls() {
-                Some(live) => live,
-                None => return false,
-            },
-        };
+        let Some(live) = self.next_calls() else { return false };
         let rides = !live.is_read;
         let parts = live.parts(now.micros);
         self.counts.begun += 1;
@@ -360,23 +334,6 @@ impl Sequencing {
         let lot = reign.sequencer.begin(parts, rides).expect("groups of a lot are led");
         assert!(reign.lots.insert(lot, live).is_none(), "a lot begins once");
         true
-    }
-
-    /// A failure is a fact only if what the call saw is committed: a lot that holds these groups,
-    /// does nothing and is confirmed proves that.
-    fn proof(&mut self) -> Option<LiveLot> {
-        let unproven = std::mem::take(&mut self.unproven);
-        let mut failed = Vec::new();
-        let mut again = Vec::new();
-        for of in unproven {
-            match self.leaders.get(&of.group).is_some_and(|leader| leader.epoch == of.epoch) {
-                true => failed.push(of),
-                // Another leader may not have what it saw.
-                false => again.push(of.waiting),
-            }
-        }
-        again.into_iter().rev().for_each(|waiting| self.put_in_front(waiting));
-        (!failed.is_empty()).then(|| LiveLot::of_proof(failed, &self.map))
     }
 
     /// The calls that have waited longest, as many as one lot serves.
@@ -416,7 +373,7 @@ impl Sequencing {
             return None;
         }
         self.counts.calls += chosen.len() as u64;
-        Some(LiveLot::of_calls(chosen, &self.leaders))
+        Some(LiveLot::new(chosen))
     }
 
     /// A group that another node hands over comes to rest only if nothing more is begun with it.

@@ -3,6 +3,7 @@
 mod calls;
 mod failures;
 mod limits;
+mod world;
 
 use super::call::GroupsCall;
 use super::directory::{Leader, LeaderChange};
@@ -223,12 +224,12 @@ impl World {
 
     fn led(&mut self, group: u32) {
         let way = if group == 0 { leader(HERE.0, 0) } else { leader(group + 1, 1) };
-        self.sequencing.change(LeaderChange::Led(GroupId(group), way));
+        self.sequencing.change(LeaderChange::Led(GroupId(group), way), self.now);
     }
 
     fn lost(&mut self, group: u32) {
         let way = if group == 0 { leader(HERE.0, 0) } else { leader(group + 1, 1) };
-        self.sequencing.change(LeaderChange::Lost(GroupId(group), way));
+        self.sequencing.change(LeaderChange::Lost(GroupId(group), way), self.now);
         match group {
             0 => self.groups.iter_mut().for_each(|group| group.agent.sequencer_lost(Epoch(7), 0)),
             _ => self.groups[group as usize].agent.sequencer_lost(Epoch(7), 0),

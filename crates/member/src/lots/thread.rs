@@ -58,7 +58,7 @@ impl SequencerThread {
     /// True: it was the last.
     fn handle(&mut self, notice: SequencerNotice, now: Moment, read: &mut usize) -> bool {
         match notice {
-            SequencerNotice::Change(change) => self.sequencing.change(change),
+            SequencerNotice::Change(change) => self.sequencing.change(change, now),
             SequencerNotice::FromAgent { group, epoch, message, bytes } => {
                 *read += bytes;
                 self.sequencing.receive(group, epoch, message);

@@ -16,9 +16,15 @@ const LED: [[u32; 2]; 3] = [[0, 1], [2, 3], [4, 5]];
 
 /// Three nodes with one copy of everything besides the first, and six groups.
 fn spread(more: &[&str]) -> Cluster {
+    spread_with(SCHEMA, more)
+}
+
+/// The same with that schema.
+pub(super) fn spread_with(schema: &str, more: &[&str]) -> Cluster {
     let mut cluster = Cluster::new(3);
+    let text = schema;
     let schema = cluster.root.path().join("schema.sql");
-    std::fs::write(&schema, SCHEMA).expect("a file");
+    std::fs::write(&schema, text).expect("a file");
     let schema = schema.to_str().expect("a plain path").to_owned();
     cluster.found(1, &[&["--partitions-per-node", "4", "--schema", &schema], more].concat());
     cluster
@@ -47,7 +53,7 @@ impl Cluster {
     }
 
     /// Asks one node until it does it.
-    fn on<T>(&self, place: usize, what: &str, mut call: impl FnMut(&Db) -> Option<T>) -> T {
+    pub(super) fn on<T>(&self, place: usize, what: &str, mut call: impl FnMut(&Db) -> Option<T>) -> T {
         let deadline = Instant::now() + PATIENCE;
         let address = &self.nodes[place].as_ref().expect("it runs").server.address;
         loop {
@@ -74,7 +80,7 @@ impl Cluster {
     }
 
     /// Waits until the status says of every group that the node of its place leads all copies.
-    fn await_places(&self, place: usize) {
+    pub(super) fn await_places(&self, place: usize) {
         let groups = (1..).zip(LED).flat_map(|(node, led)| led.map(|group| (node, group)));
         let words: Vec<String> =
             groups.map(|(node, group)| format!("group {group}: node {node} leads 2 of 2 copies")).collect();

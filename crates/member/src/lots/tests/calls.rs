@@ -75,13 +75,13 @@ fn a_call_passes_another_that_waits_for_a_group_unless_they_share_one() {
 #[test]
 fn nothing_is_begun_with_a_group_that_another_node_hands_over() {
     let mut world = World::new(3);
-    world.sequencing.change(LeaderChange::Holds(GroupId(1), true));
-    world.sequencing.change(LeaderChange::Holds(GroupId(0), true));
+    world.sequencing.change(LeaderChange::Holds(GroupId(1), true), world.now);
+    world.sequencing.change(LeaderChange::Holds(GroupId(0), true), world.now);
     let waits = world.call("Add", 1, &[1, 2], 1);
     let passes = world.call("Add", 1, &[0, 2], 1);
     world.settle();
     assert_eq!(world.statuses(), [], "they share a group");
-    world.sequencing.change(LeaderChange::Holds(GroupId(1), false));
+    world.sequencing.change(LeaderChange::Holds(GroupId(1), false), world.now);
     world.settle();
     assert_eq!(world.statuses().len(), 2, "{waits} {passes}: what is led here goes on until it is another's");
 }

@@ -1,0 +1,144 @@
+//! Transactions over several groups, in real processes: what they change, what they answer, and
+//! that none is there in part when nodes are killed.
+
+use super::groups::spread_with;
+use super::{Cluster, PATIENCE};
+use crate::common::Db;
+use ferrite_client::{Client, ClientOptions, OwnedResponse, Status};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+const SCHEMA: &str = "CREATE TABLE accounts (id BIGINT NOT NULL, amount BIGINT NOT NULL, PRIMARY KEY (id));
+PARTITION TABLE accounts ON COLUMN id;
+CREATE TABLE rates (name VARCHAR(20) NOT NULL, rate BIGINT NOT NULL, PRIMARY KEY (name));
+CREATE PROCEDURE get PARTITION ON TABLE accounts COLUMN id AS SELECT amount FROM accounts WHERE id = ?;
+CREATE PROCEDURE both AS BEGIN
+    SELECT amount FROM accounts WHERE id = ?;
+    SELECT amount FROM accounts WHERE id = ?;
+END;
+CREATE PROCEDURE transfer AS BEGIN
+    UPDATE accounts SET amount = amount - ? WHERE id = ?;
+    UPDATE accounts SET amount = amount + ? WHERE id = ?;
+END;
+CREATE PROCEDURE open_both AS BEGIN
+    INSERT INTO accounts VALUES (?, 0);
+    INSERT INTO accounts VALUES (?, 0);
+END;";
+const ACCOUNTS: i64 = 24;
+const AMOUNT: i64 = 1_000;
+
+fn connect(cluster: &Cluster, place: usize) -> Db {
+    cluster.nodes[place].as_ref().expect("it runs").server.connect()
+}
+
+/// The numbers of a response's tables of one row and column each.
+fn numbers(response: &OwnedResponse) -> Vec<i64> {
+    response.tables.iter().map(|table| table.scalar().expect("a number")).collect()
+}
+
+fn opened() -> Cluster {
+    let cluster = spread_with(SCHEMA, &[]);
+    cluster.await_places(0);
+    let rows: Vec<String> = (0..ACCOUNTS).map(|id| format!("({id}, {AMOUNT})")).collect();
+    let text = format!("INSERT INTO accounts VALUES {}", rows.join(", "));
+    let inserted = cluster.on(1, "the accounts", |db| db.0.call_blocking("@AdHoc", (&*text,)).ok());
+    assert_eq!(numbers(&inserted), [ACCOUNTS], "each group has inserted the rows that are its own");
+    cluster
+}
+
+/// The sum of all accounts, read one by one.
+fn total(cluster: &Cluster, place: usize) -> i64 {
+    let read = |id: i64| cluster.on(place, "an account", |db| db.0.call_blocking("get", (id,)).ok());
+    (0..ACCOUNTS).map(|id| read(id).scalar().expect("it was opened")).sum()
+}
+
+#[test]
+fn statements_over_groups_change_all_or_nothing_whichever_node_is_called() {
+    let cluster = opened();
+    for place in 0..3 {
+        let db = connect(&cluster, place);
+        // What every partition has is changed everywhere, and read anywhere.
+        let name = format!("rate{place}");
+        assert_eq!(numbers(&db.sql(&format!("INSERT INTO rates VALUES ('{name}', {place})"))), [1]);
+        for other in 0..3 {
+            let text = format!("SELECT rate FROM rates WHERE name = '{name}'");
+            assert_eq!(connect(&cluster, other).scalar(&text), place as i64);
+        }
+        for id in 0..ACCOUNTS - 1 {
+            assert_eq!(numbers(&db.call("transfer", (7i64, id, 7i64, id + 1))), [1, 1]);
+        }
+        let sum: i64 = numbers(&db.call("both", (0i64, ACCOUNTS - 1))).iter().sum();
+        assert_eq!(sum, 2 * AMOUNT, "the others have passed on what they were given");
+        assert_eq!(numbers(&db.sql("UPDATE accounts SET amount = amount + 1")), [ACCOUNTS]);
+        assert_eq!(numbers(&db.sql("UPDATE accounts SET amount = amount - 1")), [ACCOUNTS]);
+        // One of its two rows is there already: nothing is inserted, wherever the other belongs.
+        for new in [100, 101, 102, 103, 104, 105] {
+            db.fail("open_both", (new, 3i64));
+            db.fail("open_both", (3i64, new));
+            assert_eq!(db.call("get", (new,)).tables[0].rows.len(), 0);
+        }
+        let refused = "statement 1 of @AdHoc (\"SELECT COUNT(*) FROM accounts\") needs partitions of several groups";
+        db.sql_fails("SELECT COUNT(*) FROM accounts", Status::GracefulFailure, refused);
+        db.sql_fails("SELECT COUNT(*) FROM accounts", Status::GracefulFailure, "it reads rows of several groups");
+    }
+    assert_eq!(total(&cluster, 1), ACCOUNTS * AMOUNT);
+    let lots = connect(&cluster, 0).call("@Statistics", ("LOTS", 0));
+    assert_eq!(lots.tables[0].rows.len(), 1);
+}
+
+#[test]
+fn no_transfer_is_there_in_part_when_nodes_are_killed() {
+    let mut cluster = opened();
+    let ends = AtomicBool::new(false);
+    let moved = AtomicU64::new(0);
+    for killed in [0, 1, 2] {
+        let addresses: Vec<String> = cluster.running().map(|(_, node)| node.server.address.clone()).collect();
+        let before = moved.load(Ordering::SeqCst);
+        std::thread::scope(|scope| {
+            let _stop = super::Stop(&ends);
+            for address in &addresses {
+                scope.spawn(|| transfer_through(address, &ends, &moved));
+            }
+            await_more(&moved, before + 50);
+            cluster.kill(killed);
+            let before = moved.load(Ordering::SeqCst);
+            await_more(&moved, before + 50);
+        });
+        ends.store(false, Ordering::SeqCst);
+        let place = (killed + 1) % 3;
+        assert_eq!(total(&cluster, place), ACCOUNTS * AMOUNT, "after node {} was killed", killed + 1);
+        cluster.start_again(killed);
+        cluster.await_places(place);
+        assert_eq!(total(&cluster, killed), ACCOUNTS * AMOUNT, "when node {} was back", killed + 1);
+    }
+    for (_, node) in cluster.running() {
+        node.lines.are_of_good_ends();
+    }
+}
+
+fn await_more(moved: &AtomicU64, count: u64) {
+    let deadline = Instant::now() + PATIENCE;
+    while moved.load(Ordering::SeqCst) < count {
+        assert!(Instant::now() < deadline, "in vain for a transfer: {moved:?} of {count}");
+        std::thread::yield_now();
+    }
+}
+
+/// Moves amounts until it is to end. What fails is only counted by what is missing.
+fn transfer_through(address: &str, ends: &AtomicBool, moved: &AtomicU64) {
+    let mut client = None;
+    let mut round = 0;
+    while !ends.load(Ordering::SeqCst) {
+        round += 1;
+        let from = round % ACCOUNTS;
+        let to = (round * 7 + 3) % ACCOUNTS;
+        if client.is_none() {
+            client = Client::connect(ClientOptions::new([address])).ok();
+        }
+        let Some(connected) = &client else { continue };
+        match connected.call_blocking("transfer", (1i64, from, 1i64, to)) {
+            Ok(_) => drop(moved.fetch_add(1, Ordering::SeqCst)),
+            Err(_) => client = None,
+        }
+    }
+}
