@@ -65,7 +65,7 @@ pub enum LotAnswer {
     Failed(LotFailure),
 }
 
-/// Why a call failed in a group.
+/// Why a call failed in a group, by what it saw there, which may not be committed yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LotFailure {
     /// The group has another catalog version: to be divided again, not answered.

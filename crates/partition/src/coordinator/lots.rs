@@ -59,8 +59,6 @@ pub(super) struct Leading {
     unsettled: Option<UnsettledStores>,
     /// Lots that are to be held when that is settled.
     waiting: VecDeque<(LotId, Vec<PartitionId>)>,
-    /// A lot whose work has failed, and the result, until what it saw is committed.
-    failed: Option<(LotId, Vec<u8>)>,
     events: (Sender<LotEvent>, Receiver<LotEvent>),
     /// When the agent is to look after what it does not know, in nanoseconds of the clock.
     tick_at: Option<u64>,
@@ -151,7 +149,6 @@ impl Coordinator {
             hold: None,
             unsettled,
             waiting: VecDeque::new(),
-            failed: None,
             events: unbounded(),
             tick_at: None,
         }));
@@ -195,16 +192,9 @@ impl Coordinator {
             LotEvent::Appended(Ok(())) => self.lot_committed(&mut leading),
             // Another leader says what becomes of it.
             LotEvent::Appended(Err(_)) => drop(leading.appended.pop_front()),
-            LotEvent::Shown(lot) => {
-                let result = leading.failed.take_if(|(failed, _)| *failed == lot);
-                let now = self.clock.monotonic_nanos();
-                match result {
-                    // Of a node that was deposed it may be wrong, and its outcome is no news.
-                    _ if self.refusal().is_some() => {}
-                    Some((_, result)) => leading.agent.ran(lot, false, result, now),
-                    None => leading.agent.confirmed(lot),
-                }
-            }
+            // What a node showed that was deposed since may be lost.
+            LotEvent::Shown(_) if self.refusal().is_some() => {}
+            LotEvent::Shown(lot) => leading.agent.confirmed(lot),
         }
         self.carry_out(&mut leading);
         self.lots.as_mut().expect("it is here").leading = Some(leading);
@@ -304,12 +294,7 @@ impl Coordinator {
                 let mut hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what runs is held");
                 let result = self.run_lot(&mut hold, &work);
                 leading.hold = Some(hold);
-                if result.is_success() {
-                    leading.agent.ran(lot, true, result.encode(), self.clock.monotonic_nanos());
-                } else {
-                    leading.failed = Some((lot, result.encode()));
-                    self.when_shown(leading, lot);
-                }
+                leading.agent.ran(lot, result.is_success(), result.encode(), self.clock.monotonic_nanos());
             }
             AgentEffect::Prepare { lot, settled, participants } => {
                 let hold = leading.hold.as_mut().filter(|hold| hold.lot == lot).expect("what is prepared is held");

@@ -9,12 +9,13 @@ use ferrite_group::{EntryBuffer, FIRST_GROUP, GroupAppender, GroupPlace, Identit
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_io::{Disk, DiskResult};
 use ferrite_log::{BlockPlace, LogOptions};
+use ferrite_multi::{LotId, Record as Lot, Settled};
 use ferrite_partition::GroupInboxes;
 use ferrite_partition::commit::{self, DatabaseLog};
 use ferrite_partition::hosting::HostingNode;
 use ferrite_partition::install::{Install, InstallStep, Learner};
 use ferrite_partition::loss;
-use ferrite_partition::record::{self, BatchWriter, Genesis};
+use ferrite_partition::record::{self, BatchWriter, Genesis, Part};
 use ferrite_partition::recovery::{AsMember, RecoveredGroup, RecoveredNode, StartError};
 use ferrite_plan::external::RuntimeHandle;
 use ferrite_replica::group::{GroupConfiguration, Header, Mark, Member, Timing};
@@ -309,6 +310,43 @@ fn an_entry_names_partitions_of_its_own_group_and_a_group_that_there_is() {
         write(&disk, log_options(), &[genesis(map()), first.1.clone(), payload]);
         let opened = Groups::open(&disk, DIR);
         assert_eq!(opened.is_ok(), opens, "{:?}", opened.err());
+    }
+}
+
+#[test]
+fn a_part_of_a_lot_has_transactions_of_its_group_only() {
+    let first = start(1, &[1]);
+    let lot = LotId { epoch: Epoch(4), number: 1 };
+    let prepared = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut redo = Vec::new();
+        write(&mut redo);
+        let participants = vec![GroupId(1), GroupId(2)];
+        entry(1, first.0, false, 2, |out: &mut Vec<u8>| {
+            record::write_lot(out, &Lot::Ordered { epoch: lot.epoch, settled: Settled::default() });
+            let participants = participants.clone();
+            record::write_lot(
+                out,
+                &Lot::Prepared { lot, settled: Settled::default(), participants, redo: redo.clone() },
+            );
+        })
+    };
+    let multi = |out: &mut Vec<u8>, partition: PartitionId| {
+        let part = Part { partition, epoch: Epoch(1), sequence: Sequence(1), changes: &[] };
+        record::write_multi(out, 1, &[part]);
+    };
+    let own = partitions_of(1).id(1);
+    let right = prepared(&|out| multi(out, own));
+    let of_another = prepared(&|out| multi(out, PartitionId(2)));
+    let of_another_kind = prepared(&|out| batch(out, own.0, 1));
+    for ((_, payload), opens) in [(right, true), (of_another, false), (of_another_kind, false)] {
+        let disk = new_disk(5);
+        write(&disk, log_options(), &[genesis(map()), first.1.clone(), payload]);
+        let opened = Groups::open(&disk, DIR);
+        assert_eq!(opened.is_ok(), opens, "{:?}", opened.err());
+        if let Ok(node) = opened {
+            assert!(node.group(1).lots.in_doubt().contains_key(&lot));
+            assert_eq!(node.group(1).sequences, [Sequence(0); 2], "it does not count yet");
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 
 mod world;
 
-use ferrite_base::GroupId;
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk};
 use ferrite_multi::{LotId, Outcome};
+use ferrite_partition::copy_cut::CutStep;
 use ferrite_partition::lots::LotAnswer;
 use ferrite_replica::group::{GroupConfiguration, Member};
 use std::collections::BTreeMap;
@@ -172,18 +173,12 @@ fn a_leader_that_falls_with_a_part_in_doubt_has_it_when_it_rises() {
         for _ in 0..seed {
             bank.world.step();
         }
-        bank.world.deaf = vec![GroupId(0), GroupId(1), GroupId(2)];
-        let stream = bank.world.groups[&GroupId(0)].stream.clone();
-        let other = Member { node: ferrite_base::NodeId(3), ..bank.world.groups[&GroupId(0)].member };
-        let epoch = ferrite_base::Epoch(stream.end().epoch.0 + 1);
-        stream.seal(epoch);
-        stream.configured(GroupConfiguration::new(epoch, other, vec![other], Vec::new()));
-        bank.world.settle();
-        assert!(bank.world.groups[&GroupId(0)].epoch.is_none(), "it has stepped back");
+        bank.depose();
         bank.world.deaf.clear();
         let stream = bank.world.groups[&GroupId(0)].stream.clone();
         let here = bank.world.groups[&GroupId(0)].member;
-        stream.configured(GroupConfiguration::alone(ferrite_base::Epoch(epoch.0 + 1), here));
+        // It has promised the epoch in which it was deposed.
+        stream.configured(GroupConfiguration::alone(Epoch(stream.end().epoch.0 + 2), here));
         bank.world.settle();
         let numbers = bank.numbers();
         assert!(numbers == [100, 100, 100] || numbers == [91, 109, 100], "seed {seed}: {numbers:?}");
@@ -191,6 +186,56 @@ fn a_leader_that_falls_with_a_part_in_doubt_has_it_when_it_rises() {
             assert_eq!(numbers, [100, 100, 100], "seed {seed}");
         }
     }
+}
+
+impl Bank {
+    /// The first group's leader falls, and nobody hears of lots.
+    fn depose(&mut self) {
+        self.world.deaf = vec![GroupId(0), GroupId(1), GroupId(2)];
+        let stream = self.world.groups[&GroupId(0)].stream.clone();
+        let other = Member { node: NodeId(3), ..self.world.groups[&GroupId(0)].member };
+        let epoch = Epoch(stream.end().epoch.0 + 1);
+        stream.seal(epoch);
+        stream.configured(GroupConfiguration::new(epoch, other, vec![other], Vec::new()));
+        self.world.settle();
+        assert!(self.world.groups[&GroupId(0)].epoch.is_none(), "it has stepped back");
+    }
+}
+
+/// The part is in the snapshot of a copy, and the log before the snapshot is not read.
+#[test]
+fn a_snapshot_has_the_parts_that_are_in_doubt() {
+    let mut bank = Bank::open(7);
+    let lot = bank.transfer(0, 1, 9, true);
+    let is_committed = |world: &World| {
+        let stream = &world.groups[&GroupId(0)].stream;
+        stream.commit() >= stream.end().position
+    };
+    assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
+    bank.world.deaf = vec![GroupId(0)];
+    assert!(bank.world.until(is_committed));
+    bank.depose();
+    let mut cut = bank.world.groups.get_mut(&GroupId(0)).expect("it is here").begin_cut();
+    let taken = loop {
+        match cut.step(&bank.world.clock) {
+            CutStep::Waiting => assert!(bank.world.step(), "it waits for ever"),
+            CutStep::Done(taken) => break taken,
+            CutStep::Ended => panic!("it is still a copy"),
+        }
+    };
+    assert!(taken.lots.in_doubt().contains_key(&lot), "{:?}", taken.lots);
+    let snapshots = &mut bank.world.groups.get_mut(&GroupId(0)).expect("it is here").snapshots;
+    snapshots.save(*taken, 0, &|_| Ok(())).expect("a healthy disk");
+    let disk = bank.disk.clone();
+    let keys = bank.keys.clone();
+    drop(bank);
+    assert!(reopened(&disk)[0].in_doubt().contains_key(&lot));
+    let mut world = World::open(&disk, 8);
+    let rows = world.rows();
+    let numbers: Vec<i64> = keys.iter().map(|key| rows[key]).collect();
+    assert!(numbers == [100, 100, 100] || numbers == [91, 109, 100], "{numbers:?}");
+    drop(world);
+    assert_eq!(World::open(&disk, 9).rows(), rows, "it is decided once");
 }
 
 /// Transfers of which callers hear, until the power is lost.

@@ -13,11 +13,13 @@ use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::Coordinator;
+use ferrite_partition::copy_cut::CopyCut;
 use ferrite_partition::event::Job;
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
 use ferrite_partition::lots::{LotCall, LotLinks, LotProgram, LotResult, LotWork};
 use ferrite_partition::recovery::{AsMember, MemberStream, Options, RecoveredGroup};
+use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
 use ferrite_partition::{
     AnswerBatch, Delivery, Event, GroupInboxes, Mailbox, Promoted, RecoveryProgress, Reply, RowCounts, SteppedBack,
@@ -100,6 +102,7 @@ pub struct Led {
     pub partitions: Arc<Mutex<Vec<Partition>>>,
     pub gates: Vec<Arc<Gate>>,
     pub stream: Arc<Replication<Completion>>,
+    pub snapshots: Snapshots,
     jobs: Sender<Job>,
     inboxes: GroupInboxes,
     role: Role,
@@ -412,7 +415,7 @@ impl Led {
         links: &Arc<Links>,
         log: &Arc<Mutex<DatabaseLog>>,
     ) -> Led {
-        let RecoveredGroup { partitions: of, stores, sequences, compiled, history, lots, group, .. } = recovered;
+        let RecoveredGroup { partitions: of, stores, sequences, compiled, history, lots, group, snapshots } = recovered;
         let (jobs, arriving) = unbounded();
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(jobs.clone()));
         let ends = partition_ends(stores.len());
@@ -455,7 +458,25 @@ impl Led {
             assert!(moved || log.lock().unwrap().step(), "the coordinator waits for ever");
         });
         let role = begin_to_copy(start, inboxes.clone());
-        Led { coordinator, partitions, gates, stream: stream.replication, jobs, inboxes, role, epoch: None, member }
+        Led {
+            coordinator,
+            partitions,
+            gates,
+            stream: stream.replication,
+            snapshots,
+            jobs,
+            inboxes,
+            role,
+            epoch: None,
+            member,
+        }
+    }
+
+    /// The copy takes a snapshot, up to where its files can be written.
+    pub fn begin_cut(&mut self) -> CopyCut {
+        let number = self.snapshots.next_number();
+        let Role::Copy(_, intake) = &self.role else { panic!("it leads") };
+        CopyCut::begin(number, &self.stream, intake).expect("it is a copy")
     }
 
     /// Begins to change the group's schema.
