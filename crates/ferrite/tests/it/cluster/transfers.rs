@@ -24,6 +24,14 @@ CREATE PROCEDURE open_both AS BEGIN
     INSERT INTO accounts VALUES (?, 0);
     INSERT INTO accounts VALUES (?, 0);
 END;";
+/// What threads that call have come to.
+#[derive(Default)]
+struct Moves {
+    ends: AtomicBool,
+    moved: AtomicU64,
+    failed: AtomicU64,
+}
+
 const ACCOUNTS: i64 = 24;
 const AMOUNT: i64 = 1_000;
 
@@ -89,22 +97,18 @@ fn statements_over_groups_change_all_or_nothing_whichever_node_is_called() {
 #[test]
 fn no_transfer_is_there_in_part_when_nodes_are_killed() {
     let mut cluster = opened();
-    let ends = AtomicBool::new(false);
-    let moved = AtomicU64::new(0);
     for killed in [0, 1, 2] {
+        let moves = Moves::default();
         let addresses: Vec<String> = cluster.running().map(|(_, node)| node.server.address.clone()).collect();
-        let before = moved.load(Ordering::SeqCst);
         std::thread::scope(|scope| {
-            let _stop = super::Stop(&ends);
+            let _stop = super::Stop(&moves.ends);
             for address in &addresses {
-                scope.spawn(|| transfer_through(address, &ends, &moved));
+                scope.spawn(|| transfer_through(address, &moves));
             }
-            await_more(&moved, before + 50);
+            await_more(&moves, 50);
             cluster.kill(killed);
-            let before = moved.load(Ordering::SeqCst);
-            await_more(&moved, before + 50);
+            await_more(&moves, 50);
         });
-        ends.store(false, Ordering::SeqCst);
         let place = (killed + 1) % 3;
         assert_eq!(total(&cluster, place), ACCOUNTS * AMOUNT, "after node {} was killed", killed + 1);
         cluster.start_again(killed);
@@ -116,19 +120,55 @@ fn no_transfer_is_there_in_part_when_nodes_are_killed() {
     }
 }
 
-fn await_more(moved: &AtomicU64, count: u64) {
+#[test]
+fn groups_are_handed_over_while_transfers_go_on() {
+    let mut cluster = opened();
+    for stopped in [1, 0] {
+        let moves = Moves::default();
+        let others: Vec<String> = (0..3)
+            .filter(|place| *place != stopped)
+            .map(|place| cluster.nodes[place].as_ref().expect("it runs").server.address.clone())
+            .collect();
+        let lines = cluster.nodes[stopped].as_ref().expect("it runs").lines.clone();
+        std::thread::scope(|scope| {
+            let _stop = super::Stop(&moves.ends);
+            for address in &others {
+                scope.spawn(|| transfer_through(address, &moves));
+            }
+            await_more(&moves, 50);
+            cluster.nodes[stopped].take().expect("it runs").server.stop();
+            await_more(&moves, 50);
+        });
+        assert_eq!(moves.failed.load(Ordering::SeqCst), 0, "a planned end fails no transfer of others");
+        for group in [2 * stopped, 2 * stopped + 1] {
+            let handed = lines.count(&format!("this node has handed group {group} over"));
+            assert_eq!(handed, 1, "what it led is handed over: {:#?}", lines.all());
+        }
+        let place = (stopped + 1) % 3;
+        assert_eq!(total(&cluster, place), ACCOUNTS * AMOUNT, "after node {} was stopped", stopped + 1);
+        cluster.start_again(stopped);
+        cluster.await_places(place);
+    }
+    for (_, node) in cluster.running() {
+        node.lines.are_of_good_ends();
+    }
+}
+
+/// Waits for this many more.
+fn await_more(moves: &Moves, count: u64) {
+    let count = moves.moved.load(Ordering::SeqCst) + count;
     let deadline = Instant::now() + PATIENCE;
-    while moved.load(Ordering::SeqCst) < count {
-        assert!(Instant::now() < deadline, "in vain for a transfer: {moved:?} of {count}");
+    while moves.moved.load(Ordering::SeqCst) < count {
+        assert!(Instant::now() < deadline, "in vain for {count} transfers");
         std::thread::yield_now();
     }
 }
 
-/// Moves amounts until it is to end. What fails is only counted by what is missing.
-fn transfer_through(address: &str, ends: &AtomicBool, moved: &AtomicU64) {
+/// Moves amounts until it is to end.
+fn transfer_through(address: &str, moves: &Moves) {
     let mut client = None;
     let mut round = 0;
-    while !ends.load(Ordering::SeqCst) {
+    while !moves.ends.load(Ordering::SeqCst) {
         round += 1;
         let from = round % ACCOUNTS;
         let to = (round * 7 + 3) % ACCOUNTS;
@@ -137,8 +177,12 @@ fn transfer_through(address: &str, ends: &AtomicBool, moved: &AtomicU64) {
         }
         let Some(connected) = &client else { continue };
         match connected.call_blocking("transfer", (1i64, from, 1i64, to)) {
-            Ok(_) => drop(moved.fetch_add(1, Ordering::SeqCst)),
-            Err(_) => client = None,
+            Ok(_) => drop(moves.moved.fetch_add(1, Ordering::SeqCst)),
+            Err(error) => {
+                eprintln!("a transfer failed: {error}");
+                moves.failed.fetch_add(1, Ordering::SeqCst);
+                client = None;
+            }
         }
     }
 }
