@@ -153,7 +153,8 @@ impl GroupReplica {
                 if successor != Successor::Nobody {
                     *followed = now;
                 }
-                let runs = membership::others_run(state, self.here, &self.ending);
+                let kept = state.groups().get(&self.group.id());
+                let runs = kept.is_some_and(|kept| membership::others_keep(kept, state, self.here, &self.ending));
                 let comes = runs && now.saturating_sub(*followed) < FOLLOW_NANOS;
                 let news = if membership::has_others(state, self.here, &self.ending) { NEWS_NANOS } else { 0 };
                 let news = news.min(handing.patience);

@@ -5,7 +5,7 @@
 
 use crate::error::MemberError;
 use crate::release;
-use ferrite_base::Incarnation;
+use ferrite_base::{GroupId, Incarnation};
 use ferrite_group::Identity;
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, small_file};
 use ferrite_log::Durability;
@@ -156,7 +156,7 @@ impl Unsynced {
         let mut said = read(&*disk, dir, UNSYNCED).map_err(failed)?;
         if said.as_deref().is_some_and(is_given_up) {
             let known = Identity::read(&*disk, dir).map_err(|error| MemberError::Cluster(error.to_string()))?;
-            set_aside(&*disk, dir, known.map_or(0, |known| known.incarnation.0)).map_err(failed)?;
+            set_aside(&*disk, dir, known.as_ref()).map_err(failed)?;
             write(&*disk, dir, UNSYNCED, LOST.as_bytes()).map_err(failed)?;
             said = Some(LOST.as_bytes().to_vec());
         }
@@ -240,11 +240,16 @@ impl Unsynced {
 
 /// Moves log and snapshots to a directory beside, until an operator removes it. If it was
 /// interrupted, it continues into another one.
-fn set_aside(disk: &dyn Disk, dir: &Path, start: u64) -> DiskResult<()> {
+fn set_aside(disk: &dyn Disk, dir: &Path, known: Option<&Identity>) -> DiskResult<()> {
+    let start = known.map_or(0, |known| known.incarnation.0);
     let aside = dir.join(format!("aside-{start}"));
-    for folder in ["", "snapshots", "incoming"] {
-        let from = dir.join(folder);
-        let to = aside.join(folder);
+    // Those of other groups lie within the first one's.
+    let others: Vec<GroupId> = known.iter().flat_map(|known| known.hosted.range(GroupId(1)..)).copied().collect();
+    let of_groups = |folder: &'static str| others.iter().map(move |group| format!("{folder}/group-{group}"));
+    let folders = ["", "snapshots", "incoming"].map(str::to_owned).into_iter();
+    for folder in folders.chain(of_groups("snapshots")).chain(of_groups("incoming")) {
+        let from = dir.join(&folder);
+        let to = aside.join(&folder);
         let Ok(names) = disk.list(&from) else { continue };
         disk.create_dir(&to)?;
         for name in names.iter().filter(|name| !folder.is_empty() || !KEPT.contains(&&name[..])) {

@@ -152,7 +152,9 @@ impl NodeEffects for ServerEffects {
     }
 
     fn transfer_nanos(&self, _: GroupId) -> u64 {
-        let nanos = memory::bytes_used() as u128 * 1_000_000_000 / u128::from(self.data().transfer_rate.max(1));
+        // The groups are thought to be of one size.
+        let bytes = memory::bytes_used() as u128 / self.data().copies.len().max(1) as u128;
+        let nanos = bytes * 1_000_000_000 / u128::from(self.data().transfer_rate.max(1));
         nanos.try_into().unwrap_or(u64::MAX)
     }
 

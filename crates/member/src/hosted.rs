@@ -60,6 +60,7 @@ pub(crate) struct RestOfData<'n> {
     pub log_index: &'n Arc<SegmentIndex>,
     pub runtime: &'n RuntimeHandle,
     pub transaction_bytes_max: usize,
+    /// Of one group.
     pub transfer_rate: u64,
 }
 

@@ -8,6 +8,7 @@ use ferrite_meta::{Ask, Group, Kind, Phase, Presence, State};
 use ferrite_notice::Notice;
 use ferrite_replica::group::Member;
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long the voters are asked, and waited for: they give members that have everything ten
@@ -84,7 +85,53 @@ pub struct AcceptLoss {
     pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
 }
 
+impl AcceptLoss {
+    /// The same of each of several groups: the caller hears the outcome of all, or the first reason
+    /// why one has none.
+    pub fn of_groups(self, groups: &[GroupId]) -> Vec<(GroupId, AcceptLoss)> {
+        let left = Arc::new(Mutex::new((groups.len(), Ok(Vec::new()), Some(self.told))));
+        let of_group = |group: &GroupId| {
+            let left = Arc::clone(&left);
+            let told = Box::new(move |outcome: Result<String, String>| {
+                let mut left = left.lock().expect("no panic with the outcomes");
+                let (count, outcomes, told) = &mut *left;
+                *count -= 1;
+                match (&mut *outcomes, outcome) {
+                    (Ok(known), Ok(outcome)) => known.push(outcome),
+                    (Ok(_), Err(reason)) => *outcomes = Err(reason),
+                    (Err(_), _) => {}
+                }
+                if *count == 0 {
+                    let outcome = outcomes.clone().map(|known| known.join("; "));
+                    told.take().expect("the last outcome comes once")(outcome);
+                }
+            });
+            (*group, AcceptLoss { node: self.node, told })
+        };
+        groups.iter().map(of_group).collect()
+    }
+}
+
+/// The groups whose loss is to be accepted where that node is to lead: those that no node leads and
+/// that it keeps.
+pub fn lost_groups(state: &State, node: NodeId) -> Result<Vec<GroupId>, String> {
+    if state.groups().len() <= 1 {
+        return Ok(vec![FIRST_GROUP]);
+    }
+    let is_led = |id: &GroupId| state.groups()[id].phase == Phase::Active;
+    let lost: Vec<GroupId> = state.kept_by(node).into_iter().filter(|id| !is_led(id)).collect();
+    if !lost.is_empty() {
+        return Ok(lost);
+    }
+    let names: Vec<String> = state.groups().keys().filter(|id| !is_led(id)).map(GroupId::to_string).collect();
+    Err(match names.is_empty() {
+        true => "there is nothing to recover: every group is led, or is about to be".to_owned(),
+        false => format!("node {node} keeps none of the groups that no node leads: {}", names.join(", ")),
+    })
+}
+
 struct UnderWay {
+    group: GroupId,
     asks: AcceptLoss,
     member: Member,
     until: u64,
@@ -104,8 +151,8 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// Whether there is anything to accept; else why not.
-fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
-    let group = state.groups().get(&FIRST_GROUP).ok_or("this node does not know its cluster yet")?;
+fn check(id: GroupId, state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
+    let group = state.groups().get(&id).ok_or("this node does not know its cluster yet")?;
     // The state's word on the others may be long outdated then.
     if let Some(missing) = &seen.no_majority {
         return Err(format!(
@@ -118,11 +165,11 @@ fn check(state: &State, node: NodeId, seen: &Seen) -> Result<Member, String> {
         let leader = group.configuration.leader.node;
         if seen.doubtful {
             return Err(format!(
-                "the lease by which node {leader}, this one, led group {FIRST_GROUP} has ended, and it has not heard yet who leads: \
+                "the lease by which node {leader}, this one, led group {id} has ended, and it has not heard yet who leads: \
                  try again"
             ));
         }
-        return Err(format!("there is nothing to recover: node {leader} leads group {FIRST_GROUP}, or is about to"));
+        return Err(format!("there is nothing to recover: node {leader} leads group {id}, or is about to"));
     }
     let known = state.nodes().get(&node).ok_or_else(|| format!("there is no node {node}"))?;
     match (known.kind, known.presence) {
@@ -138,12 +185,12 @@ impl Losses {
         !self.under_way.is_empty()
     }
 
-    pub fn accept(&mut self, asks: AcceptLoss, state: &State, seen: &Seen, now: u64) {
-        let checked = check(state, asks.node, seen);
+    pub fn accept(&mut self, group: GroupId, asks: AcceptLoss, state: &State, seen: &Seen, now: u64) {
+        let checked = check(group, state, asks.node, seen);
         match checked.and_then(|member| seen.check_is_latest(asks.node).map(|()| member)) {
             Ok(member) => {
                 let until = now + nanos(TIME_MAX);
-                self.under_way.push(UnderWay { asks, member, until, next: now });
+                self.under_way.push(UnderWay { group, asks, member, until, next: now });
             }
             Err(reason) => (asks.told)(Err(reason)),
         }
@@ -162,19 +209,18 @@ impl Losses {
         for id in state.groups().keys() {
             self.news(*id, state, seen, now).into_iter().for_each(ferrite_io::notify);
         }
-        let Some(group) = state.groups().get(&FIRST_GROUP) else { return };
         let mut left = Vec::new();
         for mut one in std::mem::take(&mut self.under_way) {
+            let id = one.group;
+            let Some(group) = state.groups().get(&id) else { continue };
             // It may have started again since, or may have become known only now.
-            if let Ok(member) = check(state, one.member.node, &Seen::default()) {
+            if let Ok(member) = check(id, state, one.member.node, &Seen::default()) {
                 one.member = member;
             }
             let node = one.member.node;
             let leader = group.configuration.leader.node;
             let outcome = match group.phase {
-                Phase::Active if leader == node => {
-                    Ok(format!("node {node} leads group {FIRST_GROUP} with what it has"))
-                }
+                Phase::Active if leader == node => Ok(format!("node {node} leads group {id} with what it has")),
                 Phase::Active => Err(format!("node {leader} is back with everything and leads: nothing is lost")),
                 Phase::Sealing if now >= one.until && group.accepted == Some(one.member) => Err(format!(
                     "the loss is accepted, but node {node} has not answered yet: it has nothing of the group, or cannot \
@@ -188,7 +234,7 @@ impl Losses {
                     if now >= one.next && group.accepted != Some(one.member) {
                         one.next = now + nanos(AGAIN);
                         let expected = group.configuration.epoch;
-                        ask(Ask::AcceptLoss { group: FIRST_GROUP, from: here, expected, member: one.member });
+                        ask(Ask::AcceptLoss { group: id, from: here, expected, member: one.member });
                     }
                     left.push(one);
                     continue;
@@ -245,7 +291,6 @@ mod tests {
     use ferrite_base::Incarnation;
     use ferrite_meta::{Command, Node};
     use ferrite_replica::group::{GroupConfiguration, Mark};
-    use std::sync::{Arc, Mutex};
 
     /// Node 1 is gone, and the group is sealed; node 2 runs.
     fn sealed() -> State {
@@ -256,6 +301,36 @@ mod tests {
     }
 
     #[test]
+    fn the_groups_are_meant_that_the_node_keeps_and_no_node_leads() {
+        let nodes = || (1..=3).map(testing::node).collect();
+        let mut state = testing::of_groups(nodes(), &[&[1, 2], &[2], &[3], &[2, 3]], &[1, 2, 3]);
+        assert!(lost_groups(&state, NodeId(2)).expect_err("all are led").contains("nothing to recover"));
+        for group in [GroupId(1), GroupId(2)] {
+            state.apply(&Command::Seal { group, expected: Epoch(1), epoch: Epoch(2) }).expect("it is led");
+        }
+        assert_eq!(lost_groups(&state, NodeId(2)), Ok(vec![GroupId(1)]));
+        assert!(lost_groups(&state, NodeId(1)).expect_err("it has others").contains("that no node leads: 1, 2"));
+        assert_eq!(lost_groups(&testing::founded(nodes(), &[1], &[1, 2, 3]), NodeId(2)), Ok(vec![FIRST_GROUP]));
+    }
+
+    #[test]
+    fn the_outcome_of_several_groups_is_heard_once() {
+        let outcomes = |said: [Result<&str, &str>; 2]| {
+            let heard = Arc::new(Mutex::new(Vec::new()));
+            let hear = Arc::clone(&heard);
+            let told = Box::new(move |outcome| hear.lock().expect("no panic").push(outcome));
+            let asks = AcceptLoss { node: NodeId(2), told }.of_groups(&[GroupId(1), GroupId(2)]);
+            for ((_, asks), said) in asks.into_iter().zip(said) {
+                (asks.told)(said.map(str::to_owned).map_err(str::to_owned));
+            }
+            Arc::try_unwrap(heard).expect("all is over").into_inner().expect("no panic")
+        };
+        assert_eq!(outcomes([Ok("a"), Ok("b")]), [Ok("a; b".to_owned())]);
+        assert_eq!(outcomes([Err("a"), Ok("b")]), [Err("a".to_owned())]);
+        assert_eq!(outcomes([Err("a"), Err("b")]), [Err("a".to_owned())]);
+    }
+
+    #[test]
     fn a_node_that_has_started_again_meanwhile_is_meant_as_it_is_now() {
         let (mut state, mut losses, told) = (sealed(), Losses::default(), Arc::new(Mutex::new(None)));
         let hear = Arc::clone(&told);
@@ -263,7 +338,7 @@ mod tests {
             node: NodeId(2),
             told: Box::new(move |outcome| *hear.lock().expect("nobody panics") = Some(outcome)),
         };
-        losses.accept(asks, &state, &Seen::default(), 0);
+        losses.accept(FIRST_GROUP, asks, &state, &Seen::default(), 0);
         let node = Node { incarnation: Incarnation(2), start: [9; 16], ..state.nodes()[&NodeId(2)].clone() };
         state.apply(&Command::Register { id: NodeId(2), expected: Incarnation(1), node }).expect("it follows");
         let mut asked = Vec::new();
@@ -347,7 +422,8 @@ mod tests {
             let told = Arc::new(Mutex::new(None));
             let hear = Arc::clone(&told);
             let tell = move |outcome| *hear.lock().expect("no panic") = Some(outcome);
-            losses.accept(AcceptLoss { node: NodeId(node), told: Box::new(tell) }, &state, &seen, 0);
+            let asks = AcceptLoss { node: NodeId(node), told: Box::new(tell) };
+            losses.accept(FIRST_GROUP, asks, &state, &seen, 0);
             told.lock().expect("no panic").take()
         };
         let said = accept(2).expect("at once").expect_err("node 3 has more");
@@ -361,7 +437,7 @@ mod tests {
     fn without_a_majority_nothing_is_accepted_and_that_is_the_reason() {
         for state in [sealed(), testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3])] {
             let seen = Seen { no_majority: Some("node 1 is not reached".to_owned()), ..Seen::default() };
-            let said = check(&state, NodeId(2), &seen).expect_err("nothing can be decided");
+            let said = check(FIRST_GROUP, &state, NodeId(2), &seen).expect_err("nothing can be decided");
             assert!(said.contains("does not hear a majority") && said.contains("(node 1 is not reached)"), "{said}");
             assert!(said.contains("--leave-cluster"), "{said}");
         }
@@ -370,7 +446,9 @@ mod tests {
     #[test]
     fn a_former_leader_does_not_say_that_it_leads() {
         let state = testing::founded((1..=3).map(testing::node).collect(), &[1], &[1, 2, 3]);
-        let said = |doubtful| check(&state, NodeId(2), &Seen { doubtful, ..Seen::default() }).expect_err("it is led");
+        let said = |doubtful| {
+            check(FIRST_GROUP, &state, NodeId(2), &Seen { doubtful, ..Seen::default() }).expect_err("it is led")
+        };
         assert!(said(false).contains("node 1 leads group 0"), "{}", said(false));
         assert!(said(true).contains("has not heard yet who leads"), "{}", said(true));
     }

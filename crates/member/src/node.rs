@@ -317,8 +317,13 @@ impl NodeThread {
         let mut figures = (self.own_figures)();
         if let Some(group) = self.groups.get(FIRST_GROUP) {
             let end = group.end();
-            (figures.behind, figures.end) = (group.behind(), (end.epoch, end.position));
+            figures.end = (end.epoch, end.position);
         }
+        let mut behind: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for (node, entries) in self.groups.iter().flat_map(|group| group.behind()) {
+            *behind.entry(node).or_default() += entries;
+        }
+        figures.behind = behind.into_iter().collect();
         for node in self.node.state().nodes().keys().filter(|node| **node != here) {
             self.links.send_on(*node, Lane::Control, MessageKind::Figures, figures.encode());
         }
@@ -357,10 +362,17 @@ impl NodeThread {
             Order::AcceptLoss(asks) => {
                 let state = Arc::clone(self.node.state());
                 let here = self.node.here().node;
-                let mut seen =
-                    seen_of_losses(&state, FIRST_GROUP, here, &self.whole, &self.links, &self.healths, &self.figures);
-                seen.doubtful = self.node_status.seen().is_doubtful(FIRST_GROUP);
-                self.losses.accept(asks, &state, &seen, self.clock.boottime_nanos());
+                let now = self.clock.boottime_nanos();
+                let groups = match loss::lost_groups(&state, asks.node) {
+                    Ok(groups) => groups,
+                    Err(reason) => return (asks.told)(Err(reason)),
+                };
+                for (id, asks) in asks.of_groups(&groups) {
+                    let mut seen =
+                        seen_of_losses(&state, id, here, &self.whole, &self.links, &self.healths, &self.figures);
+                    seen.doubtful = self.node_status.seen().is_doubtful(id);
+                    self.losses.accept(id, asks, &state, &seen, now);
+                }
             }
             Order::RemoveNode(asks) => {
                 let state = self.node.state();

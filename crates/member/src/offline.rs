@@ -10,7 +10,7 @@ use crate::error::MemberError;
 use crate::founding::Founders;
 use crate::join;
 use crate::release;
-use ferrite_group::Identity;
+use ferrite_group::{FIRST_GROUP, Identity};
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::Kind;
 use ferrite_meta::founding::{Shown, WrittenDown};
@@ -121,8 +121,21 @@ pub fn leave_cluster(
     ))
 }
 
+/// Some of a cluster's groups are no database.
+fn refuse_some_groups(identity: &Identity) -> Result<(), MemberError> {
+    if identity.hosted.iter().eq([&FIRST_GROUP]) {
+        return Ok(());
+    }
+    Err(MemberError::Cluster(
+        "the directory has some of the groups of its cluster's partitions: that is not a whole database, and cannot become a \
+         single server's. Start enough nodes of the cluster"
+            .to_owned(),
+    ))
+}
+
 /// A cluster whose nodes still run is not left: its data would continue in two databases.
 fn refuse_beside_others(identity: &Identity, written: WrittenDown) -> Result<(), MemberError> {
+    refuse_some_groups(identity)?;
     let founded = written.founded.as_deref().and_then(|all| ferrite_meta::founding::found(all).ok());
     let known = written.known.as_ref().map(|known| known.state.clone()).or(founded);
     let (own, Some(state)) = (written.own.clone(), known) else { return Ok(()) };

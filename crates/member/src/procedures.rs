@@ -33,7 +33,7 @@ impl Procedures {
     /// To be called now and then: a node without a copy asks the leader.
     pub fn ask(&self, seen: &StatusSnapshot, here: NodeId, links: &Links) {
         let Some(group) = seen.state.groups().get(&FIRST_GROUP) else { return };
-        if group.configuration.has_node(here) {
+        if seen.is_member(here) {
             return;
         }
         let known = self.topology.procedures().map(|told| told.version.to_le_bytes());

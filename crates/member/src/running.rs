@@ -78,7 +78,7 @@ pub struct DataUses {
     pub log_index: Arc<SegmentIndex>,
     pub runtime: RuntimeHandle,
     pub transaction_bytes_max: usize,
-    /// Bytes a second at which a group's snapshots are sent to other nodes.
+    /// Bytes a second at which snapshots are sent to other nodes, those of all groups together.
     pub transfer_rate: u64,
     pub identity: Identity,
     /// In the order of the member's streams.
@@ -201,7 +201,8 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         log_index: &data.log_index,
         runtime: &data.runtime,
         transaction_bytes_max: data.transaction_bytes_max,
-        transfer_rate: data.transfer_rate,
+        // All may send at the same time.
+        transfer_rate: data.transfer_rate / streams.len().max(1) as u64,
     };
     let mut hosted = Hosted::default();
     assert_eq!(data.groups.len(), streams.len(), "each group that is hosted has its stream");

@@ -11,9 +11,10 @@ use crate::figures::AllFigures;
 use crate::reachability::{Reachability, majority};
 use crate::tolerance::spare_voters;
 use ferrite_base::NodeId;
-use ferrite_meta::{Presence, State};
+use ferrite_meta::{Phase, Presence, State};
 use ferrite_system::result::{Cell, SystemTable, cells};
 use ferrite_value::SqlType;
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 pub use groups::{group, group_table};
@@ -59,14 +60,21 @@ pub fn figures(state: &State, leader: Option<NodeId>, all: &AllFigures) -> Syste
         ("BACKUP_AGE_SECONDS", SqlType::Bigint),
     ]);
     let now = Instant::now();
-    let behind = leader.and_then(|leader| all.of(leader, now));
+    // Where there are several groups, each leader knows of those that copy its groups.
+    let active = state.groups().values().filter(|group| group.phase == Phase::Active);
+    let leaders: BTreeSet<NodeId> = match state.groups().len() {
+        0 | 1 => leader.into_iter().collect(),
+        _ => active.map(|group| group.configuration.leader.node).collect(),
+    };
+    let said: Vec<_> = leaders.iter().filter_map(|leader| all.of(*leader, now)).collect();
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     for (id, node) in state.nodes().iter().filter(|(_, node)| node.presence != Presence::Retired) {
         let Some(figures) = all.of(*id, now) else { continue };
         // A node without data has none of these.
         let of_data = |number: u64| (!figures.durability.is_empty()).then_some(count(number));
-        let of_others = || behind.as_ref()?.behind.iter().find(|(other, _)| other == id).map(|(_, behind)| *behind);
-        let lag = if leader == Some(*id) { Some(0) } else { of_others() };
+        let of_it = said.iter().flat_map(|said| &said.behind).filter(|(other, _)| other == id);
+        let of_it: Vec<u64> = of_it.map(|(_, behind)| *behind).collect();
+        let lag = (leaders.contains(id) || !of_it.is_empty()).then(|| of_it.iter().sum::<u64>());
         table.row(cells![
             i64::from(id.0),
             node.release.clone(),

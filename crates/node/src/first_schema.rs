@@ -1,12 +1,13 @@
 //! What a new cluster's database begins with: the meaning of DECIMAL, classes, a schema. The first
-//! leader of each group runs it as a transaction, while the group's catalog is empty. All founders
-//! are given the same.
+//! leader runs it as a transaction, while the catalog is empty.
 
 use crate::group_schemas::GroupSchemas;
 use crate::options::{ServerError, ServerOptions};
+use crate::schema_follow::SchemaFollow;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
-use ferrite_base::{GroupId, SqlLimits};
+use ferrite_base::SqlLimits;
 use ferrite_catalog::DecimalScale;
+use ferrite_group::FIRST_GROUP;
 use ferrite_member::{MemberError, NodeStatus, StatusSnapshot};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::Job;
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-fn serves(seen: &StatusSnapshot, group: GroupId) -> bool {
-    seen.standing(group).serves.is_some()
+fn serves(seen: &StatusSnapshot) -> bool {
+    seen.standing(FIRST_GROUP).serves.is_some()
 }
 
 pub struct FirstSchema {
@@ -51,17 +52,18 @@ impl Mailbox for Answer {
     }
 }
 
-/// What a first schema needs from its node, for one group that this hosts.
+/// What a first schema needs from its node, for the first group.
 pub struct Place {
-    pub group: GroupId,
     pub node_status: Arc<NodeStatus>,
     pub schemas: Arc<GroupSchemas>,
+    /// Where there are several groups: it is done when all have it.
+    pub follow: Option<Arc<SchemaFollow>>,
     pub coordinator: Sender<Job>,
 }
 
 impl Place {
     fn is_new(&self) -> bool {
-        self.schemas.of(self.group).is_some_and(|compiled| compiled.catalog.version.0 == 0)
+        self.schemas.of(FIRST_GROUP).is_some_and(|compiled| compiled.catalog.version.0 == 0)
     }
 }
 
@@ -87,10 +89,8 @@ impl FirstSchema {
     /// [`FirstSchema::go_on`] is to look after it.
     pub fn begin(&self, place: &Place, ends: &AtomicBool) -> Result<bool, ServerError> {
         let here = place.node_status.here();
-        let serves = |seen: &StatusSnapshot| serves(seen, place.group);
-        let is_elsewhere =
-            |seen: &StatusSnapshot| seen.leading_of(place.group).is_some_and(|leader| leader.node != here);
-        let leads_elsewhere = |seen: &StatusSnapshot| !serves(seen) && is_elsewhere(seen);
+        let leads_elsewhere =
+            |seen: &StatusSnapshot| !serves(seen) && seen.leader().is_some_and(|leader| leader != here);
         loop {
             let is_known = |seen: &StatusSnapshot| serves(seen) || leads_elsewhere(seen);
             if place.node_status.wait(LOOK_EVERY, |seen| seen.ended.is_some() || is_known(seen)) {
@@ -113,17 +113,17 @@ impl FirstSchema {
         }
     }
 
-    /// The first leader of a group may be gone before the schema is committed: the next leader that
-    /// was given one uses it. Runs until no group is new, or `stop` is disconnected.
-    pub fn go_on(&self, mut places: Vec<Place>, stop: &Receiver<()>) {
-        let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
-        while !places.is_empty() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            places.retain(Place::is_new);
-            for place in places.iter().filter(|place| serves(&place.node_status.seen(), place.group)) {
-                if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
-                    ferrite_io::notify(Notice::FirstSchemaFailed { reason: ServerError::Schema(reason).to_string() });
-                    return;
-                }
+    /// The first leader may be gone before the schema is committed: the next leader that was given
+    /// one uses it. Runs until the database is no longer new, or `stop` is disconnected.
+    pub fn go_on(&self, place: &Place, stop: &Receiver<()>) {
+        while place.is_new() && stop.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            if !serves(&place.node_status.seen()) {
+                continue;
+            }
+            let stops = || stop.try_recv() == Err(TryRecvError::Disconnected);
+            if let Some(Outcome::Failed(reason)) = self.attempt(place, stops) {
+                ferrite_io::notify(Notice::FirstSchemaFailed { reason: ServerError::Schema(reason).to_string() });
+                return;
             }
         }
     }
@@ -133,6 +133,10 @@ impl FirstSchema {
         let (to, answer) = bounded(1);
         let mailbox = Arc::new(Answer(to));
         let reply = Reply { mailbox, connection: 0, handle: 0, sent_micros: 0 };
+        let reply = match &place.follow {
+            Some(follow) => follow.reply(&reply),
+            None => reply,
+        };
         let job = Job::Schema { text: self.text.clone(), limits: self.limits, time_max: None, reply };
         place.coordinator.send(job).expect("the coordinator outlives the start");
         loop {

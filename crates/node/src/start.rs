@@ -24,6 +24,7 @@ use crate::network::{Listeners, NetworkThread};
 use crate::options::{ServerError, ServerOptions, SnapshotSettings};
 use crate::page_preallocator::PagePreallocator;
 use crate::publish;
+use crate::schema_follow::{FollowNotice, SchemaFollowThread};
 use crate::server::Server;
 use crate::snapshots::{GroupSnapshots, SnapshotThread, SnapshotsOnly};
 use crate::space::{self, SpaceWatch};
@@ -36,7 +37,7 @@ use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{CallLimits, limits, memory};
+use ferrite_base::{CallLimits, GroupId, limits, memory};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
@@ -105,8 +106,8 @@ impl Server {
         let copies: Vec<_> = streams.map(|stream| CopySide::new(Arc::clone(&stream.replication))).collect();
         let gates =
             start_executors(threads, &options, &parts, inboxes.executors, &mut recovered, failure, &clock, is_copy)?;
-        if is_copy && let Some(gate) = schema_gate(&recovered, &gates) {
-            let _ = submit.gate.set(Arc::clone(gate));
+        if is_copy {
+            let _ = submit.gates.set(coordinators_gates(&recovered, &gates));
         }
         let handles = backup::Handles {
             compiled: Arc::clone(&parts.compiled),
@@ -139,6 +140,7 @@ impl Server {
             without_log,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
+        start_schema_follow(threads, &parts, inboxes.follow)?;
         let collector = parts.collector(&backups, &disk);
         collector.begin();
         let of_cluster = running.as_ref().map(Running::handle);
@@ -216,10 +218,10 @@ fn watch_space(
     threads.spawn("space", move || watch.run(&stop))
 }
 
-/// The first group's coordinator's, where answers about the schema wait.
-fn schema_gate<'g>(recovered: &RecoveredNode, gates: &'g [Vec<Arc<Gate>>]) -> Option<&'g Arc<Gate>> {
-    let mut groups = recovered.groups.iter().zip(gates);
-    groups.find(|(group, _)| group.partitions.group() == FIRST_GROUP)?.1.last()
+/// Where answers about the schema wait.
+fn coordinators_gates(recovered: &RecoveredNode, gates: &[Vec<Arc<Gate>>]) -> Vec<(GroupId, Arc<Gate>)> {
+    let groups = recovered.groups.iter().map(|group| group.partitions.group()).zip(gates);
+    groups.filter_map(|(group, gates)| Some((group, Arc::clone(gates.last()?)))).collect()
 }
 
 /// Long reads, and each group's partitions and coordinator, which borrows their stores. By group
@@ -380,6 +382,28 @@ fn start_expiry(
     threads.spawn("expiry", move || expiry.run())
 }
 
+/// Where there are several groups: schema changes reach all of them.
+fn start_schema_follow(
+    threads: &mut Threads,
+    parts: &Parts,
+    inbox: Option<Receiver<FollowNotice>>,
+) -> Result<(), ThreadError> {
+    let ends = parts.follow.clone().zip(inbox).zip(parts.forward.clone());
+    let Some(((follow, inbox), forward)) = ends else { return Ok(()) };
+    let stopped = Arc::clone(&follow);
+    let table = parts.routes.kept_table();
+    let thread = SchemaFollowThread {
+        follow,
+        inbox,
+        schemas: Arc::clone(&parts.schemas),
+        forward,
+        coordinator: table.ways_of(FIRST_GROUP).map(|ways| ways.coordinator.clone()),
+        groups: table.groups().filter(|group| *group != FIRST_GROUP).collect(),
+    };
+    threads.ended_by(move || stopped.stop());
+    threads.spawn("schema-follow", move || thread.run())
+}
+
 fn start_system(
     threads: &mut Threads,
     parts: &Parts,
@@ -406,6 +430,7 @@ fn start_system(
         forward: parts.forward.clone(),
         identity: Arc::clone(&parts.identity),
         settings: parts.settings,
+        follow: parts.follow.clone(),
         cluster,
     };
     let sender = parts.system.clone();

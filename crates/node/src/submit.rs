@@ -37,7 +37,7 @@ pub struct Submit {
     pub query_time_max: Duration,
     /// The coordinator's gate, of a node of a cluster: answers about the schema wait there until it
     /// is known that this node led when they were made.
-    pub gate: OnceLock<Arc<Gate>>,
+    pub gates: OnceLock<Vec<(GroupId, Arc<Gate>)>>,
     /// None: a node without others.
     pub forward: Option<Forward>,
     pub elsewhere: Arc<CallsElsewhere>,
@@ -57,9 +57,19 @@ pub enum RunsAt {
 impl Submit {
     /// Answers with what the schema in force says.
     pub fn answer(&self, mailbox: &MailboxHandle, answers: AnswerBatch) {
-        match self.gate.get() {
+        match self.gates.get().and_then(|gates| self.gate(gates)) {
             Some(gate) => gate.hold(Arc::clone(mailbox), answers),
             None => mailbox.deliver(answers),
+        }
+    }
+
+    /// The one of the only group; of several, that of any which is led here: the schema in force is
+    /// also its schema.
+    fn gate<'g>(&self, gates: &'g [(GroupId, Arc<Gate>)]) -> Option<&'g Arc<Gate>> {
+        let leads = |group| self.forward.as_ref().is_some_and(|forward| forward.leads(group, true));
+        match gates {
+            [(_, only)] if self.routes.table().group_count() == 1 => Some(only),
+            several => several.iter().find(|(group, _)| leads(*group)).map(|(_, gate)| gate),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::load::{self, Load};
 use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
 use crate::route::Route;
+use crate::schema_follow::SchemaFollow;
 use crate::submit::{RunsAt, Submit};
 use crate::{administration, backup, privilege, system_procedures};
 use bumpalo::Bump;
@@ -60,6 +61,8 @@ pub struct System {
     pub administration: Administration,
     pub identity: Arc<Identity>,
     pub settings: Settings,
+    /// None: there is one group.
+    pub follow: Option<Arc<SchemaFollow>>,
     /// None: a server without others.
     pub forward: Option<Forward>,
     /// Likewise.
@@ -171,14 +174,11 @@ impl System {
             "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, compiled, body, reply),
             "@SwapTables" => return self.swap_tables(parameters, compiled, reply),
             "@UpdateClasses" => return self.update_classes(parameters, reply),
-            "@Quiesce" => return self.quiesce(reply),
+            "@FollowSchema" => return self.follow_schema(parameters, reply),
+            "@Quiesce" => return self.quiesce(name, reply),
             // What it asks is whether transactions run, on all partitions; while the server is
             // paused they do not.
-            "@PingPartitions" => {
-                administration::one_or_no_number(name, parameters)?;
-                self.submit.mode.admit(false, is_admin(reply.connection))?;
-                return self.quiesce(reply);
-            }
+            "@PingPartitions" => return self.ping_partitions(name, parameters, reply),
             "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
             "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
                 return self.backup(name, parameters, reply);
@@ -248,8 +248,21 @@ impl System {
         ResponseWriter::begin(out, reply.handle).within(self.settings.result_bytes)
     }
 
+    fn ping_partitions(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        administration::one_or_no_number(name, parameters)?;
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
+        self.quiesce(name, reply)
+    }
+
+    /// What concerns all partitions, and is done for one group only.
+    fn refuse_over_groups(&self, procedure: &str) -> UserResult<()> {
+        let several = self.submit.routes.table().group_count() > 1;
+        if several { Err(groups_calls::of_all_groups(procedure)) } else { Ok(()) }
+    }
+
     /// The answer comes when all that was taken before is executed and durable.
-    fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
+    fn quiesce(&self, procedure: &str, reply: &Reply) -> UserResult<Handled> {
+        self.refuse_over_groups(procedure)?;
         // One that is not here has answered.
         let _ = self.submit.routes.to_coordinator(Job::Quiesce(reply.clone()));
         Ok(Handled::PassedOn)
@@ -281,9 +294,8 @@ impl System {
 
     /// Backups in directories that callers name.
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
-        let of_all = ["@SnapshotSave", "@SnapshotRestore"].contains(&name);
-        if of_all && self.submit.routes.table().group_count() > 1 {
-            return Err(groups_calls::of_all_groups(name));
+        if ["@SnapshotSave", "@SnapshotRestore"].contains(&name) {
+            self.refuse_over_groups(name)?;
         }
         backup::call(&self.backups, name, parameters, reply)?;
         Ok(Handled::PassedOn)

@@ -54,6 +54,7 @@ const ALL: &[SystemProcedure] = {
         procedure("@ExplainJSON", Database, Anyone, System),
         procedure("@ExplainProc", Database, Anyone, System),
         procedure("@ExplainView", Database, Anyone, System),
+        procedure("@FollowSchema", Node, Anyone, System),
         procedure("@GC", Node, Anyone, System),
         procedure("@GetPartitionKeys", Node, Anyone, System),
         procedure("@LoadMultipartitionTable", Database, Anyone, System),

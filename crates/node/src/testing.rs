@@ -75,7 +75,7 @@ pub fn handles_of_groups(groups: &[GroupId], schema: &str) -> (Handles, Inboxes)
         system,
         compounds: Arc::new(Compounds::new(&settings, Arc::new(ferrite_io::SystemClock)).0),
         query_time_max,
-        gate: Default::default(),
+        gates: Default::default(),
         forward: None,
         elsewhere: Arc::default(),
         groups_calls: GroupsCalls::new(None),

@@ -260,6 +260,8 @@ notices! {
          given now are ignored", dir = dir.display();
     PartitionsIgnored "partitions-ignored" Warn { partitions: u32, asked: u32 }
         "this cluster has {partitions} partitions, which cannot change: --partitions {asked} is ignored";
+    SchemaNotFollowed "schema-not-followed" Warn { group: GroupId, reason: String }
+        "group {group} has not made the last schema change, and is told again until it has: {reason}";
     LayoutIgnored "layout-ignored" Warn { layout: String, asked: u32 }
         "this cluster was founded with {layout}, which cannot change: --partitions-per-node {asked} is ignored";
     RackIgnored "rack-ignored" Warn { rack: String, asked: String }

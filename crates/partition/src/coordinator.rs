@@ -38,6 +38,7 @@ use lending::{Borrowed, Lending, Outlet, StorePosition};
 use lot_work::LotTexts;
 use lots::LotSide;
 use schema_change::Changing;
+pub use schema_change::followed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -263,6 +264,11 @@ impl Coordinator {
                 }
             }
             Job::Schema { text, limits, time_max, reply } => self.run_schema(&text, &limits, time_max, reply),
+            Job::SchemaChange { version, to } => {
+                // The caller may have given up waiting.
+                let _ = to.send(self.history.change(version));
+            }
+            Job::FollowSchema { version, text, reply } => self.follow_schema(version, &text, reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {
                 // The caller may have given up waiting.

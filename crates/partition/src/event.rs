@@ -17,6 +17,7 @@ use ferrite_group::{Checkpointed, GroupAppender, NotCommitted};
 use ferrite_log::LogPosition;
 use ferrite_multi::ToAgent;
 use ferrite_plan::Program;
+use ferrite_snapshot::SchemaChange;
 use ferrite_table::Store;
 use ferrite_wire::response;
 use std::sync::{Arc, OnceLock};
@@ -185,6 +186,18 @@ pub enum Job {
         limits: SqlLimits,
         /// How long it may take; None for what the server makes itself.
         time_max: Option<Duration>,
+        reply: Reply,
+    },
+    /// The change that leads to this version of the schema, if the group has made it.
+    SchemaChange {
+        version: u64,
+        to: Sender<Option<Arc<SchemaChange>>>,
+    },
+    /// A change that another group has made, and that this one makes in its turn: as it was logged.
+    /// Answered with what [`followed`](crate::coordinator::followed) reads.
+    FollowSchema {
+        version: u64,
+        text: String,
         reply: Reply,
     },
     /// Answers when all that came before is executed and durable.

@@ -50,6 +50,7 @@ pub mod role;
 mod row_counts;
 pub mod schema;
 mod schema_limits;
+mod schema_of_groups;
 mod schema_time;
 mod snapshot_base;
 mod snapshot_image;

@@ -22,6 +22,11 @@ impl SchemaHistory {
         self.changes.push(Arc::new(SchemaChange { version, time, text: text.to_owned() }));
     }
 
+    /// The change that leads to that version, if it is known.
+    pub fn change(&self, version: u64) -> Option<Arc<SchemaChange>> {
+        self.changes.iter().find(|change| change.version == version).cloned()
+    }
+
     /// The history that a snapshot tells.
     pub fn of(manifest: &Manifest) -> SchemaHistory {
         let changes = manifest.changes.iter().cloned().map(Arc::new).collect();

@@ -15,6 +15,7 @@ use crate::start::parts::Parts;
 use crate::submit::Submit;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use ferrite_base::{NodeId, memory};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_io::{Clock, Disk, MeteredDisk, SystemClock};
 use ferrite_member::forward::{self, Forward, ForwardThread};
@@ -196,7 +197,8 @@ fn own_figures(parts: &Parts, backups: &Arc<Backups>) -> OwnFigures {
     })
 }
 
-/// The first leaders give a new database its schema, each to the groups that it leads.
+/// The first leader gives a new database its schema: that of the first group, which the others
+/// follow.
 pub(super) fn give_first_schema(
     threads: &mut Threads,
     first: FirstSchema,
@@ -204,23 +206,17 @@ pub(super) fn give_first_schema(
     parts: &Parts,
     ends: &AtomicBool,
 ) -> Result<(), ServerError> {
-    let table = parts.routes.kept_table();
-    let place = |group| Place {
-        group,
+    let Some(group) = parts.routes.table().ways_of(FIRST_GROUP).cloned() else { return Ok(()) };
+    let place = Place {
         node_status: Arc::clone(running.node_status()),
         schemas: Arc::clone(&parts.schemas),
-        coordinator: table.ways_of(group).cloned().expect("its group is hosted").coordinator,
+        follow: parts.follow.clone(),
+        coordinator: group.coordinator,
     };
-    let mut left = Vec::new();
-    for place in table.hosted_groups().map(place) {
-        if first.begin(&place, ends)? {
-            left.push(place);
-        }
-    }
-    if !left.is_empty() {
+    if first.begin(&place, ends)? {
         let (told, stop) = bounded(0);
         threads.ended_by(move || drop::<Sender<()>>(told));
-        threads.spawn("first-schema", move || first.go_on(left, &stop))?;
+        threads.spawn("first-schema", move || first.go_on(&place, &stop))?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::options::ServerOptions;
 use crate::plan_cache::PlanCache;
 use crate::publish::{Publisher, lacks_java};
 use crate::routes::{GroupWays, Routes};
+use crate::schema_follow::{FollowNotice, SchemaFollow};
 use crate::start::lots::{LotWays, connect_lots};
 use crate::start::opening::{Doors, identity};
 use crate::submit::Submit;
@@ -70,6 +71,8 @@ pub(super) struct Parts {
     /// None: a node without others.
     pub(super) forward: Option<Forward>,
     /// None: there is one group.
+    pub(super) follow: Option<Arc<SchemaFollow>>,
+    /// None: there is one group.
     pub(super) lots: Option<LotWays>,
     pub(super) system: Sender<SystemJob>,
     pub(super) snapshots: Sender<SnapshotJob>,
@@ -95,6 +98,8 @@ pub(super) struct Inboxes {
     pub(super) compounds: compound::Inboxes,
     /// The second is of the thread that orders calls of several groups, where there are several.
     pub(super) forward: (forward::Inbox, Option<Receiver<SequencerNotice>>),
+    /// None: there is one group.
+    pub(super) follow: Option<Receiver<FollowNotice>>,
     pub(super) network: Vec<NetworkEnd>,
 }
 
@@ -163,11 +168,10 @@ pub(super) fn connect(
     let (long_reads, reads) = LongReads::new(options.long_query_threads.max(1), home);
     let network = network_ends(options.network_threads)?;
     let identity = identity(options, doors, recovered, member);
-    let peers = if member.is_some() { peer_connections_max() } else { 0 };
-    let connections_max = connections_max(options.connection_limits.connections_max, options.network_threads, peers);
     let ways = recovered.groups.iter().zip(&groups).map(|(group, ends)| ends.ways(group));
     let routes = Arc::new(Routes::with(&recovered.genesis.groups, ways));
     let (lots, sequencer) = connect_lots(member, &routes).unzip();
+    let (follow, follow_inbox) = lots.is_some().then(SchemaFollow::connect).unzip();
     let publisher = publisher(recovered, &network, expiry.clone(), tasks.clone());
     let parts = Parts {
         topology: Arc::new(Topology::new(Hosts::alone(identity.host_id))),
@@ -178,9 +182,10 @@ pub(super) fn connect(
         unable: Arc::clone(&publisher.unable),
         routes,
         lots,
+        follow,
         mode: Arc::default(),
         work: Arc::new(Work::new(&options.settings)),
-        connections: Arc::new(Connections::new(ConnectionLimits { connections_max, ..options.connection_limits })),
+        connections: Arc::new(Connections::new(connection_limits(options, member.is_some()))),
         cancelling: Arc::new(cancelling(&long_reads, forward.clone())),
         compounds: Arc::new(compounds),
         plan_cache: Arc::clone(&publisher.plan_cache),
@@ -209,6 +214,7 @@ pub(super) fn connect(
         tasks: task_inbox,
         compounds: compound_inboxes,
         forward: (forward_inbox, sequencer),
+        follow: follow_inbox,
         network,
     };
     Ok((parts, inboxes))
@@ -219,6 +225,15 @@ fn cancelling(long_reads: &LongReads, forward: Option<Forward>) -> Cancelling {
     let elsewhere =
         forward.map(|forward| -> Elsewhere { Box::new(move |connection, cancel| forward.cancel(connection, cancel)) });
     Cancelling { list: Arc::clone(long_reads.cancellations().all()), long_reads: long_reads.line(), elsewhere }
+}
+
+fn connection_limits(options: &ServerOptions, is_member: bool) -> ConnectionLimits {
+    let peers = if is_member { peer_connections_max() } else { 0 };
+    let wanted = options.connection_limits.connections_max;
+    ConnectionLimits {
+        connections_max: connections_max(wanted, options.network_threads, peers),
+        ..options.connection_limits
+    }
 }
 
 /// What adopts a new version of the schema.
@@ -258,7 +273,7 @@ impl Parts {
             system: self.system.clone(),
             compounds: Arc::clone(&self.compounds),
             query_time_max,
-            gate: OnceLock::new(),
+            gates: OnceLock::new(),
             forward: self.forward.clone(),
             elsewhere: Arc::default(),
             groups_calls: GroupsCalls::new(self.lots.as_ref().map(|lots| lots.sequencer.clone())),

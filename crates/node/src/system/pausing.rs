@@ -39,6 +39,7 @@ impl System {
     /// `@Pause`, `@Resume`: decided by the voters. The remaining work is done when this node leads
     /// by a state of the metadata that shows it.
     pub(super) fn pause_cluster(&self, procedure: &str, paused: bool, reply: &Reply) -> UserResult<Handled> {
+        self.refuse_over_groups(procedure)?;
         let back = reply.clone();
         let submit = Arc::clone(&self.submit);
         let told = Box::new(move |outcome: UserResult<()>| match outcome {

@@ -2,8 +2,9 @@
 //! coordinator makes the changes.
 
 use super::{Handled, System};
-use crate::connection::is_admin;
-use ferrite_base::{SqlLimits, UserError, UserResult};
+use crate::connection::{is_admin, trusted_elsewhere};
+use crate::routes;
+use ferrite_base::{GroupId, SqlLimits, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Reply};
 use ferrite_value::Value;
@@ -12,13 +13,34 @@ use std::time::Duration;
 impl System {
     /// One that a client asks for, so within the time that is set.
     pub(super) fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
-        if self.submit.routes.table().group_count() > 1 {
-            return reply.refuse(&over_several_groups());
-        }
+        // Where there are several groups, it is answered when all have made it.
+        let reply = match self.follow.as_ref().map(|follow| follow.begin(reply)) {
+            None => reply.clone(),
+            Some(Ok(reply)) => reply,
+            Some(Err(error)) => return reply.refuse(&error),
+        };
         let time_max = Some(Duration::from_secs(self.settings.schema_seconds));
-        let job = Job::Schema { text, limits, time_max, reply: reply.clone() };
+        let job = Job::Schema { text, limits, time_max, reply };
         // One that is not here has answered.
         let _ = self.submit.routes.to_coordinator(job);
+    }
+
+    /// `@FollowSchema(group, version, text)`: the node that leads the first group tells a group to
+    /// make a change that the first one has made.
+    pub(super) fn follow_schema(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
+        if trusted_elsewhere(reply.connection) != Some(true) {
+            return Err(UserError::parameters("@FollowSchema is what the nodes of a cluster call each other by"));
+        }
+        let [Value::Integer(group), Value::Integer(version), Value::Text(text)] = parameters else {
+            return Err(UserError::parameters("@FollowSchema takes a group, a version, and a schema change"));
+        };
+        let table = self.submit.routes.table();
+        let group = u32::try_from(*group).ok().and_then(|group| table.place_of(GroupId(group)));
+        let group = group.ok_or_else(routes::not_here)?;
+        let job = Job::FollowSchema { version: *version as u64, text: (*text).to_owned(), reply: reply.clone() };
+        // One that is not here has answered.
+        let _ = table.to_coordinator(group, job);
+        Ok(Handled::PassedOn)
     }
 
     /// The contents of two tables change places: a schema change, since it is the names that move.
@@ -72,11 +94,4 @@ impl System {
         self.change_schema(text, SqlLimits::CEILING, reply);
         Ok(Handled::PassedOn)
     }
-}
-
-/// A change that one group makes and another does not would divide the database.
-#[cold]
-fn over_several_groups() -> UserError {
-    let text = "the schema of a cluster with several groups of partitions is given when the cluster is founded, and cannot be changed";
-    UserError::ddl("0A000", text).with_hint("found the cluster with --schema and --classes on every node")
 }

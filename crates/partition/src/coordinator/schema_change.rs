@@ -13,6 +13,7 @@ use crate::contain::{Outside, contained};
 use crate::event::{Reply, StoreSet};
 use crate::record;
 use crate::schema::{self, Planned};
+use crate::schema_of_groups::check_for_all;
 use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
@@ -42,7 +43,7 @@ struct Prepared {
     planned: Planned,
     classes: Vec<String>,
     compiled: Arc<Compiled>,
-    /// As it was sent.
+    /// As it will be logged.
     text: String,
 }
 
@@ -92,14 +93,45 @@ fn outcome(told: &CommitReceiver) -> Result<(), NotCommitted> {
 
 impl Coordinator {
     pub(super) fn run_schema(&mut self, text: &str, limits: &SqlLimits, time_max: Option<Duration>, reply: Reply) {
-        if let Some(error) = self.refusal() {
-            return reply.refuse(&error);
-        }
-        if self.long_reads.cancellations().covers(reply.call()) {
-            return reply.refuse(&self.long_reads.cancellations().error());
+        if self.is_refused(&reply) {
+            return;
         }
         let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
-        match self.prepare(text, limits, &time, time_max.is_some()) {
+        let prepared = self.prepare(text, limits, &time, time_max.is_some());
+        self.begin_change(prepared, time_max, &time, reply);
+    }
+
+    /// Makes a change that another group of the database has made, if it is the next one here. All
+    /// groups make the same changes, in the same order.
+    pub(super) fn follow_schema(&mut self, version: u64, text: &str, reply: Reply) {
+        if self.is_refused(&reply) {
+            return;
+        }
+        let own = self.compiled.catalog.version.0;
+        if version != own + 1 {
+            return self.gate.hold(Arc::clone(&reply.mailbox), has_version(&reply, own));
+        }
+        let time = SchemaTime::begin(&self.clock, None, self.long_reads.cancellations(), reply.call());
+        let prepared = self.prepare_logged(text, &time);
+        self.begin_change(prepared, None, &time, reply);
+    }
+
+    fn is_refused(&self, reply: &Reply) -> bool {
+        let cancellations = self.long_reads.cancellations();
+        let cancelled = || cancellations.covers(reply.call()).then(|| cancellations.error());
+        let error = self.refusal().or_else(cancelled);
+        error.iter().for_each(|error| reply.refuse(error));
+        error.is_some()
+    }
+
+    fn begin_change(
+        &mut self,
+        prepared: UserResult<Prepared>,
+        time_max: Option<Duration>,
+        time: &Rc<SchemaTime>,
+        reply: Reply,
+    ) {
+        match prepared {
             Err(error) => self.refuse_change(reply, &error),
             Ok(prepared) if self.steps_back => {
                 let (tell, told) = bounded(1);
@@ -108,7 +140,7 @@ impl Coordinator {
                 let settling = Settling { prepared, time_max, taken: time.elapsed(), reply, told };
                 self.changing = Some(Changing::Settling(Box::new(settling)));
             }
-            Ok(prepared) => self.change_schema(prepared, &time, reply),
+            Ok(prepared) => self.change_schema(prepared, time, reply),
         }
     }
 
@@ -179,7 +211,32 @@ impl Coordinator {
         )?;
         schema_time.ask()?;
         let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
-        Ok(Prepared { borrowed, planned, classes, compiled, text: text.to_owned() })
+        let is_empty = |id| borrowed.iter().flatten().all(|(store, _)| store.table(id).row_count() == 0);
+        if self.lots.is_some()
+            && let Err(error) = check_for_all(&self.compiled.catalog, &planned, is_empty)
+        {
+            self.give_back(borrowed);
+            return Err(error);
+        }
+        let text = schema::logged_text(&self.compiled.catalog, text);
+        Ok(Prepared { borrowed, planned, classes, compiled, text })
+    }
+
+    /// The same of a change that was accepted elsewhere, by its logged text.
+    fn prepare_logged(&mut self, text: &str, schema_time: &Rc<SchemaTime>) -> UserResult<Prepared> {
+        let (planned, compiled) = contained(
+            &mut [],
+            |_| Marks::new(),
+            &Outside::default(),
+            "a schema change",
+            |_| {
+                let planned = schema::plan(&self.compiled.catalog, text)?;
+                let compiled = Arc::new(self.compiled.accepted(Arc::clone(&planned.catalog))?);
+                Ok((planned, compiled))
+            },
+        )?;
+        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
+        Ok(Prepared { borrowed, planned, classes: Vec::new(), compiled, text: text.to_owned() })
     }
 
     /// The stores follow, then the log, and then the world. The stores stay here until the change
@@ -203,7 +260,6 @@ impl Coordinator {
         };
         classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
         let warnings: Vec<String> = planned.warnings.into_iter().chain(classes).collect();
-        let text = schema::logged_text(&self.compiled.catalog, &text);
         if self.unlogged.as_ref().is_some_and(|without| without.unlogged.is_behind()) {
             let answers = changed(&reply, &warnings, rows);
             return self.change_without_log(borrowed, compiled, time, &text, (reply, answers));
@@ -297,6 +353,21 @@ fn changed(reply: &Reply, warnings: &[String], rows: Option<i64>) -> AnswerBatch
     writer.finish();
     answers.finish_answer(reply.connection);
     answers
+}
+
+/// The answer of a group to which a change is not the next one.
+fn has_version(reply: &Reply, version: u64) -> AnswerBatch {
+    let mut answers = AnswerBatch::default();
+    let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
+    writer.status_table(-1 - version as i64);
+    writer.finish();
+    answers.finish_answer(reply.connection);
+    answers
+}
+
+/// What version a group has that was told to follow to `version`, by the number that it answers.
+pub fn followed(version: u64, answer: i64) -> u64 {
+    if answer < 0 { (-1 - answer) as u64 } else { version }
 }
 
 /// The schema was changed in memory, and no snapshot shows it.

@@ -24,6 +24,7 @@ mod deposed;
 mod entries;
 mod external;
 mod faults;
+mod followed;
 mod groups;
 mod installs;
 mod losses;

@@ -67,6 +67,16 @@ impl Cluster {
         }
     }
 
+    /// All at once: none may remove another from the members before.
+    fn lose_power(&mut self) {
+        self.running().for_each(|(_, node)| node.server.signal("KILL"));
+        (0..self.nodes.len())
+            .filter(|place| self.nodes[*place].is_some())
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|place| self.kill(place));
+    }
+
     /// By partition, the node that leads it, as a node tells its clients.
     fn topology(&self, place: usize) -> BTreeMap<i64, String> {
         let response = self.on(place, "TOPO", |db| db.0.call_blocking("@Statistics", ("TOPO", 0)).ok());
@@ -126,15 +136,54 @@ fn all_groups_are_there_after_a_loss_of_power() {
     let mut cluster = spread(&["--snapshot-interval", "1"]);
     cluster.await_places(0);
     (0..3).for_each(|place| cluster.put_through(place));
-    (0..3).for_each(|place| cluster.kill(place));
+    cluster.lose_power();
     cluster.start_all_again();
     (0..3).for_each(|place| cluster.see_all_from(place));
     cluster.await_places(0);
     (0..3).for_each(|place| cluster.put_through(place));
     // Two of them come back, without the leader of two groups.
-    (0..3).for_each(|place| cluster.kill(place));
+    cluster.lose_power();
     cluster.start_these_again(&[0, 2]);
     [0, 2].into_iter().for_each(|place| cluster.see_all_from(place));
+}
+
+#[test]
+fn a_schema_change_reaches_every_group_whichever_node_is_lost() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    // Through a node that leads other groups.
+    cluster.on(2, "a table", |db| {
+        db.0.call_blocking("@AdHoc", ("CREATE TABLE u (id BIGINT NOT NULL, w BIGINT, PRIMARY KEY (id))",)).ok()
+    });
+    cluster.on(1, "its partitions", |db| {
+        let text = "PARTITION TABLE u ON COLUMN id;
+            CREATE PROCEDURE put_u PARTITION ON TABLE u COLUMN id AS INSERT INTO u VALUES (?, ?); CREATE INDEX v ON t (v)";
+        db.0.call_blocking("@AdHoc", (text,)).ok()
+    });
+    // What was answered is everywhere.
+    for id in 0..20 {
+        let place = (id % 3) as usize;
+        let db = cluster.nodes[place].as_ref().expect("it runs").server.connect();
+        db.call("put_u", (id, id));
+        assert_eq!(db.scalar(&format!("SELECT w FROM u WHERE id = {id}")), id);
+    }
+    // The node that leads the first group is lost: the next one knows what there was.
+    cluster.kill(0);
+    cluster.on(1, "another change", |db| db.0.call_blocking("@AdHoc", ("DROP PROCEDURE get IF EXISTS",)).ok());
+    cluster.start_again(0);
+    cluster.await_places(0);
+    cluster.on(0, "a third", |db| match db.0.call_blocking("@AdHoc", ("CREATE TABLE x (a BIGINT)",)) {
+        Ok(_) => Some(()),
+        // One whose outcome was not known.
+        Err(error) => error.to_string().contains("already exists").then_some(()),
+    });
+    cluster.lose_power();
+    cluster.start_all_again();
+    for id in 20..40 {
+        let place = (id % 3) as usize;
+        cluster.on(place, "a write", |db| db.0.call_blocking("put_u", (id, id)).ok());
+        cluster.on(place, "no procedure", |db| db.0.call_blocking("get", (id,)).err());
+    }
 }
 
 #[test]
@@ -143,7 +192,15 @@ fn what_several_groups_cannot_do_is_refused() {
     let db = cluster.nodes[1].as_ref().expect("it runs").server.connect();
     let several = "needs partitions of several groups";
     db.sql_fails("SELECT COUNT(*) FROM t", Status::GracefulFailure, several);
-    db.sql_fails("CREATE TABLE u (a INTEGER)", Status::GracefulFailure, "the schema of a cluster with several groups");
+    for change in
+        ["CREATE UNIQUE INDEX i ON t (id, v)", "CREATE VIEW w (id, c) AS SELECT id, COUNT(*) FROM t GROUP BY id"]
+    {
+        db.sql_fails(change, Status::GracefulFailure, "a change cannot depend on the rows");
+    }
+    for procedure in ["@Quiesce", "@Pause"] {
+        assert!(db.fail(procedure, ()).status_text.is_some_and(|said| said.contains(several)), "{procedure}");
+    }
+    assert!(db.fail("@FollowSchema", (1, 2, "CREATE TABLE u (a INTEGER)")).status_text.is_some());
     let dir = tempfile::tempdir().expect("a temporary directory");
     let with = |more: &[&str]| {
         let list = ["--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1"];

@@ -1,6 +1,7 @@
 //! Calls of a database, and what they are answered.
 
 use super::Database;
+use crossbeam_channel::unbounded;
 use ferrite_base::{ErrorKind, PartitionId, SqlLimits, UserError};
 use ferrite_partition::event::Job;
 use ferrite_partition::{Compiled, Event, ProgramCall, Reply, Retry, StoreSet};
@@ -122,6 +123,26 @@ impl Database {
             Some(partition) => self.send(partition, Event::Program(Box::new(call))),
             None => self.jobs.send(Job::Calls(vec![call])).expect("it is there"),
         }
+    }
+
+    /// A change that another group has made, as it was logged; the number that is answered.
+    pub fn follow_schema(&mut self, version: u64, text: &str) -> i64 {
+        let job = Job::FollowSchema { version, text: text.to_owned(), reply: self.reply() };
+        self.jobs.send(job).expect("it is there");
+        loop {
+            if let [(_, 1, Some(number))] = self.answered()[..] {
+                return number;
+            }
+            assert!(self.step(), "a call is answered");
+        }
+    }
+
+    /// The logged text of the change that led to that version.
+    pub fn made_change(&mut self, version: u64) -> Option<String> {
+        let (to, change) = unbounded();
+        self.jobs.send(Job::SchemaChange { version, to }).expect("it is there");
+        while self.step() {}
+        change.try_recv().expect("it is answered").map(|change| change.text.clone())
     }
 
     pub fn change_schema(&mut self, text: &str) -> (i8, String) {
