@@ -65,10 +65,11 @@ pub enum LotAnswer {
     Failed(LotFailure),
 }
 
-/// Why a call failed in a group, by what it saw there, which may not be committed yet.
+/// Why a call failed in a group. What it saw there is committed when this is said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LotFailure {
-    /// The group has another catalog version: to be divided again, not answered.
+    /// To be looked up and run again, not answered: the group has another catalog version, or the
+    /// call has failed by what an earlier call of its lot changed.
     pub is_stale: bool,
     pub status: Status,
     /// SQLSTATE or one of ours.

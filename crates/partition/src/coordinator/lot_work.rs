@@ -42,12 +42,27 @@ impl Coordinator {
             match self.run_lot_call(hold, call, time_micros) {
                 Ok(tables) => answers.push(LotAnswer::Ran(tables)),
                 Err(failure) => {
+                    let failure = self.without_earlier_calls(hold, call, time_micros, failure);
                     answers.push(LotAnswer::Failed(failure));
                     break;
                 }
             }
         }
         LotResult(answers)
+    }
+
+    /// Why a call fails on what was there before the lot: what earlier calls of the lot have
+    /// changed is undone with it, and no caller may hear of that. One that does not fail then is to
+    /// be run again.
+    fn without_earlier_calls(&mut self, hold: &mut Hold, call: &LotCall, now: i64, failure: LotFailure) -> LotFailure {
+        if hold.redo.is_empty() || failure.is_stale {
+            return failure;
+        }
+        hold.step_back();
+        match self.run_lot_call(hold, call, now) {
+            Err(alone) => alone,
+            Ok(_) => LotFailure { is_stale: true, ..failure },
+        }
     }
 
     fn run_lot_call(&mut self, hold: &mut Hold, call: &LotCall, now: i64) -> Result<Vec<Option<Vec<u8>>>, LotFailure> {

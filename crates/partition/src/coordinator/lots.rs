@@ -59,6 +59,8 @@ pub(super) struct Leading {
     unsettled: Option<UnsettledStores>,
     /// Lots that are to be held when that is settled.
     waiting: VecDeque<(LotId, Vec<PartitionId>)>,
+    /// A lot whose work has failed, and the result, until what it saw is committed.
+    failed: Option<(LotId, Vec<u8>)>,
     events: (Sender<LotEvent>, Receiver<LotEvent>),
     /// When the agent is to look after what it does not know, in nanoseconds of the clock.
     tick_at: Option<u64>,
@@ -89,6 +91,20 @@ struct ShownLot {
 impl Mailbox for ShownLot {
     fn deliver(&self, _: AnswerBatch) {
         let _ = self.to.send(LotEvent::Shown(self.lot));
+    }
+}
+
+impl Hold {
+    /// The stores are as they were before.
+    pub fn step_back(&mut self) {
+        self.redo.clear();
+        let held = self.borrowed.iter_mut().zip(&self.before);
+        for ((store, position), before) in held.filter_map(|(lent, before)| lent.as_mut().zip(*before)) {
+            if position.sequence > before {
+                store.step_back(before);
+                position.sequence = before;
+            }
+        }
     }
 }
 
@@ -149,6 +165,7 @@ impl Coordinator {
             hold: None,
             unsettled,
             waiting: VecDeque::new(),
+            failed: None,
             events: unbounded(),
             tick_at: None,
         }));
@@ -194,7 +211,10 @@ impl Coordinator {
             LotEvent::Appended(Err(_)) => drop(leading.appended.pop_front()),
             // What a node showed that was deposed since may be lost.
             LotEvent::Shown(_) if self.refusal().is_some() => {}
-            LotEvent::Shown(lot) => leading.agent.confirmed(lot),
+            LotEvent::Shown(lot) => match leading.failed.take_if(|(failed, _)| *failed == lot) {
+                Some((_, result)) => leading.agent.ran(lot, false, result, self.clock.monotonic_nanos()),
+                None => leading.agent.confirmed(lot),
+            },
         }
         self.carry_out(&mut leading);
         self.lots.as_mut().expect("it is here").leading = Some(leading);
@@ -294,7 +314,12 @@ impl Coordinator {
                 let mut hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what runs is held");
                 let result = self.run_lot(&mut hold, &work);
                 leading.hold = Some(hold);
-                leading.agent.ran(lot, result.is_success(), result.encode(), self.clock.monotonic_nanos());
+                if result.is_success() {
+                    leading.agent.ran(lot, true, result.encode(), self.clock.monotonic_nanos());
+                } else {
+                    leading.failed = Some((lot, result.encode()));
+                    self.when_shown(leading, lot);
+                }
             }
             AgentEffect::Prepare { lot, settled, participants } => {
                 let hold = leading.hold.as_mut().filter(|hold| hold.lot == lot).expect("what is prepared is held");
@@ -339,17 +364,9 @@ impl Coordinator {
     }
 
     /// Stores go back as they were before the hold.
-    fn undo(&mut self, hold: Hold) {
-        let Hold { mut borrowed, before, .. } = hold;
-        for ((store, position), before) in
-            borrowed.iter_mut().zip(before).filter_map(|(lent, at)| lent.as_mut().zip(at))
-        {
-            if position.sequence > before {
-                store.step_back(before);
-                position.sequence = before;
-            }
-        }
-        self.give_back(borrowed);
+    fn undo(&mut self, mut hold: Hold) {
+        hold.step_back();
+        self.give_back(hold.borrowed);
     }
 
     /// The gates that hear of what counts with that record.

@@ -119,6 +119,17 @@ fn a_call_that_fails_in_one_group_changes_nothing_in_any() {
         assert_eq!((&failure.code[..], failure.is_stale), ("23505", false), "{}", failure.text);
         assert_eq!(bank.numbers(), [100, 100, 100]);
     }
+    // By what another call of the lot did: that is no fact.
+    let twice = format!("INSERT INTO r VALUES (3); UPDATE t SET n = 5 WHERE a = {}", keys[1]);
+    let lot = bank.world.begin(&[(&twice, &[]), (&twice, &[])], true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+    for group in 0..3 {
+        let result = &bank.world.results[&(lot, GroupId(group))].1;
+        let LotAnswer::Failed(failure) = &result.0[1] else { panic!("{result:?}") };
+        assert!(failure.is_stale, "{}", failure.text);
+    }
+    assert_eq!(bank.numbers(), [100, 100, 100]);
     // The partitions are free, and their histories continue.
     let lot = bank.transfer(1, 0, 3, true);
     bank.world.settle();
