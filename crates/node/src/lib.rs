@@ -30,7 +30,7 @@ mod expiry;
 mod first_schema;
 mod forward_executor;
 mod group_schemas;
-mod groups_calls;
+pub mod groups_calls;
 mod last_snapshot;
 mod listen;
 mod load;

@@ -11,18 +11,21 @@ use ferrite_catalog::Catalog;
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::Mode;
+use ferrite_node::groups_calls::GroupsCalls;
 use ferrite_node::route::{AnyOf, Route, partition_of_value, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
 use ferrite_wire::parameters::write_value;
-use ferrite_wire::{Parameters, Response, Status, frame};
+use ferrite_wire::{Parameters, RequestWriter, Response, Status, frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const ITEMS: u64 = 12;
 const CONNECTION: u64 = 1;
+/// In front of a call.
+const FRAME_LENGTH_BYTES: usize = 4;
 
 /// Where answers arrive, and calls that must be sent again.
 pub struct Letterbox {
@@ -40,6 +43,11 @@ pub struct Arrived {
 impl Letterbox {
     pub fn new(disk: SimulatedDisk) -> Arc<Letterbox> {
         Arc::new(Letterbox { disk, state: Mutex::default() })
+    }
+
+    fn sent_back(&self, number: usize, version: u64) {
+        let mut arrived = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.again.push((number, version));
     }
 
     pub fn drain(&self) -> Arrived {
@@ -68,6 +76,8 @@ pub struct Doors {
     /// Which calls its network threads let in.
     pub mode: Arc<Mode>,
     pub clock: SimulatedClock,
+    /// The way of calls of several groups.
+    pub groups: GroupsCalls,
 }
 
 impl Doors {
@@ -75,6 +85,14 @@ impl Doors {
     pub fn to(&self, partition: PartitionId) -> &Sender<Event> {
         let place = self.of.place_of(partition).expect("a call goes to the group of its partition");
         &self.partitions[place]
+    }
+
+    /// Whether the group does not have all of them.
+    fn are_elsewhere(&self, stores: &StoreSet) -> bool {
+        match stores {
+            StoreSet::All => self.of.len() < self.ring.partition_count() as usize,
+            StoreSet::Only(list) => list.iter().any(|partition| self.of.place_of(*partition).is_none()),
+        }
     }
 
     /// Homes whose rows are in the group, of so many.
@@ -98,6 +116,8 @@ pub struct Clients {
     pub reads_are_confirmed: bool,
     /// The homes that the next call may concern; None: all of them, and what concerns everything.
     pub within: Option<Vec<i64>>,
+    /// It goes to the leader of the first group, where calls of several may go.
+    pub may_be_over: bool,
 }
 
 impl Clients {
@@ -120,6 +140,7 @@ impl Clients {
             quiet: false,
             reads_are_confirmed: false,
             within: None,
+            may_be_over: false,
         }
     }
 
@@ -158,6 +179,11 @@ impl Clients {
         self.send(doors, action);
     }
 
+    /// Makes the rows of a home.
+    pub fn touch(&mut self, doors: &Doors, home: i64) {
+        self.send(doors, Action::Touch { home });
+    }
+
     /// Looks at some home.
     pub fn query_home(&mut self, doors: &Doors) {
         let home = self.some_home();
@@ -192,6 +218,12 @@ impl Clients {
 
     /// Something else where the call may not concern all of what it would.
     fn next_action(&mut self) -> Action {
+        if self.may_be_over
+            && self.random.percent(40)
+            && let Some(action) = self.over_groups()
+        {
+            return action;
+        }
         let action = self.any_action();
         let Some(within) = &self.within else { return action };
         match &action {
@@ -201,6 +233,19 @@ impl Clients {
             }
             _ => action,
         }
+    }
+
+    /// What concerns a home of the group and one of another.
+    fn over_groups(&mut self) -> Option<Action> {
+        let within = self.within.as_ref()?;
+        let others: Vec<i64> = (0..self.homes).filter(|home| !within.contains(home)).collect();
+        let one = *self.random.pick(within);
+        let other = *(!others.is_empty()).then(|| self.random.pick(&others))?;
+        let [from, to] = if self.random.percent(50) { [one, other] } else { [other, one] };
+        Some(match self.random.percent(65) {
+            true => Action::Transfer { from, to, amount: self.random.below(600) as i64 },
+            false => Action::Both { homes: [from, to] },
+        })
     }
 
     fn any_action(&mut self) -> Action {
@@ -266,7 +311,7 @@ impl Clients {
     }
 
     fn call(&mut self, doors: &Doors, number: usize, action: &Action, now: i64) {
-        let (procedure, parameters) = call_of(action, number);
+        let (procedure, parameters) = call_of(action, number, self.within.is_some());
         let compiled = Arc::clone(&doors.compiled.lock().unwrap_or_else(PoisonError::into_inner));
         self.history.schema.seen = self.history.schema.seen.max(compiled.catalog.version.0);
         let procedure = compiled.find(procedure).expect("the first schema has it");
@@ -297,6 +342,15 @@ impl Clients {
                     sent_micros: now,
                 };
                 doors.to(partition).send(Event::Calls(batch)).expect("the node is there");
+            }
+            Route::Multi(stores) if doors.are_elsewhere(&stores) => {
+                let body = over_body(action, number);
+                let reply = reply(doors, number, now);
+                let letterbox = Arc::clone(&doors.letterbox);
+                let version = compiled.catalog.version.0;
+                let again = Box::new(move || letterbox.sent_back(number, version));
+                let taken = doors.groups.submit(&program, &compiled, stores, &body, reply, again);
+                taken.unwrap_or_else(|error| panic!("groups run {procedure:?} together: {}", error.message()));
             }
             Route::Multi(stores) => {
                 let letterbox = Arc::clone(&doors.letterbox);
@@ -419,8 +473,25 @@ impl Clients {
     }
 }
 
-/// The procedure that does it, and its parameters as clients send them.
-fn call_of(action: &Action, number: usize) -> (&'static str, Vec<u8>) {
+/// The same as a client sends it, of a call of several groups.
+fn over_body(action: &Action, number: usize) -> Vec<u8> {
+    let mut request = Vec::new();
+    let (procedure, values): (_, Vec<i64>) = match action {
+        Action::Transfer { from, to, amount } => ("Move", vec![*from, *to, number as i64, *amount]),
+        Action::Both { homes } => ("Both", homes.to_vec()),
+        other => unreachable!("{other:?} is no call of several groups"),
+    };
+    let mut call = RequestWriter::begin(&mut request, procedure, number as i64);
+    for value in &values {
+        call.parameter(value);
+    }
+    call.finish().expect("a small call");
+    request.split_off(FRAME_LENGTH_BYTES)
+}
+
+/// The procedure that does it, and its parameters as clients send them. `lists`: those that are
+/// lists of statements, which several groups can run together.
+fn call_of(action: &Action, number: usize, lists: bool) -> (&'static str, Vec<u8>) {
     let operation = Value::Integer(number as i64);
     let integer = |value: i64| Value::Integer(value);
     let (name_given, body_given);
@@ -438,6 +509,10 @@ fn call_of(action: &Action, number: usize) -> (&'static str, Vec<u8>) {
         Action::Spoil { home, item, overdraw } => {
             ("Spoil", vec![integer(home), operation, integer(item), integer(overdraw.into())])
         }
+        Action::Transfer { from, to, amount } if lists => {
+            ("Move", vec![integer(from), integer(to), operation, integer(amount)])
+        }
+        Action::Both { homes: [one, other] } => ("Both", vec![integer(one), integer(other)]),
         Action::Transfer { from, to, amount } => {
             ("Transfer", vec![integer(from), integer(to), operation, integer(amount)])
         }
@@ -467,10 +542,7 @@ pub(crate) fn reply(doors: &Doors, number: usize, now: i64) -> Reply {
 }
 
 pub(crate) fn again(letterbox: Arc<Letterbox>, number: usize) -> Box<dyn FnOnce(Arc<Compiled>) + Send> {
-    Box::new(move |compiled| {
-        let mut arrived = letterbox.state.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.again.push((number, compiled.catalog.version.0));
-    })
+    Box::new(move |compiled| letterbox.sent_back(number, compiled.catalog.version.0))
 }
 
 fn summary(told: &Told) -> String {
@@ -488,7 +560,13 @@ fn answer(action: &Action, response: &Response<'_>) -> Answer {
         }
         Action::Rate { .. } => Answer::Steps(vec![(crate::operation::RATES, response.scalar().expect("the step"))]),
         Action::Transfer { .. } | Action::Clear { .. } => {
-            Answer::Steps(tables.iter().flatten().map(|row| (row[0].number(), row[1].number())).collect())
+            // Numbers of changed rows stand beside what was selected.
+            let rows = tables.iter().flatten().filter(|row| row.len() == 2);
+            Answer::Steps(rows.map(|row| (row[0].number(), row[1].number())).collect())
+        }
+        Action::Both { .. } => {
+            let number = |table: usize, column: usize| tables[table][0][column].number();
+            Answer::Both([0, 1].map(|home| (number(home, 0), number(home, 1), number(home + 2, 0))))
         }
         Action::Look { .. } => Answer::Looked(Looked {
             step: tables[0].first().map_or(0, |row| row[0].number()),

@@ -16,6 +16,7 @@ mod crashes;
 pub mod invariants;
 mod ledger;
 mod losses;
+mod lot_links;
 mod machine;
 mod metadata;
 mod network;

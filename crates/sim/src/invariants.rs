@@ -12,6 +12,7 @@ pub mod restores;
 pub mod schema;
 pub mod stable;
 pub mod steps;
+mod two_homes;
 
 use crate::history::History;
 use crate::state::State;

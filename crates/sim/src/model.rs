@@ -54,7 +54,7 @@ impl Home {
             }
             Action::Clear { .. } => self.scratch.clear(),
             Action::Rate { item, value } => drop(self.rates.insert(item, value)),
-            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire => {
+            Action::Spoil { .. } | Action::Look { .. } | Action::Both { .. } | Action::Cut | Action::Expire => {
                 return refused("it changes nothing, or fails");
             }
             Action::Schema { .. }

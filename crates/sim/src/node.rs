@@ -11,6 +11,7 @@ use ferrite_base::SqlLimits;
 use ferrite_io::DiskResult;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_log::LogOptions;
+use ferrite_node::groups_calls::GroupsCalls;
 use ferrite_partition::assemble::{self, Assembly, Executors, assemble, partition_ends};
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::coordinator::{BACKUP, Coordinator, Job, SaveTold, TakenSnapshot};
@@ -169,6 +170,7 @@ impl Node {
             letterbox: Letterbox::new(disk.clone()),
             mode: Arc::default(),
             clock: clock.clone(),
+            groups: GroupsCalls::new(None),
         };
         let own = random.fork();
         let executor = Executor::new(QUERY_TIME_MAX);

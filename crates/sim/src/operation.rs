@@ -51,6 +51,10 @@ pub enum Action {
         home: i64,
         item: i64,
     },
+    /// Two homes at one moment, wherever they are.
+    Both {
+        homes: [i64; 2],
+    },
     Cut,
     Expire,
     Schema {
@@ -88,7 +92,8 @@ impl Action {
             Action::Transfer { from, to, .. } => Some(vec![*from, *to]),
             Action::Rate { .. } => Some(vec![RATES]),
             Action::Clear { .. } => None,
-            Action::Spoil { .. } | Action::Look { .. } | Action::Cut | Action::Expire => Some(Vec::new()),
+            Action::Spoil { .. } | Action::Look { .. } | Action::Both { .. } => Some(Vec::new()),
+            Action::Cut | Action::Expire => Some(Vec::new()),
             Action::Schema { .. } | Action::Pause { .. } | Action::Load { .. } => Some(Vec::new()),
             Action::Restore { .. } | Action::Discard | Action::Peek { .. } => Some(Vec::new()),
         }
@@ -98,7 +103,7 @@ impl Action {
 impl Action {
     /// Clients' reads, and what the server or an administrator does.
     pub fn is_write_of_a_client(&self) -> bool {
-        let others = matches!(self, Action::Look { .. } | Action::Cut | Action::Peek { .. });
+        let others = matches!(self, Action::Look { .. } | Action::Both { .. } | Action::Cut | Action::Peek { .. });
         !others && !matches!(self, Action::Expire | Action::Pause { .. })
     }
 }
@@ -123,6 +128,8 @@ pub enum Answer {
     Steps(Vec<(i64, i64)>),
     Looked(Looked),
     Cut(Cut),
+    /// Home, step and balance of each.
+    Both([(i64, i64, i64); 2]),
     /// Rows and rows of views.
     Peeked([i64; 4]),
     Other,

@@ -163,6 +163,27 @@ CREATE PROCEDURE Cut AS BEGIN
 END;
 ";
 
+/// Procedures that are lists of statements, of which each concerns one home: several groups run
+/// them together. All homes are there before.
+pub const OVER_GROUPS: &str = "
+CREATE PROCEDURE Move (a BIGINT, b BIGINT, o BIGINT, amount BIGINT) AS BEGIN
+  UPDATE heads SET n = n + 1 WHERE home = a;
+  UPDATE heads SET n = n + 1 WHERE home = b;
+  INSERT INTO marks SELECT home, n, o FROM heads WHERE home = a;
+  INSERT INTO marks SELECT home, n, o FROM heads WHERE home = b;
+  UPDATE accounts SET balance = balance + amount WHERE home = b;
+  UPDATE accounts SET balance = balance - amount WHERE home = a;
+  SELECT home, n FROM heads WHERE home = a;
+  SELECT home, n FROM heads WHERE home = b;
+END;
+CREATE PROCEDURE Both (a BIGINT, b BIGINT) AS BEGIN
+  SELECT home, n FROM heads WHERE home = a;
+  SELECT home, n FROM heads WHERE home = b;
+  SELECT balance FROM accounts WHERE home = a;
+  SELECT balance FROM accounts WHERE home = b;
+END;
+";
+
 /// A column that was added to `items`, whose default all rows have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Added {

@@ -111,6 +111,7 @@ impl LotHub {
         self.lead(leads, seen.state.groups().keys().filter_map(chosen).collect());
     }
 
+    /// The same in its parts.
     pub fn lead(&self, leads: Vec<Led>, chosen: BTreeMap<GroupId, NodeId>) {
         let mut shared = self.lock();
         shared.chosen = chosen;

@@ -16,17 +16,28 @@ const REST: Duration = Duration::from_secs(1);
 const NOTICES_PER_TURN: usize = 1_024;
 
 pub struct SequencerThread {
-    pub inbox: Receiver<SequencerNotice>,
-    pub hub: Arc<LotHub>,
-    pub sequencing: Sequencing,
-    pub clock: Arc<dyn Clock>,
-    pub figures: Arc<LotFigures>,
+    inbox: Receiver<SequencerNotice>,
+    hub: Arc<LotHub>,
+    sequencing: Sequencing,
+    clock: Arc<dyn Clock>,
+    figures: Arc<LotFigures>,
+    /// By the clock's nanoseconds.
+    next_tick: u64,
 }
 
 impl SequencerThread {
+    pub fn new(
+        inbox: Receiver<SequencerNotice>,
+        hub: Arc<LotHub>,
+        sequencing: Sequencing,
+        clock: Arc<dyn Clock>,
+        figures: Arc<LotFigures>,
+    ) -> SequencerThread {
+        SequencerThread { inbox, hub, sequencing, clock, figures, next_tick: 0 }
+    }
+
     /// Runs until it is told to stop.
     pub fn run(mut self) {
-        let mut next_tick = 0;
         loop {
             let timeout = if self.sequencing.rests() { REST } else { TICK };
             let first = match self.inbox.recv_timeout(timeout) {
@@ -34,25 +45,45 @@ impl SequencerThread {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let now = self.now();
-            let mut read = 0;
-            let mut ends = false;
-            let more = self.inbox.clone();
-            for notice in first.into_iter().chain(more.try_iter().take(NOTICES_PER_TURN)) {
-                ends |= self.handle(notice, now, &mut read);
-            }
-            self.hub.has_read(read);
-            if now.nanos >= next_tick {
-                next_tick = now.nanos + TICK.as_nanos() as u64;
-                self.sequencing.tick(now);
-            }
-            self.sequencing.advance(now);
-            self.sequencing.sends().into_iter().for_each(|send| self.hub.to_agent_of(send));
-            self.figures.set(self.sequencing.counts());
-            if ends {
+            if self.turn(first) {
                 return;
             }
         }
+    }
+
+    /// Whether [`SequencerThread::step`] has anything to do.
+    pub fn can_step(&self) -> bool {
+        !self.inbox.is_empty() || (!self.sequencing.rests() && self.clock.monotonic_nanos() >= self.next_tick)
+    }
+
+    /// Nothing waits, and nothing is under way.
+    pub fn rests(&self) -> bool {
+        self.inbox.is_empty() && self.sequencing.rests()
+    }
+
+    /// One turn of `run`, for a caller with many parties on one thread.
+    pub fn step(&mut self) {
+        self.turn(None);
+    }
+
+    /// Takes what has come; true: it was told to stop.
+    fn turn(&mut self, first: Option<SequencerNotice>) -> bool {
+        let now = self.now();
+        let mut read = 0;
+        let mut ends = false;
+        let more = self.inbox.clone();
+        for notice in first.into_iter().chain(more.try_iter().take(NOTICES_PER_TURN)) {
+            ends |= self.handle(notice, now, &mut read);
+        }
+        self.hub.has_read(read);
+        if now.nanos >= self.next_tick {
+            self.next_tick = now.nanos + TICK.as_nanos() as u64;
+            self.sequencing.tick(now);
+        }
+        self.sequencing.advance(now);
+        self.sequencing.sends().into_iter().for_each(|send| self.hub.to_agent_of(send));
+        self.figures.set(self.sequencing.counts());
+        ends
     }
 
     /// True: it was the last.

@@ -64,13 +64,8 @@ pub(super) fn start_sequencer(
 ) -> Result<(), ThreadError> {
     let LotWays { hub, sequencer } = ways;
     let map = member.joined.state.group_map();
-    let thread = SequencerThread {
-        inbox,
-        hub: Arc::clone(&hub),
-        sequencing: Sequencing::new(member.joined.node, map, Arc::clone(cancellations)),
-        clock: Arc::clone(clock),
-        figures: Arc::clone(figures),
-    };
+    let sequencing = Sequencing::new(member.joined.node, map, Arc::clone(cancellations));
+    let thread = SequencerThread::new(inbox, Arc::clone(&hub), sequencing, Arc::clone(clock), Arc::clone(figures));
     threads.ended_by(move || drop(sequencer.send(SequencerNotice::Stop)));
     threads.spawn("sequencer", move || thread.run())?;
     take_part(&member.joined, hub);

@@ -34,6 +34,8 @@ pub struct Callers {
     /// All schemas that were there, by version.
     schemas: BTreeMap<u64, (Variant, Arc<Catalog>)>,
     pub pauses: Pauses,
+    /// Each home has rows: what concerns several groups may be asked.
+    pub all_homes_are_there: bool,
 }
 
 impl Callers {
@@ -47,6 +49,7 @@ impl Callers {
             known: BTreeMap::new(),
             schemas: BTreeMap::new(),
             pauses: Pauses::default(),
+            all_homes_are_there: false,
         }
     }
 
@@ -81,6 +84,7 @@ impl Callers {
             if self.clients.within.is_none() {
                 return false;
             }
+            self.clients.may_be_over = group == FIRST_GROUP && self.all_homes_are_there;
         }
         let number = self.clients.history.operations.len();
         if looks {
@@ -96,10 +100,20 @@ impl Callers {
         } else {
             self.heard(number);
         }
-        if matches!(self.clients.history.operations[number].action, Action::Look { .. } | Action::Cut) {
+        let action = &self.clients.history.operations[number].action;
+        if matches!(action, Action::Look { .. } | Action::Both { .. } | Action::Cut) {
             self.known.insert(number, self.acknowledged.clone());
         }
         true
+    }
+
+    /// Rows of that home are made.
+    pub fn touch(&mut self, process: &Process, group: GroupId, home: i64) {
+        let number = self.clients.history.operations.len();
+        self.clients.touch(&process.of(group).doors, home);
+        if self.clients.history.operations[number].told == Told::Nothing {
+            self.sent.insert(number, (process.member, group));
+        }
     }
 
     /// An administrator's call, whose number it is.
@@ -113,7 +127,10 @@ impl Callers {
     /// The schema without which nothing can be asked.
     pub fn submit_first_schema(&mut self, process: &Process, group: GroupId) {
         let doors = &process.of(group).doors;
-        let text = schema::first();
+        let text = match process.all_groups > 1 {
+            true => format!("{}{}", schema::first(), schema::OVER_GROUPS),
+            false => schema::first(),
+        };
         // The same in each group.
         if group == FIRST_GROUP {
             let outstanding = Outstanding { variant: Default::default(), text: text.clone(), told: None };
@@ -174,6 +191,14 @@ impl Callers {
     pub fn writes(&self) -> usize {
         let operations = &self.clients.history.operations;
         operations.iter().filter(|operation| matches!(operation.told, Told::Done(Answer::Steps(_)))).count()
+    }
+
+    /// Calls of several groups that were executed.
+    pub fn over_groups(&self) -> u64 {
+        let operations = &self.clients.history.operations;
+        let is_over = |action: &Action| matches!(action, Action::Both { .. } | Action::Transfer { .. });
+        let done = |operation: &&Operation| matches!(operation.told, Told::Done(_)) && is_over(&operation.action);
+        operations.iter().filter(done).count() as u64
     }
 
     /// Calls of which nothing is known, and those that no node took.

@@ -14,6 +14,11 @@ pub struct Counts {
     pub millis: u64,
     pub messages: u64,
     pub lost: u64,
+    /// Messages about lots, and connections for these that ended with their processes alive.
+    pub lot_messages: u64,
+    pub links_ended: u64,
+    /// Calls of several groups that were executed.
+    pub over_groups: u64,
     pub splits: u64,
     pub crashes: u64,
     pub power_losses: u64,
@@ -104,6 +109,9 @@ impl Counts {
         self.millis += other.millis;
         self.messages += other.messages;
         self.lost += other.lost;
+        self.lot_messages += other.lot_messages;
+        self.links_ended += other.links_ended;
+        self.over_groups += other.over_groups;
         self.splits += other.splits;
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;

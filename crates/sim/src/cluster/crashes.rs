@@ -28,6 +28,7 @@ impl World {
         machine.crash(restart);
         machine.down_until = self.now + down;
         self.network.crashed(id);
+        self.lot_links.ended(id, self.now);
         if let Some(member) = member {
             self.callers.ended(member);
         }

@@ -184,6 +184,11 @@ impl Network {
         self.cut.extend(others.iter().flat_map(|other| [(one, *other), (*other, one)]));
     }
 
+    /// What one sends does not come to the other.
+    pub fn is_cut(&self, from: NodeId, to: NodeId) -> bool {
+        self.cut.contains(&(from, to))
+    }
+
     pub fn is_split(&self) -> bool {
         !self.cut.is_empty()
     }

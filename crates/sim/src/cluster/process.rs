@@ -2,6 +2,7 @@
 //! another node.
 
 mod hosted;
+mod lots;
 mod outside;
 mod start;
 
@@ -22,6 +23,7 @@ use ferrite_partition::thread::Partition;
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
 pub use hosted::{HeldStores, HostedGroup};
+pub use lots::LotParty;
 pub use start::{Means, throw_away};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -56,6 +58,8 @@ pub struct Process {
     pub seat: Seat,
     pub lease: Lease,
     pub groups: Groups,
+    /// None: there is one group.
+    pub lots: Option<LotParty>,
     /// How many the cluster has.
     pub all_groups: u32,
     log: DatabaseLog,
@@ -92,6 +96,7 @@ enum Party {
     Log,
     LogAhead,
     Read(GroupId),
+    Sequencer,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,6 +158,7 @@ impl Process {
             ready.push(Party::Log);
         }
         ready.extend(self.hosted.iter().filter(|(_, of)| !of.reads.is_empty()).map(|(id, _)| Party::Read(*id)));
+        ready.extend(self.lots.iter().filter(|lots| lots.can_step()).map(|_| Party::Sequencer));
         ready
     }
 
@@ -169,7 +175,8 @@ impl Process {
         let applies_from = self.hosted.values().map(|of| of.applies_from).max().unwrap_or_default();
         let is_busy = self.clock.monotonic_nanos() < self.busy_until.max(applies_from);
         let is_idle = self.hosted.values().all(|of| of.copying.is_idle());
-        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && is_idle
+        let has_lots = self.lots.as_ref().is_some_and(|lots| !lots.rests());
+        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && is_idle && !has_lots
     }
 
     pub fn can_step(&self) -> bool {
@@ -214,6 +221,7 @@ impl Process {
                 self.next_sync = self.clock.monotonic_nanos() + 1_000 * micros;
                 self.log.half_step();
             }
+            Party::Sequencer => self.lots.iter_mut().for_each(LotParty::step),
             Party::LogAhead => {
                 self.log.step_ahead();
             }
@@ -278,6 +286,7 @@ impl Process {
         let now = self.clock.boottime_nanos();
         let asks = self.seat.asks();
         self.pauses.advance(self.node.state(), self.member, now, &mut |ask| asks.push(ask));
+        self.lots.iter().for_each(|lots| lots.learn(&self.hosted, self.node.state()));
         let wishes = &self.wishes;
         self.seat.work(|to, message| wishes.push(Wish::Send(to, Urgency::Control, message)));
         for of in self.hosted.values_mut() {

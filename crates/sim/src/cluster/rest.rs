@@ -89,6 +89,9 @@ impl World {
                 return behind;
             }
         }
+        if !self.lot_links.is_idle() {
+            return Some("messages about lots are on their way".to_owned());
+        }
         let waiting = self.callers.waiting();
         (waiting > 0).then(|| format!("{waiting} calls have no answer"))
     }

@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 enum Turn {
     Deliver,
+    DeliverLot,
     Inbox(NodeId),
     Machine(NodeId),
     Submit,
@@ -29,6 +30,9 @@ impl World {
         let mut turns = Vec::new();
         if self.network.has_due(self.now) {
             turns.push((12, Turn::Deliver));
+        }
+        if self.has_lots_due() {
+            turns.push((12, Turn::DeliverLot));
         }
         for (id, machine) in &self.machines {
             if machine.still_until > self.now {
@@ -54,6 +58,7 @@ impl World {
         });
         match chosen.expect("the point lies within the weights").1 {
             Turn::Deliver => self.deliver()?,
+            Turn::DeliverLot => self.deliver_lot()?,
             Turn::Inbox(id) => {
                 let machine = self.machines.get_mut(&id).expect("machines are known");
                 let packet = machine.inbox.pop_front().expect("seen just now");
@@ -136,7 +141,8 @@ impl World {
     /// Time passes for all.
     fn pass(&mut self, busy: bool) -> Result<(), Violation> {
         let some = 1_000 << self.random.below(15);
-        let mut next = self.network.next_due().unwrap_or(u64::MAX);
+        let dues = [self.network.next_due(), self.lot_links.next_due()];
+        let mut next = dues.into_iter().flatten().min().unwrap_or(u64::MAX);
         if self.may_call() {
             next = next.min(self.next_call);
         }
@@ -189,6 +195,7 @@ impl World {
                 })?;
             }
         }
+        self.connect_lots()?;
         self.join();
         self.administer();
         let ids: Vec<NodeId> = self.witnesses.keys().copied().collect();

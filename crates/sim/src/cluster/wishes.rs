@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub enum Wish {
     /// The whole message.
     Send(NodeId, Urgency, Vec<u8>),
+    /// A message about lots, by the connection for these.
+    Lot(NodeId, Vec<u8>),
     Run(GroupId, Box<Applier>),
     FromLog(GroupId, FromLog),
     /// Entries for that node cannot be had from the log.

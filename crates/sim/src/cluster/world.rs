@@ -6,6 +6,7 @@ use crate::cluster::callers::Callers;
 use crate::cluster::counts::Counts;
 use crate::cluster::invariants::{chain, fresh};
 use crate::cluster::ledger::{Book, Ledger};
+use crate::cluster::lot_links::LotLinks;
 use crate::cluster::machine::Machine;
 use crate::cluster::metadata::founded;
 use crate::cluster::network::Network;
@@ -112,6 +113,7 @@ pub(super) struct World {
     /// Machines whose node has no id yet.
     pub newcomers: Vec<Newcomer>,
     pub network: Network,
+    pub lot_links: LotLinks,
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
@@ -150,6 +152,7 @@ impl World {
         let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
+            lot_links: LotLinks::new(SimulatedRandom::new(seed.wrapping_mul(0x94d0_49bb_1331_11eb) | 1)),
             machines,
             witnesses,
             callers: Callers::new(clients, ledger.clone()),
@@ -200,6 +203,7 @@ impl World {
         counts.reads = self.callers.known.len() as u64;
         counts.schema_changes = self.callers.clients.history.schema.catalog.version.0;
         counts.lost = self.network.lost;
+        counts.over_groups = self.callers.over_groups();
         counts.paused_reads = self.callers.pauses.compared;
         self.ledger.with(|book| {
             counts.configurations = book.groups.values().map(|of| of.configurations.len() as u64).sum();
@@ -214,6 +218,7 @@ impl World {
             self.submit_first_schema(group);
         }
         self.rest()?;
+        self.make_all_homes()?;
         for chapter in 1..=self.plan.chapters {
             self.wiped = false;
             self.trace.line(&format!("chapter {chapter}"));
@@ -278,6 +283,23 @@ impl World {
             let epoch = self.configuration().epoch;
             (self.handed_over, self.last_epoch) = (None, epoch);
         }
+    }
+
+    /// Where there are several groups: calls of several of them expect all homes to be there.
+    fn make_all_homes(&mut self) -> Result<(), Violation> {
+        if !self.has_several_groups() {
+            return Ok(());
+        }
+        for group in self.all_groups() {
+            let leader = self.leader_of(group).expect("at rest there is one");
+            let process = self.machines[&leader].process.as_ref().expect("a leader runs");
+            for home in process.of(group).doors.homes(self.callers.clients.homes) {
+                self.callers.touch(process, group, home);
+            }
+        }
+        self.rest()?;
+        self.callers.all_homes_are_there = true;
+        Ok(())
     }
 
     pub fn submit_first_schema(&mut self, group: GroupId) {

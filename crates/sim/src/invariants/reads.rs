@@ -2,7 +2,7 @@
 //! lost later, and it was one moment's.
 
 use crate::history::History;
-use crate::invariants::one_moment;
+use crate::invariants::{one_moment, two_homes};
 use crate::model::Home;
 use crate::operation::{Action, Answer, Cut, Looked, Told};
 use crate::state::State;
@@ -11,12 +11,14 @@ use std::collections::BTreeMap;
 pub fn check(history: &History, state: &State) -> Result<(), String> {
     let mut looks: BTreeMap<i64, Vec<(usize, i64, &Looked)>> = BTreeMap::new();
     let mut cuts: Vec<(usize, &Cut)> = Vec::new();
+    let mut pairs = Vec::new();
     for (number, operation) in history.operations.iter().enumerate() {
         match (&operation.action, &operation.told) {
             (Action::Look { home, item }, Told::Done(Answer::Looked(looked))) => {
                 looks.entry(*home).or_default().push((number, *item, looked));
             }
             (Action::Cut, Told::Done(Answer::Cut(cut))) => cuts.push((number, cut)),
+            (Action::Both { .. }, Told::Done(Answer::Both(both))) => pairs.push((number, both)),
             _ => {}
         }
     }
@@ -48,6 +50,9 @@ pub fn check(history: &History, state: &State) -> Result<(), String> {
     }
     for (number, cut) in &cuts {
         check_cut(state, &balances, cut).map_err(|what| format!("operation {number} read {what}"))?;
+    }
+    for (number, both) in pairs {
+        two_homes::check(history, state, &balances, both).map_err(|what| format!("operation {number} read {what}"))?;
     }
     one_moment::check(history, state, &cuts)
 }

@@ -10,6 +10,9 @@ pub fn check(history: &History, known: &BTreeMap<usize, Steps>) -> Result<(), St
         let operation = &history.operations[*number];
         let seen: Steps = match (&operation.action, &operation.told) {
             (Action::Look { home, .. }, Told::Done(Answer::Looked(looked))) => Steps::from([(*home, looked.step)]),
+            (Action::Both { .. }, Told::Done(Answer::Both(both))) => {
+                both.iter().map(|(home, step, _)| (*home, *step)).collect()
+            }
             (Action::Cut, Told::Done(Answer::Cut(cut))) => {
                 let all = steps.keys().map(|home| (*home, cut.steps.get(home).copied().unwrap_or_default()));
                 all.chain([(RATES, cut.rates)]).collect()

@@ -1,6 +1,7 @@
 //! A process starts: its database is opened, and the server's parties are put together around it.
 
 use super::hosted::HostedGroup;
+use super::lots::{Agents, LotParty};
 use super::outside::{OfGroup, Outside};
 use super::{Partitions, Process, lock};
 use crate::clients::{Doors, Letterbox};
@@ -22,6 +23,7 @@ use ferrite_log::LogOptions;
 use ferrite_member::{Pauses, Unsynced};
 use ferrite_meta::{Kind, State};
 use ferrite_node::Mode;
+use ferrite_node::groups_calls::GroupsCalls;
 use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
@@ -30,6 +32,7 @@ use ferrite_partition::coordinator::{Coordinator, Job};
 use ferrite_partition::execute::Executor;
 use ferrite_partition::gate::{Failure, Gate, SharedFailure};
 use ferrite_partition::long_read::{Home, LongRead, LongReads};
+use ferrite_partition::lots::LotLinks;
 use ferrite_partition::recovery::{
     self, AsMember, MemberStream, Options, RecoveredGroup, RecoveredMembers, RecoveredNode, StartError,
 };
@@ -97,13 +100,17 @@ impl Process {
         let failure = latch_failure(&log, &unsynced, disk);
         let shared =
             Together { on, log: &log, here, failure, letterbox: Letterbox::new(disk.clone()), mode: Arc::default() };
+        let agents = Agents::default();
+        let lots = LotParty::new(here.node, on.groups, &agents, &wishes, clock);
         let found = recovered.into_iter().zip(streams);
-        let assembled: Vec<_> =
-            found.map(|(group, stream)| execute_on_one_thread(&shared, group, stream, &mut random)).collect();
+        let assembled: Vec<_> = found
+            .map(|(group, stream)| execute_on_one_thread(&shared, lots.as_ref(), group, stream, &mut random))
+            .collect();
         let groups = Groups::new(assembled.iter().map(|of| Arc::clone(&of.replication)));
         let seat = Seat::open(here, disk, clock, random.fork(), known, causes.clone(), ledger);
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let unable = Arc::<AtomicBool>::default();
+        agents.are(assembled.iter().map(|of| (of.replication.id(), of.jobs.clone())).collect());
         let mut around = BTreeMap::new();
         let mut parties = BTreeMap::new();
         let mut hosted = BTreeMap::new();
@@ -112,7 +119,7 @@ impl Process {
             host.set_gates(BTreeMap::from([(id, of.gates.clone())]));
             of.replication.is_limited_by(Arc::clone(&unable));
             let of_node = of.parties(&log);
-            let (of, copy) = of.hosted(&shared);
+            let (of, copy) = of.hosted(&shared, lots.as_ref());
             parties.insert(id, (of_node, copy));
             around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held));
             hosted.insert(id, of);
@@ -134,6 +141,7 @@ impl Process {
             seat,
             lease,
             groups,
+            lots,
             all_groups: on.groups.groups(),
             log,
             executor: Executor::new(QUERY_TIME_MAX),
@@ -253,7 +261,7 @@ impl Executing {
         }
     }
 
-    fn hosted(self, shared: &Together<'_>) -> (HostedGroup, CopyStart) {
+    fn hosted(self, shared: &Together<'_>, lots: Option<&LotParty>) -> (HostedGroup, CopyStart) {
         let Together { on, log, here, letterbox, mode, .. } = shared;
         let inboxes = GroupInboxes::new(self.of.clone(), self.inboxes.clone());
         let doors = Doors {
@@ -265,6 +273,7 @@ impl Executing {
             letterbox: Arc::clone(letterbox),
             mode: Arc::clone(mode),
             clock: on.clock.clone(),
+            groups: GroupsCalls::new(lots.map(|lots| lots.sequencer.clone())),
         };
         let parts = Parts {
             here: here.node,
@@ -296,6 +305,7 @@ impl Executing {
 /// partition, it steps one.
 fn execute_on_one_thread(
     shared: &Together<'_>,
+    party: Option<&LotParty>,
     recovered: RecoveredGroup,
     stream: MemberStream,
     random: &mut SimulatedRandom,
@@ -326,7 +336,7 @@ fn execute_on_one_thread(
         publish: Box::new(move |compiled| *lock(&published) = compiled),
         is_copy: true,
         without_log: None,
-        lots: None,
+        lots: party.map(|party| Arc::clone(&party.hub) as Arc<dyn LotLinks>),
     });
     let Executors { partitions: all, mut coordinator, gates } = executors;
     let partitions = Arc::new(Mutex::new(Partitions { all, random: random.fork() }));
