@@ -1,7 +1,8 @@
 //! The clients: what they ask for next, how it goes to the node, and what the answers mean.
 
+use crate::calls::{call_of, over_body};
 use crate::history::{History, Outstanding};
-use crate::operation::{Action, Answer, Cut, Looked, Told, body_text, name_text};
+use crate::operation::{Action, Answer, Cut, Looked, Told};
 use crate::plan::Plan;
 use crate::restore_history::Change;
 use crate::trace::Trace;
@@ -17,15 +18,12 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_value::Value;
 use ferrite_value::ring::Ring;
-use ferrite_wire::parameters::write_value;
-use ferrite_wire::{Parameters, RequestWriter, Response, Status, frame};
+use ferrite_wire::{Parameters, Response, Status, frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 const ITEMS: u64 = 12;
 const CONNECTION: u64 = 1;
-/// In front of a call.
-const FRAME_LENGTH_BYTES: usize = 4;
 
 /// Where answers arrive, and calls that must be sent again.
 pub struct Letterbox {
@@ -432,8 +430,10 @@ impl Clients {
             && matches!(told, Told::Done(_))
             && !matches!(operation.action, Action::Restore { .. })
             && !(self.reads_are_confirmed && operation.action.homes().is_some_and(|homes| homes.is_empty()))
+            && !(self.within.is_some() && matches!(operation.action, Action::Transfer { .. }))
         {
-            // A restore ends with an answer that was looked at when it came.
+            // A restore ends with an answer that was looked at when it came. What several groups
+            // have done is answered when all have it, whatever became of a log behind that.
             let detail = format!("operation {number} was acknowledged after the log had failed");
             problem = Some(("the first failure is final", detail));
         }
@@ -471,70 +471,6 @@ impl Clients {
             _ => Told::Failed(text),
         }
     }
-}
-
-/// The same as a client sends it, of a call of several groups.
-fn over_body(action: &Action, number: usize) -> Vec<u8> {
-    let mut request = Vec::new();
-    let (procedure, values): (_, Vec<i64>) = match action {
-        Action::Transfer { from, to, amount } => ("Move", vec![*from, *to, number as i64, *amount]),
-        Action::Both { homes } => ("Both", homes.to_vec()),
-        other => unreachable!("{other:?} is no call of several groups"),
-    };
-    let mut call = RequestWriter::begin(&mut request, procedure, number as i64);
-    for value in &values {
-        call.parameter(value);
-    }
-    call.finish().expect("a small call");
-    request.split_off(FRAME_LENGTH_BYTES)
-}
-
-/// The procedure that does it, and its parameters as clients send them. `lists`: those that are
-/// lists of statements, which several groups can run together.
-fn call_of(action: &Action, number: usize, lists: bool) -> (&'static str, Vec<u8>) {
-    let operation = Value::Integer(number as i64);
-    let integer = |value: i64| Value::Integer(value);
-    let (name_given, body_given);
-    let (procedure, values) = match *action {
-        Action::Put { home, item, value, name, body } => {
-            name_given = name.map(name_text);
-            body_given = body_text(number, body);
-            let name = name_given.as_deref().map_or(Value::Null, Value::Text);
-            let value = value.map_or(Value::Null, Value::Integer);
-            ("Put", vec![integer(home), operation, integer(item), value, name, Value::Text(&body_given)])
-        }
-        Action::Remove { home, item } => ("Remove", vec![integer(home), operation, integer(item)]),
-        Action::Bump { home, delta } => ("Bump", vec![integer(home), operation, integer(delta)]),
-        Action::Touch { home } => ("Touch", vec![integer(home), operation]),
-        Action::Spoil { home, item, overdraw } => {
-            ("Spoil", vec![integer(home), operation, integer(item), integer(overdraw.into())])
-        }
-        Action::Transfer { from, to, amount } if lists => {
-            ("Move", vec![integer(from), integer(to), operation, integer(amount)])
-        }
-        Action::Both { homes: [one, other] } => ("Both", vec![integer(one), integer(other)]),
-        Action::Transfer { from, to, amount } => {
-            ("Transfer", vec![integer(from), integer(to), operation, integer(amount)])
-        }
-        Action::Clear { .. } => ("Clear", vec![operation]),
-        Action::Rate { item, value } => ("Rate", vec![operation, integer(item), integer(value)]),
-        Action::Look { home, item } => ("Look", vec![integer(home), integer(item)]),
-        Action::Cut => ("Cut", Vec::new()),
-        Action::Discard => ("Discard", Vec::new()),
-        Action::Peek { .. } => ("Peek", Vec::new()),
-        Action::Expire
-        | Action::Schema { .. }
-        | Action::Pause { .. }
-        | Action::Load { .. }
-        | Action::Restore { .. } => {
-            unreachable!("sent in other ways")
-        }
-    };
-    let mut parameters = (values.len() as i16).to_be_bytes().to_vec();
-    for value in &values {
-        write_value(&mut parameters, value).expect("parameters of these kinds can be written");
-    }
-    (procedure, parameters)
 }
 
 pub(crate) fn reply(doors: &Doors, number: usize, now: i64) -> Reply {

@@ -17,6 +17,7 @@ pub mod invariants;
 mod ledger;
 mod losses;
 mod lot_links;
+mod lot_turns;
 mod machine;
 mod metadata;
 mod network;

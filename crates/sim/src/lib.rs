@@ -9,6 +9,7 @@
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 pub mod backups;
+mod calls;
 pub mod clients;
 pub mod cluster;
 mod counts;

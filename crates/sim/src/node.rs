@@ -136,7 +136,6 @@ impl Node {
         let current = Arc::new(Mutex::new(Arc::clone(&compiled)));
         let (coordinator, jobs) = unbounded();
         let (long_reads, reads) = LongReads::new(1, Home::Coordinator(coordinator.clone()));
-        let ring = Arc::new(Ring::new_default(stores.len() as u32));
         let ends = partition_ends(stores.len());
         let inboxes: Vec<_> = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let published = Arc::clone(&current);
@@ -162,10 +161,10 @@ impl Node {
         });
         let Executors { partitions, coordinator: mut multi, .. } = executors;
         let doors = Doors {
+            ring: Arc::new(Ring::new_default(of.len() as u32)),
             of,
             partitions: inboxes,
             coordinator,
-            ring,
             compiled: current,
             letterbox: Letterbox::new(disk.clone()),
             mode: Arc::default(),

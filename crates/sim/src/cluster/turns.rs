@@ -141,7 +141,7 @@ impl World {
     /// Time passes for all.
     fn pass(&mut self, busy: bool) -> Result<(), Violation> {
         let some = 1_000 << self.random.below(15);
-        let dues = [self.network.next_due(), self.lot_links.next_due()];
+        let dues = [self.network.next_due(), self.next_lot_due()];
         let mut next = dues.into_iter().flatten().min().unwrap_or(u64::MAX);
         if self.may_call() {
             next = next.min(self.next_call);

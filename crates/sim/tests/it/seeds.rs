@@ -1,5 +1,5 @@
-//! Seeds: the same one does the same, a hundred of them violate nothing, and those that once did are
-//! run for ever.
+//! Seeds: the same one does the same, a hundred violate nothing, and those that once did are run
+//! for ever.
 
 use crate::kept;
 use ferrite_sim::{Counts, SeedReport, run, run_switching};

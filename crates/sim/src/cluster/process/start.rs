@@ -14,7 +14,7 @@ use crate::cluster::plan::TIMING;
 use crate::cluster::wishes::Wishes;
 use crate::node::{DIRECTORY, STANDSTILL};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{GroupMap, GroupPartitions, Incarnation};
+use ferrite_base::{GroupId, GroupMap, GroupPartitions, Incarnation};
 use ferrite_cluster::{Cause, Groups, Host, Lease, Node, Parties, Start as NodeStart};
 use ferrite_group::{Identity, Replication, Supplier};
 use ferrite_io::Clock;
@@ -111,19 +111,7 @@ impl Process {
         let seat = seat.unwrap_or_else(|error| panic!("a healthy disk keeps a vote: {error}"));
         let unable = Arc::<AtomicBool>::default();
         agents.are(assembled.iter().map(|of| (of.replication.id(), of.jobs.clone())).collect());
-        let mut around = BTreeMap::new();
-        let mut parties = BTreeMap::new();
-        let mut hosted = BTreeMap::new();
-        for of in assembled {
-            let id = of.replication.id();
-            host.set_gates(BTreeMap::from([(id, of.gates.clone())]));
-            of.replication.is_limited_by(Arc::clone(&unable));
-            let of_node = of.parties(&log);
-            let (of, copy) = of.hosted(&shared, lots.as_ref());
-            parties.insert(id, (of_node, copy));
-            around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held));
-            hosted.insert(id, of);
-        }
+        let AllHosted { around, parties, hosted } = AllHosted::of(assembled, &shared, &host, &unable, lots.as_ref());
         let start = NodeStart {
             registration: registration(at, here.incarnation, Kind::Data, Some(seat.vote())),
             identity,
@@ -159,6 +147,36 @@ impl Process {
             unable,
             failed: false,
         })
+    }
+}
+
+/// What the process, its node, and what stands around that have of each group.
+struct AllHosted {
+    around: BTreeMap<GroupId, OfGroup>,
+    parties: BTreeMap<GroupId, (Parties, CopyStart)>,
+    hosted: BTreeMap<GroupId, HostedGroup>,
+}
+
+impl AllHosted {
+    fn of(
+        assembled: Vec<Executing>,
+        shared: &Together<'_>,
+        host: &Host,
+        unable: &Arc<AtomicBool>,
+        lots: Option<&LotParty>,
+    ) -> AllHosted {
+        let mut all = AllHosted { around: BTreeMap::new(), parties: BTreeMap::new(), hosted: BTreeMap::new() };
+        for of in assembled {
+            let id = of.replication.id();
+            host.set_gates(BTreeMap::from([(id, of.gates.clone())]));
+            of.replication.is_limited_by(Arc::clone(unable));
+            let of_node = of.parties(shared.log);
+            let (of, copy) = of.hosted(shared, lots);
+            all.parties.insert(id, (of_node, copy));
+            all.around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held));
+            all.hosted.insert(id, of);
+        }
+        all
     }
 }
 
