@@ -139,13 +139,14 @@ impl Expiry {
     }
 
     /// The partitions of which this node deletes what has expired. A table that all partitions have
-    /// is one for this purpose: the first group's coordinator deletes from it.
+    /// is one for this purpose: the only group's coordinator deletes from it. Where there are
+    /// several groups, nothing expires there: all would have to delete the same rows together.
     fn partitions(&self, partitioned: bool) -> Vec<u64> {
         let table = self.node.routes.table();
         let led = |partition: &PartitionId| self.may_begin(&table, table.group_of(*partition));
         match partitioned {
             true => table.hosted().filter(led).map(|partition| u64::from(partition.0)).collect(),
-            false if self.may_begin(&table, 0) => vec![0],
+            false if table.group_count() == 1 && self.may_begin(&table, 0) => vec![0],
             false => Vec::new(),
         }
     }

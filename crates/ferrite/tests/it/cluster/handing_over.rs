@@ -78,8 +78,7 @@ fn another_node_leads_and_no_call_fails() {
     let mut cluster = Cluster::start(3, 1);
     cluster.statement(TABLE);
     cluster.nodes[0].as_ref().expect("it runs").lines.wait("is kept by 2 nodes");
-    let (done, said) = cluster.admin(2, &["status"]);
-    assert!(done && said.contains("node 1 leads 2 of 2 copies"), "{said}");
+    cluster.await_words(2, &["node 1 leads 2 of 2 copies"]);
     // The leader knows that the other one has come to its epoch.
     let (done, said) = cluster.admin(0, &["status"]);
     assert!(done && said.contains("the data survive 1 more loss, the service 1"), "{said}");
