@@ -95,7 +95,7 @@ impl Plan {
         let mut faults = plan.faults;
         faults.schema = false;
         if !plan.database.power_loss {
-            faults.power = faults.losses;
+            (faults.power, faults.losses) = (faults.losses, 0);
             (plan.database.log.durability, plan.database.power_loss) = (Durability::Sync, true);
         }
         // What spreads evenly: nodes, K, partitions for each node.

@@ -73,6 +73,8 @@ fn clusters_keep_what_they_have_acknowledged() {
 fn seeds_that_once_failed() {
     let (_, violations) = run_all("CLUSTER_SEED", &kept::seeds("seeds/cluster"), run);
     assert!(violations.is_empty(), "{}", violations.join("\n"));
+    let (_, violations) = run_all("GROUP_SEED", &kept::seeds("seeds/groups"), run_with_groups);
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 /// Clusters of several groups, of which each node leads some: `GROUP_SEEDS=500` runs more, from
