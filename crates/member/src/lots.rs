@@ -27,7 +27,7 @@ pub use frame::Led;
 pub use hub::{AgentInboxes, LotHub, LotTransport, SequencerNotice};
 pub use merge::MergeRule;
 pub use sequencing::Sequencing;
-pub use thread::SequencerThread;
+pub use thread::{SequencerThread, lot_time};
 
 /// Messages about lots are exchanged with the other nodes from now on.
 pub fn take_part(joined: &Joined, hub: Arc<LotHub>) {

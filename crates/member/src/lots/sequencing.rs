@@ -35,12 +35,14 @@ pub struct LotSend {
     pub message: ToAgent,
 }
 
-/// The time, in both of its forms.
+/// The time, in all of its forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub nanos: u64,
     /// Of the wall, since 1970.
     pub micros: i64,
+    /// What transactions show.
+    pub shown: i64,
 }
 
 /// While this node leads the first group.
@@ -328,7 +330,7 @@ impl Sequencing {
         }
         let Some(live) = self.next_calls() else { return false };
         let rides = !live.is_read;
-        let parts = live.parts(now.micros);
+        let parts = live.parts(now.shown);
         self.counts.begun += 1;
         let reign = self.reign.as_mut().expect("it was there");
         let lot = reign.sequencer.begin(parts, rides).expect("groups of a lot are led");

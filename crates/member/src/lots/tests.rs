@@ -210,7 +210,7 @@ impl World {
             sequencing: Sequencing::new(HERE, map, Arc::default()),
             groups: (0..groups).map(TestGroup::new).collect(),
             callers: Arc::default(),
-            now: Moment { nanos: 1_000 * MILLI, micros: 1_000_000 },
+            now: Moment { nanos: 1_000 * MILLI, micros: 1_000_000, shown: 1_000_000 },
             handles: 0,
             again: Arc::default(),
             under_way: VecDeque::new(),

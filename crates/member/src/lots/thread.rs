@@ -3,7 +3,9 @@
 use crate::lots::hub::{LotHub, SequencerNotice};
 use crate::lots::sequencing::{Moment, Sequencing};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+use ferrite_group::{FIRST_GROUP, GroupAppender};
 use ferrite_io::Clock;
+use ferrite_partition::recovery::MemberStream;
 use ferrite_system::lots::LotFigures;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +17,25 @@ const REST: Duration = Duration::from_secs(1);
 /// Taken in one turn before lots are begun.
 const NOTICES_PER_TURN: usize = 1_024;
 
+/// What transactions show as NOW when the wall's clock says that, in microseconds: as those of the
+/// first group show it (docs/decisions/0076-now.md).
+pub type LotTime = Box<dyn Fn(i64) -> i64 + Send>;
+
+/// A node that does not host the first group orders nothing.
+pub fn lot_time(streams: &[MemberStream]) -> LotTime {
+    let first = streams.iter().map(|stream| &stream.replication).find(|replication| replication.id() == FIRST_GROUP);
+    match first.map(|replication| GroupAppender::new(Arc::clone(replication))) {
+        Some(first) => Box::new(move |wall| first.transaction_time(wall)),
+        None => Box::new(|wall| wall),
+    }
+}
+
 pub struct SequencerThread {
     inbox: Receiver<SequencerNotice>,
     hub: Arc<LotHub>,
     sequencing: Sequencing,
     clock: Arc<dyn Clock>,
+    time: LotTime,
     figures: Arc<LotFigures>,
     /// By the clock's nanoseconds.
     next_tick: u64,
@@ -31,9 +47,10 @@ impl SequencerThread {
         hub: Arc<LotHub>,
         sequencing: Sequencing,
         clock: Arc<dyn Clock>,
+        time: LotTime,
         figures: Arc<LotFigures>,
     ) -> SequencerThread {
-        SequencerThread { inbox, hub, sequencing, clock, figures, next_tick: 0 }
+        SequencerThread { inbox, hub, sequencing, clock, time, figures, next_tick: 0 }
     }
 
     /// Runs until it is told to stop.
@@ -106,6 +123,7 @@ impl SequencerThread {
     }
 
     fn now(&self) -> Moment {
-        Moment { nanos: self.clock.monotonic_nanos(), micros: self.clock.wall_micros() }
+        let micros = self.clock.wall_micros();
+        Moment { nanos: self.clock.monotonic_nanos(), micros, shown: (self.time)(micros) }
     }
 }

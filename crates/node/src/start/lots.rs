@@ -6,7 +6,7 @@ use ferrite_base::{Epoch, GroupId};
 use ferrite_io::Clock;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_member::Member;
-use ferrite_member::lots::{AgentInboxes, LotHub, SequencerNotice, SequencerThread, Sequencing, take_part};
+use ferrite_member::lots::{AgentInboxes, LotHub, SequencerNotice, SequencerThread, Sequencing, lot_time, take_part};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_system::lots::LotFigures;
@@ -65,7 +65,9 @@ pub(super) fn start_sequencer(
     let LotWays { hub, sequencer } = ways;
     let map = member.joined.state.group_map();
     let sequencing = Sequencing::new(member.joined.node, map, Arc::clone(cancellations));
-    let thread = SequencerThread::new(inbox, Arc::clone(&hub), sequencing, Arc::clone(clock), Arc::clone(figures));
+    let time = lot_time(&member.streams);
+    let thread =
+        SequencerThread::new(inbox, Arc::clone(&hub), sequencing, Arc::clone(clock), time, Arc::clone(figures));
     threads.ended_by(move || drop(sequencer.send(SequencerNotice::Stop)));
     threads.spawn("sequencer", move || thread.run())?;
     take_part(&member.joined, hub);

@@ -11,6 +11,7 @@ use std::time::Instant;
 const SCHEMA: &str = "CREATE TABLE accounts (id BIGINT NOT NULL, amount BIGINT NOT NULL, PRIMARY KEY (id));
 PARTITION TABLE accounts ON COLUMN id;
 CREATE TABLE rates (name VARCHAR(20) NOT NULL, rate BIGINT NOT NULL, PRIMARY KEY (name));
+CREATE TABLE moments (id BIGINT NOT NULL, seen TIMESTAMP DEFAULT NOW NOT NULL, PRIMARY KEY (id));
 CREATE PROCEDURE get PARTITION ON TABLE accounts COLUMN id AS SELECT amount FROM accounts WHERE id = ?;
 CREATE PROCEDURE both AS BEGIN
     SELECT amount FROM accounts WHERE id = ?;
@@ -72,6 +73,12 @@ fn statements_over_groups_change_all_or_nothing_whichever_node_is_called() {
             let text = format!("SELECT rate FROM rates WHERE name = '{name}'");
             assert_eq!(connect(&cluster, other).scalar(&text), place as i64);
         }
+        // All groups are given one NOW, in whole milliseconds.
+        db.sql(&format!("INSERT INTO moments (id) VALUES ({place})"));
+        let seen =
+            |of: &Db| of.scalar(&format!("SELECT SINCE_EPOCH(MICROSECOND, seen) FROM moments WHERE id = {place}"));
+        let moments: Vec<i64> = (0..3).map(|other| seen(&connect(&cluster, other))).collect();
+        assert!(moments[0] % 1_000 == 0 && moments.iter().all(|moment| *moment == moments[0]), "{moments:?}");
         for id in 0..ACCOUNTS - 1 {
             assert_eq!(numbers(&db.call("transfer", (7i64, id, 7i64, id + 1))), [1, 1]);
         }

@@ -65,7 +65,7 @@ impl Trouble {
         let wires = Arc::<Wires>::default();
         let mut world = Trouble {
             numbers: Numbers(seed),
-            now: Moment { nanos: 1_000 * MILLI, micros: 1_000_000 },
+            now: Moment { nanos: 1_000 * MILLI, micros: 1_000_000, shown: 1_000_000 },
             nodes: (0..NODES).map(|node| Node::new(node, &wires)).collect(),
             streams: (0..GROUPS).map(|group| Stream::new(GroupId(group))).collect(),
             wires,

@@ -6,10 +6,13 @@ use crate::cluster::wishes::{Wish, Wishes};
 use crossbeam_channel::{Sender, unbounded};
 use ferrite_base::{Epoch, GroupId, GroupMap, NodeId};
 use ferrite_io::simulated::SimulatedClock;
-use ferrite_member::lots::{AgentInboxes, Led, LotHub, LotTransport, SequencerNotice, SequencerThread, Sequencing};
+use ferrite_member::lots::{
+    AgentInboxes, Led, LotHub, LotTransport, SequencerNotice, SequencerThread, Sequencing, lot_time,
+};
 use ferrite_meta::{Phase, State};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
+use ferrite_partition::recovery::MemberStream;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -66,6 +69,7 @@ impl LotParty {
         agents: &Agents,
         wishes: &Wishes,
         clock: &SimulatedClock,
+        streams: &[MemberStream],
     ) -> Option<LotParty> {
         if map.is_single() {
             return None;
@@ -75,7 +79,8 @@ impl LotParty {
         let hub = Arc::new(hub);
         let sequencing = Sequencing::new(here, map.clone(), Arc::<Cancellations>::default());
         let clock = Arc::new(clock.clone());
-        let thread = SequencerThread::new(inbox, Arc::clone(&hub), sequencing, clock, Arc::default());
+        let time = lot_time(streams);
+        let thread = SequencerThread::new(inbox, Arc::clone(&hub), sequencing, clock, time, Arc::default());
         Some(LotParty { hub, sequencer, thread })
     }
 

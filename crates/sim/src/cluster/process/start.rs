@@ -101,7 +101,7 @@ impl Process {
         let shared =
             Together { on, log: &log, here, failure, letterbox: Letterbox::new(disk.clone()), mode: Arc::default() };
         let agents = Agents::default();
-        let lots = LotParty::new(here.node, on.groups, &agents, &wishes, clock);
+        let lots = LotParty::new(here.node, on.groups, &agents, &wishes, clock, &streams);
         let found = recovered.into_iter().zip(streams);
         let assembled: Vec<_> = found
             .map(|(group, stream)| execute_on_one_thread(&shared, lots.as_ref(), group, stream, &mut random))
