@@ -3,11 +3,11 @@
 
 use crate::routes;
 use crossbeam_channel::Sender;
-use ferrite_base::{TableId, UserError, UserResult};
+use ferrite_base::{UserError, UserResult};
 use ferrite_member::lots::{GroupsCall, LookUpAgain, MergeRule, SequencerNotice};
 use ferrite_partition::lots::LotProgram;
 use ferrite_partition::{Compiled, Reply, StoreSet};
-use ferrite_plan::{Indivisible, Plan, Program, Share, Step, divide};
+use ferrite_plan::{Indivisible, Program, Share, Step, divide};
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use std::sync::Arc;
@@ -60,14 +60,11 @@ impl GroupsCalls {
 
 /// How the groups' answers to each statement become one.
 fn merges(program: &Program, compiled: &Compiled) -> UserResult<Box<[MergeRule]>> {
-    let partitioned = |id: TableId| {
-        let mut tables = compiled.catalog.tables.values();
-        tables.any(|table| table.id == id && table.is_partitioned())
-    };
+    let partitioned = |id| compiled.catalog.table(id).is_some_and(|table| table.is_partitioned());
     let shares = divide(program, &partitioned).map_err(|why| indivisible(program, &why))?;
     let rule = |(share, step): (&Share, &Step)| match step {
         Step::Execute { plan, .. } => MergeRule::of(share, plan),
-        _ => MergeRule::of(share, &Plan::Truncate { table: TableId::default() }),
+        _ => unreachable!("a program that is divided is a list of statements"),
     };
     Ok(shares.iter().zip(&program.body).map(rule).collect())
 }
