@@ -116,6 +116,8 @@ pub struct Clients {
     pub within: Option<Vec<i64>>,
     /// It goes to the leader of the first group, where calls of several may go.
     pub may_be_over: bool,
+    /// Calls that went to the sequencer.
+    pub over: BTreeSet<usize>,
 }
 
 impl Clients {
@@ -139,6 +141,7 @@ impl Clients {
             reads_are_confirmed: false,
             within: None,
             may_be_over: false,
+            over: BTreeSet::new(),
         }
     }
 
@@ -347,6 +350,7 @@ impl Clients {
                 let letterbox = Arc::clone(&doors.letterbox);
                 let version = compiled.catalog.version.0;
                 let again = Box::new(move || letterbox.sent_back(number, version));
+                self.over.insert(number);
                 let taken = doors.groups.submit(&program, &compiled, stores, &body, reply, again);
                 taken.unwrap_or_else(|error| panic!("groups run {procedure:?} together: {}", error.message()));
             }
@@ -430,7 +434,7 @@ impl Clients {
             && matches!(told, Told::Done(_))
             && !matches!(operation.action, Action::Restore { .. })
             && !(self.reads_are_confirmed && operation.action.homes().is_some_and(|homes| homes.is_empty()))
-            && !(self.within.is_some() && matches!(operation.action, Action::Transfer { .. }))
+            && !self.over.contains(&number)
         {
             // A restore ends with an answer that was looked at when it came. What several groups
             // have done is answered when all have it, whatever became of a log behind that.

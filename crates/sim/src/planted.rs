@@ -8,11 +8,13 @@ use crate::{cluster, run};
 use ferrite_base::planted_fault::PlantedFault::{self, *};
 use ferrite_base::planted_fault::with_planted;
 
-/// Which of the two simulators is to find a fault.
+/// Which simulator is to find a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Simulator {
     Node,
     Cluster,
+    /// Clusters of several groups.
+    Groups,
 }
 
 /// What the seed violates with the fault.
@@ -25,6 +27,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
     match simulator {
         Simulator::Node => run(seed, show).violation,
         Simulator::Cluster => cluster::run(seed, show).violation,
+        Simulator::Groups => cluster::run_with_groups(seed, show).violation,
     }
 }
 
@@ -107,14 +110,14 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (UnableLeads, Simulator::Cluster, &[ABLE]),
     (PauseOfLeader, Simulator::Cluster, &["no write is executed while the database is paused"]),
     (LatePause, Simulator::Cluster, &[]),
-    (VoteBeforeCommit, Simulator::Cluster, &[]),
-    (AnswerAfterOneVote, Simulator::Cluster, &[]),
-    (AbortAfterPrepare, Simulator::Cluster, &[]),
-    (RefusedWithoutRecord, Simulator::Cluster, &[]),
-    (ForgottenEarly, Simulator::Cluster, &[]),
-    (PreparedAfterRefusal, Simulator::Cluster, &[]),
-    (LeadsInDoubt, Simulator::Cluster, &[]),
-    (OldOrder, Simulator::Cluster, &[]),
+    (VoteBeforeCommit, Simulator::Groups, &[ACKNOWLEDGED]),
+    (AnswerAfterOneVote, Simulator::Groups, &[ASSERTED]),
+    (AbortAfterPrepare, Simulator::Groups, &[]),
+    (RefusedWithoutRecord, Simulator::Groups, &[]),
+    (ForgottenEarly, Simulator::Groups, &[ASSERTED, RESTS]),
+    (PreparedAfterRefusal, Simulator::Groups, &[]),
+    (LeadsInDoubt, Simulator::Groups, &[MADE_ANEW]),
+    (OldOrder, Simulator::Groups, &[]),
 ];
 
 /// Which simulator must find the fault, and by which rules. None: it cannot show there, and

@@ -196,9 +196,7 @@ impl Callers {
     /// Calls of several groups that were executed.
     pub fn over_groups(&self) -> u64 {
         let operations = &self.clients.history.operations;
-        let is_over = |action: &Action| matches!(action, Action::Both { .. } | Action::Transfer { .. });
-        let done = |operation: &&Operation| matches!(operation.told, Told::Done(_)) && is_over(&operation.action);
-        operations.iter().filter(done).count() as u64
+        self.clients.over.iter().filter(|number| matches!(operations[**number].told, Told::Done(_))).count() as u64
     }
 
     /// Calls of which nothing is known, and those that no node took.
