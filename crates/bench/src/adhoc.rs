@@ -1,7 +1,8 @@
 //! `ferrite bench adhoc`: statements as text with other literals each time, on one row by its key.
 
+use crate::calls::Calls;
 use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use crate::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::AdHocOptions;
 use crate::progress::with_progress;
 use crate::random::FastRandom;
@@ -11,7 +12,7 @@ use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use ferrite_value::Value;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -147,7 +148,7 @@ impl Workload for AdHocLoad {
     type Note = AdHocNote;
 
     #[inline]
-    fn call(&mut self, connection: &mut Connection<InFlight<AdHocNote>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, AdHocNote>, call: Intended) {
         let id = self.random.below(self.rows);
         self.text.clear();
         let note = if self.random.next_u64() >> 32 < self.write_share {
@@ -157,7 +158,7 @@ impl Workload for AdHocLoad {
             let _ = write!(self.text, "SELECT id, name, amount FROM item WHERE id = {id}");
             AdHocNote::Select(id)
         };
-        let written = connection.call(&self.procedure, &(self.text.as_str(),), call.with(note));
+        let written = calls.call(&self.procedure, &(self.text.as_str(),), call.with(note));
         debug_assert!(written.is_ok(), "a short text fits into a frame");
     }
 

@@ -42,6 +42,8 @@ pub struct ClusterCommand {
     pub kfactor: u32,
     pub durability: Option<String>,
     pub partitions: Option<usize>,
+    /// Copies of partitions on each node: several groups. None: one group.
+    pub partitions_per_node: Option<u32>,
     /// What was not fsynced dies with a process; of this seed.
     pub power_loss: Option<u64>,
     /// Where each node has an address of its own. None: loopback.
@@ -101,6 +103,9 @@ impl Cluster {
             let mut founding: Vec<OsString> = founding.map(OsString::from).to_vec();
             if let Some(partitions) = cluster.command.partitions {
                 founding.extend(["--partitions".into(), partitions.to_string().into()]);
+            }
+            if let Some(copies) = cluster.command.partitions_per_node {
+                founding.extend(["--partitions-per-node".into(), copies.to_string().into()]);
             }
             cluster.founding.push(founding.clone());
             launched.push(cluster.launch(place, founding)?);
@@ -177,6 +182,33 @@ impl Cluster {
             self.check_alive()?;
             if Instant::now() >= give_up {
                 return Err(BenchError::Server(format!("{PATIENCE:?} and votes are missing: {found:?}")));
+            }
+            thread::sleep(10 * LOOK_AFTER);
+        }
+    }
+
+    /// Waits until every group is led, and K + 1 nodes have its data.
+    pub fn await_groups(&mut self) -> BenchResult<()> {
+        let give_up = Instant::now() + PATIENCE;
+        let client = Client::connect(self.client_options()).map_err(|error| BenchError::Server(error.to_string()))?;
+        let copies = i64::from(self.command.kfactor) + 1;
+        loop {
+            let status = client.call_blocking("@ClusterStatus", ());
+            let groups = status.as_ref().ok().and_then(|response| response.tables.get(1));
+            let complete = groups.and_then(|table| {
+                let leader = table.column_index("LEADER")?;
+                let members = table.column_index("MEMBERS")?;
+                let is_complete = |row: &Vec<OwnedValue>| {
+                    row[leader] != OwnedValue::Null && row[members] == OwnedValue::Integer(copies)
+                };
+                Some(!table.rows.is_empty() && table.rows.iter().all(is_complete))
+            });
+            if complete == Some(true) {
+                return Ok(());
+            }
+            self.check_alive()?;
+            if Instant::now() >= give_up {
+                return Err(BenchError::Server(format!("{PATIENCE:?} and copies are missing: {groups:?}")));
             }
             thread::sleep(10 * LOOK_AFTER);
         }

@@ -13,6 +13,7 @@ pub struct ClusterProcess {
     /// When the cluster was started.
     keepers: Membership,
     kfactor: u32,
+    partitions_per_node: Option<u32>,
     durability: Option<String>,
     _directory: TempDir,
 }
@@ -29,14 +30,19 @@ impl ClusterProcess {
             kfactor: target.kfactor,
             durability: target.durability.clone(),
             partitions: target.partitions,
+            partitions_per_node: target.partitions_per_node,
             power_loss: None,
             network: None,
             options: Vec::new(),
         })?;
         let keepers = cluster.await_copies(0)?;
+        if target.partitions_per_node.is_some() {
+            cluster.await_groups()?;
+        }
         let kfactor = target.kfactor;
         let durability = target.durability.clone();
-        Ok(ClusterProcess { cluster, keepers, kfactor, durability, _directory: directory })
+        let partitions_per_node = target.partitions_per_node;
+        Ok(ClusterProcess { cluster, keepers, kfactor, partitions_per_node, durability, _directory: directory })
     }
 
     /// The nodes themselves, for whoever does something to them.
@@ -44,16 +50,21 @@ impl ClusterProcess {
         &mut self.cluster
     }
 
-    /// Where clients reach the node that led when the cluster was started.
-    pub fn leader_address(&self) -> &str {
-        &self.cluster.clients()[self.keepers.leader]
+    /// Where clients reach the node that led when the cluster was started or, if several lead, all
+    /// nodes.
+    pub fn addresses(&self) -> String {
+        match self.partitions_per_node {
+            None => self.cluster.clients()[self.keepers.leader].clone(),
+            Some(_) => self.cluster.clients().join(","),
+        }
     }
 
     pub fn description(&self) -> String {
         let durability = self.durability.as_deref().unwrap_or("as the server chooses");
         let count = self.cluster.count();
         let nodes = if count == 1 { "node" } else { "nodes" };
-        format!("a cluster of {count} {nodes} on this machine, K = {}, durability {durability}", self.kfactor)
+        let copies = self.partitions_per_node.map_or(String::new(), |copies| format!(", {copies} partitions per node"));
+        format!("a cluster of {count} {nodes} on this machine, K = {}{copies}, durability {durability}", self.kfactor)
     }
 
     pub fn leader_usage(&self) -> Option<Usage> {
@@ -63,6 +74,7 @@ impl ClusterProcess {
     pub fn usage_by_node(&self) -> Vec<(String, Option<Usage>)> {
         let node = |place: usize| {
             let part = match () {
+                () if self.partitions_per_node.is_some() => "leads some partitions",
                 () if place == self.keepers.leader => "leads",
                 () if self.keepers.members.contains(&place) => "keeps a copy",
                 () => "votes",

@@ -4,15 +4,16 @@
 //! What is compared is the server's CPU time for a call, which everything else in a call is part of
 //! alike.
 
+use crate::calls::Calls;
 use crate::error::{BenchError, BenchResult};
-use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use crate::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::CrossingOptions;
 use crate::report::grouped;
 use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use serde::Serialize;
 
 const ROUNDS: usize = 3;
@@ -37,7 +38,8 @@ pub fn run_crossing(environment: &Environment, options: &CrossingOptions) -> Ben
     let mut least = [f64::MAX; 2];
     for _ in 0..ROUNDS {
         for (name, least) in ["Nothing", "NothingInSql"].into_iter().zip(&mut least) {
-            let make = |_| Calls { procedure: Prepared::new(name).expect("the name is short"), key: 0, wrong: 0 };
+            let make =
+                |_| CrossingLoad { procedure: Prepared::new(name).expect("the name is short"), key: 0, wrong: 0 };
             let (result, report) = measure(name, environment, &session, &options.load, make)?;
             if result.workloads.iter().any(|calls| calls.wrong > 0) || report.failed + report.unknown > 0 {
                 let why = report.first_failure.unwrap_or_else(|| "an answer was not 0".to_owned());
@@ -72,19 +74,19 @@ struct CrossingReport {
     crossing_nanoseconds: f64,
 }
 
-struct Calls {
+struct CrossingLoad {
     procedure: Prepared,
     key: i64,
     wrong: u64,
 }
 
-impl Workload for Calls {
+impl Workload for CrossingLoad {
     type Note = ();
 
     #[inline]
-    fn call(&mut self, connection: &mut Connection<InFlight<()>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, ()>, call: Intended) {
         self.key += 1;
-        let written = connection.call(&self.procedure, &(self.key, 1i32, 2i64), call.with(()));
+        let written = calls.call(&self.procedure, &(self.key, 1i32, 2i64), call.with(()));
         debug_assert!(written.is_ok(), "three numbers fit into a frame");
     }
 

@@ -73,6 +73,7 @@ pub fn run_failover(environment: &Environment, options: &FailoverOptions) -> Ben
         kfactor: options.kfactor,
         durability: Some(options.durability.clone()),
         partitions: options.partitions,
+        partitions_per_node: options.partitions_per_node,
         power_loss: None,
         network: None,
         options: options.server_options.iter().map(Into::into).collect(),
@@ -137,6 +138,8 @@ fn explanation(end: End) -> &'static str {
 fn round(cluster: &mut Cluster, writes: &Writes, end: End, number: u32) -> BenchResult<Round> {
     writes.await_more(WRITES_BEFORE)?;
     let before = cluster.await_copies(0)?;
+    // Of several groups each node leads some: the one that leads the first also orders what
+    // concerns several.
     let leader = before.leader;
     let ends = writes.ends();
     let began = writes.watch();
@@ -158,6 +161,7 @@ fn round(cluster: &mut Cluster, writes: &Writes, end: End, number: u32) -> Bench
     let ended = writes.ends().since(ends);
     cluster.start_again(leader)?;
     cluster.await_copies(before.epoch)?;
+    cluster.await_groups()?;
     let name = if end == End::Kill { "kill" } else { "stop" };
     Ok(Round {
         name: format!("{name} {number}"),

@@ -7,9 +7,10 @@
 //! from the moment the schedule names, so that a stall of the server, or of this generator, shows
 //! in every call that it delayed.
 
+use crate::calls::{Calls, Leaders};
 use crate::measurement::Measurement;
 use ferrite_client::event_loop::Turn;
-use ferrite_client::event_loop::{Connection, Handler, Links, Response};
+use ferrite_client::event_loop::{Handler, Links, Response};
 use ferrite_client::{ClientError, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,8 +38,8 @@ pub trait Workload: Send + 'static {
     /// What the load wants back with each answer.
     type Note: Copy + Send;
 
-    /// Makes one call with `connection.call(procedure, parameters, call.with(note))`.
-    fn call(&mut self, connection: &mut Connection<InFlight<Self::Note>>, call: Intended);
+    /// Makes one call with `calls.call(procedure, parameters, call.with(note))`.
+    fn call(&mut self, calls: &mut Calls<'_, Self::Note>, call: Intended);
 
     fn completed(&mut self, note: Self::Note, response: &Response<'_>) -> LoadOutcome;
 
@@ -100,6 +101,8 @@ pub struct FinishedSecond {
 pub struct Generator<W: Workload> {
     pub workload: W,
     shape: Shape,
+    /// Of several nodes that lead.
+    leaders: Option<Leaders>,
     epoch: Instant,
     stop: Arc<AtomicBool>,
     seconds: Sender<FinishedSecond>,
@@ -162,6 +165,7 @@ impl<W: Workload> Generator<W> {
         let warmup_seconds = shape.warmup.as_secs() as i64;
         let mut generator = Generator {
             workload,
+            leaders: None,
             shape,
             epoch,
             stop,
@@ -182,6 +186,12 @@ impl<W: Workload> Generator<W> {
             generator.cpu.begin();
         }
         generator
+    }
+
+    /// Each call goes to the node that leads its partition, as drivers send it.
+    pub fn to_leaders(mut self) -> Generator<W> {
+        self.leaders = Some(Leaders::default());
+        self
     }
 
     #[inline]
@@ -242,13 +252,21 @@ impl<W: Workload> Generator<W> {
     #[inline]
     fn fill(&mut self, links: &mut Links<InFlight<W::Note>>, now: Instant) {
         let intended = Intended(self.since_epoch(now));
+        if let Some(leaders) = &mut self.leaders {
+            while self.outstanding < self.shape.outstanding && links.up_count() > 0 {
+                self.workload.call(&mut Calls::to_leaders(leaders, links), intended);
+                self.outstanding += 1;
+                self.made += 1;
+            }
+            return;
+        }
         let per_link = self.shape.outstanding.div_ceil(links.up_count().max(1));
         for link in 0..links.len() {
             let Some(connection) = links.get(link) else {
                 continue;
             };
             while connection.outstanding() < per_link && self.outstanding < self.shape.outstanding {
-                self.workload.call(connection, intended);
+                self.workload.call(&mut Calls::to(connection), intended);
                 self.outstanding += 1;
                 self.made += 1;
             }
@@ -274,10 +292,13 @@ impl<W: Workload> Generator<W> {
                 return None;
             }
             let (link, connection) = links.next_up(self.last_link)?;
+            self.last_link = link;
             let scheduled = (self.made as f64 * interval) as u64;
             let intended = if self.shape.limiter { sent } else { scheduled };
-            self.workload.call(connection, Intended(intended));
-            self.last_link = link;
+            match &mut self.leaders {
+                Some(leaders) => self.workload.call(&mut Calls::to_leaders(leaders, links), Intended(intended)),
+                None => self.workload.call(&mut Calls::to(connection), Intended(intended)),
+            }
             self.outstanding += 1;
             self.made += 1;
         }
@@ -300,6 +321,9 @@ impl<W: Workload> Handler for Generator<W> {
         }
         if now >= self.second_end {
             self.roll_seconds(now);
+        }
+        if let Some(leaders) = &mut self.leaders {
+            leaders.turn(links);
         }
         let next_call = match self.shape.rate {
             None => {
@@ -344,7 +368,16 @@ impl<W: Workload> Handler for Generator<W> {
         self.no_answer(call.note, || reason.to_string());
     }
 
-    fn disconnected(&mut self, _link: usize, reason: &ClientError) {
+    fn pushed(&mut self, _link: usize, response: &Response<'_>) {
+        if let Some(leaders) = &mut self.leaders {
+            leaders.pushed(response);
+        }
+    }
+
+    fn disconnected(&mut self, link: usize, reason: &ClientError) {
+        if let Some(leaders) = &mut self.leaders {
+            leaders.disconnected(link);
+        }
         // Closed by this side when the load had ended.
         if matches!(reason, ClientError::Closed) {
             return;

@@ -1,8 +1,9 @@
 //! `ferrite bench kv`: values by key through the default procedures `STORE.select` and
 //! `STORE.upsert` (wire-protocol, appendix C.2).
 
+use crate::calls::Calls;
 use crate::error::{BenchError, BenchResult, Doing};
-use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use crate::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::KvOptions;
 use crate::progress::with_progress;
 use crate::random::FastRandom;
@@ -12,7 +13,7 @@ use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use ferrite_value::Value;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -248,14 +249,14 @@ impl Workload for KvLoad {
     type Note = KvNote;
 
     #[inline]
-    fn call(&mut self, connection: &mut Connection<InFlight<KvNote>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, KvNote>, call: Intended) {
         let number = self.random.below(self.shape.pool_size);
         let key = self.shape.write_key(&mut self.key, number);
         let written = if self.random.next_u64() >> 32 < self.shape.reads {
-            connection.call(&self.select, &(key,), call.with(KvNote::Read))
+            calls.call(&self.select, &(key,), call.with(KvNote::Read))
         } else {
             let value = self.shape.value(&mut self.random);
-            connection.call(&self.upsert, &(key, value), call.with(KvNote::Write(value.len() as u32)))
+            calls.call(&self.upsert, &(key, value), call.with(KvNote::Write(value.len() as u32)))
         };
         debug_assert!(written.is_ok(), "a key and a value fit into a frame");
     }

@@ -34,6 +34,7 @@ pub mod adhoc;
 pub mod against;
 pub mod area_codes;
 pub mod beside;
+pub mod calls;
 pub mod cluster;
 pub mod cluster_process;
 pub mod companion;

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 /// How much load, from where.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
-    /// Of a server, or of a cluster's nodes, separated by commas.
+    /// Of a server, or of a cluster's nodes, separated by commas: each call goes to the node that
+    /// leads its partition then.
     pub address: String,
     /// To each of them.
     pub connections: usize,
@@ -66,6 +67,7 @@ pub fn run_load<W: Workload>(
         let rate = plan.shape.rate.map(|rate| rate / threads as f64);
         drivers.push((driver, Shape { outstanding: share(plan.shape.outstanding), rate, ..plan.shape }));
     }
+    let to_leaders = plan.address.contains(',');
     let epoch = Instant::now();
     let (sender, receiver) = channel();
     let mut running = Vec::new();
@@ -75,6 +77,9 @@ pub fn run_load<W: Workload>(
         let sender = sender.clone();
         let run = move || {
             let mut generator = Generator::new(workload, shape, epoch, stop, sender);
+            if to_leaders {
+                generator = generator.to_leaders();
+            }
             let result = driver.run(&mut generator);
             let unanswered = generator.unanswered();
             driver.close(&mut generator);

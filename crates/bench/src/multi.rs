@@ -1,8 +1,9 @@
 //! `ferrite bench multi`: transactions over several partitions. Accounts are spread over all of
 //! them; transfers between two accounts keep their sum, which every read of all accounts must find.
 
+use crate::calls::Calls;
 use crate::error::{BenchError, BenchResult};
-use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use crate::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::{MultiOptions, MultiWrite};
 use crate::progress::with_progress;
 use crate::random::FastRandom;
@@ -12,7 +13,7 @@ use crate::results::keep;
 use crate::run::measure;
 use crate::session::{Environment, Session};
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use ferrite_value::Value;
 
 const DDL: &str = "
@@ -182,9 +183,9 @@ impl MultiLoad {
 impl Workload for MultiLoad {
     type Note = MultiNote;
 
-    fn call(&mut self, connection: &mut Connection<InFlight<MultiNote>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, MultiNote>, call: Intended) {
         let written = if self.random.next_u64() >> 32 < self.read_share {
-            connection.call(&self.total, &(), call.with(MultiNote::Read))
+            calls.call(&self.total, &(), call.with(MultiNote::Read))
         } else {
             match self.write {
                 MultiWrite::Transfer => {
@@ -192,11 +193,11 @@ impl Workload for MultiLoad {
                     let one = self.random.below(self.accounts);
                     let other = (one + 1 + self.random.below(self.accounts - 1)) % self.accounts;
                     let parameters = (amount, i64::from(one), i64::from(other));
-                    connection.call(&self.transfer, &parameters, call.with(MultiNote::Transfer))
+                    calls.call(&self.transfer, &parameters, call.with(MultiNote::Transfer))
                 }
                 MultiWrite::Replicated => {
                     let id = i64::from(self.random.below(RATES));
-                    connection.call(&self.set_rate, &(id,), call.with(MultiNote::Rate))
+                    calls.call(&self.set_rate, &(id,), call.with(MultiNote::Rate))
                 }
             }
         };

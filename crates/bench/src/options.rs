@@ -71,12 +71,17 @@ pub struct TargetOptions {
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
     /// Server processes on this machine that form a cluster for the run; the load goes to its
-    /// leader [default: one server without a cluster]
+    /// leader, or with --partitions-per-node to the leader of each call's partition [default: one
+    /// server without a cluster]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=9))]
     pub nodes: Option<u8>,
     /// Copies of the data beside the leader's, with --nodes
     #[arg(long, value_name = "K", requires = "nodes", default_value_t = 0, hide_default_value = true)]
     pub kfactor: u32,
+    /// Copies of partitions on each node, with --nodes: every node leads some [default: one node
+    /// leads all]
+    #[arg(long, value_name = "COUNT", requires = "nodes", conflicts_with = "partitions")]
+    pub partitions_per_node: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -249,6 +254,10 @@ pub struct FailoverOptions {
     /// Partitions of the database [default: the server's own]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<usize>,
+    /// Copies of partitions on each node: every node leads some, and each partition's writes are
+    /// measured [default: one node leads all]
+    #[arg(long, value_name = "COUNT", conflicts_with = "partitions")]
+    pub partitions_per_node: Option<u32>,
     /// Save the result as JSON in this file, see `bench diff`
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

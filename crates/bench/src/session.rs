@@ -118,7 +118,7 @@ impl Session {
         if let Some(nodes) = target.nodes {
             let start = || ClusterProcess::start(&environment.executable, nodes.into(), target);
             let cluster = with_progress("starting the cluster", start)?;
-            let address = cluster.leader_address().to_string();
+            let address = cluster.addresses();
             let session = Self::connect(Started::Cluster(Box::new(cluster)), address)?;
             return Ok(Session { is_patient: true, ..session });
         }

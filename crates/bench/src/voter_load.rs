@@ -1,11 +1,12 @@
 //! Voter's calls (wire-protocol, appendix C.1), for the server and the yardstick alike.
 
 use crate::area_codes::{AreaCode, area_codes};
-use crate::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use crate::calls::Calls;
+use crate::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use crate::options::VoteProcedure;
 use crate::random::FastRandom;
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use std::sync::Arc;
 
 /// Not the number of any contestant.
@@ -120,17 +121,17 @@ impl Workload for VoterLoad {
     type Note = u16;
 
     #[inline]
-    fn call(&mut self, connection: &mut Connection<InFlight<u16>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, u16>, call: Intended) {
         let (area, phone, contestant) = self.next_vote();
         let number = i32::from(contestant);
         let written = match self.kind {
             VoteProcedure::Psm | VoteProcedure::Java => {
-                connection.call(&self.procedure, &(phone, number, self.votes_max), call.with(contestant))
+                calls.call(&self.procedure, &(phone, number, self.votes_max), call.with(contestant))
             }
             VoteProcedure::Statements => {
                 let state = area.state_name();
                 let parameters = (number, phone, area.code as i16, phone, state, number);
-                connection.call(&self.procedure, &parameters, call.with(contestant))
+                calls.call(&self.procedure, &parameters, call.with(contestant))
             }
         };
         debug_assert!(written.is_ok(), "the parameters are few and small");

@@ -8,6 +8,8 @@ use crate::cluster::{PATIENCE, patiently};
 use crate::error::{BenchError, BenchResult, Doing};
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, Prepared};
 use ferrite_value::OwnedValue;
+use ferrite_value::hash::partition_token_i64;
+use ferrite_value::ring::Ring;
 use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -55,16 +57,28 @@ struct Record {
     fates: Vec<Fate>,
     ends: Ends,
     outstanding: usize,
-    /// When the last write was acknowledged, and the longest time between two since it was asked.
-    acknowledged_at: Instant,
+    /// By partition: when the last write was acknowledged.
+    acknowledged_at: Vec<Instant>,
+    /// The longest time between two of one partition since it was asked.
     longest_gap: Duration,
-    /// The first acknowledgement of a write that was sent after this moment.
-    watched: Option<(Instant, Option<Instant>)>,
+    watched: Option<Watch>,
     refusal: Option<String>,
+}
+
+/// For the first acknowledgements of writes that were sent after a moment.
+#[derive(Debug)]
+struct Watch {
+    since: Instant,
+    /// By partition: there was none yet.
+    missing: Vec<bool>,
+    /// When the last partition had its first one.
+    complete_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Shared {
+    /// Finds the partition of each write.
+    ring: Ring,
     record: Mutex<Record>,
     changed: Condvar,
     stop: AtomicBool,
@@ -82,12 +96,15 @@ impl Shared {
         record.fates[id] = match result {
             Ok(_) => {
                 record.ends.acknowledged += 1;
-                record.longest_gap = record.longest_gap.max(now - record.acknowledged_at);
-                record.acknowledged_at = now;
-                if let Some((since, first @ None)) = &mut record.watched
-                    && sent >= *since
+                let partition = self.ring.partition_of(partition_token_i64(id as i64)).0 as usize;
+                record.longest_gap = record.longest_gap.max(now - record.acknowledged_at[partition]);
+                record.acknowledged_at[partition] = now;
+                if let Some(watch) = &mut record.watched
+                    && sent >= watch.since
+                    && watch.complete_at.is_none()
                 {
-                    *first = Some(now);
+                    watch.missing[partition] = false;
+                    watch.complete_at = watch.missing.iter().all(|missing| !missing).then_some(now);
                 }
                 Fate::Acknowledged
             }
@@ -120,17 +137,25 @@ impl Writes {
         for statement in DDL {
             patiently(&client, "@AdHoc", (statement,), false).doing(statement)?;
         }
+        let keys = patiently(&client, "@GetPartitionKeys", ("INTEGER",), true).doing("asking for partitions")?;
+        let partitions = keys.tables.first().map_or(0, |table| table.rows.len());
+        let ring = u32::try_from(partitions).ok().filter(|count| *count > 0).map(Ring::new_default);
+        let ring = ring.ok_or_else(|| BenchError::Server("the cluster names no partitions".to_string()))?;
         let record = Record {
             fates: Vec::new(),
             ends: Ends::default(),
             outstanding: 0,
-            acknowledged_at: Instant::now(),
+            acknowledged_at: vec![Instant::now(); partitions],
             longest_gap: Duration::ZERO,
             watched: None,
             refusal: None,
         };
-        let shared =
-            Arc::new(Shared { record: Mutex::new(record), changed: Condvar::new(), stop: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            ring,
+            record: Mutex::new(record),
+            changed: Condvar::new(),
+            stop: AtomicBool::new(false),
+        });
         let of_thread = Arc::clone(&shared);
         let its_client = client.clone();
         let write = move || write_steadily(&its_client, &of_thread, every);
@@ -146,24 +171,26 @@ impl Writes {
     pub fn watch(&self) -> Instant {
         let now = Instant::now();
         let mut record = self.shared.record();
-        record.acknowledged_at = now;
+        record.acknowledged_at.fill(now);
         record.longest_gap = Duration::ZERO;
         now
     }
 
-    /// The longest time without an acknowledgement since [`Writes::watch`], until the last one.
+    /// The longest time without an acknowledgement of one partition since [`Writes::watch`], until
+    /// its last one.
     pub fn longest_gap(&self) -> Duration {
         self.shared.record().longest_gap
     }
 
-    /// Waits for the acknowledgement of a write that was sent at that time or later, and says when
-    /// it came.
+    /// Waits until each partition has acknowledged a write that was sent at that time or later, and
+    /// says when the last one did.
     pub fn first_sent_after(&self, since: Instant) -> BenchResult<Instant> {
         let mut record = self.shared.record();
-        record.watched = Some((since, None));
+        let missing = vec![true; record.acknowledged_at.len()];
+        record.watched = Some(Watch { since, missing, complete_at: None });
         let give_up = Instant::now() + PATIENCE;
         loop {
-            if let Some((_, Some(at))) = record.watched {
+            if let Some(at) = record.watched.as_ref().and_then(|watch| watch.complete_at) {
                 record.watched = None;
                 return Ok(at);
             }
@@ -171,7 +198,7 @@ impl Writes {
             if left.is_zero() {
                 let refusal = record.refusal.as_deref().unwrap_or("none was refused");
                 return Err(BenchError::Server(format!(
-                    "no write was acknowledged for {PATIENCE:?}; the last refusal: {refusal}"
+                    "a partition has acknowledged no write for {PATIENCE:?}; the last refusal: {refusal}"
                 )));
             }
             record = self.shared.changed.wait_timeout(record, left).unwrap_or_else(PoisonError::into_inner).0;

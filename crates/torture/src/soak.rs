@@ -6,8 +6,9 @@ pub mod trend;
 
 use crate::options::SoakOptions;
 use ferrite_bench::area_codes::area_codes;
+use ferrite_bench::calls::Calls;
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
-use ferrite_bench::generator::{InFlight, Intended, LoadOutcome, Workload, failure_outcome};
+use ferrite_bench::generator::{Intended, LoadOutcome, Workload, failure_outcome};
 use ferrite_bench::load::{Progress, run_load};
 use ferrite_bench::measurement::Measurement;
 use ferrite_bench::report::grouped;
@@ -16,7 +17,7 @@ use ferrite_bench::run::load_plan;
 use ferrite_bench::session::{Environment, Session};
 use ferrite_bench::voter;
 use ferrite_client::Prepared;
-use ferrite_client::event_loop::{Connection, Response};
+use ferrite_client::event_loop::Response;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -309,16 +310,16 @@ impl SoakLoad {
 impl Workload for SoakLoad {
     type Note = Call;
 
-    fn call(&mut self, connection: &mut Connection<InFlight<Call>>, call: Intended) {
+    fn call(&mut self, calls: &mut Calls<'_, Call>, call: Intended) {
         let written = if self.sent_votes - self.sent_withdrawals > self.rows {
             let phone = self.phone(self.sent_withdrawals);
             self.sent_withdrawals += 1;
-            connection.call(&self.withdraw, &(phone,), call.with(Call::Withdraw))
+            calls.call(&self.withdraw, &(phone,), call.with(Call::Withdraw))
         } else {
             let phone = self.phone(self.sent_votes);
             self.sent_votes += 1;
             let contestant = 1 + (phone % i64::from(CONTESTANTS)) as i32;
-            connection.call(&self.vote, &(phone, contestant, 2i32), call.with(Call::Vote))
+            calls.call(&self.vote, &(phone, contestant, 2i32), call.with(Call::Vote))
         };
         debug_assert!(written.is_ok(), "the parameters are few and small");
     }

@@ -137,6 +137,7 @@ fn all_rounds(
         kfactor: options.kfactor,
         durability: Some(options.durability.clone()),
         partitions: Some(options.partitions as usize),
+        partitions_per_node: None,
         power_loss: options.power_loss.then_some(seed),
         network,
         options: own.into_iter().chain(options.server_options.iter().map(Into::into)).collect(),

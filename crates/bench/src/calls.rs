@@ -1,0 +1,102 @@
+//! Where a load's calls go: to one connection, or to the leader of each call's key.
+
+use crate::generator::InFlight;
+use ferrite_client::event_loop::{Connection, Links, Response, Topology};
+use ferrite_client::{ParameterSet, Prepared};
+use ferrite_wire::{EncodeError, Parameters};
+
+/// Takes the calls of a load.
+pub struct Calls<'a, N>(Destination<'a, N>);
+
+enum Destination<'a, N> {
+    Connection(&'a mut Connection<InFlight<N>>),
+    Leaders(&'a mut Leaders, &'a mut Links<InFlight<N>>),
+}
+
+impl<'a, N> Calls<'a, N> {
+    /// Each call goes to this connection.
+    #[inline]
+    pub fn to(connection: &'a mut Connection<InFlight<N>>) -> Calls<'a, N> {
+        Calls(Destination::Connection(connection))
+    }
+
+    /// Each call goes to the leader of its partition. At least one connection is up.
+    #[inline]
+    pub fn to_leaders(leaders: &'a mut Leaders, links: &'a mut Links<InFlight<N>>) -> Calls<'a, N> {
+        assert!(links.up_count() > 0, "no connection is up");
+        Calls(Destination::Leaders(leaders, links))
+    }
+
+    #[inline]
+    pub fn call(
+        &mut self,
+        procedure: &Prepared,
+        parameters: &(impl ParameterSet + ?Sized),
+        call: InFlight<N>,
+    ) -> Result<(), EncodeError> {
+        match &mut self.0 {
+            Destination::Connection(connection) => connection.call(procedure, parameters, call).map(drop),
+            Destination::Leaders(leaders, links) => leaders.call(links, procedure, parameters, call),
+        }
+    }
+}
+
+/// What is known of the nodes' leads, as drivers know it.
+#[derive(Default)]
+pub struct Leaders {
+    topology: Topology,
+    /// By connection: it was asked for changes.
+    subscribed: Vec<bool>,
+    last_link: usize,
+    request: Vec<u8>,
+}
+
+impl Leaders {
+    fn call<N>(
+        &mut self,
+        links: &mut Links<InFlight<N>>,
+        procedure: &Prepared,
+        parameters: &(impl ParameterSet + ?Sized),
+        call: InFlight<N>,
+    ) -> Result<(), EncodeError> {
+        self.request.clear();
+        procedure.write(&mut self.request, 0, parameters)?;
+        let handle_at = procedure.handle_at();
+        let leader = self.leader(handle_at).and_then(|host| links.next_up_to(host, self.last_link));
+        let (link, connection) = match leader {
+            Some(found) => found,
+            None => links.next_up(self.last_link).expect("a connection is up"),
+        };
+        self.last_link = link;
+        connection.call_encoded(&self.request, handle_at, call);
+        Ok(())
+    }
+
+    fn leader(&self, handle_at: usize) -> Option<i32> {
+        // Length, layout, the length of the name.
+        let procedure = std::str::from_utf8(self.request.get(9..handle_at)?).ok()?;
+        let parameters = Parameters::parse(self.request.get(handle_at + 8..)?).ok()?;
+        self.topology.leader(procedure, &parameters)
+    }
+
+    /// Asks each connection that has come up for the leaders, and to be told of changes.
+    pub fn turn<C>(&mut self, links: &mut Links<C>) {
+        self.subscribed.resize(links.len(), false);
+        for (link, subscribed) in self.subscribed.iter_mut().enumerate() {
+            if !*subscribed && let Some(connection) = links.get(link) {
+                Topology::subscribe(connection);
+                *subscribed = true;
+            }
+        }
+    }
+
+    pub fn disconnected(&mut self, link: usize) {
+        if let Some(subscribed) = self.subscribed.get_mut(link) {
+            *subscribed = false;
+        }
+    }
+
+    pub fn pushed(&mut self, response: &Response<'_>) {
+        self.topology.learn(response);
+    }
+}
