@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("log", &["base", "notice", "io"]),
     ("replica", &["base"]),
     ("multi", &["base"]),
+    ("isolation", &[]),
     ("meta", &["base", "notice", "io", "replica"]),
     ("peer", &["base", "notice", "io"]),
     ("group", &["base", "io", "log", "replica"]),
@@ -109,7 +110,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("java", &["base", "notice", "io", "value", "expr", "wire", "catalog", "plan"]),
     ("bench", &["base", "io", "value", "wire", "client"]),
-    ("torture", &["value", "client", "bench"]),
+    ("torture", &["value", "client", "isolation", "bench"]),
     ("compare", &["bench"]),
     ("shell", &["base", "io", "value", "wire", "client"]),
     (
@@ -170,7 +171,7 @@ const TEST_ONLY: &[&str] = &["bolero", "proptest"];
 /// Crates whose behaviour is a function of what they are given: a simulator can run them, and a
 /// seed repeats them.
 const PURE: &[&str] =
-    &["notice", "value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica", "meta"];
+    &["notice", "value", "expr", "wire", "catalog", "plan", "sql", "table", "exec", "replica", "meta", "isolation"];
 
 /// What a pure crate may not mention outside its tests. (`std::net` holds plain address types too;
 /// sockets are what is barred.)
