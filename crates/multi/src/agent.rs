@@ -49,7 +49,7 @@ pub enum AgentEffect {
     StepBack {
         lot: LotId,
     },
-    /// Let go of what was only read; [`Agent::confirmed`] when all that was seen is committed.
+    /// Step back, and let go; [`Agent::confirmed`] when all that was seen is committed.
     Release {
         lot: LotId,
     },

@@ -34,7 +34,8 @@ pub enum ToAgent {
         lot: LotId,
         outcome: Outcome,
     },
-    /// A lot that only reads has run everywhere: let go, and say when what it saw is committed.
+    /// A lot that is to change nothing has run everywhere: let go, and say when what it saw is
+    /// committed.
     Release {
         lot: LotId,
     },

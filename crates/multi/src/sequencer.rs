@@ -44,8 +44,8 @@ pub enum SequencerEffect {
         lot: LotId,
         outcome: Outcome,
     },
-    /// A lot that only reads saw nothing that could be lost: it may be answered. Not fresh: it may
-    /// have, and is to be run again.
+    /// A lot that was released saw nothing that could be lost: it may be answered. Not fresh: it
+    /// may have, and is to be run again.
     Read {
         lot: LotId,
         is_fresh: bool,
@@ -77,7 +77,7 @@ struct Participant {
 enum LotPhase {
     Running,
     Preparing,
-    /// Only reads: released.
+    /// Changes nothing: released.
     Reading,
     Decided(Outcome),
 }
@@ -266,7 +266,7 @@ impl Sequencer {
         true
     }
 
-    /// It only reads, and has read everything: the parts are released. False: the lot is over.
+    /// It has run, and is to change nothing: the parts are released. False: the lot is over.
     pub fn release(&mut self, lot: LotId) -> bool {
         if !self.has_run(lot) {
             return false;

@@ -30,6 +30,9 @@ pub type LotLedger = Ledger<Vec<u8>>;
 pub struct LotWork {
     /// NOW for all of them, in microseconds since 1970: the same in every group.
     pub time_micros: i64,
+    /// Bytes of the answers of all of them together. A call whose answer has no room there is to be
+    /// run in a lot of its own.
+    pub answers_max: u32,
     /// At most [`LENDING_CALLS_MAX`].
     pub calls: Vec<LotCall>,
 }
@@ -68,9 +71,7 @@ pub enum LotAnswer {
 /// Why a call failed in a group. What it saw there is committed when this is said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LotFailure {
-    /// To be looked up and run again, not answered: the group has another catalog version, or the
-    /// call has failed by what an earlier call of its lot changed.
-    pub is_stale: bool,
+    pub verdict: FailureVerdict,
     pub status: Status,
     /// SQLSTATE or one of ours.
     pub code: String,
@@ -78,10 +79,29 @@ pub struct LotFailure {
     pub text: String,
 }
 
+/// What becomes of a call that has failed in a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FailureVerdict {
+    /// The failure is its answer.
+    Fails,
+    /// It is looked up again: the group has another catalog version.
+    LookUp,
+    /// It is run again, as the first of its lot: what earlier calls changed made it fail.
+    First,
+    /// It is run again in a lot of its own: its answer is too large beside others'.
+    Alone,
+}
+
+impl FailureVerdict {
+    const ALL: [FailureVerdict; 4] =
+        [FailureVerdict::Fails, FailureVerdict::LookUp, FailureVerdict::First, FailureVerdict::Alone];
+}
+
 impl LotFailure {
     pub fn of(error: &UserError) -> LotFailure {
         let status = failure::status(error.kind());
-        LotFailure { is_stale: false, status, code: error.code().to_owned(), text: failure::text(error) }
+        let verdict = FailureVerdict::Fails;
+        LotFailure { verdict, status, code: error.code().to_owned(), text: failure::text(error) }
     }
 }
 
@@ -106,9 +126,9 @@ impl LotResult {
                         }
                     }
                 }
-                LotAnswer::Failed(LotFailure { is_stale, status, code, text }) => {
+                LotAnswer::Failed(LotFailure { verdict, status, code, text }) => {
                     out.push(1);
-                    out.push(u8::from(*is_stale));
+                    out.push(*verdict as u8);
                     out.push(status.code().to_le_bytes()[0]);
                     assert!(is_code(code), "{code} is a SQLSTATE");
                     out.extend_from_slice(code.as_bytes());
@@ -137,6 +157,7 @@ impl LotWork {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&self.time_micros.to_le_bytes());
+        out.extend_from_slice(&self.answers_max.to_le_bytes());
         put_count(&mut out, self.calls.len());
         for LotCall { program, catalog_version, parameters, is_first } in &self.calls {
             let (kind, text) = match program {
@@ -157,9 +178,10 @@ impl LotWork {
     pub fn decode(bytes: &[u8]) -> Result<LotWork, ReadFault> {
         let from = &mut Reader::<ReadFault>::new(bytes);
         let time_micros = from.i64()?;
+        let answers_max = from.u32()?;
         let calls = from.list(LENDING_CALLS_MAX, read_call)?;
         from.end()?;
-        Ok(LotWork { time_micros, calls })
+        Ok(LotWork { time_micros, answers_max, calls })
     }
 }
 
@@ -212,14 +234,15 @@ fn read_answer(from: &mut Reader<'_>) -> Result<LotAnswer, ReadFault> {
 }
 
 fn read_failure(from: &mut Reader<'_>) -> Result<LotFailure, ReadFault> {
-    let is_stale = from.flag()?;
+    let verdict = FailureVerdict::ALL.get(usize::from(from.u8()?)).copied();
+    let verdict = verdict.ok_or(ReadFault::Malformed("a call has failed in an unknown way"))?;
     let status = Status::from_code(i8::from_le_bytes([from.u8()?])).filter(|status| *status != Status::Success);
     let status = status.ok_or(ReadFault::Malformed("a failure has a status that is none"))?;
     let code = from.text(CODE_BYTES)?;
     if !is_code(code) {
         return Err(ReadFault::Malformed("a failure has a code that is none"));
     }
-    Ok(LotFailure { is_stale, status, code: code.to_owned(), text: read_text(from)? })
+    Ok(LotFailure { verdict, status, code: code.to_owned(), text: read_text(from)? })
 }
 
 #[cfg(test)]
@@ -235,12 +258,12 @@ mod tests {
         };
         let procedure = LotProgram::Procedure("Move".to_owned());
         let text = LotProgram::Text("DELETE FROM t".to_owned());
-        LotWork { time_micros: -2, calls: vec![call(procedure, true), call(text, false)] }
+        LotWork { time_micros: -2, answers_max: 9, calls: vec![call(procedure, true), call(text, false)] }
     }
 
     fn result() -> LotResult {
         let failure = LotFailure {
-            is_stale: true,
+            verdict: FailureVerdict::LookUp,
             status: Status::GracefulFailure,
             code: "23505".to_owned(),
             text: "a key is there".to_owned(),
@@ -264,6 +287,7 @@ mod tests {
     fn the_bytes_stay_as_they_are() {
         let expected = [
             &(-2i64).to_le_bytes()[..],
+            &[9, 0, 0, 0],
             &[2, 0, 0, 0],
             &[0, 4, 0, 0, 0],
             b"Move",

@@ -136,9 +136,14 @@ impl<'o> ResponseWriter<'o> {
         if table.len() > ANSWER_ALWAYS_BYTES && !memory::takes_answer(table.len()) {
             return Err(memory::refused_answer());
         }
+        self.granted_table(table);
+        Ok(())
+    }
+
+    /// The same where there is room for it, as the caller knows.
+    pub fn granted_table(&mut self, table: &[u8]) {
         self.tables += 1;
         self.out.extend_from_slice(table);
-        Ok(())
     }
 
     /// Tables begun so far.

@@ -1,7 +1,7 @@
 //! A call of several groups: what its groups are told of it, and how their answers become one.
 
 use crate::lots::merge::MergeRule;
-use ferrite_base::{CatalogVersion, GroupId, GroupMap, PartitionId, UserError};
+use ferrite_base::{CatalogVersion, GroupId, GroupMap, PartitionId, UserError, UserResult};
 use ferrite_partition::lots::{LotCall, LotFailure, LotProgram};
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
 use ferrite_wire::ResponseWriter;
@@ -57,24 +57,38 @@ impl GroupsCall {
         }
     }
 
-    /// The answer of a call that ran. `answers`: of its groups, in their order, by statement.
-    pub fn succeed(&self, answers: &[&[Option<Vec<u8>>]]) {
-        self.answer(|bytes| {
-            let mut writer = ResponseWriter::begin(bytes, self.reply.handle);
-            for (statement, merge) in self.merges.iter().enumerate() {
-                let tables = answers.iter().filter_map(|answer| answer.get(statement)?.as_deref());
-                let merged = merge.merge(tables).and_then(|table| match table {
-                    Some(table) => writer.encoded_table(&table),
-                    None => Ok(()),
-                });
-                if let Err(error) = merged {
-                    let took_place = if self.is_read { "" } else { ". The call took place" };
-                    let error = error.in_context(format!("the groups' answers are not given together{took_place}"));
-                    return writer.fail(&error);
-                }
+    /// The response to a call that ran. `answers`: of its groups, in their order, by statement.
+    /// `may_fail`: nothing has taken place yet, so it may be refused for its size.
+    ///
+    /// # Errors
+    /// It is too large, or a group has answered with what is no such table.
+    pub fn response(&self, answers: &[&[Option<Vec<u8>>]], may_fail: bool) -> UserResult<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let mut writer = ResponseWriter::begin(&mut bytes, self.reply.handle);
+        for (statement, merge) in self.merges.iter().enumerate() {
+            let tables = answers.iter().filter_map(|answer| answer.get(statement)?.as_deref());
+            match merge.merge(tables)? {
+                Some(table) if may_fail => writer.encoded_table(&table)?,
+                Some(table) => writer.granted_table(&table),
+                None => {}
             }
-            writer.finish();
-        });
+        }
+        writer.finish();
+        Ok(bytes)
+    }
+
+    /// The answer of a call that ran, of its lot with others.
+    pub fn succeed(&self, answers: &[&[Option<Vec<u8>>]]) {
+        match self.response(answers, self.is_read) {
+            Ok(response) => self.respond(response),
+            Err(error) if self.is_read => self.refuse(&error),
+            // A group's fault: no such answer is one of a call that failed.
+            Err(error) => self.refuse(&UserError::maybe_committed(&error.to_string())),
+        }
+    }
+
+    pub fn respond(&self, response: Vec<u8>) {
+        self.answer(|bytes| *bytes = response);
     }
 
     /// The answer of a call that failed in a group.

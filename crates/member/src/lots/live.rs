@@ -2,7 +2,8 @@
 //! answered.
 
 use crate::lots::call::GroupsCall;
-use ferrite_base::{GroupId, PartitionId};
+use ferrite_base::limits::RESULT_BYTES_MAX;
+use ferrite_base::{GroupId, PartitionId, UserError, UserResult};
 use ferrite_multi::LotPart;
 use ferrite_partition::lots::{LotAnswer, LotFailure, LotResult, LotWork};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +15,17 @@ pub struct WaitingCall {
     pub parts: BTreeMap<GroupId, Vec<PartitionId>>,
     /// Of the monotonic clock.
     pub came: u64,
+    pub way: LotWay,
+}
+
+/// How a call is run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LotWay {
+    Any,
+    /// As the first of its lot.
+    First,
+    /// In a lot of its own, and prepared only when its answer is there.
+    Alone,
 }
 
 /// A group's part of a lot.
@@ -30,6 +42,8 @@ struct LivePart {
 pub struct LiveLot {
     pub calls: Vec<WaitingCall>,
     pub is_read: bool,
+    /// Of a call that is run alone: its answer, or why it has none.
+    pub outcome: Option<UserResult<Vec<u8>>>,
     parts: BTreeMap<GroupId, LivePart>,
 }
 
@@ -46,18 +60,41 @@ impl LiveLot {
                 part.calls.push(place);
             }
         }
-        LiveLot { calls, is_read, parts }
+        LiveLot { calls, is_read, outcome: None, parts }
+    }
+
+    /// Each part is prepared as soon as it has run.
+    pub fn rides(&self) -> bool {
+        !self.is_read && !self.is_alone()
+    }
+
+    /// Its one call is prepared only when its answer is there.
+    pub fn is_alone(&self) -> bool {
+        self.calls[0].way == LotWay::Alone
+    }
+
+    /// All its parts have run without a failure, and not been prepared: what its call is to be
+    /// answered. The groups' own answers are not needed any more.
+    pub fn make_outcome(&mut self) -> bool {
+        let outcome = match self.answers(0) {
+            Some(answers) => self.calls[0].call.response(&answers, true),
+            None => Err(UserError::internal("a group has not answered what it has run")),
+        };
+        self.parts.values_mut().for_each(|part| part.result = None);
+        self.outcome.insert(outcome).is_ok()
     }
 
     /// What each group is to do. The first group of a call runs what one group is to run,
     /// whichever.
     pub fn parts(&self, time_micros: i64) -> Vec<LotPart> {
+        let most = if self.is_alone() { RESULT_BYTES_MAX } else { RESULT_BYTES_MAX / self.parts.len() };
+        let answers_max = most as u32;
         let part = |(group, part): (&GroupId, &LivePart)| {
             let to_group = |place: &usize| {
                 let of = &self.calls[*place];
                 of.call.to_group(of.parts.keys().next() == Some(group))
             };
-            let work = LotWork { time_micros, calls: part.calls.iter().map(to_group).collect() };
+            let work = LotWork { time_micros, answers_max, calls: part.calls.iter().map(to_group).collect() };
             LotPart { group: *group, partitions: part.partitions.iter().copied().collect(), work: work.encode() }
         };
         self.parts.iter().map(part).collect()

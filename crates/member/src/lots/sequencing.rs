@@ -10,13 +10,13 @@
 
 use crate::lots::call::GroupsCall;
 use crate::lots::directory::{Leader, LeaderChange};
-use crate::lots::live::{LiveLot, WaitingCall};
+use crate::lots::live::{LiveLot, LotWay, WaitingCall};
 use ferrite_base::limits::{LENDING_CALLS_MAX, LOT_BYTES_MAX, LOT_QUEUE_BYTES_MAX, LOT_QUEUE_CALLS_MAX, LOT_WAIT};
 use ferrite_base::{Epoch, GroupId, GroupMap, NodeId, UserError};
 use ferrite_group::FIRST_GROUP;
 use ferrite_multi::{LotId, Outcome, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use ferrite_partition::cancel::Cancellations;
-use ferrite_partition::lots::LotResult;
+use ferrite_partition::lots::{FailureVerdict, LotResult};
 use ferrite_system::lots::LotCounts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Sequencing {
         self.waiting_bytes += bytes;
         let parts = call.parts(&self.map);
         assert!(parts.len() > 1, "a call of one group goes to its coordinator");
-        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos });
+        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way: LotWay::Any });
     }
 
     /// Another leader, or none.
@@ -247,17 +247,20 @@ impl Sequencing {
             SequencerEffect::Ran { lot, group, result, .. } => {
                 let Some(live) = reign.lots.get_mut(&lot) else { return };
                 live.ran(group, LotResult::decode(&result).ok());
-                if live.is_read && live.has_run() {
-                    match live.has_succeeded() {
-                        true => reign.sequencer.release(lot),
-                        false => reign.sequencer.abandon(lot),
-                    };
+                if live.rides() || !live.has_run() {
+                    return;
                 }
+                match live.has_succeeded() {
+                    false => reign.sequencer.abandon(lot),
+                    // Nothing of it counts if it cannot be answered.
+                    true if live.is_read || !live.make_outcome() => reign.sequencer.release(lot),
+                    true => reign.sequencer.prepare(lot),
+                };
             }
             SequencerEffect::Decided { lot, outcome: Outcome::Committed } => {
                 let Some(live) = reign.lots.remove(&lot) else { return };
                 self.counts.committed += 1;
-                self.answer(&live);
+                self.answer(live);
             }
             SequencerEffect::Decided { lot, outcome: Outcome::Aborted } => {
                 let Some(live) = reign.lots.remove(&lot) else { return };
@@ -268,8 +271,9 @@ impl Sequencing {
                 let Some(live) = reign.lots.remove(&lot) else { return };
                 match is_fresh {
                     true => {
-                        self.counts.read += 1;
-                        self.answer(&live);
+                        self.counts.read += u64::from(live.is_read);
+                        self.counts.aborted += u64::from(!live.is_read);
+                        self.answer(live);
                     }
                     false => {
                         self.counts.aborted += 1;
@@ -281,7 +285,17 @@ impl Sequencing {
     }
 
     /// All that the lot shows is committed.
-    fn answer(&mut self, live: &LiveLot) {
+    fn answer(&mut self, live: LiveLot) {
+        if let Some(outcome) = live.outcome {
+            let call = &live.calls[0].call;
+            return match outcome {
+                Ok(response) => call.respond(response),
+                Err(error) => {
+                    self.counts.failed += 1;
+                    call.refuse(&error);
+                }
+            };
+        }
         for (place, of) in live.calls.iter().enumerate() {
             match live.answers(place) {
                 Some(answers) => of.call.succeed(&answers),
@@ -304,14 +318,18 @@ impl Sequencing {
         for (place, waiting) in live.calls.into_iter().enumerate() {
             match failures.get(&place) {
                 None => again.push(waiting),
-                Some(failure) if failure.is_stale => {
-                    self.counts.stale += 1;
-                    self.stale.push(waiting.call);
-                }
-                Some(failure) => {
-                    self.counts.failed += 1;
-                    waiting.call.fail(failure);
-                }
+                Some(failure) => match failure.verdict {
+                    FailureVerdict::Fails => {
+                        self.counts.failed += 1;
+                        waiting.call.fail(failure);
+                    }
+                    FailureVerdict::LookUp => {
+                        self.counts.stale += 1;
+                        self.stale.push(waiting.call);
+                    }
+                    FailureVerdict::First => again.push(WaitingCall { way: waiting.way.max(LotWay::First), ..waiting }),
+                    FailureVerdict::Alone => again.push(WaitingCall { way: LotWay::Alone, ..waiting }),
+                },
             }
         }
         again.into_iter().rev().for_each(|waiting| self.put_in_front(waiting));
@@ -329,7 +347,7 @@ impl Sequencing {
             return false;
         }
         let Some(live) = self.next_calls() else { return false };
-        let rides = !live.is_read;
+        let rides = live.rides();
         let parts = live.parts(now.shown);
         self.counts.begun += 1;
         let reign = self.reign.as_mut().expect("it was there");
@@ -359,8 +377,9 @@ impl Sequencing {
             }
             let size = next.call.bytes();
             let is_other = chosen.first().is_some_and(|first| first.call.is_read != next.call.is_read);
-            let is_full = chosen.len() == LENDING_CALLS_MAX || (!chosen.is_empty() && bytes + size > LOT_BYTES_MAX);
-            if is_other || is_full {
+            let is_first = next.way != LotWay::Any || bytes + size > LOT_BYTES_MAX;
+            let is_full = chosen.len() == LENDING_CALLS_MAX || chosen.first().is_some_and(|of| of.way == LotWay::Alone);
+            if is_other || is_full || (is_first && !chosen.is_empty()) {
                 self.waiting.push_front(next);
                 break;
             }

@@ -11,9 +11,10 @@ use super::merge::MergeRule;
 use super::sequencing::{Moment, Sequencing};
 use ferrite_base::{CatalogVersion, Epoch, GroupId, GroupMap, NodeId, PartitionId, UserError};
 use ferrite_multi::{Agent, AgentEffect, Ledger, LotId, Record, ToAgent, ToSequencer};
-use ferrite_partition::lots::{LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
+use ferrite_partition::lots::{FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, StoreSet};
-use ferrite_wire::{Response, Status, frame, table};
+use ferrite_value::{SqlType, Value};
+use ferrite_wire::{Response, Status, Table, TableHeader, TableWriter, frame, table};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
@@ -27,6 +28,8 @@ struct Callers(Mutex<Vec<(i64, Heard)>>);
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Heard {
     Numbers(Vec<i64>),
+    /// So many, of the first statement.
+    Rows(usize),
     Error(Status, String),
 }
 
@@ -36,8 +39,11 @@ impl Mailbox for Callers {
         let response = Response::parse(body).expect("a response");
         let heard = match response.status().expect("a status") {
             Status::Success => {
-                let tables = response.tables().map(|table| table.expect("a table").scalar().expect("a number"));
-                Heard::Numbers(tables.collect())
+                let tables: Vec<Table<'_>> = response.tables().map(|table| table.expect("a table")).collect();
+                match tables.iter().map(Table::scalar).collect() {
+                    Some(numbers) => Heard::Numbers(numbers),
+                    None => Heard::Rows(tables[0].row_count()),
+                }
             }
             status => Heard::Error(status, response.status_text.unwrap_or_default().to_owned()),
         };
@@ -59,6 +65,8 @@ struct TestGroup {
     appended: Vec<Record<()>>,
     /// It hears nothing and says nothing.
     silent: bool,
+    /// What it has shown is not committed yet.
+    confirms_late: bool,
     /// Lots of which it has run a part.
     ran: Vec<LotId>,
 }
@@ -78,17 +86,18 @@ impl TestGroup {
             commits: true,
             appended: Vec::new(),
             silent: false,
+            confirms_late: false,
             ran: Vec::new(),
         }
     }
 
     fn answer(&mut self, call: &LotCall) -> LotAnswer {
-        let failed = |is_stale, text: &str| {
+        let failed = |verdict, text: &str| {
             let failure = LotFailure::of(&UserError::constraint("23505", text.to_owned()));
-            LotAnswer::Failed(LotFailure { is_stale, ..failure })
+            LotAnswer::Failed(LotFailure { verdict, ..failure })
         };
         if call.catalog_version != self.version {
-            return failed(true, "stale");
+            return failed(FailureVerdict::LookUp, "stale");
         }
         let LotProgram::Procedure(name) = &call.program else { panic!("tests call procedures") };
         let number = match name.as_str() {
@@ -97,10 +106,22 @@ impl TestGroup {
                 1
             }
             // Fails in the group of that number.
-            "Fail" if u32::from(call.parameters[0]) == self.id.0 => return failed(false, "the key is there"),
+            "Fail" if u32::from(call.parameters[0]) == self.id.0 => {
+                return failed(FailureVerdict::Fails, "the key is there");
+            }
             "Fail" => {
                 self.value += 1;
                 1
+            }
+            "Once" if self.value == 0 => {
+                self.value = 1;
+                1
+            }
+            "Once" if self.undo == Some(self.value) => return failed(FailureVerdict::Fails, "it is there"),
+            "Once" => return failed(FailureVerdict::First, "it was made just now"),
+            "Many" => {
+                self.value += 1;
+                return LotAnswer::Ran(vec![Some(many_rows(10 * call.parameters[0])), call.is_first.then(first_table)]);
             }
             "Read" => self.value,
             other => panic!("{other}"),
@@ -113,8 +134,17 @@ impl TestGroup {
     fn run(&mut self, work: &[u8]) -> LotResult {
         let work = LotWork::decode(work).expect("the sequencer's");
         let mut answers = Vec::new();
+        let mut bytes = 0;
         for call in &work.calls {
-            answers.push(self.answer(call));
+            let answer = self.answer(call);
+            if let LotAnswer::Ran(tables) = &answer {
+                bytes += tables.iter().flatten().map(Vec::len).sum::<usize>();
+            }
+            let too_large = LotFailure {
+                verdict: FailureVerdict::Alone,
+                ..LotFailure::of(&UserError::limit("too large beside others"))
+            };
+            answers.push(if bytes > work.answers_max as usize { LotAnswer::Failed(too_large) } else { answer });
             if matches!(answers.last(), Some(LotAnswer::Failed(_))) {
                 break;
             }
@@ -148,8 +178,10 @@ impl TestGroup {
                     AgentEffect::Commit { .. } => self.undo = None,
                     AgentEffect::StepBack { .. } => self.value = self.undo.take().expect("it is held"),
                     AgentEffect::Release { lot } => {
-                        self.undo = None;
-                        self.agent.confirmed(lot);
+                        self.value = self.undo.take().expect("it is held");
+                        if !self.confirms_late {
+                            self.agent.confirmed(lot);
+                        }
                     }
                     AgentEffect::ToSequencer(message) => said.push(message),
                     AgentEffect::ToAgent { group, message } => asked.push((group, message)),
@@ -178,6 +210,17 @@ impl TestGroup {
             }
         }
     }
+}
+
+/// Of 1 MB each.
+fn many_rows(rows: u8) -> Vec<u8> {
+    let header = TableHeader::new([("V", SqlType::Varchar)]);
+    let mut bytes = Vec::new();
+    let mut writer = TableWriter::begin(&mut bytes, &header);
+    let text = "x".repeat(1_000_000);
+    (0..rows).for_each(|_| writer.row(&[Value::Text(&text)]).expect("there is room"));
+    writer.finish();
+    bytes
 }
 
 /// Of the statement that one group runs, whichever.
@@ -247,7 +290,7 @@ impl World {
             catalog_version: CatalogVersion(version),
             parameters: vec![parameter],
             stores: StoreSet::Only(groups.iter().copied().map(PartitionId).collect()),
-            merges: [MergeRule::Sum, MergeRule::First].into(),
+            merges: [if name == "Many" { MergeRule::Append } else { MergeRule::Sum }, MergeRule::First].into(),
             is_read: name == "Read",
             reply: Reply { mailbox, connection: 1, handle, sent_micros: self.now.micros },
             again: Box::new(move || again.lock().unwrap().push(handle)),
@@ -308,7 +351,7 @@ impl World {
     /// The statuses of what callers have heard.
     fn statuses(&self) -> Vec<(i64, Status)> {
         let status = |heard| match heard {
-            Heard::Numbers(_) => Status::Success,
+            Heard::Numbers(_) | Heard::Rows(_) => Status::Success,
             Heard::Error(status, _) => status,
         };
         self.heard().into_iter().map(|(handle, heard)| (handle, status(heard))).collect()

@@ -222,7 +222,8 @@ impl Group {
                 self.tables = hold.undo;
             }
             AgentEffect::Release { lot } => {
-                assert!(self.hold.take().is_some_and(|hold| hold.lot == lot), "its hold ends");
+                let hold = self.hold.take().filter(|hold| hold.lot == lot).expect("its hold ends");
+                self.tables = hold.undo;
                 self.confirming.push((lot, self.stream.len()));
             }
             AgentEffect::ToSequencer(_) | AgentEffect::ToAgent { .. } => unreachable!("the world sends it"),

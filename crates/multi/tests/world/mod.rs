@@ -89,6 +89,8 @@ pub struct Wanted {
     pub groups: Vec<GroupId>,
     pub partition: u32,
     pub reads: bool,
+    /// It changes something, and is released all the same.
+    pub refuses: bool,
     pub failed: bool,
     /// Some are given up by their caller.
     pub gives_up_at: u64,
@@ -317,8 +319,9 @@ impl World {
             };
             let parts = groups.iter().enumerate().map(part).collect();
             let Some(lot) = sequencer.begin(parts, rides) else { continue };
+            let refuses = !reads && !rides && lot.number % 4 == 0;
             let gives_up_at = if self.random.percent(10) { self.now + self.random.below(20) * MILLI } else { u64::MAX };
-            self.wanted.insert(lot, Wanted { groups, partition, reads, failed: false, gives_up_at });
+            self.wanted.insert(lot, Wanted { groups, partition, reads, refuses, failed: false, gives_up_at });
         }
     }
 
@@ -416,7 +419,7 @@ impl World {
                 if sequencer.has_run(lot) {
                     if wanted.failed {
                         sequencer.abandon(lot);
-                    } else if wanted.reads {
+                    } else if wanted.reads || wanted.refuses {
                         sequencer.release(lot);
                     } else {
                         sequencer.prepare(lot);

@@ -37,6 +37,7 @@ impl World {
         let Some(lot) = record.lot() else { return Ok(()) };
         let fact = self.facts.entry(lot).or_default();
         match record {
+            Record::Prepared { .. } if self.wanted[&lot].refuses => return Err(format!("{lot} was to change nothing")),
             Record::Prepared { participants, .. } => {
                 fact.participants = participants;
                 fact.prepared.insert(id);

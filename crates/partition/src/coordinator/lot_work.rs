@@ -5,7 +5,7 @@ use super::lots::Hold;
 use crate::cancel::CallId;
 use crate::counters::CallOutcome;
 use crate::execute::{GroupShares, Request};
-use crate::lots::{LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
+use crate::lots::{FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
 use crate::record::{self, Part};
 use crate::thread::RECORD_EPOCH;
 use ferrite_base::{Sequence, UserError, UserResult, limits};
@@ -31,16 +31,24 @@ impl LotTexts {
 impl Coordinator {
     /// Runs the calls in turn, up to the first that fails.
     pub(super) fn run_lot(&mut self, hold: &mut Hold, work: &[u8]) -> LotResult {
-        let Ok(LotWork { time_micros, calls }) = LotWork::decode(work) else {
+        let Ok(LotWork { time_micros, answers_max, calls }) = LotWork::decode(work) else {
             let error = UserError::internal("the work of a lot is malformed");
             return LotResult(vec![LotAnswer::Failed(LotFailure::of(&error))]);
         };
         // What comes later in the stream is not earlier.
         self.log.raise_time(time_micros);
         let mut answers = Vec::with_capacity(calls.len());
+        let mut bytes = 0;
         for call in &calls {
             match self.run_lot_call(hold, call, time_micros) {
-                Ok(tables) => answers.push(LotAnswer::Ran(tables)),
+                Ok(tables) => {
+                    bytes += tables.iter().flatten().map(Vec::len).sum::<usize>();
+                    if bytes > answers_max as usize {
+                        answers.push(LotAnswer::Failed(too_large()));
+                        break;
+                    }
+                    answers.push(LotAnswer::Ran(tables));
+                }
                 Err(failure) => {
                     let failure = self.without_earlier_calls(hold, call, time_micros, failure);
                     answers.push(LotAnswer::Failed(failure));
@@ -53,15 +61,15 @@ impl Coordinator {
 
     /// Why a call fails on what was there before the lot: what earlier calls of the lot have
     /// changed is undone with it, and no caller may hear of that. One that does not fail then is to
-    /// be run again.
+    /// be run again, before any others.
     fn without_earlier_calls(&mut self, hold: &mut Hold, call: &LotCall, now: i64, failure: LotFailure) -> LotFailure {
-        if hold.redo.is_empty() || failure.is_stale {
+        if hold.redo.is_empty() || failure.verdict != FailureVerdict::Fails {
             return failure;
         }
         hold.step_back();
         match self.run_lot_call(hold, call, now) {
             Err(alone) => alone,
-            Ok(_) => LotFailure { is_stale: true, ..failure },
+            Ok(_) => LotFailure { verdict: FailureVerdict::First, ..failure },
         }
     }
 
@@ -74,7 +82,7 @@ impl Coordinator {
         if call.catalog_version != version {
             let text = format!("the schema has version {version} here, and {} was expected", call.catalog_version);
             let error = UserError::not_started(&text);
-            return Err(LotFailure { is_stale: true, ..failed(error) });
+            return Err(LotFailure { verdict: FailureVerdict::LookUp, ..failed(error) });
         }
         let program = self.lot_program(call).map_err(failed)?;
         // It is no call of a client here, and ends when the group falls.
@@ -144,4 +152,11 @@ impl Coordinator {
         self.lot_texts.0.insert(text.clone(), Arc::clone(&program));
         Ok(program)
     }
+}
+
+/// The answers of the lot are more than go to the sequencer with others'.
+#[cold]
+fn too_large() -> LotFailure {
+    let error = UserError::limit("the answers of the calls of a lot are too large together");
+    LotFailure { verdict: FailureVerdict::Alone, ..LotFailure::of(&error) }
 }

@@ -340,7 +340,7 @@ impl Coordinator {
             }
             AgentEffect::Release { lot } => {
                 let hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what is let go is held");
-                // A lot that is not prepared has changed nothing.
+                // Nothing of it was prepared: what it has changed never counts.
                 self.undo(hold);
                 self.when_shown(leading, lot);
             }

@@ -7,7 +7,7 @@ use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk};
 use ferrite_multi::{LotId, Outcome};
 use ferrite_partition::copy_cut::CutStep;
-use ferrite_partition::lots::LotAnswer;
+use ferrite_partition::lots::{FailureVerdict, LotAnswer};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -116,7 +116,7 @@ fn a_call_that_fails_in_one_group_changes_nothing_in_any() {
         let (ok, result) = &bank.world.results[&(lot, GroupId(1))];
         assert!(!ok && result.0.len() == 2);
         let LotAnswer::Failed(failure) = &result.0[1] else { panic!("{result:?}") };
-        assert_eq!((&failure.code[..], failure.is_stale), ("23505", false), "{}", failure.text);
+        assert_eq!((&failure.code[..], failure.verdict), ("23505", FailureVerdict::Fails), "{}", failure.text);
         assert_eq!(bank.numbers(), [100, 100, 100]);
     }
     // By what another call of the lot did: that is no fact.
@@ -127,7 +127,7 @@ fn a_call_that_fails_in_one_group_changes_nothing_in_any() {
     for group in 0..3 {
         let result = &bank.world.results[&(lot, GroupId(group))].1;
         let LotAnswer::Failed(failure) = &result.0[1] else { panic!("{result:?}") };
-        assert!(failure.is_stale, "{}", failure.text);
+        assert_eq!(failure.verdict, FailureVerdict::First, "{}", failure.text);
     }
     assert_eq!(bank.numbers(), [100, 100, 100]);
     // The partitions are free, and their histories continue.
@@ -135,6 +135,37 @@ fn a_call_that_fails_in_one_group_changes_nothing_in_any() {
     bank.world.settle();
     assert_eq!(bank.world.outcomes[&lot], Outcome::Committed);
     assert_eq!(bank.numbers(), [103, 97, 100]);
+}
+
+/// The world's lots have room for answers of 1,000 bytes.
+#[test]
+fn a_call_whose_answer_is_too_large_beside_others_is_run_alone_and_nothing_is_left_of_it() {
+    let mut bank = Bank::open(5);
+    let keys = bank.keys.clone();
+    for key in &keys {
+        let small = format!("UPDATE t SET n = n + 1 WHERE a = {key}");
+        let many = vec!["UPDATE t SET n = n + 5 RETURNING a, n, n, n, n, n"; 16].join(";");
+        let lot = bank.world.begin(&[(&small, &keys), (&many, &[])], true);
+        bank.world.settle();
+        assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+        for group in 0..3 {
+            let result = &bank.world.results[&(lot, GroupId(group))].1;
+            let LotAnswer::Failed(failure) = &result.0[1] else { panic!("{result:?}") };
+            assert_eq!(failure.verdict, FailureVerdict::Alone, "{}", failure.text);
+        }
+    }
+    assert_eq!(bank.numbers(), [100, 100, 100]);
+    // It was run, and was not to count.
+    let lot = bank.transfer(1, 0, 3, false);
+    assert!(bank.world.until(|world| world.sequencer.has_run(lot)));
+    assert!(bank.world.sequencer.release(lot));
+    bank.world.carry_out();
+    bank.world.settle();
+    assert!(bank.world.reads[&lot]);
+    assert_eq!(bank.numbers(), [100, 100, 100]);
+    let lot = bank.transfer(1, 0, 3, true);
+    bank.world.settle();
+    assert_eq!((bank.world.outcomes[&lot], bank.numbers()), (Outcome::Committed, vec![103, 97, 100]));
 }
 
 #[test]
@@ -164,7 +195,7 @@ fn another_schema_is_stale_and_no_failure_of_the_call() {
     bank.world.settle();
     assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
     let LotAnswer::Failed(failure) = &bank.world.results[&(lot, GroupId(1))].1.0[0] else { panic!() };
-    assert!(failure.is_stale);
+    assert_eq!(failure.verdict, FailureVerdict::LookUp);
     assert_eq!(bank.numbers(), [100, 100, 100]);
 }
 

@@ -18,6 +18,58 @@ fn a_call_that_fails_changes_nothing_and_the_others_of_its_lot_take_place() {
     assert_eq!((counts.begun, counts.aborted, counts.read, counts.committed, counts.failed), (2, 1, 0, 1, 1));
 }
 
+/// A procedure `Many` returns so many times 10 MB from each group.
+#[test]
+fn a_call_whose_answer_is_too_large_when_it_is_merged_changes_nothing() {
+    let mut world = World::new(3);
+    let before = world.call("Add", 5, &[0, 1], 1);
+    // 3 groups x 20 MB.
+    let large = world.call("Many", 2, &[0, 1, 2], 1);
+    let fits = world.call("Many", 1, &[0, 1, 2], 1);
+    let after = world.call("Add", 7, &[0, 1], 1);
+    world.settle();
+    let heard = world.heard();
+    let handles = || heard.iter().map(|(handle, _)| *handle);
+    assert_eq!(handles().collect::<Vec<_>>(), [before, large, fits, after], "in their order");
+    let Heard::Error(Status::GracefulFailure, text) = &heard[1].1 else { panic!("{:?}", heard[1]) };
+    assert!(text.contains("larger than"), "{text}");
+    assert_eq!(world.values(), [12 + 1, 12 + 1, 1], "only the one that fits took place");
+    let Heard::Rows(rows) = heard[2].1 else { panic!("{:?}", heard[2]) };
+    assert_eq!(rows, 30);
+    assert_eq!(world.sequencing.counts().failed, 1);
+    world.pass(10);
+    assert!(world.sequencing.rests() && world.groups.iter().all(|group| group.agent.is_idle()));
+}
+
+/// It is not certain what the groups showed when they answered.
+#[test]
+fn a_call_whose_answer_is_too_large_fails_only_when_what_it_saw_is_committed() {
+    let mut world = World::new(3);
+    world.groups[2].confirms_late = true;
+    let large = world.call("Many", 2, &[0, 1, 2], 1);
+    world.settle();
+    assert_eq!(world.heard(), []);
+    // It was not: the group is led anew.
+    world.lost(2);
+    world.groups[2].confirms_late = false;
+    world.led(2);
+    world.pass(10);
+    assert_eq!(world.statuses(), [(large, Status::GracefulFailure)]);
+    assert_eq!(world.values(), [0, 0, 0]);
+}
+
+#[test]
+fn a_call_that_failed_by_what_an_earlier_one_changed_is_run_before_all_that_came_later() {
+    let mut world = World::new(2);
+    let one = world.call("Once", 1, &[0, 1], 1);
+    let twice = world.call("Once", 1, &[0, 1], 1);
+    let after = world.call("Add", 7, &[0, 1], 1);
+    world.settle();
+    let ok = Status::Success;
+    assert_eq!(world.statuses(), [(one, ok), (twice, Status::GracefulFailure), (after, ok)]);
+    assert_eq!(world.values(), [8, 8]);
+}
+
 #[test]
 fn a_group_that_is_lost_before_it_was_asked_delays_its_readers_and_a_later_leader_answers() {
     let mut world = World::new(2);

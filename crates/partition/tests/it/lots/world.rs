@@ -365,7 +365,7 @@ impl World {
         }
         let part = |(group, (mut partitions, calls)): (GroupId, (Vec<PartitionId>, Vec<LotCall>))| {
             partitions.sort_unstable();
-            let work = LotWork { time_micros: 5_000, calls }.encode();
+            let work = LotWork { time_micros: 5_000, answers_max: 1_000, calls }.encode();
             LotPart { group, partitions, work }
         };
         let lot = self.sequencer.begin(parts.into_iter().map(part).collect(), rides).expect("all are led");

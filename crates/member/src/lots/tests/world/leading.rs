@@ -201,7 +201,8 @@ impl Leading {
                         self.applied.truncate(before);
                     }
                     AgentEffect::Release { lot } => {
-                        self.before = None;
+                        let before = self.before.take().expect("it is held");
+                        self.applied.truncate(before);
                         self.confirming.push((lot, self.count));
                     }
                     AgentEffect::ToSequencer(message) => said.to_sequencer.push(message),
