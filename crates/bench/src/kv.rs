@@ -34,12 +34,12 @@ const MATERIAL_BYTES: usize = 4 * 1_048_576;
 
 pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<LoadReport> {
     let session = Session::open(environment, &options.target)?;
-    let kept = options.keep && session.query_number("SELECT COUNT(*) FROM store").is_ok();
+    let kept = options.keep && session.sum_partitions("SELECT COUNT(*) FROM store").is_ok();
     if !kept {
         session.run_statements(DDL)?;
     }
     let shape = Arc::new(Shape::new(options));
-    let rows_before = session.query_number("SELECT COUNT(*) FROM store")?;
+    let rows_before = session.sum_partitions("SELECT COUNT(*) FROM store")?;
     let memory_before = (session.usage(), session.accounted_bytes());
     if !kept {
         with_progress("writing the keys", || preload(&session, &shape))?;
@@ -47,7 +47,7 @@ pub fn run_kv(environment: &Environment, options: &KvOptions) -> BenchResult<Loa
     let make = |thread: usize| KvLoad::new(Arc::clone(&shape), shape.seed.wrapping_add(1 + thread as u64), kept);
     let (result, mut report) = measure("kv", environment, &session, &options.load, make)?;
     let memory_after = (session.usage(), session.accounted_bytes());
-    let rows_after = session.query_number("SELECT COUNT(*) FROM store")?;
+    let rows_after = session.sum_partitions("SELECT COUNT(*) FROM store")?;
     session.close()?;
 
     report.memory = MemoryReport::new(

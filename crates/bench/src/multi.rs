@@ -105,7 +105,7 @@ pub(crate) struct MultiEnd {
 impl MultiEnd {
     pub fn read(session: &Session) -> BenchResult<MultiEnd> {
         Ok(MultiEnd {
-            balance: session.query_number("SELECT SUM(balance) FROM account")?,
+            balance: session.sum_partitions("SELECT SUM(balance) FROM account")?,
             times: session.query_number("SELECT SUM(times) FROM rate")?,
         })
     }

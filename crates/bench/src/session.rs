@@ -261,12 +261,31 @@ impl Session {
 
     /// The one number that a query returns; a sum over no rows, which is null, counts as 0.
     pub fn query_number(&self, sql: &str) -> BenchResult<i64> {
-        let table = self.query(sql)?;
-        match table.rows.first().and_then(|row| row.first()) {
-            Some(OwnedValue::Integer(number)) => Ok(*number),
-            Some(OwnedValue::Null) => Ok(0),
-            _ => Err(BenchError::Server(format!("no number came back for: {sql}"))),
+        number_of(&self.query(sql)?, sql)
+    }
+
+    /// What a query returns of partitioned tables, in one table or, where several nodes may lead,
+    /// in one of each partition: rows of several groups of partitions cannot be aggregated there.
+    pub fn query_partitions(&self, sql: &str) -> BenchResult<Vec<OwnedTable>> {
+        if !self.address.contains(',') {
+            return Ok(vec![self.query(sql)?]);
         }
+        let keys = self.read("@GetPartitionKeys", ("INTEGER",))?;
+        let rows = keys.first().map_or(&[][..], |table| &table.rows);
+        let of_key = |row: &Vec<OwnedValue>| {
+            let Some(OwnedValue::Integer(key)) = row.last() else {
+                return Err(BenchError::Server("a partition has no key".to_string()));
+            };
+            let answer = self.execute("@AdHocSpForTest", (sql, *key), true).doing(sql)?;
+            let table = answer.tables.into_iter().next();
+            table.ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
+        };
+        rows.iter().map(of_key).collect()
+    }
+
+    /// The sum of the one number that a query returns of each partition.
+    pub fn sum_partitions(&self, sql: &str) -> BenchResult<i64> {
+        self.query_partitions(sql)?.iter().map(|table| number_of(table, sql)).sum()
     }
 
     /// Runs the statements of an SQL file, one by one.
@@ -311,5 +330,13 @@ impl Session {
             }
         }
         (kilobytes > 0).then_some(kilobytes * 1024)
+    }
+}
+
+fn number_of(table: &OwnedTable, sql: &str) -> BenchResult<i64> {
+    match table.rows.first().and_then(|row| row.first()) {
+        Some(OwnedValue::Integer(number)) => Ok(*number),
+        Some(OwnedValue::Null) => Ok(0),
+        _ => Err(BenchError::Server(format!("no number came back for: {sql}"))),
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn measure_voter(
 /// Creates the tables, views and procedures, unless they are there and to be kept, and fills the
 /// small tables.
 pub fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<()> {
-    if !keep || session.query_number("SELECT COUNT(*) FROM votes").is_err() {
+    if !keep || session.sum_partitions("SELECT COUNT(*) FROM votes").is_err() {
         session.run_statements(VOTER_DDL)?;
     }
     // Does nothing where it was done before.
@@ -119,16 +119,18 @@ pub struct VoteCounts {
 impl VoteCounts {
     pub fn read(session: &Session) -> BenchResult<VoteCounts> {
         let by_contestant = |sql: &str| -> BenchResult<BTreeMap<i64, i64>> {
-            let table = session.query(sql)?;
-            let numbers = table.rows.iter().map(|row| match row.as_slice() {
-                [OwnedValue::Integer(contestant), OwnedValue::Integer(votes)] => Ok((*contestant, *votes)),
-                _ => Err(BenchError::Server(format!("rows of two numbers are expected from: {sql}"))),
-            });
-            numbers.collect()
+            let mut numbers = BTreeMap::new();
+            for row in session.query_partitions(sql)?.iter().flat_map(|table| &table.rows) {
+                let [OwnedValue::Integer(contestant), OwnedValue::Integer(votes)] = row.as_slice() else {
+                    return Err(BenchError::Server(format!("rows of two numbers are expected from: {sql}")));
+                };
+                *numbers.entry(*contestant).or_insert(0) += *votes;
+            }
+            Ok(numbers)
         };
         Ok(VoteCounts {
-            rows: session.query_number("SELECT COUNT(*) FROM votes")?,
-            by_phone_view: session.query_number("SELECT SUM(num_votes) FROM v_votes_by_phone_number")?,
+            rows: session.sum_partitions("SELECT COUNT(*) FROM votes")?,
+            by_phone_view: session.sum_partitions("SELECT SUM(num_votes) FROM v_votes_by_phone_number")?,
             rows_by_contestant: by_contestant(
                 "SELECT contestant_number, COUNT(*) FROM votes GROUP BY contestant_number",
             )?,

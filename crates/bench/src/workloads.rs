@@ -95,7 +95,7 @@ impl Subject {
                     KvLoad::new(Arc::clone(&self.values), self.seed.wrapping_add(1 + thread as u64), false)
                 };
                 let result = run_load(plan, make, watch)?;
-                let rows = session.query_number("SELECT COUNT(*) FROM store")?;
+                let rows = session.sum_partitions("SELECT COUNT(*) FROM store")?;
                 let mut tally = KvTally::default();
                 result.workloads.iter().for_each(|load| tally.merge(&load.tally));
                 (WorkloadResult::of(result), kv::findings(&tally, rows, i64::from(self.values.pool_size), false))
