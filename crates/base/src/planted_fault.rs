@@ -116,6 +116,15 @@ planted_faults! {
     PreparedAfterRefusal "a part is prepared that was refused",
     LeadsInDoubt "a new leader takes calls before it knows how the lots ended that are in doubt",
     OldOrder "an agent obeys a sequencer that was replaced",
+    GatesToldEarly "gates hear of a part that is prepared, before its lot is decided",
+    PartLentEarly "the stores of a part take calls when it is prepared, before its lot is decided",
+    FreshOfOne "a read of several groups is answered when the first group has confirmed it",
+    AbortKeepsSequence "a part that was aborted keeps its sequence numbers",
+    UndoForgotten "a part that is prepared can be undone no more",
+    PartAppliedAtOnce "copies and replay make the changes of a part when it is prepared",
+    PartsNotInManifest "a snapshot does not have the parts that are in doubt",
+    DeposesAll "a group that leads again makes the calls of other groups, which do not, run on",
+    TruncatesOthers "the log is cut by the snapshots of one group, though another group needs more",
 }
 
 impl PlantedFault {

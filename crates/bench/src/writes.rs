@@ -125,6 +125,8 @@ impl Shared {
 /// The writes, which go on until this is dropped.
 pub struct Writes {
     client: Client,
+    /// One of each partition.
+    keys: Vec<i64>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -138,7 +140,9 @@ impl Writes {
             patiently(&client, "@AdHoc", (statement,), false).doing(statement)?;
         }
         let keys = patiently(&client, "@GetPartitionKeys", ("INTEGER",), true).doing("asking for partitions")?;
-        let partitions = keys.tables.first().map_or(0, |table| table.rows.len());
+        let keys: Vec<i64> =
+            keys.tables.first().map_or(&[][..], |table| &table.rows).iter().filter_map(|row| key_of(row)).collect();
+        let partitions = keys.len();
         let ring = u32::try_from(partitions).ok().filter(|count| *count > 0).map(Ring::new_default);
         let ring = ring.ok_or_else(|| BenchError::Server("the cluster names no partitions".to_string()))?;
         let record = Record {
@@ -160,7 +164,7 @@ impl Writes {
         let its_client = client.clone();
         let write = move || write_steadily(&its_client, &of_thread, every);
         let thread = thread::Builder::new().name("writes".to_string()).spawn(write).doing("starting a thread")?;
-        Ok(Writes { client, shared, thread: Some(thread) })
+        Ok(Writes { client, keys, shared, thread: Some(thread) })
     }
 
     pub fn ends(&self) -> Ends {
@@ -234,17 +238,12 @@ impl Writes {
         for from in (0..fates.len()).step_by(ROWS_AT_ONCE) {
             let to = from + ROWS_AT_ONCE;
             let question = format!("SELECT id, content FROM bench_write WHERE id >= {from} AND id < {to}");
-            let answer = patiently(&self.client, "@AdHoc", (&question[..],), true).doing(&question)?;
-            for row in answer.tables.first().map_or(&[][..], |table| &table.rows) {
-                match row.as_slice() {
-                    [OwnedValue::Integer(id), OwnedValue::Integer(content)] if *content == content_of(*id) => {
-                        match there.get_mut(*id as usize) {
-                            Some(there) => *there = true,
-                            None => wrong.push(format!("row {id} is there, which nobody wrote")),
-                        }
-                    }
-                    other => wrong.push(format!("{other:?} is there, which nobody wrote")),
-                }
+            // Of each partition by itself: groups of partitions may be led by several nodes.
+            for key in &self.keys {
+                let answer = patiently(&self.client, "@AdHocSpForTest", (&question[..], *key), true);
+                let answer = answer.doing(&question)?;
+                let rows = answer.tables.first().map_or(&[][..], |table| &table.rows);
+                rows.iter().for_each(|row| note_row(row, &mut there, &mut wrong));
             }
         }
         for (id, (fate, there)) in fates.iter().zip(&there).enumerate() {
@@ -265,6 +264,26 @@ impl Drop for Writes {
             let _ = thread.join();
         }
         self.client.close();
+    }
+}
+
+/// A row of `@GetPartitionKeys`.
+fn key_of(row: &[OwnedValue]) -> Option<i64> {
+    match row.last()? {
+        OwnedValue::Integer(key) => Some(*key),
+        _ => None,
+    }
+}
+
+fn note_row(row: &[OwnedValue], there: &mut [bool], wrong: &mut Vec<String>) {
+    match row {
+        [OwnedValue::Integer(id), OwnedValue::Integer(content)] if *content == content_of(*id) => {
+            match there.get_mut(*id as usize) {
+                Some(there) => *there = true,
+                None => wrong.push(format!("row {id} is there, which nobody wrote")),
+            }
+        }
+        other => wrong.push(format!("{other:?} is there, which nobody wrote")),
     }
 }
 

@@ -9,7 +9,7 @@
 //! another group continues, and the copy of another group that begins clears nothing.
 
 use ferrite_base::leader_change::NOT_STARTED;
-use ferrite_base::{ErrorKind, GroupId, UserError, limits};
+use ferrite_base::{ErrorKind, GroupId, UserError, limits, planted};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -122,6 +122,7 @@ impl Cancellations {
         let mut list = self.lock();
         match deposed {
             true => list.deposed.insert(group),
+            false if planted!(DeposesAll) => std::mem::take(&mut list.deposed).contains(&group),
             false => list.deposed.remove(&group),
         };
         self.count_again(&list);

@@ -9,7 +9,7 @@ use crate::content_hashes::ContentHashes;
 use crate::lots::LotLedger;
 use crate::record::{self, Part, Record, RecordError};
 use crate::schema::{self, Planned, SchemaHistory};
-use ferrite_base::{Epoch, GroupId, GroupPartitions, NodeId, PartitionId, Position, Sequence, UserError};
+use ferrite_base::{Epoch, GroupId, GroupPartitions, NodeId, PartitionId, Position, Sequence, UserError, planted};
 use ferrite_catalog::Catalog;
 use ferrite_group::{Entry, EntryError, Replayed, Verdict};
 use ferrite_multi::Applied;
@@ -235,7 +235,13 @@ impl Judge {
         if let ferrite_multi::Record::Prepared { redo, .. } = &record {
             self.check_part(redo)?;
         }
+        let at_once = match &record {
+            ferrite_multi::Record::Prepared { redo, .. } if planted!(PartAppliedAtOnce) => Some(redo.to_vec()),
+            _ => None,
+        };
         match self.lots.apply(record.map(<[u8]>::to_vec)) {
+            Ok(_) if at_once.is_some() => Ok(Change::Committed(at_once.expect("it was just there"))),
+            Ok(Applied::Committed(_)) if planted!(PartAppliedAtOnce) => Ok(Change::Lot),
             Ok(Applied::Nothing | Applied::Aborted(_)) => Ok(Change::Lot),
             Ok(Applied::Committed(part)) => Ok(Change::Committed(part.redo)),
             Err(error) => Err(ReplayError::malformed(error.0)),

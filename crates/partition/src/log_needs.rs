@@ -8,7 +8,7 @@
 //! Invariants: what is removed is below what every hosted group needs; what a group needs moves
 //! forward only.
 
-use ferrite_base::GroupId;
+use ferrite_base::{GroupId, planted};
 use ferrite_io::DiskResult;
 use ferrite_log::SegmentIndex;
 use std::collections::BTreeMap;
@@ -64,6 +64,8 @@ impl LogNeeds {
     pub fn truncate(&self, held_bytes_max: u64, rest: &dyn Fn()) -> DiskResult<usize> {
         // A group that is hosted meanwhile needs what is written from then on.
         let Some(least) = self.least() else { return Ok(0) };
+        let greatest = self.lock().values().copied().max();
+        let least = greatest.filter(|_| planted!(TruncatesOthers)).unwrap_or(least);
         self.index.truncate_before(least, held_bytes_max, rest)
     }
 

@@ -3,7 +3,7 @@
 
 use crate::lots::LotLedger;
 use crate::schema::SchemaHistory;
-use ferrite_base::{GroupMap, UserError};
+use ferrite_base::{GroupMap, UserError, planted};
 use ferrite_catalog::Catalog;
 use ferrite_snapshot::{Files, Manifest, SnapshotError, own_name};
 use ferrite_table::{Loading, Store};
@@ -61,7 +61,10 @@ pub(crate) fn lots_in_manifest(map: &GroupMap, lots: &LotLedger) -> Vec<u8> {
         assert!(*lots == LotLedger::default(), "the only group takes part in no lots");
         return out;
     }
-    lots.encode(&mut out);
+    match planted!(PartsNotInManifest) {
+        true => LotLedger::default().encode(&mut out),
+        false => lots.encode(&mut out),
+    }
     out
 }
 

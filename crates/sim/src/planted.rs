@@ -118,6 +118,15 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (PreparedAfterRefusal, Simulator::Groups, &[]),
     (LeadsInDoubt, Simulator::Groups, &[MADE_ANEW]),
     (OldOrder, Simulator::Groups, &[]),
+    (GatesToldEarly, Simulator::Groups, &[MADE_ANEW, ASSERTED, ACKNOWLEDGED]),
+    (PartLentEarly, Simulator::Groups, &[MADE_ANEW]),
+    (FreshOfOne, Simulator::Groups, &[]),
+    (AbortKeepsSequence, Simulator::Groups, &[OPENED, MADE_ANEW]),
+    (UndoForgotten, Simulator::Groups, &[ASSERTED]),
+    (PartAppliedAtOnce, Simulator::Groups, &[OPENED, MADE_ANEW, ASSERTED]),
+    (PartsNotInManifest, Simulator::Groups, &[OPENED, MADE_ANEW]),
+    (DeposesAll, Simulator::Groups, &[]),
+    (TruncatesOthers, Simulator::Groups, &[]),
 ];
 
 /// Which simulator must find the fault, and by which rules. None: it cannot show there, and

@@ -94,6 +94,9 @@ pub struct Wanted {
     pub failed: bool,
     /// Some are given up by their caller.
     pub gives_up_at: u64,
+    /// Of one that reads: the lots of its partition that had been answered as committed when it
+    /// was begun.
+    pub after: Vec<LotId>,
 }
 
 pub struct World {
@@ -321,7 +324,12 @@ impl World {
             let Some(lot) = sequencer.begin(parts, rides) else { continue };
             let refuses = !reads && !rides && lot.number % 4 == 0;
             let gives_up_at = if self.random.percent(10) { self.now + self.random.below(20) * MILLI } else { u64::MAX };
-            self.wanted.insert(lot, Wanted { groups, partition, reads, refuses, failed: false, gives_up_at });
+            let is_before = |(other, outcome): (&LotId, &Outcome)| {
+                let counts = *outcome == Outcome::Committed && self.wanted[other].partition == partition;
+                counts.then_some(*other)
+            };
+            let after = if reads { self.told.iter().filter_map(is_before).collect() } else { Vec::new() };
+            self.wanted.insert(lot, Wanted { groups, partition, reads, refuses, failed: false, gives_up_at, after });
         }
     }
 

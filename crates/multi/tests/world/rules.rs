@@ -76,11 +76,18 @@ impl World {
         }
     }
 
-    /// A lot that was read in one group was read in all of its groups.
+    /// A lot that was read in one group was read in all of its groups; one that had been answered
+    /// when the read was begun, too.
     pub fn check_read(&mut self, lot: LotId) {
         let wanted = &self.wanted[&lot];
         let seen = |group: &GroupId| self.groups[group].seen.get(&lot);
         let all: BTreeSet<LotId> = wanted.groups.iter().filter_map(seen).flatten().copied().collect();
+        for earlier in &wanted.after {
+            let mut changed = self.wanted[earlier].groups.iter().take(2);
+            if changed.any(|group| seen(group).is_some_and(|seen| !seen.contains(earlier))) {
+                self.wrong.push(format!("{lot} has not read {earlier}, which had been answered"));
+            }
+        }
         for other in all {
             let of = &self.wanted[&other];
             // The first two of its groups were changed.

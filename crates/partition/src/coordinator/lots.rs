@@ -26,7 +26,7 @@ use crate::gate::Gate;
 use crate::lots::{LotLedger, LotLinks};
 use crate::record;
 use crossbeam_channel::{Receiver, Sender, after, unbounded};
-use ferrite_base::{Epoch, PartitionId, Sequence};
+use ferrite_base::{Epoch, PartitionId, Sequence, planted};
 use ferrite_group::EntryBuffer;
 use ferrite_multi::{Agent, AgentEffect, Applied, LotId, Outcome, Record, ToAgent};
 use std::collections::VecDeque;
@@ -102,7 +102,9 @@ impl Hold {
         for ((store, position), before) in held.filter_map(|(lent, before)| lent.as_mut().zip(*before)) {
             if position.sequence > before {
                 store.step_back(before);
-                position.sequence = before;
+                if !planted!(AbortKeepsSequence) {
+                    position.sequence = before;
+                }
             }
         }
     }
@@ -324,7 +326,8 @@ impl Coordinator {
             AgentEffect::Prepare { lot, settled, participants } => {
                 let hold = leading.hold.as_mut().filter(|hold| hold.lot == lot).expect("what is prepared is held");
                 let redo = std::mem::take(&mut hold.redo);
-                self.append_lot(leading, Record::Prepared { lot, settled, participants, redo }, Vec::new());
+                let gates = if planted!(GatesToldEarly) { self.gates_of_hold(leading, lot) } else { Vec::new() };
+                self.append_lot(leading, Record::Prepared { lot, settled, participants, redo }, gates);
             }
             AgentEffect::Append(record) => {
                 let gates = self.gates_of(leading, &record);
@@ -363,6 +366,12 @@ impl Coordinator {
         }
     }
 
+    /// A planted fault: the stores take other calls while the lot holds them.
+    fn lend_early(&mut self, hold: &mut Hold) {
+        let nothing = hold.borrowed.iter().map(|_| None).collect();
+        self.give_back(std::mem::replace(&mut hold.borrowed, nothing));
+    }
+
     /// Stores go back as they were before the hold.
     fn undo(&mut self, mut hold: Hold) {
         hold.step_back();
@@ -372,7 +381,14 @@ impl Coordinator {
     /// The gates that hear of what counts with that record.
     fn gates_of(&self, leading: &Leading, record: &Record<()>) -> Vec<(Arc<Gate>, Sequence)> {
         let Record::Decided { lot, outcome: Outcome::Committed, .. } = record else { return Vec::new() };
-        let Some(hold) = leading.hold.as_ref().filter(|hold| hold.lot == *lot) else { return Vec::new() };
+        if planted!(GatesToldEarly) {
+            return Vec::new();
+        }
+        self.gates_of_hold(leading, *lot)
+    }
+
+    fn gates_of_hold(&self, leading: &Leading, lot: LotId) -> Vec<(Arc<Gate>, Sequence)> {
+        let Some(hold) = leading.hold.as_ref().filter(|hold| hold.lot == lot) else { return Vec::new() };
         let positions = hold.borrowed.iter().flatten().map(|(_, position)| position);
         let is_changed = |position: &&StorePosition| Some(position.sequence) > hold.before[position.place];
         let gate_of = |position: &StorePosition| {
@@ -406,6 +422,19 @@ impl Coordinator {
         let applied = leading.committed.apply(record.clone()).expect("the stream continues");
         if let (Applied::Committed(part), Some(unsettled)) = (applied, &mut leading.unsettled) {
             self.make_part(unsettled, &part.redo);
+        }
+        if let (Record::Prepared { lot, .. }, Some(hold)) = (&record, &mut leading.hold)
+            && hold.lot == *lot
+        {
+            if planted!(UndoForgotten) {
+                for (store, _) in hold.borrowed.iter_mut().flatten() {
+                    store.retain_undo(false);
+                    store.retain_undo(true);
+                }
+            }
+            if planted!(PartLentEarly) {
+                self.lend_early(hold);
+            }
         }
         match record {
             Record::Prepared { lot, .. } => leading.agent.prepared(lot),
