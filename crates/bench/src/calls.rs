@@ -1,9 +1,26 @@
 //! Where a load's calls go: to one connection, or to the leader of each call's key.
 
-use crate::generator::InFlight;
 use ferrite_client::event_loop::{Connection, Links, Response, Topology};
 use ferrite_client::{ParameterSet, Prepared};
 use ferrite_wire::{EncodeError, Parameters};
+
+/// When a call was to be sent: nanoseconds since the load's epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Intended(pub(crate) u64);
+
+impl Intended {
+    #[inline]
+    pub fn with<N>(self, note: N) -> InFlight<N> {
+        InFlight { intended: self.0, note }
+    }
+}
+
+/// What the connection keeps per call.
+#[derive(Clone, Copy, Debug)]
+pub struct InFlight<N> {
+    pub(crate) intended: u64,
+    pub(crate) note: N,
+}
 
 /// Takes the calls of a load.
 pub struct Calls<'a, N>(Destination<'a, N>);

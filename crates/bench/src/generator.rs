@@ -8,6 +8,7 @@
 //! in every call that it delayed.
 
 use crate::calls::{Calls, Leaders};
+pub use crate::calls::{InFlight, Intended};
 use crate::measurement::Measurement;
 use ferrite_client::event_loop::Turn;
 use ferrite_client::event_loop::{Handler, Links, Response};
@@ -46,24 +47,6 @@ pub trait Workload: Send + 'static {
     /// Nobody knows whether this call was executed: the connection broke meanwhile, the server's or
     /// that of a node that had passed it on.
     fn lost(&mut self, note: Self::Note);
-}
-
-/// When a call was to be sent: nanoseconds since the load's epoch.
-#[derive(Clone, Copy, Debug)]
-pub struct Intended(u64);
-
-impl Intended {
-    #[inline]
-    pub fn with<N>(self, note: N) -> InFlight<N> {
-        InFlight { intended: self.0, note }
-    }
-}
-
-/// What the connection keeps per call.
-#[derive(Clone, Copy, Debug)]
-pub struct InFlight<N> {
-    intended: u64,
-    note: N,
 }
 
 /// Classifies a failure: what the server rolled back in good order, or trouble.
