@@ -163,6 +163,12 @@ impl Agent {
         self.doubts.keys().copied()
     }
 
+    /// The groups that are not known to have a part of the lot, which is in doubt here.
+    pub fn unheard(&self, lot: LotId) -> impl Iterator<Item = GroupId> {
+        let doubt = self.doubts.get(&lot).into_iter();
+        doubt.flat_map(|doubt| doubt.participants.iter().filter(|group| !doubt.prepared_by.contains(group))).copied()
+    }
+
     pub fn receive(&mut self, message: ToAgent, now: u64) {
         match message {
             ToAgent::Begin(begin) => self.begin(begin),

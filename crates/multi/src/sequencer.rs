@@ -18,6 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Whoever leads a group is asked again after that whether there is a part.
 const AGAIN_NANOS: u64 = 200_000_000;
 
+/// A group that has not run the parts of so many lots that have ended is given no more: what waits
+/// for its agent has a bound.
+const PARTS_AHEAD_MAX: usize = 4;
+
 /// A group's part of a lot that is to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LotPart {
@@ -136,6 +140,15 @@ impl Sequencer {
     /// lots wait for groups that are not.
     pub fn can_begin(&self) -> bool {
         self.active.is_none() && self.unordered.is_empty() && self.lots.len() < limits::LOTS_OPEN_MAX
+    }
+
+    /// Groups that are behind with what they were to run: lots were aborted by others before.
+    pub fn behind(&self) -> BTreeSet<GroupId> {
+        let mut parts: BTreeMap<GroupId, usize> = BTreeMap::new();
+        for (group, party) in self.lots.values().flat_map(|of| &of.parties) {
+            *parts.entry(*group).or_default() += usize::from(party.runs && party.is_reached && !party.is_settled);
+        }
+        parts.into_iter().filter(|(_, count)| *count >= PARTS_AHEAD_MAX).map(|(group, _)| group).collect()
     }
 
     /// Nothing is under way, and all that are led have heard what is settled.
@@ -465,6 +478,20 @@ mod tests {
         let first = LotId { epoch: Epoch(5), number: 1 };
         sequencer.receive(ONE, Epoch(7), ToSequencer::Settled { lot: first });
         assert!(sequencer.can_begin());
+    }
+
+    #[test]
+    fn a_group_that_is_behind_with_the_parts_of_lots_that_others_have_failed_is_named() {
+        let mut sequencer = opened();
+        for round in 0..PARTS_AHEAD_MAX {
+            assert!(sequencer.behind().is_empty(), "{round} parts wait for it");
+            let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
+            sequencer.receive(ONE, Epoch(7), ToSequencer::Done { lot, ok: false, result: Vec::new() });
+            sequencer.receive(ONE, Epoch(7), ToSequencer::Vote { lot, yes: false });
+        }
+        assert_eq!(sequencer.behind(), BTreeSet::from([OTHER]));
+        sequencer.receive(OTHER, Epoch(7), ToSequencer::Settled { lot: LotId { epoch: Epoch(5), number: 1 } });
+        assert!(sequencer.behind().is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use ferrite_plan::{Indivisible, Program, Share, Step, divide};
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The way to the sequencer's thread.
 #[derive(Clone)]
@@ -23,15 +24,18 @@ impl GroupsCalls {
     }
 
     /// Hands the call over; one answer comes. `body`: its frame's, which has been parsed before.
+    /// `time_max`: by its own wish.
     ///
     /// # Errors
     /// Groups cannot run it together.
+    #[allow(clippy::too_many_arguments, reason = "what a call is, once")]
     pub fn submit(
         &self,
         program: &Program,
         compiled: &Arc<Compiled>,
         stores: StoreSet,
         body: &[u8],
+        time_max: Option<Duration>,
         reply: Reply,
         again: LookUpAgain,
     ) -> UserResult<()> {
@@ -45,6 +49,8 @@ impl GroupsCalls {
             stores,
             merges,
             is_read: program.read_only,
+            // Longer than any limit is no limit of its own.
+            time_max_millis: time_max.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(0)),
             reply,
             again,
         };

@@ -232,7 +232,8 @@ impl Submit {
         let system = self.system.clone();
         // The system thread has ended only when the server stops.
         let again = Box::new(move || drop(system.send(job)));
-        self.groups_calls.submit(program, compiled, stores, body, reply, again)
+        let time_max = self.time_of(body, &reply);
+        self.groups_calls.submit(program, compiled, stores, body, time_max, reply, again)
     }
 
     /// `cached`: the program is one for many texts.

@@ -262,6 +262,12 @@ notices! {
         "this cluster has {partitions} partitions, which cannot change: --partitions {asked} is ignored";
     SchemaNotFollowed "schema-not-followed" Warn { group: GroupId, reason: String }
         "group {group} has not made the last schema change, and is told again until it has: {reason}";
+    LotUndecided "lot-undecided" Warn { group: GroupId, seconds: u64, missing: String }
+        "for {seconds} s group {group} has not known whether a transaction over several groups took place: nothing is \
+         heard of {missing}. Calls to its partitions wait until that is led again";
+    LotDecided "lot-decided" Info { group: GroupId, seconds: u64 }
+        "after {seconds} s group {group} knows again how transactions over several groups ended: calls to its partitions \
+         are executed";
     LayoutIgnored "layout-ignored" Warn { layout: String, asked: u32 }
         "this cluster was founded with {layout}, which cannot change: --partitions-per-node {asked} is ignored";
     RackIgnored "rack-ignored" Warn { rack: String, asked: String }

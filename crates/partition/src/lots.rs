@@ -46,6 +46,8 @@ pub struct LotCall {
     pub parameters: Vec<u8>,
     /// This group runs the statements that one group is to run, whichever.
     pub is_first: bool,
+    /// How long it may execute, in milliseconds, by its own wish; 0: as long as any.
+    pub time_max_millis: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -159,7 +161,7 @@ impl LotWork {
         out.extend_from_slice(&self.time_micros.to_le_bytes());
         out.extend_from_slice(&self.answers_max.to_le_bytes());
         put_count(&mut out, self.calls.len());
-        for LotCall { program, catalog_version, parameters, is_first } in &self.calls {
+        for LotCall { program, catalog_version, parameters, is_first, time_max_millis } in &self.calls {
             let (kind, text) = match program {
                 LotProgram::Procedure(name) => (0, name),
                 LotProgram::Text(text) => (1, text),
@@ -168,6 +170,7 @@ impl LotWork {
             put_bytes(&mut out, text.as_bytes());
             out.extend_from_slice(&catalog_version.0.to_le_bytes());
             out.push(u8::from(*is_first));
+            out.extend_from_slice(&time_max_millis.to_le_bytes());
             put_bytes(&mut out, parameters);
         }
         out
@@ -217,7 +220,8 @@ fn read_call(from: &mut Reader<'_>) -> Result<LotCall, ReadFault> {
     };
     let catalog_version = CatalogVersion(from.u64()?);
     let is_first = from.flag()?;
-    Ok(LotCall { program, catalog_version, is_first, parameters: read_bytes(from)?.to_vec() })
+    let time_max_millis = from.u32()?;
+    Ok(LotCall { program, catalog_version, is_first, time_max_millis, parameters: read_bytes(from)?.to_vec() })
 }
 
 fn read_answer(from: &mut Reader<'_>) -> Result<LotAnswer, ReadFault> {
@@ -255,6 +259,7 @@ mod tests {
             catalog_version: CatalogVersion(7),
             parameters: vec![0, 1, 3, 9],
             is_first,
+            time_max_millis: 6,
         };
         let procedure = LotProgram::Procedure("Move".to_owned());
         let text = LotProgram::Text("DELETE FROM t".to_owned());
@@ -291,10 +296,10 @@ mod tests {
             &[2, 0, 0, 0],
             &[0, 4, 0, 0, 0],
             b"Move",
-            &[7, 0, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
             &[1, 13, 0, 0, 0],
             b"DELETE FROM t",
-            &[7, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[7, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
         ];
         assert_eq!(work().encode(), expected.concat());
         let expected = [

@@ -351,7 +351,7 @@ impl Clients {
                 let version = compiled.catalog.version.0;
                 let again = Box::new(move || letterbox.sent_back(number, version));
                 self.over.insert(number);
-                let taken = doors.groups.submit(&program, &compiled, stores, &body, reply, again);
+                let taken = doors.groups.submit(&program, &compiled, stores, &body, None, reply, again);
                 taken.unwrap_or_else(|error| panic!("groups run {procedure:?} together: {}", error.message()));
             }
             Route::Multi(stores) => {

@@ -25,22 +25,25 @@ pub struct LotCounts {
     pub waiting: u64,
     /// Lots that are not decided.
     pub open: u64,
+    /// For how long the oldest of these has not been.
+    pub open_millis: u64,
 }
 
 /// The same for all threads that ask. One thread writes.
 #[derive(Default)]
-pub struct LotFigures([AtomicU64; 10]);
+pub struct LotFigures([AtomicU64; 11]);
 
 impl LotFigures {
     pub fn set(&self, counts: LotCounts) {
-        let LotCounts { calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open } = counts;
-        let all = [calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open];
+        let LotCounts { calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open, open_millis } =
+            counts;
+        let all = [calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open, open_millis];
         self.0.iter().zip(all).for_each(|(figure, value)| figure.store(value, Relaxed));
     }
 
     pub fn read(&self) -> LotCounts {
-        let [calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open] =
+        let [calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open, open_millis] =
             self.0.each_ref().map(|figure| figure.load(Relaxed));
-        LotCounts { calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open }
+        LotCounts { calls, failed, stale, unknown, begun, committed, read, aborted, waiting, open, open_millis }
     }
 }

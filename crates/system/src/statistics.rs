@@ -345,10 +345,11 @@ mod tests {
             aborted: 8,
             waiting: 9,
             open: 10,
+            open_millis: 11,
         });
         let tables = tables_of(&statistics(&node.sources(), &node, "lots", false, Asker::default()));
-        let shown: Vec<i64> = tables[0].rows[0].iter().rev().take(10).rev().map(integer).collect();
-        assert_eq!(shown, (1..=10).collect::<Vec<_>>());
+        let shown: Vec<i64> = tables[0].rows[0].iter().rev().take(11).rev().map(integer).collect();
+        assert_eq!(shown, (1..=11).collect::<Vec<_>>());
     }
 
     #[test]

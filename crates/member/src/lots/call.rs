@@ -20,6 +20,8 @@ pub struct GroupsCall {
     /// By statement.
     pub merges: Box<[MergeRule]>,
     pub is_read: bool,
+    /// How long it may execute in a group, in milliseconds, by its own wish; 0: as long as any.
+    pub time_max_millis: u32,
     pub reply: Reply,
     pub again: LookUpAgain,
 }
@@ -54,6 +56,7 @@ impl GroupsCall {
             catalog_version: self.catalog_version,
             parameters: self.parameters.clone(),
             is_first,
+            time_max_millis: self.time_max_millis,
         }
     }
 

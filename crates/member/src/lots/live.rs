@@ -42,6 +42,8 @@ struct LivePart {
 pub struct LiveLot {
     pub calls: Vec<WaitingCall>,
     pub is_read: bool,
+    /// Of the monotonic clock.
+    pub began: u64,
     /// Of a call that is run alone: its answer, or why it has none.
     pub outcome: Option<UserResult<Vec<u8>>>,
     parts: BTreeMap<GroupId, LivePart>,
@@ -49,7 +51,7 @@ pub struct LiveLot {
 
 impl LiveLot {
     /// All of these only read, or all do not.
-    pub fn new(calls: Vec<WaitingCall>) -> LiveLot {
+    pub fn new(calls: Vec<WaitingCall>, began: u64) -> LiveLot {
         let is_read = calls[0].call.is_read;
         assert!(calls.iter().all(|of| of.call.is_read == is_read), "a lot only reads, or all of it is prepared");
         let mut parts: BTreeMap<GroupId, LivePart> = BTreeMap::new();
@@ -60,7 +62,7 @@ impl LiveLot {
                 part.calls.push(place);
             }
         }
-        LiveLot { calls, is_read, outcome: None, parts }
+        LiveLot { calls, is_read, began, outcome: None, parts }
     }
 
     /// Each part is prepared as soon as it has run.

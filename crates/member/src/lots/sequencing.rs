@@ -66,6 +66,8 @@ pub struct Sequencing {
     /// No lot is begun before.
     begins_from: u64,
     sends: Vec<LotSend>,
+    /// When it was told last that time has passed.
+    ticked: u64,
     cancellations: Arc<Cancellations>,
     counts: LotCounts,
 }
@@ -83,6 +85,7 @@ impl Sequencing {
             reign: None,
             begins_from: 0,
             sends: Vec::new(),
+            ticked: 0,
             cancellations,
             counts: LotCounts::default(),
         }
@@ -95,8 +98,10 @@ impl Sequencing {
 
     /// What became of calls and lots up to now.
     pub fn counts(&self) -> LotCounts {
-        let open = self.reign.as_ref().map_or(0, |reign| reign.lots.len() as u64);
-        LotCounts { waiting: self.waiting.len() as u64, open, ..self.counts }
+        let lots = || self.reign.iter().flat_map(|reign| reign.lots.values());
+        let open_nanos = lots().map(|live| self.ticked.saturating_sub(live.began)).max().unwrap_or(0);
+        let waiting = self.waiting.len() as u64;
+        LotCounts { waiting, open: lots().count() as u64, open_millis: open_nanos / 1_000_000, ..self.counts }
     }
 
     /// Nothing waits, and nothing is under way.
@@ -187,6 +192,7 @@ impl Sequencing {
     /// Time has passed: what has waited for too long is refused, and stale calls are looked up
     /// again.
     pub fn tick(&mut self, now: Moment) {
+        self.ticked = now.nanos;
         if let Some(reign) = &mut self.reign {
             reign.sequencer.tick(now.nanos);
         }
@@ -346,7 +352,7 @@ impl Sequencing {
         if !reign.sequencer.can_begin() || now.nanos < self.begins_from {
             return false;
         }
-        let Some(live) = self.next_calls() else { return false };
+        let Some(live) = self.next_calls(now) else { return false };
         let rides = live.rides();
         let parts = live.parts(now.shown);
         self.counts.begun += 1;
@@ -357,10 +363,10 @@ impl Sequencing {
     }
 
     /// The calls that have waited longest, as many as one lot serves.
-    fn next_calls(&mut self) -> Option<LiveLot> {
+    fn next_calls(&mut self, now: Moment) -> Option<LiveLot> {
         let mut chosen: Vec<WaitingCall> = Vec::new();
         let mut passed_over = VecDeque::new();
-        let mut blocked = BTreeSet::new();
+        let mut blocked = self.reign.as_ref().map(|reign| reign.sequencer.behind()).unwrap_or_default();
         let mut bytes = 0;
         while let Some(next) = self.waiting.pop_front() {
             if self.cancellations.covers(next.call.reply.call()) {
@@ -394,7 +400,7 @@ impl Sequencing {
             return None;
         }
         self.counts.calls += chosen.len() as u64;
-        Some(LiveLot::new(chosen))
+        Some(LiveLot::new(chosen, now.nanos))
     }
 
     /// A group that another node hands over comes to rest only if nothing more is begun with it.

@@ -292,6 +292,7 @@ impl World {
             stores: StoreSet::Only(groups.iter().copied().map(PartitionId).collect()),
             merges: [if name == "Many" { MergeRule::Append } else { MergeRule::Sum }, MergeRule::First].into(),
             is_read: name == "Read",
+            time_max_millis: 0,
             reply: Reply { mailbox, connection: 1, handle, sent_micros: self.now.micros },
             again: Box::new(move || again.lock().unwrap().push(handle)),
         };

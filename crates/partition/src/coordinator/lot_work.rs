@@ -14,6 +14,7 @@ use ferrite_table::Store;
 use ferrite_wire::Parameters;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Ad hoc texts that are kept compiled.
 const TEXTS_MAX: usize = 256;
@@ -102,7 +103,8 @@ impl Coordinator {
                 let request =
                     Request { program: &program, parameters, drop_first_parameter, handle: 0, transaction_time: now };
                 let shares = GroupShares::new(&self.of, call.is_first);
-                self.executor.call_shares(&mut stores, &request, &shares)
+                let own_time = (call.time_max_millis > 0).then(|| Duration::from_millis(call.time_max_millis.into()));
+                self.executor.call_shares(&mut stores, &request, &shares, own_time)
             }
         };
         let outcome = if result.is_ok() { CallOutcome::Committed } else { CallOutcome::RolledBack };

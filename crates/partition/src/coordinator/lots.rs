@@ -26,9 +26,10 @@ use crate::gate::Gate;
 use crate::lots::{LotLedger, LotLinks};
 use crate::record;
 use crossbeam_channel::{Receiver, Sender, after, unbounded};
-use ferrite_base::{Epoch, PartitionId, Sequence, planted};
+use ferrite_base::{Epoch, GroupId, PartitionId, Sequence, planted};
 use ferrite_group::EntryBuffer;
 use ferrite_multi::{Agent, AgentEffect, Applied, LotId, Outcome, Record, ToAgent};
+use ferrite_notice::Notice;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,8 @@ use std::time::Duration;
 const DOUBT_TICK_NANOS: u64 = 50_000_000;
 /// The same where only outcomes are remembered.
 const MEMORY_TICK_NANOS: u64 = 1_000_000_000;
+/// The operator hears of a part that has been in doubt for so long.
+const LONG_DOUBT_NANOS: u64 = 10_000_000_000;
 
 /// Of a coordinator whose group may take part in lots.
 pub(super) struct LotSide {
@@ -64,6 +67,15 @@ pub(super) struct Leading {
     events: (Sender<LotEvent>, Receiver<LotEvent>),
     /// When the agent is to look after what it does not know, in nanoseconds of the clock.
     tick_at: Option<u64>,
+    in_doubt: Option<LongDoubt>,
+}
+
+/// The lot that has been in doubt for longest.
+struct LongDoubt {
+    lot: LotId,
+    since: u64,
+    /// The operator knows of it.
+    is_noted: bool,
 }
 
 /// What is held for a lot.
@@ -106,6 +118,27 @@ impl Hold {
                     position.sequence = before;
                 }
             }
+        }
+    }
+}
+
+impl Leading {
+    /// Whether the operator is to hear that an outcome is not known, or is again.
+    fn note_doubt(&mut self, group: GroupId, now: u64) {
+        let oldest = self.agent.in_doubt().next();
+        let Some(doubt) = self.in_doubt.as_mut().filter(|doubt| Some(doubt.lot) == oldest) else {
+            let before = self.in_doubt.take().filter(|doubt| doubt.is_noted);
+            self.in_doubt = oldest.map(|lot| LongDoubt { lot, since: now, is_noted: false });
+            return before.into_iter().for_each(|doubt| {
+                ferrite_io::notify(Notice::LotDecided { group, seconds: (now - doubt.since) / 1_000_000_000 });
+            });
+        };
+        if !doubt.is_noted && now - doubt.since >= LONG_DOUBT_NANOS {
+            doubt.is_noted = true;
+            let unheard: Vec<String> = self.agent.unheard(doubt.lot).map(|group| format!("group {group}")).collect();
+            let missing = if unheard.is_empty() { "its own members".to_owned() } else { unheard.join(", ") };
+            let seconds = (now - doubt.since) / 1_000_000_000;
+            ferrite_io::notify(Notice::LotUndecided { group, seconds, missing });
         }
     }
 }
@@ -170,6 +203,7 @@ impl Coordinator {
             failed: None,
             events: unbounded(),
             tick_at: None,
+            in_doubt: None,
         }));
         self.with_agent(|agent, now| agent.tick(now));
     }
@@ -297,6 +331,7 @@ impl Coordinator {
                 self.carry_out_one(leading, effect);
             }
         }
+        leading.note_doubt(self.of.group(), self.clock.monotonic_nanos());
         let within = match leading.agent.in_doubt().next() {
             Some(_) => Some(DOUBT_TICK_NANOS),
             None => (!leading.committed.outcomes().is_empty()).then_some(MEMORY_TICK_NANOS),

@@ -6,6 +6,7 @@ use ferrite_exec::{Call, OwnShare, ResultSink, Scratch};
 use ferrite_plan::{Indivisible, Program, Share, Step, divide, owner_of_key};
 use ferrite_table::Store;
 use std::cell::RefCell;
+use std::time::Duration;
 
 /// Bytes of an answer before its first table, without texts.
 const HEAD_BYTES: usize = 22;
@@ -92,7 +93,23 @@ impl Executor {
     /// Runs this group's shares of the program. By statement, the table that it leaves, its length
     /// in front; None where another group has it. On failure the stores are as before; on success
     /// the changes are in the stores' redo and undo, for the caller to take and commit.
+    /// `own_time`: how long it may take by its own wish.
     pub(crate) fn call_shares(
+        &mut self,
+        stores: &mut [Store],
+        request: &Request<'_>,
+        shares: &GroupShares<'_>,
+        own_time: Option<Duration>,
+    ) -> UserResult<Vec<Option<Vec<u8>>>> {
+        let usual = self.limits.time_max;
+        self.limits.time_max = own_time.unwrap_or(usual);
+        self.time_is_asked = own_time.is_some();
+        let result = self.shares_within(stores, request, shares);
+        (self.limits.time_max, self.time_is_asked) = (usual, false);
+        result
+    }
+
+    fn shares_within(
         &mut self,
         stores: &mut [Store],
         request: &Request<'_>,

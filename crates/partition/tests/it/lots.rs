@@ -11,7 +11,9 @@ use ferrite_partition::lots::{FailureVerdict, LotAnswer};
 use ferrite_replica::group::{GroupConfiguration, Member};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use world::{World, found, keys_of_groups, reopened};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use world::{Heard, World, found, keys_of_groups, reopened};
 
 const SCHEMA: &str = "
     CREATE TABLE t (a BIGINT NOT NULL, n BIGINT, PRIMARY KEY (a)); PARTITION TABLE t ON COLUMN a;
@@ -242,6 +244,40 @@ impl Bank {
         self.world.settle();
         assert!(self.world.groups[&GroupId(0)].epoch.is_none(), "it has stepped back");
     }
+}
+
+#[test]
+fn nothing_is_executed_while_a_part_is_in_doubt_and_the_operator_hears_of_it() {
+    let mut bank = Bank::open(11);
+    let lot = bank.transfer(0, 1, 9, true);
+    let is_committed = |world: &World| {
+        let stream = &world.groups[&GroupId(0)].stream;
+        stream.commit() >= stream.end().position
+    };
+    assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
+    bank.world.deaf = vec![GroupId(0)];
+    assert!(bank.world.until(is_committed));
+    bank.depose();
+    // It leads again, and its questions are not answered.
+    let first = &bank.world.groups[&GroupId(0)];
+    let epoch = Epoch(first.stream.end().epoch.0 + 2);
+    first.stream.configured(GroupConfiguration::alone(epoch, first.member));
+    let heard = Arc::new(Heard::default());
+    bank.world.settle();
+    bank.world.groups[&GroupId(0)].quiesce(Arc::<Heard>::clone(&heard));
+    let is_noted = |code: &str| ferrite_io::notices::recent().iter().any(|notice| notice.code == code);
+    (0..4).for_each(|_| bank.world.settle());
+    let first = &bank.world.groups[&GroupId(0)];
+    assert!(first.epoch.is_some() && first.has_lent_all(), "calls wait in the inboxes of its partitions");
+    assert_eq!(heard.0.load(Ordering::SeqCst), 0, "and others in that of its coordinator");
+    assert!(is_noted("lot-undecided"));
+    bank.world.deaf.clear();
+    bank.world.settle();
+    assert!(!bank.world.groups[&GroupId(0)].has_lent_all());
+    assert_eq!(heard.0.load(Ordering::SeqCst), 1);
+    assert!(is_noted("lot-decided"));
+    let numbers = bank.numbers();
+    assert!(numbers == [100, 100, 100] || numbers == [91, 109, 100], "{numbers:?}");
 }
 
 /// The part is in the snapshot of a copy, and the log before the snapshot is not read.

@@ -53,6 +53,7 @@ pub fn lots(sources: &Sources<'_>) -> SystemTable {
             ("ABORTED", Bigint),
             ("WAITING", Bigint),
             ("OPEN", Bigint),
+            ("OPEN_MS", Bigint),
         ],
         cells![
             count(counts.calls),
@@ -64,7 +65,8 @@ pub fn lots(sources: &Sources<'_>) -> SystemTable {
             count(counts.read),
             count(counts.aborted),
             count(counts.waiting),
-            count(counts.open)
+            count(counts.open),
+            count(counts.open_millis)
         ],
     )
 }

@@ -16,6 +16,7 @@ impl World {
             stores: StoreSet::All,
             merges: [MergeRule::Sum].into(),
             is_read: false,
+            time_max_millis: 0,
             reply: Reply { mailbox, connection: 1, handle, sent_micros: self.now.micros },
             again: Box::new(|| {}),
         };

@@ -190,6 +190,7 @@ impl Trouble {
             stores: StoreSet::Only(groups.into_iter().map(PartitionId).collect()),
             merges: [MergeRule::Sum, MergeRule::Sum].into(),
             is_read: matches!(wish, Wish::Read(_)),
+            time_max_millis: 0,
             reply: Reply {
                 mailbox: Arc::<Callers>::clone(&self.callers),
                 connection: 1,

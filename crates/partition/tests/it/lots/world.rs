@@ -31,6 +31,7 @@ use ferrite_value::Value;
 use ferrite_value::ring::Ring;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -67,6 +68,16 @@ impl GroupHost for Host {
 enum Message {
     ToSequencer(GroupId, Epoch, ToSequencer),
     ToAgent(GroupId, ToAgent),
+}
+
+/// Counts answers.
+#[derive(Default)]
+pub struct Heard(pub AtomicUsize);
+
+impl Mailbox for Heard {
+    fn deliver(&self, _: AnswerBatch) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
 }
 
 /// Of answers that are not looked at.
@@ -359,6 +370,7 @@ impl World {
                     catalog_version: CatalogVersion(1),
                     parameters: vec![0, 0],
                     is_first: Some(group) == first,
+                    time_max_millis: 0,
                 };
                 parts.get_mut(&group).expect("made above").1.push(call);
             }
@@ -477,6 +489,17 @@ impl Led {
         let number = self.snapshots.next_number();
         let Role::Copy(_, intake) = &self.role else { panic!("it leads") };
         CopyCut::begin(number, &self.stream, intake).expect("it is a copy")
+    }
+
+    /// Has the coordinator answer when it comes to it: after all that was sent before.
+    pub fn quiesce(&self, mailbox: Arc<dyn Mailbox>) {
+        let reply = Reply { mailbox, connection: 1, handle: 2, sent_micros: 0 };
+        self.jobs.send(Job::Quiesce(reply)).expect("it is there");
+    }
+
+    /// Whether no partition has its store.
+    pub fn has_lent_all(&self) -> bool {
+        self.partitions.lock().unwrap().iter().all(|partition| partition.store().is_none())
     }
 
     /// Begins to change the group's schema.
