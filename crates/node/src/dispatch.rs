@@ -292,7 +292,7 @@ impl Dispatcher {
         self.send_batches();
         let ProgramCall { program, compiled, stores, reply, .. } = call;
         if let Err(error) = self.node.submit.in_groups(&program, &compiled, stores, body, reply.clone()) {
-            self.node.submit.refuse(&reply, &error);
+            self.node.submit.refuse_call(&compiled, body, &reply, &error);
         }
     }
 
@@ -343,11 +343,13 @@ impl Dispatcher {
         body: &[u8],
         error: &UserError,
     ) {
-        if self.node.forward.is_none() || error.kind() == ErrorKind::Unavailable {
+        let is_looked_up_in_force = std::ptr::eq(&**self.in_force.load(), &*self.compiled);
+        if self.node.forward.is_none() && is_looked_up_in_force || error.kind() == ErrorKind::Unavailable {
             return response::write_error(connection.out(), invocation.handle, error);
         }
         connection.count_call(body.len());
-        self.node.submit.refuse(&self.reply(connection, invocation.handle), error);
+        let reply = self.reply(connection, invocation.handle);
+        self.node.submit.refuse_call(&self.compiled, body, &reply, error);
     }
 
     /// A call that comes while another node leads its group: there, unless it is about this one.
@@ -404,7 +406,7 @@ impl Dispatcher {
         // What was sent earlier goes first.
         self.send_batches();
         if let Err(error) = self.node.submit.procedure(invocation, &self.compiled, body, &reply) {
-            self.node.submit.refuse(&reply, &error);
+            self.node.submit.refuse_call(&self.compiled, body, &reply, &error);
         }
     }
 

@@ -130,7 +130,7 @@ impl Execute for ForwardExecutor {
         };
         if let Err((handle, error)) = refused {
             let reply = self.reply(group, connection, handle);
-            self.node.submit.refuse(&reply, &error);
+            self.node.submit.refuse_call(&self.compiled, body, &reply, &error);
         }
     }
 
@@ -184,7 +184,7 @@ impl Executor for ForwardExecutor {
             let parsed = Invocation::parse(batch.body(call));
             let invocation = parsed.expect("a network thread has read it");
             if let Err(error) = self.alone(&invocation, batch.body(call), &reply) {
-                self.node.submit.refuse(&reply, &error);
+                self.node.submit.refuse_call(&self.compiled, batch.body(call), &reply, &error);
             }
         }
     }

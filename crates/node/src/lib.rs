@@ -45,6 +45,7 @@ pub mod privilege;
 mod publish;
 pub mod route;
 mod routes;
+mod schema_errors;
 mod schema_follow;
 mod server;
 mod snapshots;

@@ -5,6 +5,7 @@ use crate::admission::{self, Request};
 use crate::calls_elsewhere::CallsElsewhere;
 use crate::compound::Compounds;
 use crate::connection::{is_admin, is_of_compound, trusted_elsewhere};
+use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
 use crate::mode::Mode;
@@ -12,7 +13,7 @@ use crate::route::{AnyOf, Route};
 use crate::routes::Routes;
 use arc_swap::ArcSwap;
 use crossbeam_channel::Sender;
-use ferrite_base::{ErrorKind, GroupId, PartitionId, UserError, UserResult};
+use ferrite_base::{GroupId, PartitionId, UserError, UserResult};
 use ferrite_group::FIRST_GROUP;
 use ferrite_member::forward::{self, Forward};
 use ferrite_partition::coordinator::Job;
@@ -21,7 +22,6 @@ use ferrite_partition::{AnswerBatch, Compiled, Event, MailboxHandle, ProgramCall
 use ferrite_plan::Program;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;
-use ferrite_wire::response;
 use ferrite_wire::{Extensions, Parameters};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -29,6 +29,7 @@ use std::time::Duration;
 /// The way that such calls take.
 pub struct Submit {
     pub compiled: Arc<ArcSwap<Compiled>>,
+    pub schemas: Arc<GroupSchemas>,
     pub mode: Arc<Mode>,
     pub routes: Arc<Routes>,
     pub system: Sender<SystemJob>,
@@ -55,34 +56,30 @@ pub enum RunsAt {
 }
 
 impl Submit {
-    /// Answers with what the schema in force says.
-    pub fn answer(&self, mailbox: &MailboxHandle, answers: AnswerBatch) {
-        match self.gates.get().and_then(|gates| self.gate(gates)) {
-            Some(gate) => gate.hold(Arc::clone(mailbox), answers),
-            None => mailbox.deliver(answers),
+    /// Answers with what the schema in force says, once it is known that this node led the first
+    /// group then.
+    pub fn answer(&self, reply: &Reply, answers: AnswerBatch) {
+        if self.has_several_groups() && !self.leads_first(true) {
+            return reply.refuse(&leads_first_no_longer());
+        }
+        let of_first = |gates: &'_ Vec<(GroupId, Arc<Gate>)>| {
+            let found = gates.iter().find(|(group, _)| *group == FIRST_GROUP);
+            found.map(|(_, gate)| Arc::clone(gate))
+        };
+        match self.gates.get().and_then(of_first) {
+            Some(gate) => gate.hold(Arc::clone(&reply.mailbox), answers),
+            None => reply.mailbox.deliver(answers),
         }
     }
 
-    /// The one of the only group; of several, that of any which is led here: the schema in force is
-    /// also its schema.
-    fn gate<'g>(&self, gates: &'g [(GroupId, Arc<Gate>)]) -> Option<&'g Arc<Gate>> {
-        let leads = |group| self.forward.as_ref().is_some_and(|forward| forward.leads(group, true));
-        match gates {
-            [(_, only)] if self.routes.table().group_count() == 1 => Some(only),
-            several => several.iter().find(|(group, _)| leads(*group)).map(|(_, gate)| gate),
-        }
+    pub fn has_several_groups(&self) -> bool {
+        self.routes.table().group_count() > 1
     }
 
-    /// The same of a call that the schema does not admit. One that was not executed for another
-    /// reason gets its error at once.
-    pub fn refuse(&self, reply: &Reply, error: &UserError) {
-        if error.kind() == ErrorKind::Unavailable {
-            return reply.refuse(error);
-        }
-        let mut answers = AnswerBatch::default();
-        response::write_error(&mut answers.bytes, reply.handle, error);
-        answers.finish_answer(reply.connection);
-        self.answer(&reply.mailbox, answers);
+    /// Whether this node leads the first group, and hands it over to no other; with `handing_over`
+    /// until another leads it.
+    pub fn leads_first(&self, handing_over: bool) -> bool {
+        self.forward.as_ref().is_none_or(|forward| forward.leads(FIRST_GROUP, handing_over))
     }
 
     /// A call as a client would send it. After an error it was not handed over.
@@ -96,7 +93,11 @@ impl Submit {
             let _ = self.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() });
             return Ok(());
         }
-        self.procedure(&invocation, &self.compiled.load_full(), body, reply)
+        let compiled = self.compiled.load_full();
+        if let Err(error) = self.procedure(&invocation, &compiled, body, reply) {
+            self.refuse_call(&compiled, body, reply, &error);
+        }
+        Ok(())
     }
 
     /// How long a call may execute by its own wish (wire-protocol 3.3). None: as long as any. Only
@@ -166,9 +167,7 @@ impl Submit {
 
     /// Where there are several groups: the first one, if another node leads it.
     pub fn first_elsewhere(&self) -> Option<GroupId> {
-        let several = self.routes.table().group_count() > 1;
-        let is_away = |forward: &Forward| several && !forward.leads(FIRST_GROUP, false);
-        self.forward.as_ref().is_some_and(is_away).then_some(FIRST_GROUP)
+        (self.has_several_groups() && !self.leads_first(false)).then_some(FIRST_GROUP)
     }
 
     /// Passes a call on to the node that leads the group, which answers it. `trusted`: the caller
@@ -304,4 +303,9 @@ impl Submit {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn leads_first_no_longer() -> UserError {
+    UserError::not_started("another node leads the first group").with_hint("call again")
 }

@@ -92,7 +92,9 @@ impl System {
                 continue;
             }
             // A fault in the compiler must not take the server down: nothing has been executed yet.
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.handle(&body, &reply, parameterizer.take())));
+            let compiled = self.submit.compiled.load_full();
+            let handle = || self.handle(&compiled, &body, &reply, parameterizer.take());
+            let outcome = catch_unwind(AssertUnwindSafe(handle));
             let outcome = outcome.unwrap_or_else(|_| {
                 fault::contain();
                 Err(UserError::internal("internal error while compiling the statement; nothing was executed")
@@ -102,7 +104,7 @@ impl System {
                 Ok(Handled::PassedOn) => {}
                 Ok(Handled::Tables(tables)) => self.send_tables(&body, &reply, &tables, ""),
                 Ok(Handled::TablesWithText(tables, words)) => self.send_tables(&body, &reply, &tables, &words),
-                Err(error) if is_of_schema(&body) => self.submit.refuse(&reply, &error),
+                Err(error) if is_of_schema(&body) => self.submit.refuse_call(&compiled, &body, &reply, &error),
                 Err(error) => reply.refuse(&error),
             }
         }
@@ -113,21 +115,26 @@ impl System {
         write_tables(self.response(&mut answers.bytes, reply), tables, words);
         answers.finish_answer(reply.connection);
         match is_of_schema(body) {
-            true => self.submit.answer(&reply.mailbox, answers),
+            true => self.submit.answer(reply, answers),
             false => reply.mailbox.deliver(answers),
         }
     }
 
     /// With a `parameterizer`, plans are looked up and kept.
-    fn handle(&self, body: &[u8], reply: &Reply, parameterizer: Option<&mut Parameterizer>) -> UserResult<Handled> {
+    fn handle(
+        &self,
+        compiled: &Arc<Compiled>,
+        body: &[u8],
+        reply: &Reply,
+        parameterizer: Option<&mut Parameterizer>,
+    ) -> UserResult<Handled> {
         let arena = Bump::new();
         let malformed =
             |error: &dyn std::fmt::Display| UserError::parameters(format!("the call is malformed: {error}"));
         let invocation = Invocation::parse(body).map_err(|error| malformed(&error.reason))?;
-        let compiled = self.submit.compiled.load_full();
         if !invocation.procedure.starts_with('@') {
             // It met a schema change on its way, or comes from a task.
-            return self.submit.procedure(&invocation, &compiled, body, reply).map(|()| Handled::PassedOn);
+            return self.submit.procedure(&invocation, compiled, body, reply).map(|()| Handled::PassedOn);
         }
         let parameters = invocation.parameters.decode(&arena).map_err(|error| malformed(&error))?;
         let name = invocation.procedure;
@@ -136,9 +143,17 @@ impl System {
             privilege::permit(&self.identity, name, parameters.len(), is_admin(reply.connection))?;
         }
         match name {
-            "@AdHoc" | "@AdHocLarge" => self.ad_hoc(&invocation, parameters, &compiled, body, reply, parameterizer),
-            "@AdHocSpForTest" => self.ad_hoc_on_partition(&invocation, parameters, &compiled, body, reply),
-            _ => self.call(name, parameters, &compiled, body, reply),
+            "@AdHoc" | "@AdHocLarge" => self.ad_hoc(&invocation, parameters, compiled, body, reply, parameterizer),
+            "@AdHocSpForTest" => self.ad_hoc_on_partition(&invocation, parameters, compiled, body, reply),
+            _ => match self.submit.first_elsewhere().filter(|_| is_of_first_group(name, reply)) {
+                // It came before this node ceased to lead the first group, or from a compound
+                // procedure.
+                Some(group) => {
+                    let trusted = privilege::is_trusted(&self.identity, reply.connection);
+                    self.submit.pass_on(group, body, trusted, reply).map(|()| Handled::PassedOn)
+                }
+                None => self.call(name, parameters, compiled, body, reply),
+            },
         }
     }
 
@@ -361,6 +376,12 @@ fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &
 /// Whether the answer to a call follows from the schema, so that the leader has to give it.
 fn is_of_schema(body: &[u8]) -> bool {
     Invocation::parse(body).is_ok_and(|invocation| system_procedures::is_for_leader(invocation.procedure))
+}
+
+/// Whether the node that leads the first group answers a call of this node's clients.
+fn is_of_first_group(name: &str, reply: &Reply) -> bool {
+    let is_own = trusted_elsewhere(reply.connection).is_none();
+    is_own && system_procedures::is_for_leader(name) && !system_procedures::finds_its_partition(name)
 }
 
 fn answer(reply: &Reply, write: impl FnOnce(&mut Vec<u8>)) {

@@ -4,8 +4,10 @@ use crate::cancelling::Cancelling;
 use crate::compound::Compounds;
 use crate::connections::{ConnectionLimits, Connections};
 use crate::dispatch::Handles;
+use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
+use crate::publish::Publisher;
 use crate::routes::{GroupWays, Routes};
 use crate::submit::Submit;
 use crate::work::Work;
@@ -68,8 +70,20 @@ pub fn handles_of_groups(groups: &[GroupId], schema: &str) -> (Handles, Inboxes)
     let coordinators = routes.kept_table().groups().map(of_group).collect();
     let settings = Settings::default();
     let query_time_max = std::time::Duration::from_secs(10);
+    let compiled = Arc::new(compiled);
+    let publisher = Publisher {
+        compiled: Arc::new(ArcSwap::new(Arc::clone(&compiled))),
+        plan_cache: Arc::default(),
+        expiry: unbounded().0,
+        tasks: unbounded().0,
+        network: Arc::new([]),
+        unable: Arc::default(),
+    };
+    let in_force = Arc::clone(&publisher.compiled);
+    let versions = groups.iter().map(|group| (*group, Arc::clone(&compiled)));
     let submit = Submit {
-        compiled: Arc::new(ArcSwap::new(Arc::new(compiled))),
+        compiled: in_force,
+        schemas: Arc::new(GroupSchemas::new(publisher, versions.collect())),
         mode: Arc::default(),
         routes: Arc::new(routes),
         system,

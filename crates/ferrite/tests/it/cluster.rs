@@ -5,6 +5,7 @@ mod alone;
 mod anew;
 mod cut_off;
 mod damaged;
+mod earlier_schema;
 mod events;
 mod groups;
 mod handing_over;

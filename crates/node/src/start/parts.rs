@@ -268,6 +268,7 @@ impl Parts {
     pub(super) fn submit(&self, query_time_max: Duration) -> Arc<Submit> {
         Arc::new(Submit {
             compiled: Arc::clone(&self.compiled),
+            schemas: Arc::clone(&self.schemas),
             mode: Arc::clone(&self.mode),
             routes: Arc::clone(&self.routes),
             system: self.system.clone(),

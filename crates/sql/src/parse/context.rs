@@ -3,7 +3,7 @@
 use super::statement::Statement;
 use super::tokens;
 use crate::errors::{about, beginning, place};
-use ferrite_base::{TextPosition, UserError};
+use ferrite_base::{ErrorKind, TextPosition, UserError};
 use sqlparser::tokenizer::{Location, Token};
 
 /// The error with a place, whatever it is: where the name stands that it is about, or where the
@@ -33,6 +33,10 @@ fn place_of(name: &str, statement: &str) -> Option<TextPosition> {
 /// An error met while compiling a statement:
 /// `SQL error while compiling query: Error in "..." - ...`. `start` as in [`somewhere`].
 pub(crate) fn compile_error(statement: &str, start: Location, error: UserError) -> UserError {
+    // The statement was not compiled to its end, and is not why.
+    if error.kind() == ErrorKind::Unavailable {
+        return error;
+    }
     let error = somewhere(error, statement, start);
     // These name the column and table already.
     let message = if error.message().starts_with("Constant value overflows") {

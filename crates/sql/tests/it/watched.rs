@@ -19,6 +19,16 @@ fn compile(catalog: &Catalog, text: &str) -> Result<String, UserError> {
     Ok(plans.into_iter().map(|(_, plan)| plan).collect())
 }
 
+/// A statement that could not be compiled now is not at fault.
+#[test]
+fn the_end_of_a_leadership_is_no_error_of_the_statement() {
+    let catalog = catalog_of(SCHEMA);
+    let deposed = || UserError::not_started("this node no longer leads");
+    let watcher = Watcher::new(move || Err(deposed()));
+    let error = watcher.watch(|| compile(&catalog, "SELECT k + 1 FROM r")).expect_err("it is ended");
+    assert_eq!(error.message(), deposed().message());
+}
+
 #[test]
 fn whenever_it_is_ended_it_says_so() {
     let catalog = catalog_of(SCHEMA);
