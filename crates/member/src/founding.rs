@@ -401,6 +401,17 @@ impl Founders {
 /// cluster exists.
 fn cannot_join(own: &Declaration, joins: bool, all: &[Declaration]) -> Option<String> {
     let theirs = &all.first().expect("a cluster has a node").plan;
+    if !joins && own.plan != *theirs && own.plan.hosts == theirs.hosts {
+        let differing = ferrite_meta::founding::plan_differences(theirs, &own.plan);
+        let (of_theirs, of_own): (Vec<String>, Vec<String>) = differing.into_iter().unzip();
+        return Some(format!(
+            "the nodes of --cluster {} belong to a cluster already, which was founded with {}, and this node was started with \
+             {}: start it with the options that the cluster was founded with",
+            own.plan.hosts.join(","),
+            of_theirs.join(" "),
+            of_own.join(" ")
+        ));
+    }
     if !joins && own.plan != *theirs {
         return Some(format!(
             "the nodes of --cluster {} belong to a cluster already, which was founded with --cluster {} --kfactor {}. To add this \

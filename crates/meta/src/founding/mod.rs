@@ -75,6 +75,24 @@ pub fn partitions_per_node(plan: &Plan) -> String {
     }
 }
 
+/// Each option of the plan in which two nodes differ, as the first has it and as the second has it.
+pub fn plan_differences(first: &Plan, second: &Plan) -> Vec<(String, String)> {
+    let mut options = Vec::new();
+    if first.hosts != second.hosts {
+        options.push((
+            format!("--cluster {}", first.hosts.join(",")),
+            format!("--cluster {} (the order counts)", second.hosts.join(",")),
+        ));
+    }
+    if first.kfactor != second.kfactor {
+        options.push((format!("--kfactor {}", first.kfactor), format!("--kfactor {}", second.kfactor)));
+    }
+    if first.partitions_per_node != second.partitions_per_node {
+        options.push((partitions_per_node(first), partitions_per_node(second)));
+    }
+    options
+}
+
 /// One node, before there is a cluster and while others may still need to hear of it.
 pub struct Founding {
     written: WrittenDown,
@@ -352,21 +370,8 @@ impl Founding {
 
     fn complain(&mut self, other: &Declaration, manner: Option<&Manner>) {
         let own = &self.written.own;
-        let plan = &own.plan;
         let theirs = &other.plan;
-        let mut settings = Vec::new();
-        if plan.hosts != theirs.hosts {
-            settings.push((
-                format!("--cluster {}", theirs.hosts.join(",")),
-                format!("--cluster {} (the order counts)", plan.hosts.join(",")),
-            ));
-        }
-        if plan.kfactor != theirs.kfactor {
-            settings.push((format!("--kfactor {}", theirs.kfactor), format!("--kfactor {}", plan.kfactor)));
-        }
-        if plan.partitions_per_node != theirs.partitions_per_node {
-            settings.push((partitions_per_node(theirs), partitions_per_node(plan)));
-        }
+        let mut settings = plan_differences(theirs, &own.plan);
         if let (Some(own_manner), Some(manner)) = (self.manners.get(&own.place), manner) {
             let begins_empty = own.database.is_none() && other.database.is_none();
             settings.extend(manner::differences(manner, own_manner, begins_empty));
@@ -405,7 +410,7 @@ impl Founding {
             }
             return;
         }
-        let differs = manner::differing(&self.declared, &self.manners);
+        let differs = manner::differing(&self.declared, &self.manners).or_else(|| layout::racks_differ(&self.declared));
         if let Some(notice) = &differs {
             if self.differed != differs {
                 self.effects.push(Effect::Say(notice.clone()));

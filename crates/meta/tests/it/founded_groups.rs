@@ -129,6 +129,19 @@ fn founders_found_the_same_groups_and_none_where_they_differ_in_them() {
 }
 
 #[test]
+fn a_rack_that_was_forgotten_is_named_before_there_is_a_cluster() {
+    let mut all = declarations(&[Kind::Data; 2], 0, Some(2));
+    all[0].rack = Some("a".to_owned());
+    let mut nodes = [0, 1].map(|at: usize| Founding::new(None, all[at].clone(), false));
+    let (founded, said) = meet(&mut nodes);
+    assert_eq!(founded, [None, None]);
+    assert!(said.iter().any(|line| line.contains("--rack a") && line.contains("no --rack")), "{said:?}");
+    all[1].rack = Some("b".to_owned());
+    let mut nodes = [0, 1].map(|at: usize| Founding::new(None, all[at].clone(), false));
+    assert!(meet(&mut nodes).0.iter().all(Option::is_some));
+}
+
+#[test]
 fn a_declaration_of_one_group_is_written_as_before_there_were_several() {
     let written = |declaration: &Declaration| {
         let written = WrittenDown { own: declaration.clone(), joins: false, founded: None, known: None };
