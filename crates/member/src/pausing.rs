@@ -20,7 +20,8 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// An operator pauses or resumes the database, and hears the outcome.
 pub struct Pause {
     pub paused: bool,
-    pub told: Box<dyn FnOnce(UserResult<()>) + Send>,
+    /// With the revision of the settings that say it.
+    pub told: Box<dyn FnOnce(UserResult<u64>) + Send>,
 }
 
 struct UnderWay {
@@ -84,7 +85,7 @@ impl Pauses {
             };
             let outcome = match state.settings().filter(|_| is_chosen(state, here)) {
                 None => Err(not_known(asked, "this node lost its leadership")),
-                Some(settings) if has_happened(settings) => Ok(()),
+                Some(settings) if has_happened(settings) => Ok(settings.revision),
                 Some(_) if now >= one.until => {
                     Err(not_known(asked, "a majority of the cluster's voters was not reached"))
                 }
@@ -116,7 +117,9 @@ mod tests {
 
     fn asks(paused: bool, told: &Told) -> Pause {
         let told = Arc::clone(told);
-        let hear = move |outcome: UserResult<()>| told.lock().unwrap().push(outcome.map_err(|error| error.kind()));
+        let hear = move |outcome: UserResult<u64>| {
+            told.lock().unwrap().push(outcome.map(drop).map_err(|error| error.kind()));
+        };
         Pause { paused, told: Box::new(hear) }
     }
 

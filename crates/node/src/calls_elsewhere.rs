@@ -46,19 +46,25 @@ impl CallsElsewhere {
     }
 }
 
+/// Gives a caller an answer that has another handle.
+pub fn answer_as(reply: &Reply, frame: &[u8]) {
+    let mut own = AnswerBatch::default();
+    own.sent_micros = reply.sent_micros;
+    own.bytes.extend_from_slice(frame);
+    own.bytes[HANDLE_AT..HANDLE_AT + HANDLE_BYTES].copy_from_slice(&reply.handle.to_be_bytes());
+    own.finish_answer(reply.connection);
+    reply.mailbox.deliver(own);
+}
+
 impl Mailbox for CallsElsewhere {
     fn deliver(&self, answers: AnswerBatch) {
         let mut rest = &answers.bytes[..];
         while let Ok(Some((length, _))) = frame::split(rest) {
-            let handle_at = HANDLE_AT..HANDLE_AT + HANDLE_BYTES;
-            let handle = i64::from_be_bytes(rest[handle_at.clone()].try_into().expect("eight bytes"));
-            if let Some(reply) = self.lock().replies.remove(&handle) {
-                let mut own = AnswerBatch::default();
-                own.sent_micros = reply.sent_micros;
-                own.bytes.extend_from_slice(&rest[..length]);
-                own.bytes[handle_at].copy_from_slice(&reply.handle.to_be_bytes());
-                own.finish_answer(reply.connection);
-                reply.mailbox.deliver(own);
+            let handle = rest[HANDLE_AT..HANDLE_AT + HANDLE_BYTES].try_into().expect("eight bytes");
+            let handle = i64::from_be_bytes(handle);
+            let reply = self.lock().replies.remove(&handle);
+            if let Some(reply) = reply {
+                answer_as(&reply, &rest[..length]);
             }
             rest = &rest[length..];
         }

@@ -4,6 +4,7 @@
 use crate::routes;
 use crossbeam_channel::Sender;
 use ferrite_base::{UserError, UserResult};
+use ferrite_member::forward::Behind;
 use ferrite_member::lots::{GroupsCall, LookUpAgain, MergeRule, SequencerNotice};
 use ferrite_partition::lots::LotProgram;
 use ferrite_partition::{Compiled, Reply, StoreSet};
@@ -53,6 +54,7 @@ impl GroupsCalls {
             time_max_millis: time_max.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(0)),
             reply,
             again,
+            behind: Vec::new(),
         };
         if let Err(unsent) = sequencer.send(SequencerNotice::Call(Box::new(call)))
             && let SequencerNotice::Call(call) = unsent.0
@@ -61,6 +63,14 @@ impl GroupsCalls {
             call.refuse(&routes::not_here());
         }
         Ok(())
+    }
+
+    /// Done when the calls that the sequencer has been given are answered, or are looked up again.
+    pub fn behind(&self, mark: Arc<Behind>) {
+        if let Some(sequencer) = &self.0 {
+            // It has ended only when the server stops.
+            let _ = sequencer.send(SequencerNotice::Behind(mark));
+        }
     }
 }
 

@@ -23,8 +23,8 @@ pub enum SystemJob {
         reply: Reply,
     },
     /// The database is paused: this call is answered when all that was admitted before is executed
-    /// and durable.
-    Paused(Reply),
+    /// and durable in the group of that place.
+    Paused(usize, Reply),
     /// Says when the calls that came previously are on their way.
     Passed(Sender<()>),
     Stop,

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
+type Then = Box<dyn FnOnce() + Send>;
+
 /// Which calls are taken. System procedures always are.
 #[derive(Default)]
 pub struct Mode {
@@ -17,6 +19,10 @@ pub struct Mode {
     advice: Mutex<String>,
     /// Of such a node: it is a member of the group.
     is_copy: AtomicBool,
+    /// Of a node of a cluster: the revision of the settings that say whether it is paused.
+    settings: AtomicU64,
+    /// What is done once that is so far.
+    behind_settings: Mutex<Vec<(u64, Then)>>,
     /// Read-locked by those that admit a call and hand it over outside of a network thread's batch.
     handing_over: RwLock<()>,
 }
@@ -50,6 +56,26 @@ impl Mode {
     pub fn pause(&self, paused: bool) -> bool {
         let before = self.set(PAUSED, paused);
         (before & PAUSED != 0) != paused
+    }
+
+    /// The same by this revision of the cluster's settings.
+    pub fn pause_by(&self, revision: u64, paused: bool) {
+        self.pause(paused);
+        let mut behind = self.behind_settings.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settings.fetch_max(revision, Relaxed);
+        let due: Vec<_> = behind.extract_if(.., |(wanted, _)| *wanted <= revision).collect();
+        drop(behind);
+        due.into_iter().for_each(|(_, then)| then());
+    }
+
+    /// Done as soon as these settings, or later ones, say whether the database is paused.
+    pub fn once_settings(&self, revision: u64, then: Then) {
+        let mut behind = self.behind_settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.settings.load(Relaxed) < revision {
+            return behind.push((revision, then));
+        }
+        drop(behind);
+        then();
     }
 
     /// All calls are refused from now on.
@@ -232,6 +258,25 @@ mod tests {
         mode.stop();
         let error = mode.admit(true, true).expect_err("refused").to_string();
         assert!(error.contains("shutting down"), "{error}");
+    }
+
+    #[test]
+    fn what_waits_for_settings_is_done_once_they_are_in_force() {
+        let mode = std::sync::Arc::new(Mode::default());
+        let (to, seen) = crossbeam_channel::unbounded();
+        let then = |revision: u64| -> Then {
+            let (to, mode) = (to.clone(), std::sync::Arc::clone(&mode));
+            Box::new(move || to.send((revision, mode.admit(false, false).is_err())).expect("the test waits"))
+        };
+        mode.once_settings(3, then(3));
+        mode.once_settings(4, then(4));
+        mode.pause_by(2, false);
+        assert!(seen.is_empty());
+        mode.pause_by(3, true);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [(3, true)], "and it is paused by then");
+        mode.once_settings(2, then(2));
+        mode.pause_by(5, false);
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [(2, true), (4, false)]);
     }
 
     #[test]

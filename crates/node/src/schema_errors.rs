@@ -19,7 +19,7 @@ use ferrite_partition::{AnswerBatch, Compiled, Reply};
 use ferrite_wire::response;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Verdict {
+enum LookupVerdict {
     /// The error is the answer.
     Final,
     /// Another version of the schema is in force here meanwhile.
@@ -32,7 +32,7 @@ enum Verdict {
 
 /// What is known of the node, and of the call, when there is an error.
 #[derive(Clone, Copy)]
-struct Found {
+struct FailedLookup {
     leads_first: bool,
     is_of_other_node: bool,
     /// The schema that the error follows from.
@@ -42,14 +42,14 @@ struct Found {
     of_first: Option<CatalogVersion>,
 }
 
-impl Found {
-    fn verdict(self) -> Verdict {
+impl FailedLookup {
+    fn verdict(self) -> LookupVerdict {
         match () {
-            () if !self.leads_first && self.is_of_other_node => Verdict::NotExecuted,
-            () if !self.leads_first => Verdict::PassOn,
-            () if self.version != self.in_force => Verdict::LookUpAgain,
-            () if self.of_first.is_none_or(|of_first| self.version < of_first) => Verdict::NotExecuted,
-            () => Verdict::Final,
+            () if !self.leads_first && self.is_of_other_node => LookupVerdict::NotExecuted,
+            () if !self.leads_first => LookupVerdict::PassOn,
+            () if self.version != self.in_force => LookupVerdict::LookUpAgain,
+            () if self.of_first.is_none_or(|of_first| self.version < of_first) => LookupVerdict::NotExecuted,
+            () => LookupVerdict::Final,
         }
     }
 }
@@ -79,7 +79,7 @@ impl Submit {
         let is_of_other_node = trusted_elsewhere(reply.connection).is_some();
         let version = compiled.catalog.version;
         let of_first = || self.schemas.of(FIRST_GROUP).map(|first| first.catalog.version);
-        let found = Found {
+        let found = FailedLookup {
             leads_first: !several || self.leads_first(is_of_other_node),
             is_of_other_node,
             version,
@@ -87,22 +87,22 @@ impl Submit {
             of_first: if several { of_first() } else { Some(version) },
         };
         match found.verdict() {
-            Verdict::Final => {
+            LookupVerdict::Final => {
                 let mut answers = AnswerBatch::default();
                 response::write_error(&mut answers.bytes, reply.handle, error);
                 answers.finish_answer(reply.connection);
                 self.answer(reply, answers);
             }
             // The system thread has ended only when the server stops.
-            Verdict::LookUpAgain => {
+            LookupVerdict::LookUpAgain => {
                 drop(self.system.send(SystemJob::Call { body: body.to_vec(), reply: reply.clone() }))
             }
-            Verdict::PassOn => {
+            LookupVerdict::PassOn => {
                 if let Err(error) = self.pass_on(FIRST_GROUP, body, false, reply) {
                     reply.refuse(&error);
                 }
             }
-            Verdict::NotExecuted => reply.refuse(&is_behind()),
+            LookupVerdict::NotExecuted => reply.refuse(&is_behind()),
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     const VERSION: CatalogVersion = CatalogVersion(5);
-    const LEADER: Found = Found {
+    const LEADER: FailedLookup = FailedLookup {
         leads_first: true,
         is_of_other_node: false,
         version: VERSION,
@@ -127,20 +127,27 @@ mod tests {
 
     #[test]
     fn only_the_first_group_s_version_gives_errors() {
-        assert_eq!(LEADER.verdict(), Verdict::Final);
-        assert_eq!(Found { is_of_other_node: true, ..LEADER }.verdict(), Verdict::Final);
+        assert_eq!(LEADER.verdict(), LookupVerdict::Final);
+        assert_eq!(FailedLookup { is_of_other_node: true, ..LEADER }.verdict(), LookupVerdict::Final);
         let later = CatalogVersion(6);
         assert_eq!(
-            Found { of_first: Some(later), ..LEADER }.verdict(),
-            Verdict::NotExecuted,
+            FailedLookup { of_first: Some(later), ..LEADER }.verdict(),
+            LookupVerdict::NotExecuted,
             "another group is behind"
         );
-        assert_eq!(Found { in_force: later, of_first: Some(later), ..LEADER }.verdict(), Verdict::LookUpAgain);
-        assert_eq!(Found { of_first: None, ..LEADER }.verdict(), Verdict::NotExecuted);
-        let copy = Found { leads_first: false, ..LEADER };
-        assert_eq!(copy.verdict(), Verdict::PassOn);
-        assert_eq!(Found { in_force: later, ..copy }.verdict(), Verdict::PassOn);
-        assert_eq!(Found { is_of_other_node: true, ..copy }.verdict(), Verdict::NotExecuted, "no call goes further");
+        assert_eq!(
+            FailedLookup { in_force: later, of_first: Some(later), ..LEADER }.verdict(),
+            LookupVerdict::LookUpAgain
+        );
+        assert_eq!(FailedLookup { of_first: None, ..LEADER }.verdict(), LookupVerdict::NotExecuted);
+        let copy = FailedLookup { leads_first: false, ..LEADER };
+        assert_eq!(copy.verdict(), LookupVerdict::PassOn);
+        assert_eq!(FailedLookup { in_force: later, ..copy }.verdict(), LookupVerdict::PassOn);
+        assert_eq!(
+            FailedLookup { is_of_other_node: true, ..copy }.verdict(),
+            LookupVerdict::NotExecuted,
+            "no call goes further"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! SQL text holds up other system calls here, never a partition or a socket.
 
 mod ad_hoc;
+mod all_groups;
 mod orders;
 mod pausing;
 mod schema_changes;
@@ -76,8 +77,8 @@ impl System {
             let (body, reply, mut parameterizer) = match self.inbox.recv() {
                 Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut parameterizer)),
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
-                Ok(SystemJob::Paused(reply)) => {
-                    self.settle_pause(reply);
+                Ok(SystemJob::Paused(group, reply)) => {
+                    self.settle_pause(group, reply);
                     continue;
                 }
                 Ok(SystemJob::Passed(to)) => {
@@ -190,7 +191,8 @@ impl System {
             "@SwapTables" => return self.swap_tables(parameters, compiled, reply),
             "@UpdateClasses" => return self.update_classes(parameters, reply),
             "@FollowSchema" => return self.follow_schema(parameters, reply),
-            "@Quiesce" => return self.quiesce(name, reply),
+            "@QuiesceGroup" => return self.quiesce_group(parameters, reply),
+            "@Quiesce" => return self.quiesce(reply),
             // What it asks is whether transactions run, on all partitions; while the server is
             // paused they do not.
             "@PingPartitions" => return self.ping_partitions(name, parameters, reply),
@@ -266,7 +268,7 @@ impl System {
     fn ping_partitions(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         administration::one_or_no_number(name, parameters)?;
         self.submit.mode.admit(false, is_admin(reply.connection))?;
-        self.quiesce(name, reply)
+        self.quiesce(reply)
     }
 
     /// What concerns all partitions, and is done for one group only.
@@ -276,8 +278,11 @@ impl System {
     }
 
     /// The answer comes when all that was taken before is executed and durable.
-    fn quiesce(&self, procedure: &str, reply: &Reply) -> UserResult<Handled> {
-        self.refuse_over_groups(procedure)?;
+    fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
+        if self.submit.has_several_groups() {
+            all_groups::quiesce(&self.submit, 0, reply);
+            return Ok(Handled::PassedOn);
+        }
         // One that is not here has answered.
         let _ = self.submit.routes.to_coordinator(Job::Quiesce(reply.clone()));
         Ok(Handled::PassedOn)

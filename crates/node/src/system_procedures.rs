@@ -68,6 +68,7 @@ const ALL: &[SystemProcedure] = {
         procedure("@Promote", Node, Anyone, System),
         procedure("@QueryStats", Database, Anyone, System),
         procedure("@Quiesce", Database, Anyone, System),
+        procedure("@QuiesceGroup", Node, Anyone, System),
         procedure("@RemoveNode", Node, Administrator, System),
         procedure("@Resume", Database, Administrator, System),
         procedure("@Shutdown", Node, Trusted, System),

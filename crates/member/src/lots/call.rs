@@ -1,11 +1,13 @@
 //! A call of several groups: what its groups are told of it, and how their answers become one.
 
+use crate::forward::Behind;
 use crate::lots::merge::MergeRule;
 use ferrite_base::{CatalogVersion, GroupId, GroupMap, PartitionId, UserError, UserResult};
 use ferrite_partition::lots::{LotCall, LotFailure, LotProgram};
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
 use ferrite_wire::ResponseWriter;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Has the call looked up again by the catalog in force, and sent again.
 pub type LookUpAgain = Box<dyn FnOnce() + Send>;
@@ -24,6 +26,8 @@ pub struct GroupsCall {
     pub time_max_millis: u32,
     pub reply: Reply,
     pub again: LookUpAgain,
+    /// Done once this call has been answered, and others.
+    pub behind: Vec<Arc<Behind>>,
 }
 
 impl GroupsCall {

@@ -7,6 +7,7 @@
 //! connection: both sides then know that it is lost. One lock is held from what is looked up to
 //! what is sent, so that all of this is one order.
 
+use crate::forward::Behind;
 use crate::lots::call::GroupsCall;
 use crate::lots::directory::{Leader, LeaderChange, LeaderDirectory};
 use crate::lots::frame::{Led, LotFrame};
@@ -21,7 +22,7 @@ use ferrite_multi::{ToAgent, ToSequencer};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::lots::LotLinks;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The connections for lots.
 pub trait LotTransport: Send + Sync {
@@ -51,6 +52,8 @@ pub enum SequencerNotice {
     },
     /// Calls of several groups.
     Call(Box<GroupsCall>),
+    /// Done when the calls that came before are answered.
+    Behind(Arc<Behind>),
     Stop,
 }
 

@@ -8,6 +8,7 @@
 //! that it shows is committed; two calls that share a group keep their order; a lot only reads, or
 //! all of it is prepared; what was decided by what one connection said goes that way only.
 
+use crate::forward::Behind;
 use crate::lots::call::GroupsCall;
 use crate::lots::directory::{Leader, LeaderChange};
 use crate::lots::live::{LiveLot, LotWay, WaitingCall};
@@ -123,6 +124,14 @@ impl Sequencing {
         let parts = call.parts(&self.map);
         assert!(parts.len() > 1, "a call of one group goes to its coordinator");
         self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way: LotWay::Any });
+    }
+
+    /// Done when the calls that are here are answered, or have been looked up again.
+    pub fn behind(&mut self, mark: &Arc<Behind>) {
+        let lots = self.reign.iter_mut().flat_map(|reign| reign.lots.values_mut());
+        let of_lots = lots.flat_map(|live| &mut live.calls);
+        let calls = self.waiting.iter_mut().chain(of_lots).map(|of| &mut of.call).chain(&mut self.stale);
+        calls.for_each(|call| call.behind.push(Arc::clone(mark)));
     }
 
     /// Another leader, or none.

@@ -114,6 +114,7 @@ impl SequencerThread {
                 self.sequencing.advance(now);
             }
             SequencerNotice::Call(call) => self.sequencing.call(*call, now),
+            SequencerNotice::Behind(mark) => self.sequencing.behind(&mark),
             SequencerNotice::Stop => {
                 self.sequencing.end();
                 return true;

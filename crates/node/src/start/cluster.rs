@@ -164,7 +164,7 @@ fn node_status(parts: &Parts, member: &Member) -> NodeStatus {
 fn set_mode(mode: &Mode, seen: &StatusSnapshot, here: NodeId) {
     mode.hand_over(seen.hands_over_any());
     // Before it may lead.
-    mode.pause(seen.paused);
+    mode.pause_by(seen.state.settings().map_or(0, |settings| settings.revision), seen.paused);
     match seen.serves_any() {
         true => mode.serve(),
         false => mode.follow(seen.advice(here), seen.is_member(here)),

@@ -1,6 +1,6 @@
 //! The database is paused and resumed: by this server alone, or by the voters of its cluster.
 
-use super::{Handled, System};
+use super::{Handled, System, all_groups};
 use crate::mailbox::Mail;
 use crate::message::SystemJob;
 use ferrite_base::UserResult;
@@ -17,18 +17,18 @@ impl System {
         if self.submit.mode.pause(true) {
             ferrite_io::notify(Notice::Paused);
         }
-        self.settle_pause(reply);
+        self.settle_pause(0, reply);
         Handled::PassedOn
     }
 
     /// The answer comes when all that was admitted before the pause is executed and durable: no
-    /// client's write is acknowledged after it.
-    pub(super) fn settle_pause(&self, reply: Reply) {
+    /// client's write is acknowledged after it. `group`: its place.
+    pub(super) fn settle_pause(&self, group: usize, reply: Reply) {
         self.submit.mode.handed_over();
         let submit = Arc::clone(&self.submit);
         let behind = Behind::new(move || {
             // It has ended only when the server stops.
-            let _ = submit.routes.to_coordinator(Job::Quiesce(reply));
+            let _ = submit.routes.table().to_coordinator(group, Job::Quiesce(reply));
         });
         self.collector.network.iter().for_each(|mailbox| mailbox.send(Mail::Behind(Arc::clone(&behind))));
         if let Some(forward) = &self.forward {
@@ -39,12 +39,17 @@ impl System {
     /// `@Pause`, `@Resume`: decided by the voters. The remaining work is done when this node leads
     /// by a state of the metadata that shows it.
     pub(super) fn pause_cluster(&self, procedure: &str, paused: bool, reply: &Reply) -> UserResult<Handled> {
-        self.refuse_over_groups(procedure)?;
         let back = reply.clone();
         let submit = Arc::clone(&self.submit);
-        let told = Box::new(move |outcome: UserResult<()>| match outcome {
-            Ok(()) if paused => drop(submit.system.send(SystemJob::Paused(back))),
-            Ok(()) => {
+        let told = Box::new(move |outcome: UserResult<u64>| match outcome {
+            Ok(revision) if submit.has_several_groups() => {
+                if !paused {
+                    submit.mode.cancel_stop();
+                }
+                all_groups::quiesce(&submit, revision, &back);
+            }
+            Ok(_) if paused => drop(submit.system.send(SystemJob::Paused(0, back))),
+            Ok(_) => {
                 submit.mode.cancel_stop();
                 // This node's state of the metadata may be an old one: the answer comes when the
                 // group has confirmed that it leads. It has ended only when the server stops.

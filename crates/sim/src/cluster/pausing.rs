@@ -109,8 +109,8 @@ impl World {
         self.trace.line(&format!("{asked} is told to pause: {paused}"));
         let reply = reply(&process.of(FIRST_GROUP).doors, number, process.clock.wall_micros());
         let coordinator = process.of(FIRST_GROUP).doors.coordinator.clone();
-        let told = Box::new(move |outcome: UserResult<()>| match outcome {
-            Ok(()) => drop(coordinator.send(Job::Quiesce(reply))),
+        let told = Box::new(move |outcome: UserResult<u64>| match outcome {
+            Ok(_) => drop(coordinator.send(Job::Quiesce(reply))),
             Err(error) => reply.refuse(&error),
         });
         process.pauses.begin(Pause { paused, told }, process.clock.boottime_nanos());

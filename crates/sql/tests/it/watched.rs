@@ -25,7 +25,9 @@ fn the_end_of_a_leadership_is_no_error_of_the_statement() {
     let catalog = catalog_of(SCHEMA);
     let deposed = || UserError::not_started("this node no longer leads");
     let watcher = Watcher::new(move || Err(deposed()));
-    let error = watcher.watch(|| compile(&catalog, "SELECT k + 1 FROM r")).expect_err("it is ended");
+    let items: Vec<String> = (0..500).map(|n| format!("k + {n}")).collect();
+    let text = format!("SELECT {} FROM r", items.join(", "));
+    let error = watcher.watch(|| compile(&catalog, &text)).expect_err("it is ended");
     assert_eq!(error.message(), deposed().message());
 }
 

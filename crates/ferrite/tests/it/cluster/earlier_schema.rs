@@ -62,12 +62,18 @@ fn a_node_that_starts_does_not_deny_what_is_there() {
     cluster.kill(2);
     std::fs::remove_dir_all(cluster.dir(2)).expect("its directory is there");
     let (list, host) = (cluster.hosts.join(","), cluster.hosts[2].clone());
+    // The layout is what the cluster was founded with.
+    let said = Server::try_start(&cluster.dir(2), &["--cluster", &list, "--cluster-listen", &host, "--kfactor", "1"]);
+    let said = said.err().expect("it is refused");
+    assert!(
+        said.contains("founded with --partitions-per-node 4") && said.contains("no --partitions-per-node"),
+        "{said}"
+    );
     let options = ["--cluster", &list, "--cluster-listen", &host, "--kfactor", "1", "--partitions-per-node", "4"];
     let mut server = Server::start(&cluster.dir(2), &options);
     let lines = super::Lines::of(&mut server);
     cluster.nodes[2] = Some(Node { server, lines });
     cluster.use_while_it_comes_back(2, "UPSERT INTO u0 VALUES (?)", "put_u1");
-    cluster.await_places(0);
     for (_, node) in cluster.running() {
         node.lines.are_of_good_ends();
     }

@@ -1,5 +1,6 @@
 //! `@Pause` and `@Resume` are the cluster's: whichever node leads next, and whichever starts again.
 
+use super::groups::spread_with;
 use super::handing_over::admin_transfer;
 use super::{Cluster, PATIENCE, Stop, TABLE};
 use crate::common::Db;
@@ -43,10 +44,14 @@ impl Cluster {
 
     /// What a client that writes through that node is told, once some node leads.
     fn write_through(&self, place: usize) -> Result<(), String> {
+        self.write_row_through(place, 0)
+    }
+
+    fn write_row_through(&self, place: usize, id: i64) -> Result<(), String> {
         let client = Client::connect(ClientOptions::new([self.address(place)])).expect("it takes connections");
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let error = match client.call_blocking("@AdHoc", ("UPSERT INTO t VALUES (0, 0)",)) {
+            let error = match client.call_blocking("@AdHoc", ("UPSERT INTO t VALUES (?, 0)", id)) {
                 Ok(_) => return Ok(()),
                 Err(error) => error.to_string(),
             };
@@ -200,5 +205,44 @@ fn count(cluster: &Cluster) -> i64 {
     match response.tables[0].rows[0][0] {
         OwnedValue::Integer(count) => count,
         ref other => panic!("not a number: {other:?}"),
+    }
+}
+
+/// Rows of all groups.
+const IDS: std::ops::Range<i64> = 0..12;
+
+#[test]
+fn a_database_of_several_groups_is_paused_in_all_of_them() {
+    let mut cluster = spread_with(TABLE, &WITH_PORTS);
+    cluster.await_places(0);
+    for place in 0..3 {
+        let db = cluster.nodes[place].as_ref().expect("it runs").server.connect();
+        db.call("@Quiesce", ());
+        db.call("@PingPartitions", ());
+    }
+    for round in 0..3 {
+        cluster.as_administrator(round, "@Pause");
+        for (place, id) in (0..3).flat_map(|place| IDS.map(move |id| (place, id))) {
+            cluster.write_row_through(place, id).expect_err("paused");
+        }
+        let db = cluster.nodes[round].as_ref().expect("it runs").server.connect();
+        let said = db.fail("@PingPartitions", ()).status_text.unwrap_or_default();
+        assert!(said.contains("Server is paused"), "{said}");
+        db.call("@Quiesce", ());
+        let through = (round + 2) % 3;
+        cluster.as_administrator(through, "@Resume");
+        for (place, id) in (0..3).flat_map(|place| IDS.map(move |id| (place, id))) {
+            cluster.write_row_through(place, id).expect("resumed");
+        }
+    }
+    // The node that leads the first group, and others, is lost.
+    cluster.as_administrator(1, "@Pause");
+    cluster.kill(0);
+    for (place, id) in [1, 2].into_iter().flat_map(|place| IDS.map(move |id| (place, id))) {
+        cluster.write_row_through(place, id).expect_err("paused");
+    }
+    cluster.as_administrator(2, "@Resume");
+    for (place, id) in [1, 2].into_iter().flat_map(|place| IDS.map(move |id| (place, id))) {
+        cluster.write_row_through(place, id).expect("resumed");
     }
 }

@@ -1,6 +1,7 @@
 //! Calls that succeed: their order, how they share lots, their answers.
 
 use super::*;
+use crate::forward::Behind;
 
 #[test]
 fn calls_that_wait_share_a_lot_and_each_gets_the_answers_of_its_groups() {
@@ -84,4 +85,26 @@ fn nothing_is_begun_with_a_group_that_another_node_hands_over() {
     world.sequencing.change(LeaderChange::Holds(GroupId(1), false), world.now);
     world.settle();
     assert_eq!(world.statuses().len(), 2, "{waits} {passes}: what is led here goes on until it is another's");
+}
+
+#[test]
+fn a_mark_is_done_when_the_calls_before_it_are_answered() {
+    let mut world = World::new(3);
+    world.lost(2);
+    let here = world.call("Add", 1, &[0, 1], 1);
+    let waiting = world.call("Add", 1, &[0, 2], 1);
+    let done = Arc::new(Mutex::new(false));
+    let set = Arc::clone(&done);
+    world.sequencing.behind(&Behind::new(move || *set.lock().unwrap() = true));
+    world.settle();
+    assert_eq!(world.statuses(), [(here, Status::Success)]);
+    assert!(!*done.lock().unwrap(), "one waits for its group's leader");
+    world.led(2);
+    world.settle();
+    assert_eq!(world.statuses(), [(waiting, Status::Success)]);
+    assert!(*done.lock().unwrap());
+    let set = Arc::new(Mutex::new(false));
+    let done = Arc::clone(&set);
+    world.sequencing.behind(&Behind::new(move || *set.lock().unwrap() = true));
+    assert!(*done.lock().unwrap(), "nothing is under way");
 }

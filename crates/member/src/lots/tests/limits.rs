@@ -19,6 +19,7 @@ impl World {
             time_max_millis: 0,
             reply: Reply { mailbox, connection: 1, handle, sent_micros: self.now.micros },
             again: Box::new(|| {}),
+            behind: Vec::new(),
         };
         self.sequencing.call(call, self.now);
         handle

@@ -198,6 +198,7 @@ impl Trouble {
                 sent_micros: self.now.micros,
             },
             again: Box::new(|| {}),
+            behind: Vec::new(),
         };
         let node = self.streams[0].leader.expect("it was elected");
         self.nodes[node as usize].sequencing.call(call, self.now);

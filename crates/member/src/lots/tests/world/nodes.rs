@@ -98,7 +98,9 @@ impl Node {
                     self.hub.has_read(bytes);
                     self.sequencing.receive(group, epoch, message);
                 }
-                SequencerNotice::Call(_) | SequencerNotice::Stop => unreachable!("calls are given directly"),
+                SequencerNotice::Call(_) | SequencerNotice::Behind(_) | SequencerNotice::Stop => {
+                    unreachable!("calls are given directly")
+                }
             }
         }
         if numbers.percent(10) {
