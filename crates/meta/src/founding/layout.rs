@@ -2,12 +2,8 @@
 
 pub use crate::placement::KFACTOR_MAX;
 
-use super::declaration::Declaration;
-use super::founded::name;
 use crate::Kind;
 use ferrite_base::limits::CLUSTER_FOUNDERS_MAX;
-use ferrite_notice::Notice;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// What the nodes of a cluster are.
@@ -115,20 +111,6 @@ impl Layout {
             _ => 1,
         }
     }
-}
-
-/// Some nodes with data are in racks, and others have none: for their operator, who has most likely
-/// forgotten one. Without it, a node counts as a rack of its own.
-pub(super) fn racks_differ(declared: &BTreeMap<u32, Declaration>) -> Option<Notice> {
-    let with_data = || declared.values().filter(|one| one.kind == Kind::Data);
-    let (with, rack) = with_data().find_map(|one| Some((one, one.rack.as_ref()?)))?;
-    let without = with_data().find(|one| one.rack.is_none())?;
-    Some(Notice::OptionsDiffer {
-        first: name(with),
-        of_first: format!("--rack {rack}"),
-        second: name(without),
-        of_second: "no --rack".to_owned(),
-    })
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use super::declaration::Declaration;
 use super::founded::name;
-use crate::TEXT_BYTES_MAX;
 use crate::bytes::{Malformed, Reader, put_text, put_u32};
+use crate::{Kind, TEXT_BYTES_MAX};
 use ferrite_notice::Notice;
 use std::collections::BTreeMap;
 
@@ -62,6 +62,20 @@ pub(super) fn differing(declared: &BTreeMap<u32, Declaration>, manners: &BTreeMa
             second: name(other),
             of_second: of_other.join(" "),
         })
+    })
+}
+
+/// Some nodes with data are in racks, and others have none: for their operator, who has most likely
+/// forgotten one. Without it, a node counts as a rack of its own.
+pub(super) fn racks_differ(declared: &BTreeMap<u32, Declaration>) -> Option<Notice> {
+    let with_data = || declared.values().filter(|one| one.kind == Kind::Data);
+    let (with, rack) = with_data().find_map(|one| Some((one, one.rack.as_ref()?)))?;
+    let without = with_data().find(|one| one.rack.is_none())?;
+    Some(Notice::OptionsDiffer {
+        first: name(with),
+        of_first: format!("--rack {rack}"),
+        second: name(without),
+        of_second: "no --rack".to_owned(),
     })
 }
 

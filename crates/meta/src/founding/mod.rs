@@ -410,7 +410,7 @@ impl Founding {
             }
             return;
         }
-        let differs = manner::differing(&self.declared, &self.manners).or_else(|| layout::racks_differ(&self.declared));
+        let differs = manner::differing(&self.declared, &self.manners).or_else(|| manner::racks_differ(&self.declared));
         if let Some(notice) = &differs {
             if self.differed != differs {
                 self.effects.push(Effect::Say(notice.clone()));
