@@ -2,7 +2,7 @@
 
 use ferrite_client::event_loop::{Connection, Links, Response, Topology};
 use ferrite_client::{ParameterSet, Prepared};
-use ferrite_wire::{EncodeError, Parameters};
+use ferrite_wire::EncodeError;
 
 /// When a call was to be sent: nanoseconds since the load's epoch.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,8 @@ impl Leaders {
         self.request.clear();
         procedure.write(&mut self.request, 0, parameters)?;
         let handle_at = procedure.handle_at();
-        let leader = self.leader(handle_at).and_then(|host| links.next_up_to(host, self.last_link));
+        let leader = self.topology.leader_of_request(&self.request, handle_at);
+        let leader = leader.and_then(|host| links.next_up_to(host, self.last_link));
         let (link, connection) = match leader {
             Some(found) => found,
             None => links.next_up(self.last_link).expect("a connection is up"),
@@ -87,13 +88,6 @@ impl Leaders {
         self.last_link = link;
         connection.call_encoded(&self.request, handle_at, call);
         Ok(())
-    }
-
-    fn leader(&self, handle_at: usize) -> Option<i32> {
-        // Length, layout, the length of the name.
-        let procedure = std::str::from_utf8(self.request.get(9..handle_at)?).ok()?;
-        let parameters = Parameters::parse(self.request.get(handle_at + 8..)?).ok()?;
-        self.topology.leader(procedure, &parameters)
     }
 
     /// Asks each connection that has come up for the leaders, and to be told of changes.

@@ -9,7 +9,7 @@ use crate::error::{BenchError, BenchResult, Doing};
 use crate::network::Network;
 use crate::process::{Launched, ServerProcess, Signal, message_of};
 use crate::random::FastRandom;
-use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, OwnedValue, ParameterSet};
+use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, OwnedTable, OwnedValue, ParameterSet};
 use ferrite_wire::Status;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -164,51 +164,40 @@ impl Cluster {
 
     /// Waits until all votes are with nodes that run: another node can be lost then.
     pub fn await_votes(&mut self) -> BenchResult<()> {
-        let give_up = Instant::now() + PATIENCE;
-        let client = Client::connect(self.client_options()).map_err(|error| BenchError::Server(error.to_string()))?;
-        loop {
-            let status = client.call_blocking("@ClusterStatus", ());
-            let voters = status.as_ref().ok().and_then(|response| response.tables.get(2));
-            let found = voters.and_then(|table| {
-                let number = |name| match table.rows.first()?[table.column_index(name)?] {
-                    OwnedValue::Integer(number) => Some(number),
-                    _ => None,
-                };
-                Some((number("VOTERS")?, number("VOTERS_THERE")?))
-            });
-            if found.is_some_and(|(voters, there)| voters % 2 == 1 && voters == there) {
-                return Ok(());
-            }
-            self.check_alive()?;
-            if Instant::now() >= give_up {
-                return Err(BenchError::Server(format!("{PATIENCE:?} and votes are missing: {found:?}")));
-            }
-            thread::sleep(10 * LOOK_AFTER);
-        }
+        self.await_status("all votes are with nodes that run", 2, |voters| {
+            let number = |name| match voters.rows.first()?[voters.column_index(name)?] {
+                OwnedValue::Integer(number) => Some(number),
+                _ => None,
+            };
+            Some(number("VOTERS")? % 2 == 1 && number("VOTERS")? == number("VOTERS_THERE")?)
+        })
     }
 
     /// Waits until every group is led, and K + 1 nodes have its data.
     pub fn await_groups(&mut self) -> BenchResult<()> {
+        let copies = i64::from(self.command.kfactor) + 1;
+        self.await_status("K + 1 nodes have the data of each group", 1, |groups| {
+            let leader = groups.column_index("LEADER")?;
+            let members = groups.column_index("MEMBERS")?;
+            let is_complete =
+                |row: &Vec<OwnedValue>| row[leader] != OwnedValue::Null && row[members] == OwnedValue::Integer(copies);
+            Some(!groups.rows.is_empty() && groups.rows.iter().all(is_complete))
+        })
+    }
+
+    /// Waits until that table of `@ClusterStatus` is as wanted.
+    fn await_status(&mut self, what: &str, table: usize, is: impl Fn(&OwnedTable) -> Option<bool>) -> BenchResult<()> {
         let give_up = Instant::now() + PATIENCE;
         let client = Client::connect(self.client_options()).map_err(|error| BenchError::Server(error.to_string()))?;
-        let copies = i64::from(self.command.kfactor) + 1;
         loop {
             let status = client.call_blocking("@ClusterStatus", ());
-            let groups = status.as_ref().ok().and_then(|response| response.tables.get(1));
-            let complete = groups.and_then(|table| {
-                let leader = table.column_index("LEADER")?;
-                let members = table.column_index("MEMBERS")?;
-                let is_complete = |row: &Vec<OwnedValue>| {
-                    row[leader] != OwnedValue::Null && row[members] == OwnedValue::Integer(copies)
-                };
-                Some(!table.rows.is_empty() && table.rows.iter().all(is_complete))
-            });
-            if complete == Some(true) {
+            let found = status.as_ref().ok().and_then(|response| response.tables.get(table));
+            if found.and_then(&is) == Some(true) {
                 return Ok(());
             }
             self.check_alive()?;
             if Instant::now() >= give_up {
-                return Err(BenchError::Server(format!("{PATIENCE:?} and copies are missing: {groups:?}")));
+                return Err(BenchError::Server(format!("{PATIENCE:?} and not yet: {what}; last heard: {found:?}")));
             }
             thread::sleep(10 * LOOK_AFTER);
         }

@@ -53,10 +53,15 @@ impl ClusterProcess {
     /// Where clients reach the node that led when the cluster was started or, if several lead, all
     /// nodes.
     pub fn addresses(&self) -> String {
-        match self.partitions_per_node {
-            None => self.cluster.clients()[self.keepers.leader].clone(),
-            Some(_) => self.cluster.clients().join(","),
+        match self.leads_everywhere() {
+            false => self.cluster.clients()[self.keepers.leader].clone(),
+            true => self.cluster.clients().join(","),
         }
+    }
+
+    /// Every node leads some of the partitions.
+    fn leads_everywhere(&self) -> bool {
+        self.partitions_per_node.is_some()
     }
 
     pub fn description(&self) -> String {
@@ -67,15 +72,18 @@ impl ClusterProcess {
         format!("a cluster of {count} {nodes} on this machine, K = {}{copies}, durability {durability}", self.kfactor)
     }
 
+    /// None where every node leads: no process is the one that answers clients.
     pub fn leader_usage(&self) -> Option<Usage> {
+        if self.leads_everywhere() {
+            return None;
+        }
         usage(self.cluster.process(self.keepers.leader).id())
     }
 
     pub fn usage_by_node(&self) -> Vec<(String, Option<Usage>)> {
         let node = |place: usize| {
             let part = match () {
-                () if self.partitions_per_node.is_some() => "leads some partitions",
-                () if place == self.keepers.leader => "leads",
+                () if place == self.keepers.leader || self.leads_everywhere() => "leads",
                 () if self.keepers.members.contains(&place) => "keeps a copy",
                 () => "votes",
             };

@@ -126,11 +126,11 @@ fn measure(
 fn explanation(end: End) -> &'static str {
     match end {
         End::Kill => {
-            "SIGKILL of the leader; measured: from the signal to the acknowledgement of the first write sent after it"
+            "SIGKILL of the leader; measured: from the signal until each partition has acknowledged a write sent after it"
         }
         End::Stop => {
-            "SIGTERM of the leader; measured: the longest time between two acknowledgements, from the signal until its \
-             process has ended and another leader acknowledges"
+            "SIGTERM of the leader; measured: the longest time between two acknowledgements of a partition, from the signal \
+             until its process has ended and another leader acknowledges"
         }
     }
 }

@@ -156,7 +156,7 @@ impl LoadReport {
         let mut text = String::new();
         // Writing to a string cannot fail.
         let mut line = |name: &str, value: String| {
-            let _ = writeln!(text, "{name:<24}{value}");
+            let _ = writeln!(text, "{name:<30}{value}");
         };
         line("transactions", format!("{} in {:.1} s", grouped(self.transactions), self.measured_seconds));
         line("transactions per second", grouped(self.transactions_per_second.round() as u64));

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::driver::Links;
 use crate::topology::{Learned, Topology};
 use ferrite_base::limits::CLIENT_NODES_MAX;
-use ferrite_wire::{OwnedResponse, Parameters, Response, Status};
+use ferrite_wire::{OwnedResponse, Response, Status};
 use std::time::{Duration, Instant};
 
 /// Refused calls ask who leads no more often than this: an answer has the whole ring, and while a
@@ -70,7 +70,7 @@ impl Router {
     ) -> Option<&'l mut Connection<C>> {
         if self.options.affinity
             && links.up_count() > 1
-            && let Some(host) = self.leader(request, handle_at)
+            && let Some(host) = self.topology.leader_of_request(request, handle_at)
             && let Some((link, _)) = links.next_up_to(host, self.last_link)
         {
             self.last_link = link;
@@ -79,14 +79,6 @@ impl Router {
         let (link, connection) = links.next_up(self.last_link)?;
         self.last_link = link;
         Some(connection)
-    }
-
-    /// Who leads what this request touches.
-    fn leader(&self, request: &[u8], handle_at: usize) -> Option<i32> {
-        // Length, layout, the length of the name.
-        let procedure = std::str::from_utf8(request.get(9..handle_at)?).ok()?;
-        let parameters = Parameters::parse(request.get(handle_at + 8..)?).ok()?;
-        self.topology.leader(procedure, &parameters)
     }
 
     pub fn connected(&mut self, link: usize) {

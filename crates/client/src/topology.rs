@@ -108,6 +108,15 @@ impl Topology {
         self.leaders.get(&partition.0).copied()
     }
 
+    /// The same of a request as [`Prepared::write`](crate::Prepared::write) makes it, whose handle
+    /// stands at `handle_at`.
+    pub fn leader_of_request(&self, request: &[u8], handle_at: usize) -> Option<i32> {
+        // Length, layout, the length of the name.
+        let procedure = std::str::from_utf8(request.get(9..handle_at)?).ok()?;
+        let parameters = Parameters::parse(request.get(handle_at + 8..)?).ok()?;
+        self.leader(procedure, &parameters)
+    }
+
     fn learn_leaders(&mut self, response: &Response<'_>) -> Result<Learned, DecodeError> {
         let mut tables = response.tables();
         let (Some(sites), Some(configuration)) = (tables.next().transpose()?, tables.next().transpose()?) else {

@@ -264,7 +264,7 @@ notices! {
         "group {group} has not made the last schema change, and is told again until it has: {reason}";
     LotUndecided "lot-undecided" Warn { group: GroupId, seconds: u64, missing: String }
         "for {seconds} s group {group} has not known whether a transaction over several groups took place: nothing is \
-         heard of {missing}. Calls to its partitions wait until that is led again";
+         heard from {missing}. Calls to its partitions wait for the outcome";
     LotDecided "lot-decided" Info { group: GroupId, seconds: u64 }
         "after {seconds} s group {group} knows again how transactions over several groups ended: calls to its partitions \
          are executed";

@@ -233,6 +233,22 @@ fn a_leader_that_falls_with_a_part_in_doubt_has_it_when_it_rises() {
 }
 
 impl Bank {
+    /// The first group's part of the lot is committed, and its leader falls before it has heard
+    /// what became of the lot.
+    fn in_doubt(seed: u64) -> (Bank, LotId) {
+        let mut bank = Bank::open(seed);
+        let lot = bank.transfer(0, 1, 9, true);
+        let is_committed = |world: &World| {
+            let stream = &world.groups[&GroupId(0)].stream;
+            stream.commit() >= stream.end().position
+        };
+        assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
+        bank.world.deaf = vec![GroupId(0)];
+        assert!(bank.world.until(is_committed));
+        bank.depose();
+        (bank, lot)
+    }
+
     /// The first group's leader falls, and nobody hears of lots.
     fn depose(&mut self) {
         self.world.deaf = vec![GroupId(0), GroupId(1), GroupId(2)];
@@ -248,16 +264,7 @@ impl Bank {
 
 #[test]
 fn nothing_is_executed_while_a_part_is_in_doubt_and_the_operator_hears_of_it() {
-    let mut bank = Bank::open(11);
-    let lot = bank.transfer(0, 1, 9, true);
-    let is_committed = |world: &World| {
-        let stream = &world.groups[&GroupId(0)].stream;
-        stream.commit() >= stream.end().position
-    };
-    assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
-    bank.world.deaf = vec![GroupId(0)];
-    assert!(bank.world.until(is_committed));
-    bank.depose();
+    let (mut bank, _) = Bank::in_doubt(11);
     // It leads again, and its questions are not answered.
     let first = &bank.world.groups[&GroupId(0)];
     let epoch = Epoch(first.stream.end().epoch.0 + 2);
@@ -283,16 +290,7 @@ fn nothing_is_executed_while_a_part_is_in_doubt_and_the_operator_hears_of_it() {
 /// The part is in the snapshot of a copy, and the log before the snapshot is not read.
 #[test]
 fn a_snapshot_has_the_parts_that_are_in_doubt() {
-    let mut bank = Bank::open(7);
-    let lot = bank.transfer(0, 1, 9, true);
-    let is_committed = |world: &World| {
-        let stream = &world.groups[&GroupId(0)].stream;
-        stream.commit() >= stream.end().position
-    };
-    assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
-    bank.world.deaf = vec![GroupId(0)];
-    assert!(bank.world.until(is_committed));
-    bank.depose();
+    let (mut bank, lot) = Bank::in_doubt(7);
     let mut cut = bank.world.groups.get_mut(&GroupId(0)).expect("it is here").begin_cut();
     let taken = loop {
         match cut.step(&bank.world.clock) {
