@@ -228,6 +228,15 @@ impl Cluster {
         self.nodes.len()
     }
 
+    /// Copies beside the first.
+    pub fn kfactor(&self) -> u32 {
+        self.command.kfactor
+    }
+
+    pub fn has_several_groups(&self) -> bool {
+        self.command.partitions_per_node.is_some()
+    }
+
     /// A node's process, which runs.
     pub fn process(&self, place: usize) -> &ServerProcess {
         self.nodes[place].as_ref().expect("the node runs")

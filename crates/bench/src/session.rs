@@ -270,17 +270,27 @@ impl Session {
         if !self.address.contains(',') {
             return Ok(vec![self.query(sql)?]);
         }
-        let keys = self.read("@GetPartitionKeys", ("INTEGER",))?;
-        let rows = keys.first().map_or(&[][..], |table| &table.rows);
-        let of_key = |row: &Vec<OwnedValue>| {
-            let Some(OwnedValue::Integer(key)) = row.last() else {
-                return Err(BenchError::Server("a partition has no key".to_string()));
-            };
-            let answer = self.execute("@AdHocSpForTest", (sql, *key), true).doing(sql)?;
+        self.query_each_partition(sql)
+    }
+
+    /// What a query returns of each partition by itself: one moment as long as nothing is written.
+    pub fn query_each_partition(&self, sql: &str) -> BenchResult<Vec<OwnedTable>> {
+        let of_key = |key: i64| {
+            let answer = self.execute("@AdHocSpForTest", (sql, key), true).doing(sql)?;
             let table = answer.tables.into_iter().next();
             table.ok_or_else(|| BenchError::Server(format!("no result table for: {sql}")))
         };
-        rows.iter().map(of_key).collect()
+        self.partition_keys()?.into_iter().map(of_key).collect()
+    }
+
+    /// A number that belongs to each partition.
+    pub fn partition_keys(&self) -> BenchResult<Vec<i64>> {
+        let tables = self.read("@GetPartitionKeys", ("INTEGER",))?;
+        let key = |row: &Vec<OwnedValue>| match row.as_slice() {
+            [_, OwnedValue::Integer(key)] => Ok(*key),
+            other => Err(BenchError::Server(format!("not a partition and its key: {other:?}"))),
+        };
+        tables.first().map_or(&[][..], |table| &table.rows).iter().map(key).collect()
     }
 
     /// The sum of the one number that a query returns of each partition.

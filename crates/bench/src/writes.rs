@@ -4,8 +4,9 @@
 //! Writes are made at a fixed rate, whether earlier ones have been answered or not. A write that
 //! was refused is not made again: the next one is due soon.
 
-use crate::cluster::{PATIENCE, patiently};
+use crate::cluster::PATIENCE;
 use crate::error::{BenchError, BenchResult, Doing};
+use crate::session::Session;
 use ferrite_client::{Client, ClientError, ClientOptions, OwnedResponse, Prepared};
 use ferrite_value::OwnedValue;
 use ferrite_value::hash::partition_token_i64;
@@ -124,9 +125,7 @@ impl Shared {
 
 /// The writes, which go on until this is dropped.
 pub struct Writes {
-    client: Client,
-    /// One of each partition.
-    keys: Vec<i64>,
+    session: Session,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -135,14 +134,11 @@ impl Writes {
     /// Makes the table, and begins.
     pub fn begin(options: ClientOptions, every: Duration) -> BenchResult<Writes> {
         let options = ClientOptions { outstanding_max: OUTSTANDING_MAX + 1, ..options };
-        let client = Client::connect(options).doing("connecting")?;
+        let session = Session::to_cluster(options)?;
         for statement in DDL {
-            patiently(&client, "@AdHoc", (statement,), false).doing(statement)?;
+            session.call("@AdHoc", (statement,))?;
         }
-        let keys = patiently(&client, "@GetPartitionKeys", ("INTEGER",), true).doing("asking for partitions")?;
-        let keys: Vec<i64> =
-            keys.tables.first().map_or(&[][..], |table| &table.rows).iter().filter_map(|row| key_of(row)).collect();
-        let partitions = keys.len();
+        let partitions = session.partition_keys()?.len();
         let ring = u32::try_from(partitions).ok().filter(|count| *count > 0).map(Ring::new_default);
         let ring = ring.ok_or_else(|| BenchError::Server("the cluster names no partitions".to_string()))?;
         let record = Record {
@@ -161,10 +157,10 @@ impl Writes {
             stop: AtomicBool::new(false),
         });
         let of_thread = Arc::clone(&shared);
-        let its_client = client.clone();
-        let write = move || write_steadily(&its_client, &of_thread, every);
+        let client = session.client().clone();
+        let write = move || write_steadily(&client, &of_thread, every);
         let thread = thread::Builder::new().name("writes".to_string()).spawn(write).doing("starting a thread")?;
-        Ok(Writes { client, keys, shared, thread: Some(thread) })
+        Ok(Writes { session, shared, thread: Some(thread) })
     }
 
     pub fn ends(&self) -> Ends {
@@ -239,11 +235,8 @@ impl Writes {
             let to = from + ROWS_AT_ONCE;
             let question = format!("SELECT id, content FROM bench_write WHERE id >= {from} AND id < {to}");
             // Of each partition by itself: groups of partitions may be led by several nodes.
-            for key in &self.keys {
-                let answer = patiently(&self.client, "@AdHocSpForTest", (&question[..], *key), true);
-                let answer = answer.doing(&question)?;
-                let rows = answer.tables.first().map_or(&[][..], |table| &table.rows);
-                rows.iter().for_each(|row| note_row(row, &mut there, &mut wrong));
+            for table in self.session.query_each_partition(&question)? {
+                table.rows.iter().for_each(|row| note_row(row, &mut there, &mut wrong));
             }
         }
         for (id, (fate, there)) in fates.iter().zip(&there).enumerate() {
@@ -263,15 +256,7 @@ impl Drop for Writes {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        self.client.close();
-    }
-}
-
-/// A row of `@GetPartitionKeys`.
-fn key_of(row: &[OwnedValue]) -> Option<i64> {
-    match row.last()? {
-        OwnedValue::Integer(key) => Some(*key),
-        _ => None,
+        self.session.client().close();
     }
 }
 

@@ -46,8 +46,11 @@ pub struct TortureOptions {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(2..=7))]
     pub nodes: Option<u32>,
     /// Copies beside the first
-    #[arg(long, value_name = "K", default_value_t = 1, requires = "nodes", value_parser = clap::value_parser!(u32).range(1..=6))]
+    #[arg(long, value_name = "K", default_value_t = 1, requires = "nodes", value_parser = clap::value_parser!(u32).range(0..=6))]
     pub kfactor: u32,
+    /// Copies of partitions on each node, which form several groups [default: one group]
+    #[arg(long, value_name = "COUNT", requires = "nodes", conflicts_with = "partitions", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub partitions_per_node: Option<u32>,
     /// Rounds with a cluster
     #[arg(long, value_name = "COUNT", default_value_t = 20, requires = "nodes")]
     pub rounds: u32,

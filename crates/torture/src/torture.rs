@@ -7,7 +7,8 @@
 //! | [`round`] | loads run, the server dies and comes back, the check |
 //! | [`drive`] | one load's calls and their ends, and the kill in the moment of a success |
 //! | [`lane`] | histories, and what of them may be found after a crash |
-//! | [`votes`], [`values`], [`bank`], [`schema`], [`snapshots`] | the loads with their models |
+//! | [`votes`], [`values`], [`bank`], [`lists`], [`schema`], [`snapshots`] | the loads with their models |
+//! | [`scan`] | all rows, for their checks |
 //! | [`cluster`] | the same loads against several nodes |
 //!
 //! What is promised, and so checked: with `sync` durability nothing acknowledged is ever lost. A
@@ -21,8 +22,10 @@ pub mod bank;
 pub mod cluster;
 pub mod drive;
 pub mod lane;
+pub mod lists;
 pub mod plan;
 pub mod round;
+pub mod scan;
 pub mod schema;
 pub mod snapshots;
 pub mod values;
@@ -40,6 +43,7 @@ use ferrite_bench::session::{Environment, Session};
 use lane::Cut;
 use plan::{Moment, Plan};
 use round::{Counts, Site};
+use scan::GroupLayout;
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -213,8 +217,8 @@ impl Run {
         let session = Session::to(process.address())?;
         let loads: Vec<Box<dyn Load>> = vec![
             Box::new(votes::Votes::new(&session)?),
-            Box::new(values::Values::new(&session)?),
-            Box::new(bank::Bank::new(&session)?),
+            Box::new(values::Values::new(&session, GroupLayout::OneGroup)?),
+            Box::new(bank::Bank::new(&session, GroupLayout::OneGroup)?),
             Box::new(schema::Schema::new(&session)?),
             Box::new(snapshots::Snapshots::new(false)),
         ];

@@ -122,3 +122,17 @@ fn a_leader_that_is_cut_off_answers_no_read_from_what_it_has() {
     let said = said_of(&output);
     assert!(said.contains("the leader, cut off from the others"), "the seed is to cut off the leader: {said}");
 }
+
+/// Transfers and lists of keys over several groups, while a node is killed; then each is stopped.
+#[test]
+fn where_every_node_leads_nothing_is_lost_and_all_is_serializable() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ferrite"))
+        .args(["bench", "torture", "--nodes", "3", "--kfactor", "1", "--partitions-per-node", "4", "--rounds", "1"])
+        .args(["--rate", "400", "--harms", "kills", "--seed", "1"])
+        .output()
+        .expect("the program under test can be started");
+    let said = said_of(&output);
+    for what in ["1 histories of lists were strictly serializable", "each node stopped, and the others had the same"] {
+        assert!(said.contains(what), "{said}");
+    }
+}

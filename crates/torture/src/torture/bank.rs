@@ -7,15 +7,15 @@
 
 use crate::torture::drive::{Calls, Ended, Fate, Load, WAITING_AT_NODE_MAX};
 use crate::torture::lane::Cut;
-use ferrite_bench::error::{BenchError, BenchResult};
+use crate::torture::scan::{self, GroupLayout};
+use ferrite_bench::error::BenchResult;
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::session::Session;
-use ferrite_client::Prepared;
-use ferrite_value::OwnedValue;
+use ferrite_client::{OwnedResponse, Prepared};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
 
-const DDL: &str = "
+const TABLES: &str = "
 CREATE TABLE torture_account (
   branch BIGINT NOT NULL, number INTEGER NOT NULL, balance BIGINT NOT NULL, PRIMARY KEY (branch, number)
 );
@@ -25,10 +25,14 @@ CREATE TABLE torture_transfer (
   amount BIGINT NOT NULL, PRIMARY KEY (branch, id)
 );
 PARTITION TABLE torture_transfer ON COLUMN branch;
+";
+const VIEWS: &str = "
 CREATE VIEW torture_branch (branch, accounts, balance) AS
   SELECT branch, COUNT(*), SUM(balance) FROM torture_account GROUP BY branch;
 CREATE VIEW torture_turnover (branch, transfers, amount) AS
   SELECT branch, COUNT(*), SUM(amount) FROM torture_transfer GROUP BY branch;
+";
+const WITHIN: &str = "
 CREATE PROCEDURE torture_within (at_branch BIGINT, transfer BIGINT, from_account INTEGER, to_account INTEGER, moved BIGINT)
   PARTITION ON TABLE torture_account COLUMN branch
 AS BEGIN
@@ -41,6 +45,9 @@ AS BEGIN
   IF has < 0 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not enough'; END IF;
   RETURN transfer;
 END;
+";
+/// Where there is one group, a procedure may decide by what it has read.
+const ACROSS: &str = "
 CREATE PROCEDURE torture_across (
   from_branch BIGINT, transfer BIGINT, from_account INTEGER, into_branch BIGINT, to_account INTEGER, moved BIGINT
 )
@@ -57,6 +64,22 @@ END;
 CREATE PROCEDURE torture_sum AS SELECT SUM(balance) FROM torture_account;
 CREATE PROCEDURE torture_transfers AS SELECT COUNT(*) FROM torture_transfer;
 ";
+/// Where there are several, it is a list of statements: one that an account cannot pay divides by
+/// zero. Parameters: the transfer; amount, branch and account to; the same from.
+const ACROSS_GROUPS: &str = "
+CREATE PROCEDURE torture_across AS BEGIN
+  INSERT INTO torture_transfer (branch, id, source, to_branch, target, amount) VALUES (?, ?, ?, ?, ?, ?);
+  UPDATE torture_account SET balance = balance + ? WHERE branch = ? AND number = ?;
+  UPDATE torture_account SET balance = balance - CAST(? AS BIGINT) / (CASE WHEN balance < ? THEN 0 ELSE 1 END)
+    WHERE branch = ? AND number = ?;
+END;
+";
+
+/// The scans of the check.
+const TRANSFERS: &str = "SELECT id, branch, source, to_branch, target, amount FROM torture_transfer";
+const ACCOUNTS: &str = "SELECT branch, number, balance FROM torture_account";
+const BRANCH_VIEW: &str = "SELECT branch, accounts, balance FROM torture_branch";
+const TURNOVER_VIEW: &str = "SELECT branch, transfers, amount FROM torture_turnover";
 
 const BRANCHES: u32 = 12;
 const ACCOUNTS_PER_BRANCH: u32 = 8;
@@ -82,6 +105,7 @@ struct Transfer {
 }
 
 pub struct Bank {
+    layout: GroupLayout,
     within: Prepared,
     across: Prepared,
     sum: Prepared,
@@ -109,8 +133,8 @@ const READ: u64 = 0;
 const IS_COUNT: u64 = 1 << 63;
 
 impl Bank {
-    pub fn new(session: &Session) -> BenchResult<Bank> {
-        session.run_statements(DDL)?;
+    pub fn new(session: &Session, layout: GroupLayout) -> BenchResult<Bank> {
+        create(session, layout)?;
         let mut balances = BTreeMap::new();
         for branch in 0..i64::from(BRANCHES) {
             for number in 0..ACCOUNTS_PER_BRANCH as i32 {
@@ -120,6 +144,7 @@ impl Bank {
         }
         let prepared = |name| Prepared::new(name).expect("a short name");
         Ok(Bank {
+            layout,
             within: prepared("torture_within"),
             across: prepared("torture_across"),
             sum: prepared("torture_sum"),
@@ -160,7 +185,7 @@ impl Bank {
     fn read_ended(&mut self, ended: Ended, cut: &mut Cut) {
         let asked = ended.node.map_or_else(String::new, |node| format!(" at node {}", node + 1));
         let found = match ended.fate {
-            Fate::Acknowledged(response) => response.scalar(),
+            Fate::Acknowledged(response) => sum(&response),
             Fate::Refused(text) => return cut.finding(format!("bank: a read{asked} was refused: {text}")),
             Fate::NotSent | Fate::Unknown => return,
         };
@@ -177,6 +202,38 @@ impl Bank {
             Err(what) => cut.finding(format!("bank: {what}{asked}")),
         }
     }
+}
+
+/// Tables, views and procedures. Views of several groups come before there can be rows.
+fn create(session: &Session, layout: GroupLayout) -> BenchResult<()> {
+    match layout {
+        GroupLayout::OneGroup => {
+            session.run_statements(&[TABLES, VIEWS, WITHIN, ACROSS].concat())?;
+        }
+        GroupLayout::SeveralGroups => {
+            let is_table = |statement: &&str| statement.starts_with("CREATE TABLE");
+            let statements = || TABLES.split_inclusive(";\n").map(str::trim_start);
+            let tables: String = statements().filter(is_table).collect();
+            let partitions: String = statements().filter(|statement| !is_table(statement)).collect();
+            let of_each = |what: &str, table: &str| -> String {
+                let of_one = |branch| format!("  SELECT {what} FROM {table} WHERE branch = {branch};\n");
+                (0..BRANCHES).map(of_one).collect()
+            };
+            let reads = format!(
+                "CREATE PROCEDURE torture_sum AS BEGIN\n{}END;\nCREATE PROCEDURE torture_transfers AS BEGIN\n{}END;\n",
+                of_each("SUM(balance)", "torture_account"),
+                of_each("COUNT(*)", "torture_transfer")
+            );
+            session.run_statements(&[&tables, VIEWS, &partitions, WITHIN, ACROSS_GROUPS, &reads].concat())?;
+        }
+    }
+    Ok(())
+}
+
+/// Of the numbers in all tables: one, or one for each branch.
+fn sum(response: &OwnedResponse) -> Option<i64> {
+    let numbers = response.tables.iter().map(|table| table.scalar());
+    numbers.collect::<Option<Vec<i64>>>().filter(|numbers| !numbers.is_empty()).map(|numbers| numbers.iter().sum())
 }
 
 /// Judges a count of transfers of which `floor` were known when it was asked for, and of which no
@@ -231,7 +288,9 @@ impl Load for Bank {
         let target = self.account(to);
         let from_account = source.1 as i32;
         let to_account = target.1 as i32;
-        let sent = if across {
+        let sent = if across && self.layout == GroupLayout::SeveralGroups {
+            calls.call(&self.across, across_groups(id, &Transfer { source, target, amount }), id as u64)
+        } else if across {
             calls.call(&self.across, (from, id, from_account, to, to_account, amount), id as u64)
         } else {
             calls.call(&self.within, (from, id, from_account, to_account, amount), id as u64)
@@ -247,7 +306,9 @@ impl Load for Bank {
         let id = ended.token as i64;
         match ended.fate {
             Fate::Acknowledged(response) => {
-                if response.scalar() != Some(id) {
+                let is_list = response.tables.len() > 1;
+                // Of a list of statements: each has changed one row.
+                if !is_list && response.scalar() != Some(id) || is_list && sum(&response) != Some(3) {
                     cut.finding(format!("bank: transfer {id} was answered {:?}", response.scalar()));
                 }
                 self.made.get_mut(&id).expect("a transfer was made").2 = Some(ended.at);
@@ -255,7 +316,7 @@ impl Load for Bank {
                 self.floor = self.floor.max(self.acknowledged);
             }
             Fate::Refused(text) => {
-                if !text.contains("not enough") {
+                if !text.contains("not enough") && !text.contains("division by zero") {
                     cut.finding(format!("bank: transfer {id} was refused: {text}"));
                 }
                 let (transfer, ..) = self.made.remove(&id).expect("a transfer was made");
@@ -276,7 +337,7 @@ impl Load for Bank {
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()> {
         let mut there = HashMap::new();
         let mut turnover: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
-        for row in numbers(session, "SELECT id, branch, source, to_branch, target, amount FROM torture_transfer")? {
+        for row in scan::numbers(session, self.layout, TRANSFERS)? {
             let [id, branch, source, to_branch, target, amount] = row[..] else { continue };
             let transfer = Transfer { source: (branch, source), target: (to_branch, target), amount };
             if there.insert(id, transfer).is_some() {
@@ -329,7 +390,7 @@ impl Bank {
         turnover: &BTreeMap<i64, (i64, i64)>,
         cut: &mut Cut,
     ) -> BenchResult<()> {
-        let rows = numbers(session, "SELECT branch, number, balance FROM torture_account")?;
+        let rows = scan::numbers(session, self.layout, ACCOUNTS)?;
         let found: BTreeMap<Account, i64> = rows.iter().map(|row| ((row[0], row[1]), row[2])).collect();
         let expected = self.expected_balances();
         if found != expected || rows.len() != expected.len() {
@@ -350,27 +411,23 @@ impl Bank {
             let sums = branches.entry(*branch).or_default();
             *sums = (sums.0 + 1, sums.1 + balance);
         }
-        for (view, expected) in [
-            ("SELECT branch, accounts, balance FROM torture_branch", &branches),
-            ("SELECT branch, transfers, amount FROM torture_turnover", turnover),
-        ] {
-            let rows = numbers(session, view)?;
+        for (view, expected) in [(BRANCH_VIEW, &branches), (TURNOVER_VIEW, turnover)] {
+            let rows = scan::numbers(session, self.layout, view)?;
             let found: BTreeMap<i64, (i64, i64)> = rows.iter().map(|row| (row[0], (row[1], row[2]))).collect();
             if found != *expected || rows.len() != expected.len() {
-                cut.finding(format!("bank: {view}: {rows:?}, a scan says {expected:?}"));
+                cut.finding(format!("bank: {}: {rows:?}, a scan says {expected:?}", view));
             }
         }
         Ok(())
     }
 }
 
-/// Rows of integers.
-pub fn numbers(session: &Session, sql: &str) -> BenchResult<Vec<Vec<i64>>> {
-    let number = |value: &OwnedValue| match value {
-        OwnedValue::Integer(number) => Ok(*number),
-        other => Err(BenchError::Server(format!("not a number: {other:?} from {sql}"))),
-    };
-    session.query(sql)?.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+/// The parameters of a transfer that is a list of statements.
+fn across_groups(id: i64, transfer: &Transfer) -> [i64; 13] {
+    let Transfer { source, target, amount } = *transfer;
+    let row = [source.0, id, source.1, target.0, target.1, amount];
+    let changes = [amount, target.0, target.1, amount, amount, source.0, source.1];
+    std::array::from_fn(|place| if place < row.len() { row[place] } else { changes[place - row.len()] })
 }
 
 #[cfg(test)]

@@ -23,8 +23,9 @@ use crate::options::{HarmKind, TortureOptions};
 use crate::torture::drive::Load;
 use crate::torture::lane::Cut;
 use crate::torture::round::Counts;
+use crate::torture::scan::GroupLayout;
 use crate::torture::{DatabaseDirectory, Journal};
-use crate::torture::{bank, schema, snapshots, values, votes};
+use crate::torture::{bank, lists, schema, snapshots, values, votes};
 use ferrite_bench::cluster::{Cluster, ClusterCommand};
 use ferrite_bench::error::{BenchError, BenchResult, Doing};
 use ferrite_bench::network::Network;
@@ -50,9 +51,12 @@ pub fn run_cluster(environment: &Environment, options: &TortureOptions, nodes: u
     let mut journal = Journal::new(options)?;
     let seed = seed_or_random(options.seed);
     journal.line(&format!(
-        "torture: seed {seed}, {nodes} nodes, K = {}, {} partitions, durability {}, {}",
+        "torture: seed {seed}, {nodes} nodes, K = {}, {}, durability {}, {}",
         options.kfactor,
-        options.partitions,
+        match options.partitions_per_node {
+            None => format!("{} partitions", options.partitions),
+            Some(copies) => format!("{copies} partitions per node"),
+        },
         options.durability,
         if options.power_loss { "kills are power losses" } else { "kills of processes" }
     ))?;
@@ -102,6 +106,7 @@ struct Settings {
 /// A run with its cluster and models.
 struct Run {
     cluster: Cluster,
+    kfactor: u32,
     loads: Vec<Box<dyn Load>>,
     epoch: Instant,
     rounds: u32,
@@ -136,24 +141,21 @@ fn all_rounds(
         nodes: nodes as usize,
         kfactor: options.kfactor,
         durability: Some(options.durability.clone()),
-        partitions: Some(options.partitions as usize),
-        partitions_per_node: None,
+        partitions: options.partitions_per_node.is_none().then_some(options.partitions as usize),
+        partitions_per_node: options.partitions_per_node,
         power_loss: options.power_loss.then_some(seed),
         network,
         options: own.into_iter().chain(options.server_options.iter().map(Into::into)).collect(),
     })?;
-    let session = Session::to_cluster(cluster.client_options())?;
-    let loads: Vec<Box<dyn Load>> = vec![
-        Box::new(votes::Votes::new(&session)?),
-        Box::new(values::Values::new(&session)?),
-        Box::new(bank::Bank::new(&session)?),
-        Box::new(schema::Schema::new(&session)?),
-        Box::new(snapshots::Snapshots::new(true)),
-    ];
-    session.close()?;
+    let mut cluster = cluster;
+    if cluster.has_several_groups() {
+        cluster.await_groups()?;
+    }
+    let loads = loads(&cluster)?;
     let pace = Pace::new(&loads, options.rate);
     let mut run = Run {
         cluster,
+        kfactor: options.kfactor,
         loads,
         epoch: Instant::now(),
         rounds: 0,
@@ -177,7 +179,30 @@ fn all_rounds(
         run.round(&Plan::new(seed, run.rounds, &options.harms), journal)?;
     }
     run.let_each_lead(journal)?;
+    run.loads.iter().filter_map(|load| load.summary()).try_for_each(|summary| journal.line(&summary))?;
     Ok(run)
+}
+
+/// With their tables and procedures. Where there are several groups: those whose statements several
+/// groups can run.
+fn loads(cluster: &Cluster) -> BenchResult<Vec<Box<dyn Load>>> {
+    let session = Session::to_cluster(cluster.client_options())?;
+    let mut loads: Vec<Box<dyn Load>> = Vec::new();
+    if cluster.has_several_groups() {
+        let layout = GroupLayout::SeveralGroups;
+        loads.push(Box::new(values::Values::new(&session, layout)?));
+        loads.push(Box::new(bank::Bank::new(&session, layout)?));
+        loads.push(Box::new(lists::Lists::new(&session, layout)?));
+    } else {
+        let layout = GroupLayout::OneGroup;
+        loads.push(Box::new(votes::Votes::new(&session)?));
+        loads.push(Box::new(values::Values::new(&session, layout)?));
+        loads.push(Box::new(bank::Bank::new(&session, layout)?));
+        loads.push(Box::new(schema::Schema::new(&session)?));
+    }
+    loads.push(Box::new(snapshots::Snapshots::new(true)));
+    session.close()?;
+    Ok(loads)
 }
 
 impl Run {
@@ -189,7 +214,7 @@ impl Run {
         let outcome = outcome?;
         let leader = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
         judge(&mut cut)?;
-        let compared = if plan.compare { Some(self.compare(leader)?) } else { None };
+        let compared = if plan.compare && self.kfactor > 0 { Some(self.compare(leader)?) } else { None };
         self.count(plan, &outcome);
         let mut line = format!("{:4}  {}", self.rounds, outcome.line(plan));
         if let Some((leader, copy)) = compared {
@@ -211,8 +236,29 @@ impl Run {
         judge(&mut cut)?;
         self.cluster.start_again(leader)?;
         self.cluster.await_copies(0)?;
+        if self.cluster.has_several_groups() {
+            self.cluster.await_groups()?;
+        }
         self.comparisons += 1;
         Ok((leader, copy))
+    }
+
+    /// Each node stops in good order, and the others, which lead its groups then, have what it had.
+    fn stop_each(&mut self, journal: &mut Journal) -> BenchResult<()> {
+        for place in 0..self.cluster.count() {
+            let mut cut = Cut::default();
+            self.cluster.stop(place)?;
+            if self.kfactor > 0 {
+                round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+                judge(&mut cut)?;
+                self.comparisons += 1;
+            }
+            self.cluster.start_again(place)?;
+            self.cluster.await_groups()?;
+            round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
+            judge(&mut cut)?;
+        }
+        journal.line("each node stopped, and the others had the same data")
     }
 
     /// A member is to lead that was none of those whom nodes chose when they stopped.
@@ -227,6 +273,9 @@ impl Run {
 
     /// Until every node has led, and had what the others had.
     fn let_each_lead(&mut self, journal: &mut Journal) -> BenchResult<()> {
+        if self.cluster.has_several_groups() || self.kfactor == 0 {
+            return self.stop_each(journal);
+        }
         let mut cut = Cut::default();
         let mut leader = round::check(&mut self.cluster, &mut self.loads, &mut cut)?;
         judge(&mut cut)?;

@@ -63,6 +63,11 @@ pub trait Load: Send {
 
     /// Compares the model with what is there, and makes it the model.
     fn check(&mut self, session: &Session, cut: &mut Cut) -> BenchResult<()>;
+
+    /// What was found to be right, for the end of a run.
+    fn summary(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What one server process went through, seen by all loads and by whoever kills it.

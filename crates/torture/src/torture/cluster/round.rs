@@ -97,6 +97,9 @@ pub fn run(
     cut: &mut Cut,
 ) -> BenchResult<Outcome> {
     let before = cluster.await_copies(0)?;
+    if cluster.has_several_groups() {
+        cluster.await_groups()?;
+    }
     let count = cluster.count();
     let victim = match plan.victim {
         Victim::Leader => before.leader,
@@ -116,10 +119,13 @@ pub fn run(
         cluster.start_anew(victim)?;
     }
     cluster.start_all_again()?;
-    let old = harm.was_leader && matches!(plan.harm, Harm::Kill | Harm::Wipe);
+    let old = harm.was_leader && matches!(plan.harm, Harm::Kill | Harm::Wipe) && cluster.kfactor() > 0;
     let after = cluster.await_copies(if old { harm.before.epoch } else { 0 })?;
     if plan.harm == Harm::Wipe {
         cluster.await_votes()?;
+    }
+    if cluster.has_several_groups() {
+        cluster.await_groups()?;
     }
     Ok(Outcome {
         victim,
@@ -231,7 +237,11 @@ fn go_through(cluster: &mut Cluster, plan: &Plan, harm: &HarmDone, control: &Con
     control.only_reads.store(false, Ordering::Relaxed);
     let during = last_through(cluster, plan, harm, control)?;
     // What is acknowledged now may be answers of a leader that is no more.
-    if harm.was_leader && plan.harm.deposes(harm.victim, cluster.count(), &harm.before.members) {
+    let deposes = plan.harm.deposes(harm.victim, cluster.count(), &harm.before.members);
+    if cluster.kfactor() == 0 {
+        // Nobody else has what a node has.
+        cluster.start_all_again()?;
+    } else if harm.was_leader && deposes {
         cluster.await_keepers("another node leads", |keepers| keepers.epoch > harm.before.epoch)?;
     }
     let again = await_calls(cluster, control, harmed_at)?;
