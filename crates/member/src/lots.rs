@@ -18,7 +18,9 @@ mod thread;
 #[cfg(test)]
 mod tests;
 
-use crate::join::Joined;
+use crate::links::Links;
+use crate::peer_dispatcher::PeerDispatcher;
+use ferrite_meta::State;
 use ferrite_peer::Lane;
 use std::sync::Arc;
 
@@ -29,11 +31,11 @@ pub use merge::MergeRule;
 pub use sequencing::Sequencing;
 pub use thread::{SequencerThread, lot_time};
 
-/// Messages about lots are exchanged with the other nodes from now on.
-pub fn take_part(joined: &Joined, hub: Arc<LotHub>) {
-    joined.dispatcher.take_lots(hub);
-    let peers = joined.links.peers();
+/// Messages about lots are exchanged with the other nodes from now on. `state`: of the cluster.
+pub(crate) fn take_part(dispatcher: &PeerDispatcher, links: &Links, state: &State, hub: Arc<LotHub>) {
+    dispatcher.take_lots(hub);
+    let peers = links.peers();
     // A connection of before has not been heard of: it is opened anew.
-    joined.state.nodes().keys().for_each(|node| peers.break_lane(*node, Lane::Lots));
+    state.nodes().keys().for_each(|node| peers.break_lane(*node, Lane::Lots));
     peers.open_lane(Lane::Lots);
 }

@@ -173,8 +173,10 @@ impl PeerDispatcher {
     /// Starts to take messages about transactions over groups, where a cluster has several.
     ///
     /// # Panics
-    /// When called twice.
+    /// When called twice, or before messages are taken: what a node says first on a connection, it
+    /// does not say again.
     pub fn take_lots(&self, lots: Arc<LotHub>) {
+        assert!(self.handlers.get().is_some(), "the messages of a connection are taken from its first one on");
         assert!(self.lots.set(lots).is_ok(), "lots have one hub");
     }
 
@@ -237,7 +239,8 @@ impl PeerDispatcher {
             }
             MessageKind::Procedures => handlers.procedures.iter().for_each(|procedures| procedures.learn(body)),
             MessageKind::Lots => {
-                let lots = self.lots.get().ok_or("this node takes no part in transactions over groups")?;
+                // Not yet: the connection is opened anew then.
+                let Some(lots) = self.lots.get() else { return Ok(Room::More) };
                 let has_room = lots.deliver(from.node, body).map_err(|error| format!("{error:?}"))?;
                 return Ok(if has_room { Room::More } else { Room::Wait });
             }

@@ -12,6 +12,7 @@ use crate::hosted::{Hosted, HostedGroup, RestOfData, Transferring, of_group};
 use crate::join::{self, Joined};
 use crate::links::{self, Links, hosts_of};
 use crate::loss::Losses;
+use crate::lots::{self, LotHub};
 use crate::membership_report::MembershipReport;
 use crate::metadata::MetadataThread;
 use crate::node::NodeThread;
@@ -83,6 +84,8 @@ pub struct DataUses {
     pub identity: Identity,
     /// In the order of the member's streams.
     pub groups: Vec<HostedGroup>,
+    /// Where a cluster has several groups.
+    pub lots: Option<Arc<LotHub>>,
 }
 
 /// A node of a cluster that runs.
@@ -238,6 +241,7 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         unable: Some(data.unable),
         procedures: Some(procedures),
     };
+    let dispatcher = Arc::clone(&joined.dispatcher);
     let running = start_with(threads, joined, uses, parts, |threads, orders| {
         let thread = |transferring: Transferring| {
             let ends = Arc::clone(&ends);
@@ -255,6 +259,9 @@ pub fn start(threads: &mut Threads, member: Member, uses: Uses, data: DataUses) 
         };
         start_suppliers(threads, inboxes, supplier, transfers)
     })?;
+    if let Some(hub) = data.lots {
+        lots::take_part(&dispatcher, &running.links, &running.before, hub);
+    }
     Ok(running)
 }
 

@@ -142,6 +142,11 @@ impl Sequencer {
         self.active.is_none() && self.unordered.is_empty() && self.lots.len() < limits::LOTS_OPEN_MAX
     }
 
+    /// The groups that are led and have not obeyed this sequencer yet.
+    pub fn unordered(&self) -> &BTreeSet<GroupId> {
+        &self.unordered
+    }
+
     /// Groups that are behind with what they were to run: lots were aborted by others before.
     pub fn behind(&self) -> BTreeSet<GroupId> {
         let mut parts: BTreeMap<GroupId, usize> = BTreeMap::new();

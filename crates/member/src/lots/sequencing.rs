@@ -223,9 +223,17 @@ impl Sequencing {
 
     #[cold]
     fn why_it_waits(&self, late: &WaitingCall) -> UserError {
-        let reason = match late.parts.keys().find(|group| !self.leaders.contains_key(group)) {
-            Some(group) => format!("no node that leads group {group} can be reached"),
-            None => "earlier transactions over several groups are not decided yet".to_owned(),
+        let unled = || late.parts.keys().find(|group| !self.leaders.contains_key(group));
+        let held = || late.parts.keys().find(|group| self.held.contains(group));
+        let unordered = || self.reign.as_ref()?.sequencer.unordered().first();
+        let reason = if let Some(group) = unled() {
+            format!("no node that leads group {group} can be reached")
+        } else if let Some(group) = held() {
+            format!("group {group} is being handed over to another node")
+        } else if let Some(group) = unordered() {
+            format!("group {group} has not answered the node that orders transactions over several groups")
+        } else {
+            "earlier transactions over several groups are not decided yet".to_owned()
         };
         UserError::not_started(&reason).with_hint("try again")
     }

@@ -106,6 +106,7 @@ pub(super) fn start_cluster(
         transfer_rate: options.cluster.transfer_rate,
         identity: recovered.identity.clone(),
         groups: hosted_groups(rest, copies, gates),
+        lots: parts.lots.as_ref().map(|ways| Arc::clone(&ways.hub)),
     };
     ferrite_member::start(threads, member, uses, data)
 }

@@ -6,7 +6,7 @@ use ferrite_base::{Epoch, GroupId};
 use ferrite_io::Clock;
 use ferrite_io::threads::{ThreadError, Threads};
 use ferrite_member::Member;
-use ferrite_member::lots::{AgentInboxes, LotHub, SequencerNotice, SequencerThread, Sequencing, lot_time, take_part};
+use ferrite_member::lots::{AgentInboxes, LotHub, SequencerNotice, SequencerThread, Sequencing, lot_time};
 use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_system::lots::LotFigures;
@@ -69,7 +69,5 @@ pub(super) fn start_sequencer(
     let thread =
         SequencerThread::new(inbox, Arc::clone(&hub), sequencing, Arc::clone(clock), time, Arc::clone(figures));
     threads.ended_by(move || drop(sequencer.send(SequencerNotice::Stop)));
-    threads.spawn("sequencer", move || thread.run())?;
-    take_part(&member.joined, hub);
-    Ok(())
+    threads.spawn("sequencer", move || thread.run())
 }
