@@ -180,7 +180,7 @@ fn write_native(
     };
     match chosen {
         Some(chosen) => history = chosen.history,
-        None => history.condense(&catalog),
+        None => history.condense(&catalog, false),
     }
     let bytes = written.iter().map(|file| file.bytes).sum();
     let manifest = Manifest {

@@ -25,8 +25,7 @@ use ferrite_partition::coordinator::{Job, followed};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_wire::{RequestWriter, Response, Status, frame};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The call by which a group follows; only nodes make it.
@@ -35,6 +34,7 @@ pub const FOLLOW: &str = "@FollowSchema";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A caller waits no longer for all groups.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(30);
+const NO_ANSWER: &str = "it has not answered";
 /// The connection by which these calls are known to the thread that forwards.
 const CONNECTION: u64 = 0x7fff_ffff;
 
@@ -52,18 +52,56 @@ pub enum FollowNotice {
     Stop,
 }
 
+/// Whether a change may begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FollowState {
+    /// Not all groups are known to have what the first one has.
+    Behind,
+    /// All have, and no change is under way.
+    Settled,
+    /// This change was begun, and the first group has not answered.
+    UnderWay(u64),
+}
+
 /// For the thread that begins changes.
 pub struct SchemaFollow {
     notices: Sender<FollowNotice>,
-    /// All groups have what the first one has, and no change is under way.
-    is_settled: AtomicBool,
+    /// With the number of the change that was begun last.
+    state: Mutex<(FollowState, u64)>,
 }
 
 impl SchemaFollow {
     /// And the inbox of its thread.
     pub fn connect() -> (Arc<SchemaFollow>, Receiver<FollowNotice>) {
         let (notices, inbox) = unbounded();
-        (Arc::new(SchemaFollow { notices, is_settled: AtomicBool::new(false) }), inbox)
+        (Arc::new(SchemaFollow { notices, state: Mutex::new((FollowState::Behind, 0)) }), inbox)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (FollowState, u64)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first group has answered the change with that number, or never will.
+    fn ended(&self, number: u64) {
+        let mut state = self.lock();
+        if state.0 == FollowState::UnderWay(number) {
+            state.0 = FollowState::Behind;
+        }
+    }
+
+    /// All groups have what the first one has. A change that is under way is not there yet.
+    fn settle(&self) {
+        let mut state = self.lock();
+        if state.0 == FollowState::Behind {
+            state.0 = FollowState::Settled;
+        }
+    }
+
+    fn unsettle(&self) {
+        let mut state = self.lock();
+        if state.0 == FollowState::Settled {
+            state.0 = FollowState::Behind;
+        }
     }
 
     pub fn stop(&self) {
@@ -73,16 +111,24 @@ impl SchemaFollow {
     /// A change may begin now, and is under way from here on. Its answer goes by the reply that
     /// this returns.
     pub fn begin(self: &Arc<Self>, reply: &Reply) -> UserResult<Reply> {
-        if !self.is_settled.swap(false, Ordering::AcqRel) {
+        let mut state = self.lock();
+        if state.0 != FollowState::Settled {
             let text = "the groups of the cluster are still making an earlier schema change";
             return Err(UserError::not_started(text).with_hint("call again"));
         }
-        Ok(self.reply(reply))
+        let number = state.1 + 1;
+        *state = (FollowState::UnderWay(number), number);
+        drop(state);
+        Ok(self.reply_of(number, reply))
     }
 
-    /// How a change of the first group is answered.
+    /// How a change of the first group is answered that was not begun by [`SchemaFollow::begin`].
     pub fn reply(self: &Arc<Self>, reply: &Reply) -> Reply {
-        let mailbox = Arc::new(Changing { follow: Arc::clone(self), reply: reply.clone() });
+        self.reply_of(0, reply)
+    }
+
+    fn reply_of(self: &Arc<Self>, number: u64, reply: &Reply) -> Reply {
+        let mailbox = Arc::new(Changing { follow: Arc::clone(self), number, reply: reply.clone() });
         Reply { mailbox, ..reply.clone() }
     }
 }
@@ -90,7 +136,14 @@ impl SchemaFollow {
 /// Where the first group answers a change.
 struct Changing {
     follow: Arc<SchemaFollow>,
+    number: u64,
     reply: Reply,
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.follow.ended(self.number);
+    }
 }
 
 impl Mailbox for Changing {
@@ -103,6 +156,7 @@ impl Mailbox for Changing {
                 FollowNotice::Look
             }
         };
+        self.follow.ended(self.number);
         // The thread has ended only when the server stops.
         let _ = self.follow.notices.send(notice);
     }
@@ -161,6 +215,8 @@ struct Leading {
     waiting: Vec<(Instant, Reply, AnswerBatch)>,
     /// Why a group does not follow, as it was said last.
     said: BTreeMap<GroupId, String>,
+    /// Since then not all groups have what the first one has.
+    behind_since: Option<Instant>,
 }
 
 impl SchemaFollowThread {
@@ -173,7 +229,7 @@ impl SchemaFollowThread {
                 Err(RecvTimeoutError::Timeout) => None,
             };
             if !self.schemas.serves(FIRST_GROUP) {
-                self.follow.is_settled.store(false, Ordering::Release);
+                self.follow.lock().0 = FollowState::Behind;
                 let left = leading.take().map(|leading| leading.waiting).unwrap_or_default();
                 left.into_iter()
                     .for_each(|(_, reply, _)| reply.refuse(&unknown("this node no longer leads the first group")));
@@ -208,12 +264,18 @@ impl SchemaFollowThread {
         let has_all = |other: &Other| version == 0 || other.version.is_some_and(|has| has >= version);
         if leading.others.values().all(has_all) {
             leading.said.clear();
+            leading.behind_since = None;
+            // Who hears that a change is made may ask for the next one.
+            self.follow.settle();
             leading.waiting.drain(..).for_each(|(_, reply, answers)| reply.mailbox.deliver(answers));
-            self.follow.is_settled.store(true, Ordering::Release);
             return;
         }
-        self.follow.is_settled.store(false, Ordering::Release);
+        self.follow.unsettle();
         let is_over = |since: &Instant| since.elapsed() >= FOLLOWED_WITHIN;
+        if is_over(&*leading.behind_since.get_or_insert(now)) {
+            let behind = leading.others.iter().find(|(_, other)| !has_all(other)).map(|(group, _)| *group);
+            behind.into_iter().for_each(|group| leading.say(group, NO_ANSWER.to_owned()));
+        }
         for (_, reply, _) in leading.waiting.extract_if(.., |(since, ..)| is_over(since)) {
             reply.refuse(&unknown("not all groups have made the change yet, and they are told until they have"));
         }
@@ -248,7 +310,12 @@ impl Leading {
     fn new(groups: &[GroupId]) -> Leading {
         let now = Instant::now();
         let other = |group: &GroupId| (*group, Other { version: None, is_asked: false, next: now });
-        Leading { others: groups.iter().map(other).collect(), waiting: Vec::new(), said: BTreeMap::new() }
+        Leading {
+            others: groups.iter().map(other).collect(),
+            waiting: Vec::new(),
+            said: BTreeMap::new(),
+            behind_since: None,
+        }
     }
 
     fn answered(&mut self, group: GroupId, version: u64, answer: Result<i64, String>) {
@@ -258,10 +325,15 @@ impl Leading {
             Ok(number) => other.version = Some(followed(version, number)),
             Err(reason) => {
                 other.next = Instant::now() + LOOK_EVERY;
-                if self.said.insert(group, reason.clone()).as_ref() != Some(&reason) {
-                    ferrite_io::notify(Notice::SchemaNotFollowed { group, reason });
-                }
+                self.say(group, reason);
             }
+        }
+    }
+
+    /// The operator hears why a group does not follow, once.
+    fn say(&mut self, group: GroupId, reason: String) {
+        if self.said.insert(group, reason.clone()).as_ref() != Some(&reason) {
+            ferrite_io::notify(Notice::SchemaNotFollowed { group, reason });
         }
     }
 }
@@ -289,5 +361,36 @@ mod tests {
         leading.answered(GroupId(2), 6, Err("busy".to_owned()));
         assert_eq!((version(&leading, 2), leading.said.len()), (None, 1));
         assert!(leading.others[&GroupId(2)].next > Instant::now());
+    }
+
+    struct Nobody;
+
+    impl Mailbox for Nobody {
+        fn deliver(&self, _: AnswerBatch) {}
+    }
+
+    #[test]
+    fn a_change_begins_when_all_groups_have_those_before_and_none_is_under_way() {
+        let (follow, _inbox) = SchemaFollow::connect();
+        let reply = Reply { mailbox: Arc::new(Nobody), connection: 0, handle: 0, sent_micros: 0 };
+        assert!(follow.begin(&reply).is_err(), "nothing is known of the groups");
+        follow.settle();
+        let first = follow.begin(&reply).expect("all have everything");
+        follow.settle();
+        assert!(follow.begin(&reply).is_err(), "the first change is not there yet");
+        let refused = {
+            let mut batch = AnswerBatch::default();
+            ferrite_wire::response::write_error(&mut batch.bytes, 0, &UserError::not_started("no"));
+            batch
+        };
+        first.mailbox.deliver(refused);
+        follow.settle();
+        let second = follow.begin(&reply).expect("the first one was refused");
+        drop(first);
+        follow.settle();
+        assert!(follow.begin(&reply).is_err(), "the end of the first one is not that of the second");
+        drop(second);
+        follow.settle();
+        assert!(follow.begin(&reply).is_ok(), "one that is never answered holds up no other");
     }
 }

@@ -52,15 +52,27 @@ impl SchemaHistory {
     }
 
     /// The same in one text, once there are many changes and if that leads to the very same
-    /// catalog.
-    pub fn condense(&mut self, catalog: &Catalog) {
-        let bytes: usize = self.changes.iter().map(|change| change.text.len()).sum();
-        if self.changes.len() < CHANGES_BEFORE_BASE && bytes < CHANGES_BYTES_BEFORE_BASE {
+    /// catalog. The last change `remains` where there are several groups: one of them may not have
+    /// followed yet, and is sent it (docs/decisions/0123-schema-changes-of-several-groups.md).
+    pub fn condense(&mut self, catalog: &Catalog, remains: bool) {
+        if !self.is_long() {
             return;
         }
-        if let Some(history) = SchemaHistory::at_once(catalog) {
+        let last = if remains { self.changes.pop() } else { None };
+        let at_once = match &last {
+            None => SchemaHistory::at_once(catalog),
+            Some(_) if self.changes.is_empty() => None,
+            Some(_) => self.catalog().ok().and_then(|before| SchemaHistory::at_once(&before)),
+        };
+        if let Some(history) = at_once {
             *self = history;
         }
+        self.changes.extend(last);
+    }
+
+    fn is_long(&self) -> bool {
+        let bytes: usize = self.changes.iter().map(|change| change.text.len()).sum();
+        self.changes.len() >= CHANGES_BEFORE_BASE || bytes >= CHANGES_BYTES_BEFORE_BASE
     }
 
     /// A history that leads to `catalog` in one text. None: that text would not lead to the very
@@ -258,4 +270,37 @@ pub fn apply_watched(stores: &mut [Store], planned: &Planned, time: i64, watcher
 /// The statement that loads a jar.
 pub fn load_classes(jar: &[u8]) -> String {
     format!("LOAD CLASSES '{}';\n", base64::encode(jar))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_catalog::DECIMAL_SCALE;
+
+    fn history(changes: u64) -> SchemaHistory {
+        let mut history = SchemaHistory::default();
+        history.add(1, 0, &format!("{CURRENT_VALUES}{DECIMAL_SCALE} DECLARED; CREATE TABLE t1 (a INT);"));
+        (2..=changes).for_each(|version| history.add(version, 0, &format!("CREATE TABLE t{version} (a INT);")));
+        history
+    }
+
+    #[test]
+    fn the_last_change_can_still_be_sent_when_the_others_are_one_text() {
+        let mut long = history(120);
+        let catalog = long.catalog().expect("it is a schema");
+        let before = format!("{catalog:?}");
+        long.condense(&catalog, true);
+        let base = long.base.as_ref().expect("there are many");
+        assert_eq!((base.version, long.changes.len()), (119, 1));
+        assert!(long.change(120).is_some());
+        assert_eq!(format!("{:?}", long.catalog().expect("it is the same")), before);
+        long.condense(&catalog, true);
+        assert_eq!(long.changes.len(), 1);
+        let mut short = history(5);
+        short.condense(&catalog, true);
+        assert!(short.base.is_none());
+        let mut of_one_group = history(120);
+        of_one_group.condense(&catalog, false);
+        assert_eq!((of_one_group.base.expect("there are many").version, of_one_group.changes.len()), (120, 0));
+    }
 }

@@ -359,7 +359,7 @@ impl Snapshots {
         let oldest = self.kept.last().map_or(1, |kept| kept.log_segment);
         ferrite_log::make_durable(&**files.disk(), &self.log_dir, oldest)?;
         files.sync()?;
-        history.condense(&catalog);
+        history.condense(&catalog, !self.genesis.groups.is_single());
         let manifest = Manifest {
             database: head.database,
             snapshot,

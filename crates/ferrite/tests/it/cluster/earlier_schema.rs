@@ -34,6 +34,13 @@ impl Cluster {
         }
     }
 
+    /// A node in an empty directory takes the place of one that is gone.
+    fn replace(&mut self, place: usize, options: &[&str]) {
+        let mut server = Server::start(&self.dir(place), options);
+        let lines = super::Lines::of(&mut server);
+        self.nodes[place] = Some(Node { server, lines });
+    }
+
     fn make(&self, place: usize, table: &str) {
         let text = format!(
             "CREATE TABLE {table} (id BIGINT NOT NULL, PRIMARY KEY (id)); PARTITION TABLE {table} ON COLUMN id;
@@ -70,11 +77,32 @@ fn a_node_that_starts_does_not_deny_what_is_there() {
         "{said}"
     );
     let options = ["--cluster", &list, "--cluster-listen", &host, "--kfactor", "1", "--partitions-per-node", "4"];
-    let mut server = Server::start(&cluster.dir(2), &options);
-    let lines = super::Lines::of(&mut server);
-    cluster.nodes[2] = Some(Node { server, lines });
+    cluster.replace(2, &options);
     cluster.use_while_it_comes_back(2, "UPSERT INTO u0 VALUES (?)", "put_u1");
     for (_, node) in cluster.running() {
         node.lines.are_of_good_ends();
     }
+}
+
+/// The snapshot that a replacement begins with has the schema as one text: what leads to it one by
+/// one is gone, and the node leads the first group by that.
+#[test]
+fn after_many_changes_a_replacement_makes_the_next_one() {
+    let mut cluster = spread_with(TABLE, &[]);
+    for number in 0..110 {
+        cluster.on(0, "a table", |db| {
+            match db.0.call_blocking("@AdHoc", (format!("CREATE TABLE x{number} (a INT)"),)) {
+                Ok(_) => Some(()),
+                Err(error) => error.to_string().contains("already exists").then_some(()),
+            }
+        });
+    }
+    cluster.kill(0);
+    std::fs::remove_dir_all(cluster.dir(0)).expect("its directory is there");
+    let (list, host) = (cluster.hosts.join(","), cluster.hosts[0].clone());
+    let options = ["--cluster", &list, "--cluster-listen", &host, "--kfactor", "1", "--partitions-per-node", "4"];
+    cluster.replace(0, &options);
+    cluster.await_words(1, &["group 0: node 4 leads 2 of 2 copies"]);
+    cluster.make(1, "after_all");
+    cluster.use_while_it_comes_back(0, "UPSERT INTO after_all VALUES (?)", "put_after_all");
 }
