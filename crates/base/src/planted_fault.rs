@@ -119,6 +119,7 @@ planted_faults! {
     GatesToldEarly "gates hear of a part that is prepared, before its lot is decided",
     PartLentEarly "the stores of a part take calls when it is prepared, before its lot is decided",
     FreshOfOne "a read of several groups is answered when the first group has confirmed it",
+    ReleasedSeparately "each group of a lot that only reads is released as soon as it has run its part",
     AbortKeepsSequence "a part that was aborted keeps its sequence numbers",
     UndoForgotten "a part that is prepared can be undone no more",
     PartAppliedAtOnce "copies and replay make the changes of a part when it is prepared",

@@ -304,6 +304,11 @@ impl Agent {
                 self.vote(lot, false);
                 self.next();
             }
+            None if ok && planted!(ReleasedSeparately) => {
+                self.active = None;
+                self.effects.push(AgentEffect::Release { lot });
+                self.next();
+            }
             None => {}
         }
     }

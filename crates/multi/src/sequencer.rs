@@ -294,7 +294,11 @@ impl Sequencer {
         for group in of.parties.keys() {
             self.effects.push(SequencerEffect::Send { group: *group, message: ToAgent::Release { lot } });
         }
+        let was_early = planted!(ReleasedSeparately) && of.parties.values().all(|party| party.is_fresh);
         self.active = None;
+        if was_early {
+            self.end_read(lot, true);
+        }
         true
     }
 
@@ -333,9 +337,12 @@ impl Sequencer {
                 self.count(lot, group, vote);
             }
             ToSequencer::Fresh { lot } => {
-                let Some(of) = self.lots.get_mut(&lot).filter(|of| of.phase == LotPhase::Reading) else { return };
-                if let Some(party) = of.parties.get_mut(&group) {
-                    party.is_fresh = true;
+                let Some(of) = self.lots.get_mut(&lot) else { return };
+                if of.phase == LotPhase::Reading || planted!(ReleasedSeparately) {
+                    of.parties.entry(group).and_modify(|party| party.is_fresh = true);
+                }
+                if of.phase != LotPhase::Reading {
+                    return;
                 }
                 if of.parties.values().all(|party| party.is_fresh) || planted!(FreshOfOne) {
                     self.end_read(lot, true);

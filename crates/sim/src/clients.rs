@@ -422,9 +422,9 @@ impl Clients {
 
     pub fn answered(&mut self, number: usize, told: Told) {
         self.trace.line(&format!("told {number} {}", summary(&told)));
+        let before = self.history.note_answer(number, told);
         let History { operations, schema, restored, failed, .. } = &mut self.history;
-        let operation = &mut operations[number];
-        let before = std::mem::replace(&mut operation.told, told);
+        let operation = &operations[number];
         self.waiting -= 1;
         let told = &operation.told;
         let mut problem = None;

@@ -36,6 +36,8 @@ mod stopping;
 mod trouble;
 mod turns;
 mod unable;
+mod walk_turns;
+mod walks;
 mod wiping;
 mod wishes;
 mod witness;

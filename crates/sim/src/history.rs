@@ -15,6 +15,10 @@ pub struct Operation {
     pub now_min: Option<i64>,
     /// A recovery has shown that it is not there. It must not come later.
     pub absent: bool,
+    /// The moments at which it was sent, and at which its client knew the outcome, in the order of
+    /// the simulation: no two are the same. 0: not yet.
+    pub began: u64,
+    pub ended: u64,
 }
 
 /// The schema as far as it is known to be durable, and one change whose outcome is not known.
@@ -63,14 +67,26 @@ pub struct History {
     pub failed: bool,
     /// What must not happen and did, noticed while it happened.
     pub violation: Option<(&'static str, String)>,
+    /// The last of the moments that operations have.
+    moment: u64,
 }
 
 impl History {
     /// A node without others shows its clock, in whole milliseconds: `now` as the call is sent.
     pub fn begin(&mut self, action: Action, now: i64) -> usize {
         let now_min = Some(now / 1_000 * 1_000);
-        self.operations.push(Operation { action, told: Told::Nothing, now_min, absent: false });
+        self.moment += 1;
+        let began = self.moment;
+        self.operations.push(Operation { action, told: Told::Nothing, now_min, absent: false, began, ended: 0 });
         self.operations.len() - 1
+    }
+
+    /// What the client of an operation is told now. Returns what it had been told before.
+    pub fn note_answer(&mut self, number: usize, told: Told) -> Told {
+        self.moment += 1;
+        let operation = &mut self.operations[number];
+        operation.ended = self.moment;
+        std::mem::replace(&mut operation.told, told)
     }
 
     /// Rows of this time and earlier ones may have expired.

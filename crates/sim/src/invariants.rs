@@ -4,6 +4,7 @@ pub mod absent;
 pub mod acknowledged;
 pub mod atomic;
 pub mod contents;
+mod cycles;
 pub mod indexes;
 mod one_moment;
 pub mod reads;
@@ -76,6 +77,13 @@ pub fn check(history: &History, state: &State) -> Result<(), Violation> {
         return Err(Violation { invariant, detail: detail.clone() });
     }
     check_rules(history, state, |_| true)
+}
+
+/// Checks that one order explains all that clients saw: what is left when [`check`] and all that
+/// concerns single calls found nothing.
+pub fn check_order(history: &History, state: &State) -> Result<(), Violation> {
+    cycles::check(history, state)
+        .map_err(|detail| Violation { invariant: "one order explains what clients saw", detail })
 }
 
 /// Checks that what is there is right in itself, though something may be missing at the end.

@@ -32,6 +32,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
 }
 
 const FRESH: &str = "no read is older than what was acknowledged";
+const CYCLES: &str = "one order explains what clients saw";
 const TIME: &str = "time does not go back";
 const COMMITTED: &str = "a committed entry never changes";
 const ACKNOWLEDGED: &str = "what was acknowledged is there";
@@ -121,6 +122,7 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (GatesToldEarly, Simulator::Groups, &[MADE_ANEW, ASSERTED, ACKNOWLEDGED]),
     (PartLentEarly, Simulator::Groups, &[MADE_ANEW]),
     (FreshOfOne, Simulator::Groups, &[]),
+    (ReleasedSeparately, Simulator::Groups, &[CYCLES]),
     (AbortKeepsSequence, Simulator::Groups, &[OPENED, MADE_ANEW]),
     (UndoForgotten, Simulator::Groups, &[ASSERTED]),
     (PartAppliedAtOnce, Simulator::Groups, &[OPENED, MADE_ANEW, ASSERTED]),

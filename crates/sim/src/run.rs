@@ -256,6 +256,7 @@ impl World {
         let state = State::read(&recovered.stores.iter().collect::<Vec<_>>());
         self.trace.line(&format!("recovered {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
         invariants::check(&self.clients().history, &state)?;
+        invariants::check_order(&self.clients().history, &state)?;
         let random = self.random.fork();
         let tried = backups::check(&self.disk, &self.plan, random, &self.trace, &self.clients().history, &state)?;
         self.counts.backups_restored += tried.restored;

@@ -91,6 +91,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "notice",
             "io",
             "value",
+            "isolation",
             "wire",
             "catalog",
             "plan",

@@ -92,14 +92,7 @@ impl Callers {
         } else {
             self.clients.submit(doors);
         }
-        // Not its clock: a leader shows what its members know of that.
-        let now_min = self.ledger.with(|book| time::least(book, group, process.member));
-        self.clients.history.operations[number].now_min = now_min;
-        if self.clients.history.operations[number].told == Told::Nothing {
-            self.sent.insert(number, (process.member, group));
-        } else {
-            self.heard(number);
-        }
+        self.was_sent(number, process, group);
         let action = &self.clients.history.operations[number].action;
         if matches!(action, Action::Look { .. } | Action::Both { .. } | Action::Cut) {
             self.known.insert(number, self.acknowledged.clone());
@@ -111,8 +104,17 @@ impl Callers {
     pub fn touch(&mut self, process: &Process, group: GroupId, home: i64) {
         let number = self.clients.history.operations.len();
         self.clients.touch(&process.of(group).doors, home);
+        self.was_sent(number, process, group);
+    }
+
+    fn was_sent(&mut self, number: usize, process: &Process, group: GroupId) {
+        // Not its clock: a leader shows what its members know of that.
+        let now_min = self.ledger.with(|book| time::least(book, group, process.member));
+        self.clients.history.operations[number].now_min = now_min;
         if self.clients.history.operations[number].told == Told::Nothing {
             self.sent.insert(number, (process.member, group));
+        } else {
+            self.heard(number);
         }
     }
 
@@ -246,7 +248,7 @@ impl Callers {
     pub fn forget_what_is_lost(&mut self) {
         (self.acknowledged, self.known) = (Steps::new(), BTreeMap::new());
         for operation in &mut self.clients.history.operations {
-            let is_read = matches!(operation.action, Action::Look { .. } | Action::Cut);
+            let is_read = matches!(operation.action, Action::Look { .. } | Action::Both { .. } | Action::Cut);
             if matches!(operation.told, Told::Done(_)) && (is_read || operation.absent) {
                 operation.told = Told::Unknown;
             }

@@ -19,6 +19,8 @@ pub struct Counts {
     pub links_ended: u64,
     /// Calls of several groups that were executed.
     pub over_groups: u64,
+    /// Writes of walks.
+    pub walked: u64,
     pub splits: u64,
     pub crashes: u64,
     pub power_losses: u64,
@@ -112,6 +114,7 @@ impl Counts {
         self.lot_messages += other.lot_messages;
         self.links_ended += other.links_ended;
         self.over_groups += other.over_groups;
+        self.walked += other.walked;
         self.splits += other.splits;
         self.crashes += other.crashes;
         self.power_losses += other.power_losses;

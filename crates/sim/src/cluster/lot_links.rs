@@ -12,6 +12,10 @@ const HEARD_MILLIS: u64 = 60;
 const AGAIN_MILLIS: u64 = 80;
 const MILLI: u64 = 1_000_000;
 const MICROS: u64 = 1_500;
+/// Of a hundred messages, so many take up to that long where something goes wrong: what comes
+/// behind them on their connection waits.
+const SLOW: u64 = 2;
+const SLOW_MICROS: u64 = 100_000;
 
 pub(super) struct OpenLink {
     pub number: u64,
@@ -54,12 +58,13 @@ impl LotLinks {
     }
 
     /// What is not connected is lost: its sender has heard that, or is about to.
-    pub fn send(&mut self, from: Member, to: NodeId, bytes: Vec<u8>, now: u64) {
+    pub fn send(&mut self, from: Member, to: NodeId, bytes: Vec<u8>, now: u64, calm: bool) {
         let open = self.open.get(&pair(from.node, to)).filter(|open| open.sides.contains(&from));
         let Some(number) = open.map(|open| open.number) else { return };
         let same = self.flying.iter().filter(|packet| packet.number == number && packet.to == to);
         let last = same.map(|packet| packet.due).max().unwrap_or_default();
-        let due = last.max(now + 1_000 * (20 + self.random.below(MICROS)));
+        let most = if !calm && self.random.percent(SLOW) { SLOW_MICROS } else { MICROS };
+        let due = last.max(now + 1_000 * (20 + self.random.below(most)));
         self.flying.push(LotPacket { number, from: from.node, to, bytes, due });
     }
 

@@ -101,7 +101,7 @@ impl World {
                 Wish::Send(to, lane, bytes) => {
                     self.network.send(Packet { from: process.member, to, lane, bytes }, self.now);
                 }
-                Wish::Lot(to, bytes) => self.lot_links.send(process.member, to, bytes, self.now),
+                Wish::Lot(to, bytes) => self.lot_links.send(process.member, to, bytes, self.now, self.network.calm),
                 Wish::Run(..) => unreachable!("the process keeps it"),
                 Wish::FromLog(group, wanted) => {
                     self.counts.from_log += 1;

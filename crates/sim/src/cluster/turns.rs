@@ -68,6 +68,7 @@ impl World {
             Turn::Submit => self.submit(),
             Turn::Time => self.pass(busy)?,
         }
+        self.walk();
         self.look_at_clocks();
         self.spare_the_leader();
         self.noted()
@@ -135,6 +136,7 @@ impl World {
             return;
         }
         of.held.waiting.store(self.callers.waiting_for(process.member, group), Relaxed);
+        self.walks.sent(number, &self.callers, self.now);
         self.was_refused(number, epoch);
     }
 

@@ -13,6 +13,7 @@ use crate::cluster::network::Network;
 use crate::cluster::operator::{Administrator, Operator};
 use crate::cluster::plan::Plan;
 use crate::cluster::process::{HeldStores, Process};
+use crate::cluster::walks::Walks;
 use crate::cluster::witness::Witness;
 use crate::invariants::{self, Violation};
 use crate::operation::Told;
@@ -114,6 +115,7 @@ pub(super) struct World {
     pub newcomers: Vec<Newcomer>,
     pub network: Network,
     pub lot_links: LotLinks,
+    pub walks: Walks,
     pub machines: BTreeMap<NodeId, Machine>,
     pub witnesses: BTreeMap<NodeId, Witness>,
     pub callers: Callers,
@@ -153,6 +155,7 @@ impl World {
         World {
             network: Network::new(random.fork(), plan.faults),
             lot_links: LotLinks::new(SimulatedRandom::new(seed.wrapping_mul(0x94d0_49bb_1331_11eb) | 1)),
+            walks: Walks::new(SimulatedRandom::new(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1)),
             machines,
             witnesses,
             callers: Callers::new(clients, ledger.clone()),
@@ -294,6 +297,7 @@ impl World {
             let leader = self.leader_of(group).expect("at rest there is one");
             let process = self.machines[&leader].process.as_ref().expect("a leader runs");
             for home in process.of(group).doors.homes(self.callers.clients.homes) {
+                self.walks.homes.insert(home, group);
                 self.callers.touch(process, group, home);
             }
         }
@@ -354,6 +358,7 @@ impl World {
         let history = &mut self.callers.clients.history;
         invariants::check(history, &state)?;
         fresh::check(history, &self.callers.known).map_err(violated("no read is older than what was acknowledged"))?;
+        invariants::check_order(history, &state)?;
         invariants::adopt(history, &state);
         self.callers.note_schema();
         self.noted()

@@ -1,4 +1,4 @@
-//! Planted faults: for fourteen of them, a seed that finds the fault, by the rule that must find
+//! Planted faults: for fifteen of them, a seed that finds the fault, by the rule that must find
 //! it, and finds nothing without it. `histories --planted all --seeds 60` runs them all.
 
 use ferrite_base::planted_fault::PlantedFault::{self, *};
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The fault, a seed, and the rule that it violates.
-const FOUND: [(PlantedFault, u64, &str); 14] = [
+const FOUND: [(PlantedFault, u64, &str); 15] = [
     (AnswerBeforeFsync, 1, "what was acknowledged is there"),
     (RotIsCut, 1, "a shortened log is never passed over in silence"),
     (ReadAtOnce, 10, "what was read is durable, and was so"),
@@ -22,8 +22,9 @@ const FOUND: [(PlantedFault, u64, &str); 14] = [
     (TimeOfEntries, 1, "time does not go back"),
     (TimeUnlimited, 14, "time does not go back"),
     (PauseOfLeader, 7, "no write is executed while the database is paused"),
-    (VoteBeforeCommit, 1, "what was acknowledged is there"),
+    (VoteBeforeCommit, 7, "what was acknowledged is there"),
     (LeadsInDoubt, 1, "no copy is made anew for nothing"),
+    (ReleasedSeparately, 21, "one order explains what clients saw"),
 ];
 
 /// What each does, on two threads.
@@ -42,7 +43,7 @@ fn on_two_threads<T: Copy + Sync>(all: &[T], check: impl Fn(T) -> Option<String>
 }
 
 #[test]
-fn fourteen_faults_are_found_by_the_rules_that_must_find_them() {
+fn fifteen_faults_are_found_by_the_rules_that_must_find_them() {
     let wrong = on_two_threads(&FOUND, |(fault, seed, rule)| {
         assert!(must_find(fault).1.contains(&rule), "{fault:?}");
         match run_planted(fault, seed, false) {
