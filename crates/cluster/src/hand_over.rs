@@ -189,13 +189,26 @@ impl GroupReplica {
         if waited < most {
             return;
         }
+        self.ends_step(reason, waited, unable.is_some(), effects);
+    }
+
+    /// The step has taken as long as it may.
+    fn ends_step(&mut self, reason: NotHandedOver, waited: u64, is_unable: bool, effects: &mut dyn NodeEffects) {
+        let Some(handing) = self.handing else { return };
         let is_open = match handing.step {
             Step::Awaiting => true,
             Step::Holding => false,
             Step::Proposing => !self.group.has_proposed_another(),
         };
-        if handing.ends && is_open && unable.is_some() {
+        let is_behind = handing.step == Step::Proposing && matches!(reason, NotHandedOver::Applying { .. });
+        if handing.ends && is_open && is_unable {
             self.takes_any(effects);
+        } else if handing.ends && is_open && is_behind && handing.patience > waited {
+            // The copy that was to lead fell behind when calls waited already. They are executed
+            // here until it has applied what there is.
+            self.group.keep_lead();
+            effects.hold(self.group.id(), false);
+            self.handing = Some(HandingOver::begin(handing.to, handing.patience - waited, true, handing.leaves));
         } else {
             self.gives_up(reason, effects);
         }

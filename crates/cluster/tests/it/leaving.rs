@@ -201,6 +201,31 @@ fn calls_do_not_wait_for_a_node_that_ends_since_they_wait() {
 }
 
 #[test]
+fn a_node_that_ends_asks_a_copy_again_that_falls_behind_when_calls_wait_and_an_operator_hears_of_it() {
+    for ends in [true, false] {
+        let mut leader = Leader::with_added_member();
+        leader.answers_and_lacks(Epoch(2), 1);
+        let mut said = hands_over(&mut leader, ends.then_some(Duration::from_secs(5)));
+        let mut pass = |leader: &mut Leader, count: usize| {
+            (0..count).for_each(|_| leader.pass(20));
+            said.extend(leader.said());
+            std::mem::take(&mut said)
+        };
+        let first = pass(&mut leader, 2);
+        assert!(first.iter().any(|wish| matches!(wish, Wish::Holds(true))), "{first:?}");
+        let then = pass(&mut leader, 6);
+        assert!(then.iter().any(|wish| matches!(wish, Wish::Holds(false))), "{then:?}");
+        let has_failed = then.iter().any(|wish| matches!(wish, Wish::HandedOver(Err(_))));
+        assert_eq!(has_failed, !ends, "{then:?}");
+        leader.answers(Epoch(2));
+        pass(&mut leader, 2);
+        if ends {
+            assert_eq!(leader.apply_proposal().leader, OTHER);
+        }
+    }
+}
+
+#[test]
 fn a_voter_that_ends_stays_until_a_leader_that_ends_has_said_goodbye() {
     let mut former = Leader::with_added_member();
     former.world.node.leave();
