@@ -254,10 +254,9 @@ impl Submit {
         };
         if route == Route::Compound {
             if is_of_compound(reply.connection) {
-                let words =
-                    format!("{} runs outside of transactions, and was called by a procedure that does", program.name);
-                return Err(UserError::parameters(words)
-                    .with_hint("such a procedure calls procedures that are transactions, and system procedures"));
+                // It is about the caller, which only this node knows: another one would begin it.
+                reply.refuse(&called_by_compound(&program));
+                return Ok(());
             }
             self.compounds.begin(&program, parameters, reply.clone());
             return Ok(());
@@ -308,4 +307,11 @@ impl Submit {
 #[cold]
 fn leads_first_no_longer() -> UserError {
     UserError::not_started("another node leads the first group").with_hint("call again")
+}
+
+#[cold]
+fn called_by_compound(program: &Program) -> UserError {
+    let name = &program.name;
+    UserError::parameters(format!("{name} runs outside of transactions, and was called by a procedure that does"))
+        .with_hint("such a procedure calls procedures that are transactions, and system procedures")
 }
