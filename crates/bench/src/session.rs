@@ -267,10 +267,15 @@ impl Session {
     /// What a query returns of partitioned tables, in one table or, where several nodes may lead,
     /// in one of each partition: rows of several groups of partitions cannot be aggregated there.
     pub fn query_partitions(&self, sql: &str) -> BenchResult<Vec<OwnedTable>> {
-        if !self.address.contains(',') {
+        if !self.may_have_several_groups() {
             return Ok(vec![self.query(sql)?]);
         }
         self.query_each_partition(sql)
+    }
+
+    /// Whether several nodes may lead, each a part of the partitions.
+    pub fn may_have_several_groups(&self) -> bool {
+        self.address.contains(',')
     }
 
     /// What a query returns of each partition by itself: one moment as long as nothing is written.

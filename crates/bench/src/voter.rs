@@ -1,7 +1,7 @@
 //! `ferrite bench voter`: creates the application, runs the load, and compares what the clients
 //! were told with what is there afterwards.
 
-use crate::area_codes::VOTER_DDL;
+use crate::area_codes::{AreaCode, VOTER_DDL, area_codes};
 use crate::beside;
 use crate::error::{BenchError, BenchResult};
 use crate::options::{LoadOptions, VoteProcedure, VoterOptions};
@@ -90,9 +90,19 @@ pub fn prepare(session: &Session, contestants: u16, keep: bool) -> BenchResult<(
     if !keep || session.sum_partitions("SELECT COUNT(*) FROM votes").is_err() {
         session.run_statements(VOTER_DDL)?;
     }
-    // Does nothing where it was done before.
-    session.call("Initialize", (i32::from(contestants), CONTESTANT_NAMES))?;
-    Ok(())
+    if !session.may_have_several_groups() {
+        // Does nothing where it was done before.
+        session.call("Initialize", (i32::from(contestants), CONTESTANT_NAMES))?;
+        return Ok(());
+    }
+    // It decides by what it has read, which several groups of partitions cannot do together.
+    let names = CONTESTANT_NAMES.split(',').take(usize::from(contestants)).zip(1..);
+    let names = names.map(|(name, number): (&str, u16)| format!("({number}, '{name}')")).collect::<Vec<_>>();
+    let codes = area_codes();
+    let state = |area: &AreaCode| format!("({}, '{}')", area.code, area.state_name());
+    session.run_statements(&format!("UPSERT INTO contestants VALUES {};", names.join(", ")))?;
+    let codes: Vec<String> = codes.iter().map(state).collect();
+    session.run_statements(&format!("UPSERT INTO area_code_state VALUES {};", codes.join(", ")))
 }
 
 /// Puts the Java class in the place of the SQL/PSM procedure: same name, same parameters, same
