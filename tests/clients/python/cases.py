@@ -4,7 +4,7 @@ import datetime
 import decimal
 import unittest
 
-from server import Server
+from server import SEVERAL_GROUPS, Server, voter_rows
 from voltdbclient import FastSerializer as Wire
 
 SUCCESS = 1
@@ -58,6 +58,20 @@ TYPES_COLUMNS = [
 ]
 
 
+def initialize_voter(succeed, contestants):
+    """Voter's contestants and area codes. `succeed`: calls a procedure, by its name, types and parameters."""
+    if not SEVERAL_GROUPS:
+        return succeed("Initialize", [Wire.VOLTTYPE_INTEGER, Wire.VOLTTYPE_STRING], [len(contestants.split(",")), contestants])
+    return [succeed("@AdHoc", [Wire.VOLTTYPE_STRING], [statement]) for statement in voter_rows(contestants)]
+
+
+def sum_partitions(succeed, query):
+    """The sum of a query's one number over the partitions' answers: several groups of them are not read together."""
+    keys = [row[1] for row in succeed("@GetPartitionKeys", [Wire.VOLTTYPE_STRING], ["INTEGER"]).tables[0].tuples]
+    types = [Wire.VOLTTYPE_STRING, Wire.VOLTTYPE_BIGINT]
+    return sum(succeed("@AdHocSpForTest", types, [query, key]).tables[0].tuples[0][0] or 0 for key in keys)
+
+
 class ServerCase(unittest.TestCase):
     """One server for all tests of a class. `schema` is a file for --schema, or None."""
 
@@ -98,6 +112,9 @@ class ServerCase(unittest.TestCase):
 
     def rows(self, statement):
         return self.sql(statement).tables[0].tuples
+
+    def sum_partitions(self, query):
+        return sum_partitions(self.succeed, query)
 
     def apply(self, statements):
         for statement in statements:

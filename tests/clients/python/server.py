@@ -1,5 +1,6 @@
 """A FerriteDB server process for tests: started on a free port with a fresh directory, stopped and removed afterwards."""
 
+import json
 import os
 import pathlib
 import re
@@ -15,6 +16,8 @@ VOTER_SCHEMA = ROOT / "examples" / "voter" / "ddl.sql"
 READY = re.compile(r"^ferrite ready on (?P<host>[0-9.]+):(?P<port>\d+) \((?P<partitions>\d+) partitions?, durability (?P<durability>[^)]+)\)$")
 # As many nodes behind one server as FERRITE_BINARY starts (tests/cluster/ferrite).
 NODES = int(os.environ.get("FERRITE_CLUSTER_NODES", "1"))
+# Each node leads a part of the partitions, and what needs rows of several parts is refused.
+SEVERAL_GROUPS = os.environ.get("FERRITE_CLUSTER_GROUPS") == "several"
 START_SECONDS_MAX = 120
 STOP_SECONDS_MAX = 120
 
@@ -28,6 +31,13 @@ def binary():
     if not built:
         raise RuntimeError("no server binary: run 'cargo build --bin ferrite' first, or set FERRITE_BINARY")
     return max(built, key=lambda path: path.stat().st_mtime)
+
+
+def voter_rows(contestants):
+    """What Voter's `Initialize` inserts, as statements: it decides by what it has read, which several groups cannot do together."""
+    names = [f"({number}, '{name}')" for number, name in enumerate(contestants.split(","), 1)]
+    codes = re.findall(r"\(\d{3}, '[A-Z]{2}'\)", VOTER_SCHEMA.read_text("utf-8"))
+    return [f"UPSERT INTO {table} VALUES {', '.join(rows)}" for table, rows in (("contestants", names), ("area_code_state", codes))]
 
 
 class Server:
@@ -76,6 +86,24 @@ class Server:
                 break
             line += byte
         return line.decode("utf-8", "replace").rstrip("\n")
+
+    def addresses(self):
+        """Where clients reach each node."""
+        known = self.directory / "data" / "clients.json"
+        return json.loads(known.read_text("utf-8")) if known.exists() else [f"{self.host}:{self.port}"]
+
+    def sql(self, statement, address=None):
+        """The rows that a statement returns, as texts, below the names of their columns."""
+        command = [str(binary()), "sql", "--server", address or f"{self.host}:{self.port}", "--csv", "-c", statement]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError(f"{statement}: {done.stderr.strip() or done.stdout.strip()}")
+        return [line.split(",") for line in done.stdout.strip().splitlines()]
+
+    def passed_on(self):
+        """How many calls each node has passed on to another since it started, in all."""
+        tables = [self.sql("EXEC @Statistics FORWARDING 0", address) for address in self.addresses()]
+        return sum(int(row[names.index("PASSED_ON")]) for names, row, *_ in tables)
 
     def log(self):
         return (self.directory / "server.log").read_text("utf-8", "replace")

@@ -35,6 +35,9 @@ impl Adapter {
                 call_timeout: Duration::from_millis(fields[1].parse().expect("a timeout is a number")),
                 reconnect_pause: Duration::from_millis(10),
                 reconnect_pause_max: Duration::from_millis(100),
+                affinity: fields[2] == "full",
+                // The other drivers look for all nodes unless they are told not to.
+                discover: fields[2] == "full",
                 ..ClientOptions::new([fields[0]])
             };
             self.client = Some(Client::connect(options).map_err(|error| failure(&error))?);
