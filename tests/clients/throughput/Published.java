@@ -5,7 +5,7 @@ import org.voltdb.client.ClientResponse;
 
 /**
  * The published client's first interface. Arguments: host:port, warm-up seconds, seconds, calls
- * outstanding.
+ * outstanding, nodes.
  */
 final class Published extends Load {
     private final Client client;
@@ -17,6 +17,8 @@ final class Published extends Load {
     public static void main(String[] arguments) throws Exception {
         ClientConfig config = new ClientConfig();
         config.setMaxOutstandingTxns(Integer.parseInt(arguments[3]));
+        // It connects to the nodes that it has not been told of only with this.
+        config.setTopologyChangeAware(Integer.parseInt(arguments[4]) > 1);
         Client client = ClientFactory.createClient(config);
         client.createConnection(arguments[0]);
         new Published(client).run(Double.parseDouble(arguments[1]), Double.parseDouble(arguments[2]));

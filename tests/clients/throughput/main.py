@@ -1,4 +1,8 @@
-"""Votes through each client in turn, each on a fresh server of the same binary; see `run`."""
+"""Votes through each client in turn, each on a fresh server of the same binary; see `run`.
+
+With --nodes, the server is a cluster of so many nodes, K = 1, that lead parts of --partitions, and each client is given one node's address.
+Then the votes are counted that a node has passed on to another, as `@Statistics FORWARDING` has it, over the client's whole life.
+"""
 
 import argparse
 import json
@@ -13,7 +17,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent / "python"))
-from server import VOTER_SCHEMA, Server, binary  # noqa: E402
+from server import VOTER_SCHEMA, Server, binary, voter_rows  # noqa: E402
 
 CONTESTANTS = "Ada,Bruno,Carmen,Dmitri,Esther,Felix"
 # The published client reaches into the JDK's selectors.
@@ -34,7 +38,7 @@ def java(classpath, program):
 
 
 def arguments(options, address):
-    return [address, str(WARMUP_SECONDS), str(options.seconds), str(options.outstanding)]
+    return [address, str(WARMUP_SECONDS), str(options.seconds), str(options.outstanding), str(options.nodes)]
 
 
 def published_python(options, address):
@@ -92,31 +96,37 @@ def server_cpu(process):
     return (int(fields[11]) + int(fields[12])) * 1e6 / os.sysconf("SC_CLK_TCK")
 
 
-def sql(address, text):
-    command = [str(binary()), "sql", "--server", address, "--csv", "-c", text]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(f"{text}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
+def processes_of(server):
+    known = server.directory / "data" / "processes.json"
+    return [process for process, _ in json.loads(known.read_text("utf-8"))] if known.exists() else [server.process.pid]
+
+
+def votes(server):
+    """Of all partitions: several groups of them are not read together."""
+    keys = [row[1] for row in server.sql("EXEC @GetPartitionKeys INTEGER")[1:]]
+    return sum(int(server.sql(f"EXEC @AdHocSpForTest 'SELECT COUNT(*) FROM votes' {key}")[-1][0]) for key in keys)
 
 
 def measure(name, options):
     what, command, _ = CLIENTS[name]
     with Server(partitions=options.partitions, durability=options.durability, schema=VOTER_SCHEMA) as server:
         address = f"{server.host}:{server.port}"
-        sql(address, f"EXEC Initialize 6 '{CONTESTANTS}'")
-        process = subprocess.Popen(command(options, address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for statement in voter_rows(CONTESTANTS):
+            server.sql(statement)
+        before = server.passed_on()
+        process = subprocess.Popen(command(options, ",".join(server.addresses()) if name == "rust" else address), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         output, _ = process.communicate("go\n", timeout=options.seconds + 180)
         if process.returncode != 0:
             raise SystemExit(f"{what} ended with {process.returncode}")
-        used = server_cpu(server.process.pid)
+        used = sum(server_cpu(process) for process in processes_of(server))
         rate, client_cpu, accepted, failed = figures(name, options, output)
-        rows = int(sql(address, "SELECT COUNT(*) FROM votes").strip().splitlines()[-1])
+        forwarded = server.passed_on() - before
+        rows = votes(server)
         if rows != accepted or failed:
             raise SystemExit(f"{what}: {accepted} votes were accepted and {failed} failed, {rows} are there")
         # Of the server's whole life, warm-up included, by the votes that are there.
         return {"transactions_per_second": rate, "client_cpu_microseconds_per_call": client_cpu,
-                "server_cpu_microseconds_per_vote": used / max(1, rows)}
+                "server_cpu_microseconds_per_vote": used / max(1, rows), "passed_on_per_vote": forwarded / max(1, rows)}
 
 
 def options_of(arguments_given):
@@ -125,6 +135,7 @@ def options_of(arguments_given):
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--outstanding", type=int, default=3000)
     parser.add_argument("--partitions", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--durability", default="sync")
     parser.add_argument("--clients", default=",".join(CLIENTS), help="some of: " + ", ".join(CLIENTS))
     parser.add_argument("--json", type=pathlib.Path)
@@ -136,7 +147,7 @@ def options_of(arguments_given):
     unknown = [name for name in options.names if name not in CLIENTS]
     if unknown or not options.names:
         parser.error(f"--clients takes some of {', '.join(CLIENTS)}, with commas between them")
-    for name in ("seconds", "rounds", "outstanding", "partitions"):
+    for name in ("seconds", "rounds", "outstanding", "partitions", "nodes"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} needs a number of at least 1")
     return options
@@ -144,9 +155,12 @@ def options_of(arguments_given):
 
 def main():
     options = options_of(sys.argv[1:])
-    binary()
+    program = binary()
     if options.check:
         return
+    if options.nodes > 1:
+        os.environ |= {"FERRITE_CLUSTER_BINARY": str(program), "FERRITE_CLUSTER_NODES": str(options.nodes), "FERRITE_CLUSTER_GROUPS": "several",
+                       "FERRITE_BINARY": str(ROOT / "tests" / "cluster" / "ferrite")}
     with tempfile.TemporaryDirectory(prefix="ferrite-throughput-") as options.classes:
         for name in options.names:
             CLIENTS[name][2](options)
@@ -165,17 +179,17 @@ def main():
     if options.json:
         kept = {"bench": "clients", "finished_unix_seconds": int(time.time()), "command_line": sys.argv[1:],
                 "machine": {"cores": len(os.sched_getaffinity(0))},
-                "settings": {key: getattr(options, key) for key in ("seconds", "rounds", "outstanding", "partitions", "durability")},
+                "settings": {key: getattr(options, key) for key in ("seconds", "rounds", "outstanding", "partitions", "nodes", "durability")},
                 "results": results}
         options.json.write_text(json.dumps(kept, indent=2) + "\n", "utf-8")
 
 
 def table(results):
     """Medians, and each of ours by each of theirs."""
-    lines = [f"\n{'':<32} {'per second':>12} {'client CPU-us':>14} {'server CPU-us':>14}"]
+    lines = [f"\n{'':<32} {'per second':>12} {'client CPU-us':>14} {'server CPU-us':>14} {'passed on':>10}"]
     for one in results:
         lines.append(f"{one['client']:<32} {one['transactions_per_second']:>12,.0f} {one['client_cpu_microseconds_per_call']:>14.2f} "
-                     f"{one['server_cpu_microseconds_per_vote']:>14.2f}")
+                     f"{one['server_cpu_microseconds_per_vote']:>14.2f} {one['passed_on_per_vote']:>10.2%}")
     own = [one for one in results if one["client"].startswith("ours")]
     published = [one for one in results if not one["client"].startswith("ours")]
     if own and published:
