@@ -32,7 +32,7 @@ class StarterTest {
 
     @BeforeAll
     static void start() throws Exception {
-        server = new TestServer("--partitions", "2");
+        server = new TestServer("--partitions", "3");
         try (Client client = Client.to(server.address()).connect()) {
             client.query("CREATE TABLE cities (id INTEGER NOT NULL PRIMARY KEY, name VARCHAR(64) NOT NULL, inhabitants BIGINT)");
             client.query("CREATE PROCEDURE CityById AS SELECT id, name, inhabitants FROM cities WHERE id = ?");

@@ -75,7 +75,7 @@ class ClassicClientTest extends Scenario {
         } finally {
             aware.close();
         }
-        assertEquals(20, sql("SELECT COUNT(*) FROM votes").asScalarLong());
+        assertEquals(20, sum("SELECT COUNT(*) FROM votes"));
     }
 
     @Test

@@ -39,7 +39,7 @@ class JdbcTest {
     @BeforeAll
     void startServer() throws Exception {
         Class.forName("org.voltdb.jdbc.Driver");
-        server = Server.withVoter(2);
+        server = Server.withVoter(3);
     }
 
     @AfterAll

@@ -29,6 +29,9 @@ public final class Server implements AutoCloseable {
     /** As many nodes as FERRITE_BINARY starts behind one server (tests/cluster/ferrite). */
     public static final int NODES = Integer.parseInt(System.getenv().getOrDefault("FERRITE_CLUSTER_NODES", "1"));
 
+    /** Each of them leads a part of the partitions; what needs several parts' rows is refused. */
+    public static final boolean SEVERAL_GROUPS = "several".equals(System.getenv("FERRITE_CLUSTER_GROUPS"));
+
     /** As many of them have the data. */
     public static final int COPIES =
             NODES == 1 ? 1 : 1 + Integer.parseInt(System.getenv().getOrDefault("FERRITE_CLUSTER_KFACTOR", "1"));
@@ -70,6 +73,34 @@ public final class Server implements AutoCloseable {
     /** What the server has written to its standard error since it was started last. */
     public String log() throws IOException {
         return Files.readString(directory.resolve("server.log"));
+    }
+
+    /**
+     * The sum of a query's one number over the partitions' answers: several groups of them are not
+     * read together.
+     */
+    public long sum(String query) throws IOException {
+        long total = 0;
+        for (String row : shell("EXEC @GetPartitionKeys INTEGER")) {
+            String key = row.substring(row.indexOf(',') + 1);
+            total += Long.parseLong(shell("EXEC @AdHocSpForTest '" + query.replace("'", "''") + "' " + key).get(0));
+        }
+        return total;
+    }
+
+    /** The rows that a statement returns in our shell. */
+    private List<String> shell(String statement) throws IOException {
+        List<String> command = List.of(environment("FERRITE_BINARY"), "sql", "--server", host() + ":" + port, "--csv", "-c", statement);
+        Process shell = new ProcessBuilder(command).redirectErrorStream(true).start();
+        List<String> lines = shell.inputReader().lines().toList();
+        try {
+            if (shell.waitFor() != 0) {
+                throw new IOException(statement + ": " + lines);
+            }
+        } catch (InterruptedException interrupted) {
+            throw new IOException(interrupted);
+        }
+        return lines.subList(1, lines.size());
     }
 
     private void start() throws IOException {

@@ -124,14 +124,14 @@ class SqlcmdTest {
     void pausedMeansReadOnly() throws Exception {
         Tool paused = Tool.sqlcmd(server, directory, """
                 exec @Pause;
-                SELECT COUNT(*) FROM votes;
+                SELECT COUNT(*) FROM contestants;
                 INSERT INTO contestants VALUES (77, 'late');
                 exec CONTESTANTS.insert 78, 'later';
                 exec @Resume;
                 INSERT INTO contestants VALUES (79, 'in time');
                 SELECT contestant_number FROM contestants WHERE contestant_number > 70;
                 """, "--stop-on-error=false");
-        assertLines(paused.output(), "SELECT COUNT(*) FROM votes;", "(Returned 1 rows", "Server is paused and is available in read-only mode",
+        assertLines(paused.output(), "SELECT COUNT(*) FROM contestants;", "(Returned 1 rows", "Server is paused and is available in read-only mode",
                 "Server is paused and is available in read-only mode", "exec @Resume;", "(Returned 1 rows", "CONTESTANT_NUMBER", "79",
                 "(Returned 1 rows");
     }

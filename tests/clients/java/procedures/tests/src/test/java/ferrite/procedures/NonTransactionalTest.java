@@ -175,7 +175,7 @@ class NonTransactionalTest {
 
     @Test
     void whoeverWaitsTooLongIsToldAndLetGo() throws Exception {
-        try (Database limited = new Database(Server.withVoter(2, "--limit", "compound-seconds=2"))) {
+        try (Database limited = new Database(Server.withVoter(3, "--limit", "compound-seconds=2"))) {
             limited.with(SCHEMA, PROCEDURES);
             untilTold(limited, "waited in vain: the call of procedure app.Waits has ended", "for an answer that is late");
             untilTold(limited, "was ended, and its code still runs [java-code-remains]", "for ever");

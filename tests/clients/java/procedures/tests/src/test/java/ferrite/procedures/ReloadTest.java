@@ -22,7 +22,7 @@ class ReloadTest {
 
     @Test
     void classesChangeWithoutAStop() throws Exception {
-        try (Server server = Server.withVoter(2)) {
+        try (Server server = Server.withVoter(3)) {
             Client client = ClientFactory.createClient(new ClientConfig());
             client.createConnection(server.host(), server.port());
             client.callProcedure("@UpdateClasses", Jars.application("version 0"), null);
