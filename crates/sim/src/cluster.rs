@@ -44,4 +44,4 @@ mod witness;
 mod world;
 
 pub use counts::Counts;
-pub use world::{Report, run, run_with_groups};
+pub use world::{Report, run, run_with_groups, run_with_snapshots};

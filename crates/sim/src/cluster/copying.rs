@@ -87,6 +87,17 @@ fn incoming(group: GroupId) -> PathBuf {
     if group == FIRST_GROUP { first } else { first.join(format!("group-{group}")) }
 }
 
+/// A message of a transfer, with the group whose snapshot it is about.
+fn message_of(group: GroupId, message: Vec<u8>) -> Vec<u8> {
+    MessageKind::Transfer.encode([&group.0.to_le_bytes()[..], &message].concat())
+}
+
+/// The group, and the message.
+pub fn group_of(body: &[u8]) -> Result<(GroupId, &[u8]), String> {
+    let (group, message) = body.split_first_chunk().ok_or("a message of a transfer without its group")?;
+    Ok((GroupId(u32::from_le_bytes(*group)), message))
+}
+
 /// Of one group in a process.
 pub struct Copying {
     parts: Parts,
@@ -206,7 +217,7 @@ impl Copying {
                 // What is there is looked at again after an error of the disk.
                 let _ = self.sink.receive(&id, &message, &mut out);
                 if !out.is_empty() {
-                    send(from, MessageKind::Transfer.encode(out));
+                    send(from, message_of(self.parts.group.id(), out));
                 }
             }
             TransferMessage::Acked { .. }
@@ -261,7 +272,7 @@ impl Copying {
         for _ in 0..MESSAGES_AT_ONCE {
             let mut out = Vec::new();
             match self.sending.step(now, &mut out) {
-                SendingStep::Message(to) => send(to, MessageKind::Transfer.encode(out)),
+                SendingStep::Message(to) => send(to, message_of(self.parts.group.id(), out)),
                 SendingStep::Take { above } => self.request_snapshot(above),
                 SendingStep::Idle | SendingStep::Wait(_) => break,
                 SendingStep::Done(_) | SendingStep::Silent(_) | SendingStep::Refused(..) | SendingStep::Failed(..) => {}
@@ -321,7 +332,7 @@ impl Copying {
             let mut out = Vec::new();
             let _ = self.sink.step(&mut out);
             if let Ok((id, _)) = decode(&out) {
-                send(id.node, MessageKind::Transfer.encode(out));
+                send(id.node, message_of(self.parts.group.id(), out));
             }
             return;
         }

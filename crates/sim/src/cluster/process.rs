@@ -7,12 +7,12 @@ mod outside;
 mod start;
 
 use crate::clients::Letterbox;
-use crate::cluster::copying::Done;
+use crate::cluster::copying::{Done, group_of};
 use crate::cluster::metadata::Seat;
 use crate::cluster::wishes::{Wish, Wishes};
 use ferrite_base::{GroupId, NodeId};
 use ferrite_cluster::{Cause, Groups, Lease, Node, Transport};
-use ferrite_group::{FIRST_GROUP, FromLog, Supplied, Urgency};
+use ferrite_group::{FromLog, Supplied, Urgency};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedRandom};
 use ferrite_member::{Pauses, Unsynced};
@@ -303,8 +303,9 @@ impl Process {
     pub fn received_transfer(&mut self, from: NodeId, body: &[u8]) -> Result<(), String> {
         let now = self.clock.monotonic_nanos();
         let wishes = &self.wishes;
-        let of = self.hosted.get_mut(&FIRST_GROUP).ok_or("a snapshot of a group that is not hosted")?;
-        of.copying.handle_message(from, body, now, &mut |to, bytes| wishes.push_message(to, bytes))
+        let (group, message) = group_of(body)?;
+        let of = self.hosted.get_mut(&group).ok_or("a snapshot of a group that is not hosted")?;
+        of.copying.handle_message(from, message, now, &mut |to, bytes| wishes.push_message(to, bytes))
     }
 
     /// Time has passed: whoever has something to do now says so, as its thread would be told.

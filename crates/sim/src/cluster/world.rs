@@ -54,6 +54,11 @@ pub fn run_with_groups(seed: u64, show: bool) -> Report {
     run_planned(seed, show, Plan::with_groups)
 }
 
+/// The same, whose nodes take snapshots and send them.
+pub fn run_with_snapshots(seed: u64, show: bool) -> Report {
+    run_planned(seed, show, Plan::with_groups_and_snapshots)
+}
+
 fn run_planned(seed: u64, show: bool, plan: fn(&mut SimulatedRandom) -> Plan) -> Report {
     let trace = Trace::new(show);
     let mut world = None;

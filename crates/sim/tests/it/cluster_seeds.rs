@@ -4,13 +4,14 @@
 //! `CLUSTER_SEED` on; `CLUSTER_TRACE=1` shows every step.
 
 use crate::kept;
-use ferrite_sim::cluster::{Counts, Report, run, run_with_groups};
+use ferrite_sim::cluster::{Counts, Report, run, run_with_groups, run_with_snapshots};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Unless it is said how many.
 const SEEDS: u64 = 140;
 const GROUP_SEEDS: u64 = 60;
+const SNAPSHOT_SEEDS: u64 = 30;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -93,5 +94,20 @@ fn clusters_of_several_groups_keep_what_they_have_acknowledged() {
         assert!(counts.promotions > 800 && counts.deposed > 400 && counts.handed_over > 300, "{counts:?}");
         assert!(counts.stops > 100 && counts.slow_copies > 10 && counts.unable > 10, "{counts:?}");
         assert!(counts.over_groups > 1_000 && counts.lot_messages > 5_000 && counts.links_ended > 20, "{counts:?}");
+    }
+}
+
+/// The same with snapshots of each group, and those that nodes are sent: `SNAPSHOT_SEEDS=500` runs
+/// more, from `SNAPSHOT_SEED` on.
+#[test]
+fn clusters_of_several_groups_keep_it_in_snapshots_too() {
+    let asked = number("SNAPSHOT_SEEDS");
+    let first = number("SNAPSHOT_SEED").unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + asked.unwrap_or(SNAPSHOT_SEEDS)).collect();
+    let (counts, violations) = run_all("SNAPSHOT_SEED", &seeds, run_with_snapshots);
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    if asked.is_none() {
+        assert!(counts.snapshots > 500 && counts.copied > 500 && counts.installed > 5, "{counts:?}");
     }
 }
