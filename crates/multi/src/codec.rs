@@ -201,7 +201,8 @@ fn read_begin(from: &mut Reader<'_>) -> Read<Begin> {
     let lot = read_lot(from)?;
     let epoch = Epoch(from.u64()?);
     let partitions = from.list(PARTITIONS_MAX, |from| from.u32().map(PartitionId))?;
-    if partitions.is_empty() || !partitions.is_sorted_by(|one, next| one < next) {
+    // There may be none: work that concerns no rows.
+    if !partitions.is_sorted_by(|one, next| one < next) {
         return Err(ReadFault::Malformed("partitions are not in order"));
     }
     let prepare = if from.flag()? { Some(read_groups(from)?) } else { None };

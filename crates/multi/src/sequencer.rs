@@ -48,6 +48,11 @@ pub enum SequencerEffect {
         lot: LotId,
         outcome: Outcome,
     },
+    /// What a lot has decided is in the streams of all its groups that are led by those who ran it
+    /// ([`Sequencer::awaits`]).
+    Settled {
+        lot: LotId,
+    },
     /// A lot that was released saw nothing that could be lost: it may be answered. Not fresh: it
     /// may have, and is to be run again.
     Read {
@@ -90,6 +95,14 @@ enum LotPhase {
 struct Lot {
     parties: BTreeMap<GroupId, Participant>,
     phase: LotPhase,
+    /// The caller is to hear when it is settled.
+    is_awaited: bool,
+}
+
+impl Lot {
+    fn is_settled(&self) -> bool {
+        self.parties.values().all(|party| party.is_settled || !party.is_reached)
+    }
 }
 
 /// A group, as the sequencer knows it.
@@ -206,6 +219,7 @@ impl Sequencer {
                 _ => {}
             }
         }
+        self.report_settled();
     }
 
     /// Begins a lot; whether all its groups are led. `rides`: each part is prepared as soon as it
@@ -232,7 +246,7 @@ impl Sequencer {
         };
         let parties = epochs.keys().map(|group| (*group, party())).collect();
         let phase = if rides { LotPhase::Preparing } else { LotPhase::Running };
-        self.lots.insert(lot, Lot { parties, phase });
+        self.lots.insert(lot, Lot { parties, phase, is_awaited: false });
         self.active = Some(lot);
         for LotPart { group, partitions, work } in parts {
             self.say_what_is_settled(group);
@@ -241,6 +255,23 @@ impl Sequencer {
             self.effects.push(SequencerEffect::Send { group, message: ToAgent::Begin(begin) });
         }
         Some(lot)
+    }
+
+    /// [`SequencerEffect::Settled`] comes for the lot, which was decided. False: it is settled.
+    ///
+    /// A group that has lost its leader is not waited for: the next one settles its part before it
+    /// serves.
+    pub fn awaits(&mut self, lot: LotId) -> bool {
+        let Some(of) = self.lots.get_mut(&lot).filter(|of| !of.is_settled()) else { return false };
+        of.is_awaited = true;
+        true
+    }
+
+    fn report_settled(&mut self) {
+        for (lot, of) in self.lots.iter_mut().filter(|(_, of)| of.is_awaited && of.is_settled()) {
+            of.is_awaited = false;
+            self.effects.push(SequencerEffect::Settled { lot: *lot });
+        }
     }
 
     fn say_what_is_settled(&mut self, group: GroupId) {
@@ -411,6 +442,7 @@ impl Sequencer {
 
     /// Forgets what is settled everywhere, in order.
     fn settle(&mut self) {
+        self.report_settled();
         self.lots.retain(|_, of| {
             !(matches!(of.phase, LotPhase::Decided(_)) && of.parties.values().all(|party| party.is_settled))
         });

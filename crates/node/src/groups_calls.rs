@@ -42,8 +42,10 @@ impl GroupsCalls {
     ) -> UserResult<()> {
         let merges = merges(program, compiled)?;
         let (named, parameters) = named(body)?;
-        let Some(sequencer) = &self.0 else { return Err(routes::not_here()) };
-        let call = GroupsCall {
+        if self.0.is_none() {
+            return Err(routes::not_here());
+        }
+        self.send(GroupsCall {
             program: named,
             catalog_version: compiled.catalog.version,
             parameters,
@@ -55,14 +57,19 @@ impl GroupsCalls {
             reply,
             again,
             behind: Vec::new(),
-        };
+        });
+        Ok(())
+    }
+
+    /// To the sequencer; one answer comes.
+    pub fn send(&self, call: GroupsCall) {
+        let Some(sequencer) = &self.0 else { return call.refuse(&routes::not_here()) };
         if let Err(unsent) = sequencer.send(SequencerNotice::Call(Box::new(call)))
             && let SequencerNotice::Call(call) = unsent.0
         {
             // The server stops.
             call.refuse(&routes::not_here());
         }
-        Ok(())
     }
 
     /// Done when the calls that the sequencer has been given are answered, or are looked up again.

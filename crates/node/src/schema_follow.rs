@@ -1,23 +1,21 @@
-//! How a schema change reaches all groups of a cluster: the first group makes it, and the others
+//! How a group that has missed schema changes gets them: the first group has them, and the others
 //! follow (docs/decisions/0123-schema-changes-of-several-groups.md).
 //!
-//! The stream of the first group says which changes there are, and in which order. The node that
-//! leads it sends each change to the leaders of the others, as a call of theirs, until they have
-//! it; so does the next node that leads it, from what the stream says. A group makes the change
-//! that is the next one for it, and answers every other with the version that it has.
+//! All groups make a change together (docs/decisions/0127), but for the first one of a new
+//! database, which the first group makes alone, and for a group whose data are of before. The node
+//! that leads the first group sends each change to the leaders of the others, as a call of theirs,
+//! until they have it; so does the next node that leads it, from what the stream says. A group
+//! makes the change that is the next one for it, and answers every other with the version that it
+//! has.
 //!
-//! Invariants:
-//!
-//! - a change is begun only when all groups have made those before;
-//! - it is answered when all groups have made it, so that what a client does next finds it at every
-//!   node; or with an unknown outcome, where this node leads the first group no longer, or a group
-//!   does not follow in time;
-//! - no group has a reason of its own to refuse one: the first one's coordinator makes no other.
+//! Invariant: a change of the first group alone is answered when all groups have made it, so that
+//! what a client does next finds it at every node; or with an unknown outcome, where this node
+//! leads the first group no longer, or a group does not follow in time.
 
 use crate::connection;
 use crate::group_schemas::GroupSchemas;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use ferrite_base::{ErrorKind, GroupId, UserError, UserResult};
+use ferrite_base::{ErrorKind, GroupId, UserError};
 use ferrite_group::FIRST_GROUP;
 use ferrite_member::forward::{Batch, Call, Forward};
 use ferrite_notice::Notice;
@@ -25,7 +23,7 @@ use ferrite_partition::coordinator::{Job, followed};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_wire::{RequestWriter, Response, Status, frame};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The call by which a group follows; only nodes make it.
@@ -39,8 +37,6 @@ const NO_ANSWER: &str = "it has not answered";
 const CONNECTION: u64 = 0x7fff_ffff;
 
 pub enum FollowNotice {
-    /// The first group has another version, or is led here.
-    Look,
     /// A change was made by the first group, and is answered when all have it.
     Made(Reply, AnswerBatch),
     /// A group that was sent the change to that version has answered, or has not.
@@ -52,83 +48,25 @@ pub enum FollowNotice {
     Stop,
 }
 
-/// Whether a change may begin.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum FollowState {
-    /// Not all groups are known to have what the first one has.
-    Behind,
-    /// All have, and no change is under way.
-    Settled,
-    /// This change was begun, and the first group has not answered.
-    UnderWay(u64),
-}
-
-/// For the thread that begins changes.
+/// The way to the thread.
 pub struct SchemaFollow {
     notices: Sender<FollowNotice>,
-    /// With the number of the change that was begun last.
-    state: Mutex<(FollowState, u64)>,
 }
 
 impl SchemaFollow {
     /// And the inbox of its thread.
     pub fn connect() -> (Arc<SchemaFollow>, Receiver<FollowNotice>) {
         let (notices, inbox) = unbounded();
-        (Arc::new(SchemaFollow { notices, state: Mutex::new((FollowState::Behind, 0)) }), inbox)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (FollowState, u64)> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The first group has answered the change with that number, or never will.
-    fn ended(&self, number: u64) {
-        let mut state = self.lock();
-        if state.0 == FollowState::UnderWay(number) {
-            state.0 = FollowState::Behind;
-        }
-    }
-
-    /// All groups have what the first one has. A change that is under way is not there yet.
-    fn settle(&self) {
-        let mut state = self.lock();
-        if state.0 == FollowState::Behind {
-            state.0 = FollowState::Settled;
-        }
-    }
-
-    fn unsettle(&self) {
-        let mut state = self.lock();
-        if state.0 == FollowState::Settled {
-            state.0 = FollowState::Behind;
-        }
+        (Arc::new(SchemaFollow { notices }), inbox)
     }
 
     pub fn stop(&self) {
         let _ = self.notices.send(FollowNotice::Stop);
     }
 
-    /// A change may begin now, and is under way from here on. Its answer goes by the reply that
-    /// this returns.
-    pub fn begin(self: &Arc<Self>, reply: &Reply) -> UserResult<Reply> {
-        let mut state = self.lock();
-        if state.0 != FollowState::Settled {
-            let text = "the groups of the cluster are still making an earlier schema change";
-            return Err(UserError::not_started(text).with_hint("call again"));
-        }
-        let number = state.1 + 1;
-        *state = (FollowState::UnderWay(number), number);
-        drop(state);
-        Ok(self.reply_of(number, reply))
-    }
-
-    /// How a change of the first group is answered that was not begun by [`SchemaFollow::begin`].
+    /// How a change of the first group alone is answered.
     pub fn reply(self: &Arc<Self>, reply: &Reply) -> Reply {
-        self.reply_of(0, reply)
-    }
-
-    fn reply_of(self: &Arc<Self>, number: u64, reply: &Reply) -> Reply {
-        let mailbox = Arc::new(Changing { follow: Arc::clone(self), number, reply: reply.clone() });
+        let mailbox = Arc::new(Changing { follow: Arc::clone(self), reply: reply.clone() });
         Reply { mailbox, ..reply.clone() }
     }
 }
@@ -136,35 +74,19 @@ impl SchemaFollow {
 /// Where the first group answers a change.
 struct Changing {
     follow: Arc<SchemaFollow>,
-    number: u64,
     reply: Reply,
-}
-
-impl Drop for Changing {
-    fn drop(&mut self) {
-        self.follow.ended(self.number);
-    }
 }
 
 impl Mailbox for Changing {
     fn deliver(&self, answers: AnswerBatch) {
-        let was_made = status_of(&answers) == Some(Status::Success);
+        let was_made = answers.status() == Some(Status::Success);
         let notice = match was_made {
             true => FollowNotice::Made(self.reply.clone(), answers),
-            false => {
-                self.reply.mailbox.deliver(answers);
-                FollowNotice::Look
-            }
+            false => return self.reply.mailbox.deliver(answers),
         };
-        self.follow.ended(self.number);
         // The thread has ended only when the server stops.
         let _ = self.follow.notices.send(notice);
     }
-}
-
-fn status_of(answers: &AnswerBatch) -> Option<Status> {
-    let (_, body) = frame::split(&answers.bytes).ok()??;
-    Status::from_code(Response::parse(body).ok()?.status_code)
 }
 
 /// Where a group answers that was told to follow.
@@ -229,7 +151,6 @@ impl SchemaFollowThread {
                 Err(RecvTimeoutError::Timeout) => None,
             };
             if !self.schemas.serves(FIRST_GROUP) {
-                self.follow.lock().0 = FollowState::Behind;
                 let left = leading.take().map(|leading| leading.waiting).unwrap_or_default();
                 left.into_iter()
                     .for_each(|(_, reply, _)| reply.refuse(&unknown("this node no longer leads the first group")));
@@ -265,12 +186,9 @@ impl SchemaFollowThread {
         if leading.others.values().all(has_all) {
             leading.said.clear();
             leading.behind_since = None;
-            // Who hears that a change is made may ask for the next one.
-            self.follow.settle();
             leading.waiting.drain(..).for_each(|(_, reply, answers)| reply.mailbox.deliver(answers));
             return;
         }
-        self.follow.unsettle();
         let is_over = |since: &Instant| since.elapsed() >= FOLLOWED_WITHIN;
         if is_over(&*leading.behind_since.get_or_insert(now)) {
             let behind = leading.others.iter().find(|(_, other)| !has_all(other)).map(|(group, _)| *group);
@@ -361,36 +279,5 @@ mod tests {
         leading.answered(GroupId(2), 6, Err("busy".to_owned()));
         assert_eq!((version(&leading, 2), leading.said.len()), (None, 1));
         assert!(leading.others[&GroupId(2)].next > Instant::now());
-    }
-
-    struct Nobody;
-
-    impl Mailbox for Nobody {
-        fn deliver(&self, _: AnswerBatch) {}
-    }
-
-    #[test]
-    fn a_change_begins_when_all_groups_have_those_before_and_none_is_under_way() {
-        let (follow, _inbox) = SchemaFollow::connect();
-        let reply = Reply { mailbox: Arc::new(Nobody), connection: 0, handle: 0, sent_micros: 0 };
-        assert!(follow.begin(&reply).is_err(), "nothing is known of the groups");
-        follow.settle();
-        let first = follow.begin(&reply).expect("all have everything");
-        follow.settle();
-        assert!(follow.begin(&reply).is_err(), "the first change is not there yet");
-        let refused = {
-            let mut batch = AnswerBatch::default();
-            ferrite_wire::response::write_error(&mut batch.bytes, 0, &UserError::not_started("no"));
-            batch
-        };
-        first.mailbox.deliver(refused);
-        follow.settle();
-        let second = follow.begin(&reply).expect("the first one was refused");
-        drop(first);
-        follow.settle();
-        assert!(follow.begin(&reply).is_err(), "the end of the first one is not that of the second");
-        drop(second);
-        follow.settle();
-        assert!(follow.begin(&reply).is_ok(), "one that is never answered holds up no other");
     }
 }

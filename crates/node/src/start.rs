@@ -430,7 +430,6 @@ fn start_system(
         forward: parts.forward.clone(),
         identity: Arc::clone(&parts.identity),
         settings: parts.settings,
-        follow: parts.follow.clone(),
         cluster,
     };
     let sender = parts.system.clone();

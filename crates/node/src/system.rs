@@ -16,7 +16,6 @@ use crate::load::{self, Load};
 use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
 use crate::route::Route;
-use crate::schema_follow::SchemaFollow;
 use crate::submit::{RunsAt, Submit};
 use crate::{administration, backup, privilege, system_procedures};
 use bumpalo::Bump;
@@ -62,8 +61,6 @@ pub struct System {
     pub administration: Administration,
     pub identity: Arc<Identity>,
     pub settings: Settings,
-    /// None: there is one group.
-    pub follow: Option<Arc<SchemaFollow>>,
     /// None: a server without others.
     pub forward: Option<Forward>,
     /// Likewise.

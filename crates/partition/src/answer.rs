@@ -3,7 +3,7 @@
 
 use crate::call_header::CallHeader;
 use ferrite_base::{UserError, memory};
-use ferrite_wire::response;
+use ferrite_wire::{Response, Status, frame, response};
 use std::sync::Arc;
 
 /// Answers beyond this leave before the rest of their batch is run: large results do not wait for
@@ -79,6 +79,12 @@ pub trait Mailbox: Send + Sync {
 pub type MailboxHandle = Arc<dyn Mailbox>;
 
 impl AnswerBatch {
+    /// Of the first answer. None: there is none, or it cannot be read.
+    pub fn status(&self) -> Option<Status> {
+        let (_, body) = frame::split(&self.bytes).ok()??;
+        Status::from_code(Response::parse(body).ok()?.status_code)
+    }
+
     /// Ends the answer that was just appended to `bytes`, extending the last run if it is the same
     /// connection's.
     #[inline]

@@ -24,7 +24,7 @@ use crate::judge::{Change, Judge, ReplayError};
 use crate::lots::LotLedger;
 use crate::own_log::{Found, OwnLog};
 use crate::record::{self, Part};
-use crate::schema::SchemaHistory;
+use crate::schema::{Planned, SchemaHistory};
 use crate::waker::waking_channel;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::{NodeId, PartitionId, Position, Sequence, limits, planted};
@@ -456,18 +456,27 @@ impl Applier {
                 self.hold(Purpose::Contents((epoch, position)));
             }
             Change::ContentMark | Change::Lot => {}
+            // One that could not make the change could not lead, either: it says so before it counts.
+            Change::Foreseen(planned) => drop(self.compile(&planned).map_err(failed)?),
             Change::Committed(redo) => self.gather_part(entry, redo).map_err(failed)?,
             Change::ContentHashes(said) => self
                 .compare(|checking| (checking.mark == (said.epoch, said.position)).then(|| checking.said = Some(said))),
-            Change::Schema { planned, time } => {
-                // While partitions still apply what came before.
-                let compiled = self
-                    .compiled
-                    .accepted(Arc::clone(&planned.catalog))
-                    .map_err(|error| failed(ReplayError::Schema { version: planned.catalog.version.0, error }))?;
-                self.hold(Purpose::Schema { planned, time, compiled: Arc::new(compiled) });
-            }
+            Change::Schema { planned, time } => self.change_schema(planned, time).map_err(failed)?,
         }
+        Ok(())
+    }
+
+    fn compile(&self, planned: &Planned) -> Result<Compiled, ReplayError> {
+        let version = planned.catalog.version.0;
+        self.compiled
+            .accepted(Arc::clone(&planned.catalog))
+            .map_err(|error| ReplayError::Schema { version, error })
+    }
+
+    fn change_schema(&mut self, planned: Planned, time: i64) -> Result<(), ReplayError> {
+        // While partitions still apply what came before.
+        let compiled = Arc::new(self.compile(&planned)?);
+        self.hold(Purpose::Schema { planned, time, compiled });
         Ok(())
     }
 
@@ -489,14 +498,19 @@ impl Applier {
         }
     }
 
-    /// The transactions of a lot that counts from this entry on. They came earlier, with another.
+    /// The transactions of a lot that counts from this entry on, or its schema change. They came
+    /// earlier, with another.
     fn gather_part(&mut self, entry: Position, redo: Vec<u8>) -> Result<(), ReplayError> {
         self.send_all();
         self.intake.held.fetch_add(redo.len(), Ordering::Relaxed);
         let bytes = Arc::new(Arrival { bytes: redo, held: Arc::clone(&self.intake.held) });
         let mut rest = &bytes[..];
         while let Some(record) = record::next_record(&mut rest)? {
-            let Change::Multi(parts) = self.judge.record(record)? else { panic!("a part has transactions only") };
+            let parts = match self.judge.record(record)? {
+                Change::Multi(parts) => parts,
+                Change::Schema { planned, time } => return self.change_schema(planned, time),
+                _ => panic!("a part has transactions, or a schema change"),
+            };
             for Part { partition, sequence, changes, .. } in parts {
                 self.gather(&bytes, entry, partition, sequence, None, changes);
             }

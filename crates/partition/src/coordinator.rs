@@ -9,6 +9,7 @@
 mod checkpoint;
 mod copy;
 mod lending;
+mod lot_change;
 mod lot_work;
 mod lots;
 mod schema_change;
@@ -37,7 +38,7 @@ use ferrite_wire::response;
 use lending::{Borrowed, Lending, Outlet, StorePosition};
 use lot_work::LotTexts;
 use lots::LotSide;
-use schema_change::Changing;
+use schema_change::{Changing, Checked};
 pub use schema_change::followed;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,6 +98,8 @@ pub struct Coordinator {
     /// Of a group that may take part in transactions over groups.
     lots: Option<LotSide>,
     lot_texts: LotTexts,
+    /// A schema change that a lot may ask for next, and its text as it came.
+    checked: Option<Box<(String, Checked)>>,
 }
 
 /// What takes the log's place with durability memory: where changes are noted, and how snapshots
@@ -170,6 +173,7 @@ impl Coordinator {
             answer: Vec::new(),
             lots: None,
             lot_texts: LotTexts::default(),
+            checked: None,
         }
     }
 

@@ -115,6 +115,8 @@ pub(crate) enum Change<'a> {
     },
     /// None, of a lot.
     Lot,
+    /// None yet, of a lot that is to change the schema so.
+    Foreseen(Planned),
     /// A group's part of a lot counts from here on: records of transactions, each to be judged in
     /// turn.
     Committed(Vec<u8>),
@@ -208,11 +210,7 @@ impl Judge {
                 Ok(Change::Multi(parts))
             }
             Record::Schema { version, time, text } => {
-                let planned =
-                    schema::plan(&self.catalog, text).map_err(|error| ReplayError::Schema { version, error })?;
-                if planned.catalog.version.0 != version {
-                    return Err(ReplayError::malformed("a schema change is missing before this one"));
-                }
+                let planned = self.plan(version, text)?;
                 self.catalog = Arc::clone(&planned.catalog);
                 self.history.add(version, time, text);
                 self.schema_changes += 1;
@@ -232,9 +230,10 @@ impl Judge {
     /// What the stream says of a lot. Its changes are judged when they are made: until then no
     /// other transaction changes the partitions that it has.
     fn lot<'a>(&mut self, record: ferrite_multi::Record<&[u8]>) -> Result<Change<'a>, ReplayError> {
-        if let ferrite_multi::Record::Prepared { redo, .. } = &record {
-            self.check_part(redo)?;
-        }
+        let foreseen = match &record {
+            ferrite_multi::Record::Prepared { redo, .. } => self.check_part(redo)?,
+            _ => None,
+        };
         let at_once = match &record {
             ferrite_multi::Record::Prepared { redo, .. } if planted!(PartAppliedAtOnce) => Some(redo.to_vec()),
             _ => None,
@@ -242,23 +241,39 @@ impl Judge {
         match self.lots.apply(record.map(<[u8]>::to_vec)) {
             Ok(_) if at_once.is_some() => Ok(Change::Committed(at_once.expect("it was just there"))),
             Ok(Applied::Committed(_)) if planted!(PartAppliedAtOnce) => Ok(Change::Lot),
-            Ok(Applied::Nothing | Applied::Aborted(_)) => Ok(Change::Lot),
+            Ok(Applied::Nothing | Applied::Aborted(_)) => Ok(foreseen.map_or(Change::Lot, Change::Foreseen)),
             Ok(Applied::Committed(part)) => Ok(Change::Committed(part.redo)),
             Err(error) => Err(ReplayError::malformed(error.0)),
         }
     }
 
-    /// A part has transactions of this group's partitions, and nothing else.
-    fn check_part(&self, mut redo: &[u8]) -> Result<(), ReplayError> {
+    fn plan(&self, version: u64, text: &str) -> Result<Planned, ReplayError> {
+        let planned = schema::plan(&self.catalog, text).map_err(|error| ReplayError::Schema { version, error })?;
+        if planned.catalog.version.0 != version {
+            return Err(ReplayError::malformed("a schema change is missing before this one"));
+        }
+        Ok(planned)
+    }
+
+    /// A part has transactions of this group's partitions, or one schema change, and nothing else.
+    fn check_part(&self, mut redo: &[u8]) -> Result<Option<Planned>, ReplayError> {
+        let mut has_transactions = false;
         while let Some(record) = record::next_record(&mut redo)? {
-            let Record::Multi { parts, .. } = record else {
-                return Err(ReplayError::malformed("a part of a lot has a record other than of a transaction"));
+            let parts = match record {
+                Record::Multi { parts, .. } => parts,
+                Record::Schema { version, text, .. } if redo.is_empty() && !has_transactions => {
+                    return self.plan(version, text).map(Some);
+                }
+                _ => {
+                    return Err(ReplayError::malformed("a part of a lot has a record that is not one of a part"));
+                }
             };
             if parts.iter().any(|part| self.of.place_of(part.partition).is_none()) {
                 return Err(ReplayError::malformed("a record names a partition that there is not"));
             }
+            has_transactions = true;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// The partition is one of the group, and this is its next transaction. Its place.

@@ -9,7 +9,7 @@
 use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::error::is_code;
 use ferrite_base::limits::{LENDING_CALLS_MAX, STATEMENTS_CEILING};
-use ferrite_base::{CatalogVersion, Epoch, GroupId, UserError};
+use ferrite_base::{CatalogVersion, Epoch, GroupId, SqlLimits, UserError};
 use ferrite_multi::{Ledger, ToAgent, ToSequencer};
 use ferrite_wire::{Status, failure};
 
@@ -42,7 +42,8 @@ pub struct LotCall {
     pub program: LotProgram,
     /// That the call was divided with. A group with another one refuses it as stale.
     pub catalog_version: CatalogVersion,
-    /// The parameter set as it is on the wire; of an ad hoc text without the text.
+    /// The parameter set as it is on the wire; of an ad hoc text without the text; of a schema change
+    /// the limits of its text ([`limits_bytes`]).
     pub parameters: Vec<u8>,
     /// This group runs the statements that one group is to run, whichever.
     pub is_first: bool,
@@ -56,6 +57,27 @@ pub enum LotProgram {
     Procedure(String),
     /// Ad hoc statements.
     Text(String),
+    /// A schema change, in a lot of its own, of all partitions.
+    Change(String),
+    /// Whether the group can make a schema change, as far as that is no matter of rows. No
+    /// partition is held for it.
+    Check(String),
+}
+
+/// Places in what a group answers that has made a schema change: the table of success, the table
+/// with the number of rows that have changed places, and words for the caller, which are no table.
+pub const CHANGE_WORDS: usize = 2;
+
+impl LotProgram {
+    /// Its name, or its text.
+    pub fn text(&self) -> &str {
+        match self {
+            LotProgram::Procedure(text)
+            | LotProgram::Text(text)
+            | LotProgram::Change(text)
+            | LotProgram::Check(text) => text,
+        }
+    }
 }
 
 /// Of each call, in their order, up to the first that failed.
@@ -162,12 +184,13 @@ impl LotWork {
         out.extend_from_slice(&self.answers_max.to_le_bytes());
         put_count(&mut out, self.calls.len());
         for LotCall { program, catalog_version, parameters, is_first, time_max_millis } in &self.calls {
-            let (kind, text) = match program {
-                LotProgram::Procedure(name) => (0, name),
-                LotProgram::Text(text) => (1, text),
-            };
-            out.push(kind);
-            put_bytes(&mut out, text.as_bytes());
+            out.push(match program {
+                LotProgram::Procedure(_) => 0,
+                LotProgram::Text(_) => 1,
+                LotProgram::Change(_) => 2,
+                LotProgram::Check(_) => 3,
+            });
+            put_bytes(&mut out, program.text().as_bytes());
             out.extend_from_slice(&catalog_version.0.to_le_bytes());
             out.push(u8::from(*is_first));
             out.extend_from_slice(&time_max_millis.to_le_bytes());
@@ -186,6 +209,30 @@ impl LotWork {
         from.end()?;
         Ok(LotWork { time_micros, answers_max, calls })
     }
+}
+
+/// The limits of a schema change's text, for all groups those of the node that takes it.
+pub fn limits_bytes(limits: &SqlLimits) -> Vec<u8> {
+    let SqlLimits { value_bytes, row_bytes, statement_bytes, statements, parameters } = *limits;
+    let all = [value_bytes, row_bytes, statement_bytes, statements, parameters];
+    all.iter().flat_map(|limit| (*limit as u64).to_le_bytes()).collect()
+}
+
+/// # Errors
+/// No sequencer writes this.
+pub fn limits_of(bytes: &[u8]) -> Result<SqlLimits, ReadFault> {
+    let from = &mut Reader::<ReadFault>::new(bytes);
+    let mut next = || {
+        let limit = from.u64()?;
+        usize::try_from(limit).map_err(|_| ReadFault::Malformed("a limit is too large"))
+    };
+    let value_bytes = next()?;
+    let row_bytes = next()?;
+    let statement_bytes = next()?;
+    let statements = next()?;
+    let parameters = next()?;
+    from.end()?;
+    Ok(SqlLimits { value_bytes, row_bytes, statement_bytes, statements, parameters })
 }
 
 /// Of a code.
@@ -216,6 +263,8 @@ fn read_call(from: &mut Reader<'_>) -> Result<LotCall, ReadFault> {
     let program = match kind {
         0 => LotProgram::Procedure(text),
         1 => LotProgram::Text(text),
+        2 => LotProgram::Change(text),
+        3 => LotProgram::Check(text),
         _ => return Err(ReadFault::Malformed("a call of a lot is of an unknown kind")),
     };
     let catalog_version = CatalogVersion(from.u64()?);
@@ -263,7 +312,9 @@ mod tests {
         };
         let procedure = LotProgram::Procedure("Move".to_owned());
         let text = LotProgram::Text("DELETE FROM t".to_owned());
-        LotWork { time_micros: -2, answers_max: 9, calls: vec![call(procedure, true), call(text, false)] }
+        let change = LotProgram::Change("DROP TABLE t".to_owned());
+        let check = LotProgram::Check(String::new());
+        LotWork { time_micros: -2, answers_max: 9, calls: vec![call(procedure, true), call(text, false), call(change, true), call(check, false)] }
     }
 
     fn result() -> LotResult {
@@ -293,12 +344,17 @@ mod tests {
         let expected = [
             &(-2i64).to_le_bytes()[..],
             &[9, 0, 0, 0],
-            &[2, 0, 0, 0],
+            &[4, 0, 0, 0],
             &[0, 4, 0, 0, 0],
             b"Move",
             &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
             &[1, 13, 0, 0, 0],
             b"DELETE FROM t",
+            &[7, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[2, 12, 0, 0, 0],
+            b"DROP TABLE t",
+            &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[3, 0, 0, 0, 0],
             &[7, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
         ];
         assert_eq!(work().encode(), expected.concat());
@@ -311,6 +367,14 @@ mod tests {
             b"a key is there",
         ];
         assert_eq!(result().encode(), expected.concat());
+    }
+
+    #[test]
+    fn the_limits_of_a_schema_change_are_read() {
+        let bytes = limits_bytes(&SqlLimits::CEILING);
+        assert_eq!(limits_of(&bytes), Ok(SqlLimits::CEILING));
+        assert!((0..bytes.len()).all(|end| limits_of(&bytes[..end]).is_err()));
+        assert_eq!(limits_of(&[&bytes[..], &[0]].concat()), Err(ReadFault::LeftOver));
     }
 
     #[test]

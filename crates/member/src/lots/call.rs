@@ -3,7 +3,7 @@
 use crate::forward::Behind;
 use crate::lots::merge::MergeRule;
 use ferrite_base::{CatalogVersion, GroupId, GroupMap, PartitionId, UserError, UserResult};
-use ferrite_partition::lots::{LotCall, LotFailure, LotProgram};
+use ferrite_partition::lots::{CHANGE_WORDS, LotCall, LotFailure, LotProgram};
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
 use ferrite_wire::ResponseWriter;
 use std::collections::BTreeMap;
@@ -33,14 +33,26 @@ pub struct GroupsCall {
 impl GroupsCall {
     /// What waits and travels for it.
     pub fn bytes(&self) -> usize {
-        let name = match &self.program {
-            LotProgram::Procedure(name) | LotProgram::Text(name) => name.len(),
-        };
-        name + self.parameters.len()
+        self.program.text().len() + self.parameters.len()
+    }
+
+    /// A lot of its own has this call.
+    pub fn is_alone(&self) -> bool {
+        matches!(self.program, LotProgram::Change(_) | LotProgram::Check(_))
+    }
+
+    /// It is answered when all groups have what it has changed, so that what the caller does next
+    /// finds that at every node.
+    pub fn is_answered_settled(&self) -> bool {
+        matches!(self.program, LotProgram::Change(_))
     }
 
     /// By group, the partitions that it needs, in ascending order.
     pub fn parts(&self, map: &GroupMap) -> BTreeMap<GroupId, Vec<PartitionId>> {
+        if let LotProgram::Check(_) = self.program {
+            // It holds none.
+            return (0..map.groups()).map(|group| (GroupId(group), Vec::new())).collect();
+        }
         let mut parts: BTreeMap<GroupId, Vec<PartitionId>> = BTreeMap::new();
         let mut add = |partition| {
             let group = map.group_of(partition).expect("calls have partitions of the cluster");
@@ -72,6 +84,10 @@ impl GroupsCall {
     pub fn response(&self, answers: &[&[Option<Vec<u8>>]], may_fail: bool) -> UserResult<Vec<u8>> {
         let mut bytes = Vec::new();
         let mut writer = ResponseWriter::begin(&mut bytes, self.reply.handle);
+        if let LotProgram::Change(_) = self.program {
+            let words = answers.iter().find_map(|answer| answer.get(CHANGE_WORDS)?.as_deref());
+            words.into_iter().for_each(|words| writer.status_text(&String::from_utf8_lossy(words)));
+        }
         for (statement, merge) in self.merges.iter().enumerate() {
             let tables = answers.iter().filter_map(|answer| answer.get(statement)?.as_deref());
             match merge.merge(tables)? {

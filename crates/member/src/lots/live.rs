@@ -75,6 +75,11 @@ impl LiveLot {
         self.calls[0].way == LotWay::Alone
     }
 
+    /// It is answered when all groups have what it has changed.
+    pub fn is_answered_settled(&self) -> bool {
+        self.calls[0].call.is_answered_settled()
+    }
+
     /// All its parts have run without a failure, and not been prepared: what its call is to be
     /// answered. The groups' own answers are not needed any more.
     pub fn make_outcome(&mut self) -> bool {

@@ -51,6 +51,8 @@ struct Reign {
     epoch: Epoch,
     sequencer: Sequencer,
     lots: BTreeMap<LotId, LiveLot>,
+    /// Those that count, and are answered when all groups have what they have changed.
+    settling: BTreeMap<LotId, LiveLot>,
 }
 
 pub struct Sequencing {
@@ -107,7 +109,7 @@ impl Sequencing {
 
     /// Nothing waits, and nothing is under way.
     pub fn rests(&self) -> bool {
-        let is_done = |reign: &Reign| reign.lots.is_empty() && reign.sequencer.rests();
+        let is_done = |reign: &Reign| reign.lots.is_empty() && reign.settling.is_empty() && reign.sequencer.rests();
         self.waiting.is_empty() && self.stale.is_empty() && self.reign.as_ref().is_none_or(is_done)
     }
 
@@ -123,12 +125,13 @@ impl Sequencing {
         self.waiting_bytes += bytes;
         let parts = call.parts(&self.map);
         assert!(parts.len() > 1, "a call of one group goes to its coordinator");
-        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way: LotWay::Any });
+        let way = if call.is_alone() { LotWay::Alone } else { LotWay::Any };
+        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way });
     }
 
     /// Done when the calls that are here are answered, or have been looked up again.
     pub fn behind(&mut self, mark: &Arc<Behind>) {
-        let lots = self.reign.iter_mut().flat_map(|reign| reign.lots.values_mut());
+        let lots = self.reign.iter_mut().flat_map(|reign| reign.lots.values_mut().chain(reign.settling.values_mut()));
         let of_lots = lots.flat_map(|live| &mut live.calls);
         let calls = self.waiting.iter_mut().chain(of_lots).map(|of| &mut of.call).chain(&mut self.stale);
         calls.for_each(|call| call.behind.push(Arc::clone(mark)));
@@ -165,7 +168,7 @@ impl Sequencing {
         assert!(self.reign.is_none(), "the first group is lost before it is led anew");
         let mut sequencer = Sequencer::new(epoch, (0..self.map.groups()).map(GroupId));
         self.leaders.iter().for_each(|(group, leader)| sequencer.led(*group, leader.epoch));
-        self.reign = Some(Reign { epoch, sequencer, lots: BTreeMap::new() });
+        self.reign = Some(Reign { epoch, sequencer, lots: BTreeMap::new(), settling: BTreeMap::new() });
     }
 
     /// This process ends.
@@ -176,6 +179,8 @@ impl Sequencing {
     /// Another node orders lots from now on. What was begun is decided without this one.
     fn end_reign(&mut self) {
         let Some(reign) = self.reign.take() else { return };
+        // They count, whatever comes.
+        reign.settling.into_values().for_each(|live| self.answer(live));
         for live in reign.lots.into_values() {
             let unknown =
                 UserError::maybe_committed("another node leads the first group, which orders such transactions");
@@ -283,6 +288,14 @@ impl Sequencing {
             SequencerEffect::Decided { lot, outcome: Outcome::Committed } => {
                 let Some(live) = reign.lots.remove(&lot) else { return };
                 self.counts.committed += 1;
+                if live.is_answered_settled() && reign.sequencer.awaits(lot) {
+                    reign.settling.insert(lot, live);
+                } else {
+                    self.answer(live);
+                }
+            }
+            SequencerEffect::Settled { lot } => {
+                let live = reign.settling.remove(&lot).expect("what was awaited is settled once");
                 self.answer(live);
             }
             SequencerEffect::Decided { lot, outcome: Outcome::Aborted } => {

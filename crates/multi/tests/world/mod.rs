@@ -442,6 +442,7 @@ impl World {
                     Outcome::Aborted => self.counts.aborted += 1,
                 }
             }
+            SequencerEffect::Settled { .. } => panic!("none is awaited"),
             SequencerEffect::Read { lot, is_fresh } => {
                 let count = if is_fresh { &mut self.counts.reads } else { &mut self.counts.stale_reads };
                 *count += 1;

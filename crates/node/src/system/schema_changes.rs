@@ -1,26 +1,27 @@
 //! Calls that change the schema: statements, classes, and tables whose contents change places. The
-//! coordinator makes the changes.
+//! coordinators of all groups make the changes.
 
 use super::{Handled, System};
 use crate::connection::{is_admin, trusted_elsewhere};
+use crate::groups_change::GroupsChange;
 use crate::routes;
 use ferrite_base::{GroupId, SqlLimits, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{Compiled, Reply};
 use ferrite_value::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl System {
     /// One that a client asks for, so within the time that is set.
     pub(super) fn change_schema(&self, text: String, limits: SqlLimits, reply: &Reply) {
-        // Where there are several groups, it is answered when all have made it.
-        let reply = match self.follow.as_ref().map(|follow| follow.begin(reply)) {
-            None => reply.clone(),
-            Some(Ok(reply)) => reply,
-            Some(Err(error)) => return reply.refuse(&error),
-        };
-        let time_max = Some(Duration::from_secs(self.settings.schema_seconds));
-        let job = Job::Schema { text, limits, time_max, reply };
+        let time_max = Duration::from_secs(self.settings.schema_seconds);
+        if self.submit.has_several_groups() {
+            let calls = self.submit.groups_calls.clone();
+            let compiled = Arc::clone(&self.submit.compiled);
+            return Arc::new(GroupsChange { calls, compiled, text, limits, time_max, reply: reply.clone() }).begin();
+        }
+        let job = Job::Schema { text, limits, time_max: Some(time_max), reply: reply.clone() };
         // One that is not here has answered.
         let _ = self.submit.routes.to_coordinator(job);
     }

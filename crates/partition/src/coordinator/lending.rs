@@ -123,6 +123,19 @@ pub(super) fn put_back(borrowed: &mut Borrowed, stores: &mut Vec<Store>, positio
     }
 }
 
+/// Has all stores that are there in a row, in the order of their places.
+pub(super) fn with_stores<T>(borrowed: &mut Borrowed, act: impl FnOnce(&mut [Store]) -> T) -> T {
+    let mut stores = Vec::with_capacity(borrowed.len());
+    let mut positions = Vec::with_capacity(borrowed.len());
+    for (store, position) in borrowed.iter_mut().filter_map(Option::take) {
+        stores.push(store);
+        positions.push(position);
+    }
+    let result = act(&mut stores);
+    put_back(borrowed, &mut stores, &mut positions);
+    result
+}
+
 /// What a lending's results go out through.
 pub(super) struct Outlet<'c> {
     pub(super) partitions: &'c [Borrower],

@@ -31,20 +31,18 @@ impl LotTexts {
 
 impl Coordinator {
     /// Runs the calls in turn, up to the first that fails.
-    pub(super) fn run_lot(&mut self, hold: &mut Hold, work: &[u8]) -> LotResult {
-        let Ok(LotWork { time_micros, answers_max, calls }) = LotWork::decode(work) else {
-            let error = UserError::internal("the work of a lot is malformed");
-            return LotResult(vec![LotAnswer::Failed(LotFailure::of(&error))]);
-        };
+    pub(super) fn run_lot(&mut self, hold: &mut Hold, work: &LotWork) -> LotResult {
+        let LotWork { time_micros, answers_max, calls } = work;
+        let time_micros = *time_micros;
         // What comes later in the stream is not earlier.
         self.log.raise_time(time_micros);
         let mut answers = Vec::with_capacity(calls.len());
         let mut bytes = 0;
-        for call in &calls {
+        for call in calls {
             match self.run_lot_call(hold, call, time_micros) {
                 Ok(tables) => {
                     bytes += tables.iter().flatten().map(Vec::len).sum::<usize>();
-                    if bytes > answers_max as usize {
+                    if bytes > *answers_max as usize {
                         answers.push(LotAnswer::Failed(too_large()));
                         break;
                     }
@@ -75,17 +73,15 @@ impl Coordinator {
     }
 
     fn run_lot_call(&mut self, hold: &mut Hold, call: &LotCall, now: i64) -> Result<Vec<Option<Vec<u8>>>, LotFailure> {
+        self.admit_lot_call(call)?;
         let failed = |error: UserError| LotFailure::of(&error);
-        if let Some(error) = self.refusal() {
-            return Err(failed(error));
-        }
-        let version = self.compiled.catalog.version;
-        if call.catalog_version != version {
-            let text = format!("the schema has version {version} here, and {} was expected", call.catalog_version);
-            let error = UserError::not_started(&text);
-            return Err(LotFailure { verdict: FailureVerdict::LookUp, ..failed(error) });
-        }
-        let program = self.lot_program(call).map_err(failed)?;
+        let program = match &call.program {
+            LotProgram::Procedure(name) => self.compiled.require(name).map(|id| Arc::clone(self.compiled.program(id))),
+            LotProgram::Text(text) => self.lot_program(call, text),
+            LotProgram::Check(text) => return self.check_change(call, text).map(|()| Vec::new()).map_err(failed),
+            LotProgram::Change(_) => Err(UserError::internal("a schema change is a lot of its own")),
+        };
+        let program = program.map_err(failed)?;
         // It is no call of a client here, and ends when the group falls.
         self.executor.begin(CallId::default()).map_err(failed)?;
         let mut stores: Vec<Store> = Vec::new();
@@ -133,13 +129,21 @@ impl Coordinator {
         result.map_err(failed)
     }
 
-    fn lot_program(&mut self, call: &LotCall) -> UserResult<Arc<Program>> {
-        let text = match &call.program {
-            LotProgram::Procedure(name) => {
-                return self.compiled.require(name).map(|id| Arc::clone(self.compiled.program(id)));
-            }
-            LotProgram::Text(text) => text,
-        };
+    /// Whether a call may run here, of this schema.
+    pub(super) fn admit_lot_call(&self, call: &LotCall) -> Result<(), LotFailure> {
+        if let Some(error) = self.refusal() {
+            return Err(LotFailure::of(&error));
+        }
+        let version = self.compiled.catalog.version;
+        if call.catalog_version != version {
+            let text = format!("the schema has version {version} here, and {} was expected", call.catalog_version);
+            let error = UserError::not_started(&text);
+            return Err(LotFailure { verdict: FailureVerdict::LookUp, ..LotFailure::of(&error) });
+        }
+        Ok(())
+    }
+
+    fn lot_program(&mut self, call: &LotCall, text: &String) -> UserResult<Arc<Program>> {
         if let Some(program) = self.lot_texts.0.get(text) {
             return Ok(Arc::clone(program));
         }
@@ -154,6 +158,13 @@ impl Coordinator {
         self.lot_texts.0.insert(text.clone(), Arc::clone(&program));
         Ok(program)
     }
+}
+
+/// A sequencer has sent what this release does not know.
+#[cold]
+pub(super) fn malformed() -> LotResult {
+    let error = UserError::internal("the work of a lot is malformed");
+    LotResult(vec![LotAnswer::Failed(LotFailure::of(&error))])
 }
 
 /// The answers of the lot are more than go to the sequencer with others'.

@@ -17,13 +17,14 @@
 //!   decided, and what counts of them is in the stores.
 
 use super::lending::{Borrowed, Lending, StorePosition};
-use super::{Coordinator, receive};
+use super::lot_change::{HeldChange, SettlingChange, is_change};
+use super::{Coordinator, lot_work, receive};
 use crate::answer::{AnswerBatch, Mailbox};
 use crate::apply;
 use crate::commit::{Completion, LotEvent, Parties};
 use crate::event::{Job, Loan, Unsettled};
 use crate::gate::Gate;
-use crate::lots::{LotLedger, LotLinks};
+use crate::lots::{LotLedger, LotLinks, LotWork};
 use crate::record;
 use crossbeam_channel::{Receiver, Sender, after, unbounded};
 use ferrite_base::{Epoch, GroupId, PartitionId, Sequence, planted};
@@ -52,18 +53,22 @@ pub(super) struct LotSide {
 
 /// While this node leads the group.
 pub(super) struct Leading {
-    agent: Agent,
+    pub agent: Agent,
     epoch: Epoch,
     /// What the stream says as far as it is committed.
     committed: LotLedger,
     /// What was appended since, in its order.
     appended: VecDeque<Record<Vec<u8>>>,
-    hold: Option<Hold>,
+    pub hold: Option<Hold>,
+    /// The schema change of a lot that is held, until all that its stores show is committed.
+    pub settling: Option<Box<SettlingChange>>,
+    /// A schema change that counts, until the entry that says so is committed.
+    adopting: Option<Hold>,
     unsettled: Option<UnsettledStores>,
-    /// Lots that are to be held when that is settled.
+    /// Lots that are to be held when stores are there again.
     waiting: VecDeque<(LotId, Vec<PartitionId>)>,
     /// A lot whose work has failed, and the result, until what it saw is committed.
-    failed: Option<(LotId, Vec<u8>)>,
+    pub failed: Option<(LotId, Vec<u8>)>,
     events: (Sender<LotEvent>, Receiver<LotEvent>),
     /// When the agent is to look after what it does not know, in nanoseconds of the clock.
     tick_at: Option<u64>,
@@ -86,11 +91,13 @@ pub(super) struct Hold {
     before: Vec<Option<Sequence>>,
     /// Records of what was changed.
     pub redo: Vec<u8>,
+    /// Of the schema, by a lot of its own.
+    pub change: Option<HeldChange>,
 }
 
 /// All stores, in which a part that is in doubt may be missing.
-struct UnsettledStores {
-    loans: Vec<Loan>,
+pub(super) struct UnsettledStores {
+    pub loans: Vec<Loan>,
     back: Vec<Sender<Loan>>,
 }
 
@@ -110,6 +117,7 @@ impl Hold {
     /// The stores are as they were before.
     pub fn step_back(&mut self) {
         self.redo.clear();
+        self.take_change_back();
         let held = self.borrowed.iter_mut().zip(&self.before);
         for ((store, position), before) in held.filter_map(|(lent, before)| lent.as_mut().zip(*before)) {
             if position.sequence > before {
@@ -123,6 +131,11 @@ impl Hold {
 }
 
 impl Leading {
+    /// Stores are not there until something is committed.
+    fn awaits_stores(&self) -> bool {
+        self.unsettled.is_some() || self.adopting.is_some()
+    }
+
     /// Whether the operator is to hear that an outcome is not known, or is again.
     fn note_doubt(&mut self, group: GroupId, now: u64) {
         let oldest = self.agent.in_doubt().next();
@@ -150,7 +163,7 @@ impl LotSide {
 
     /// Stores are held, or not there yet: only what concerns lots is done.
     pub fn is_busy(&self) -> bool {
-        self.leading.as_ref().is_some_and(|leading| leading.hold.is_some() || leading.unsettled.is_some())
+        self.leading.as_ref().is_some_and(|leading| leading.hold.is_some() || leading.awaits_stores())
     }
 
     /// What the stream says with all that was appended.
@@ -198,6 +211,8 @@ impl Coordinator {
             committed: ledger,
             appended: VecDeque::new(),
             hold: None,
+            settling: None,
+            adopting: None,
             unsettled,
             waiting: VecDeque::new(),
             failed: None,
@@ -215,7 +230,7 @@ impl Coordinator {
         let Some(mut leading) = self.lots.as_mut().and_then(|side| side.leading.take()) else {
             return LotLedger::default();
         };
-        if let Some(hold) = leading.hold.take() {
+        for hold in leading.hold.take().into_iter().chain(leading.adopting.take()) {
             self.undo(hold);
         }
         if let Some(UnsettledStores { loans, back }) = leading.unsettled.take() {
@@ -247,13 +262,21 @@ impl Coordinator {
             LotEvent::Appended(Err(_)) => drop(leading.appended.pop_front()),
             // What a node showed that was deposed since may be lost.
             LotEvent::Shown(_) if self.refusal().is_some() => {}
-            LotEvent::Shown(lot) => match leading.failed.take_if(|(failed, _)| *failed == lot) {
-                Some((_, result)) => leading.agent.ran(lot, false, result, self.clock.monotonic_nanos()),
-                None => leading.agent.confirmed(lot),
-            },
+            LotEvent::Shown(lot) => self.lot_shown(&mut leading, lot),
         }
         self.carry_out(&mut leading);
         self.lots.as_mut().expect("it is here").leading = Some(leading);
+    }
+
+    /// All that a lot has seen, or its stores show, is committed.
+    fn lot_shown(&mut self, leading: &mut Leading, lot: LotId) {
+        if let Some(settling) = leading.settling.take_if(|settling| settling.lot == lot) {
+            self.make_change(leading, *settling);
+        } else if let Some((_, result)) = leading.failed.take_if(|(failed, _)| *failed == lot) {
+            leading.agent.ran(lot, false, result, self.clock.monotonic_nanos());
+        } else {
+            leading.agent.confirmed(lot);
+        }
     }
 
     /// Lets the agent look after what it does not know, where it is time.
@@ -343,21 +366,11 @@ impl Coordinator {
     fn carry_out_one(&mut self, leading: &mut Leading, effect: AgentEffect) {
         let links = Arc::clone(&self.lots.as_ref().expect("it is here").links);
         match effect {
-            AgentEffect::Hold { lot, partitions } if leading.unsettled.is_some() => {
+            AgentEffect::Hold { lot, partitions } if leading.awaits_stores() => {
                 leading.waiting.push_back((lot, partitions));
             }
             AgentEffect::Hold { lot, partitions } => self.hold_for(leading, lot, &partitions),
-            AgentEffect::Run { lot, work } => {
-                let mut hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what runs is held");
-                let result = self.run_lot(&mut hold, &work);
-                leading.hold = Some(hold);
-                if result.is_success() {
-                    leading.agent.ran(lot, true, result.encode(), self.clock.monotonic_nanos());
-                } else {
-                    leading.failed = Some((lot, result.encode()));
-                    self.when_shown(leading, lot);
-                }
-            }
+            AgentEffect::Run { lot, work } => self.run_work(leading, lot, LotWork::decode(&work).ok()),
             AgentEffect::Prepare { lot, settled, participants } => {
                 let hold = leading.hold.as_mut().filter(|hold| hold.lot == lot).expect("what is prepared is held");
                 let redo = std::mem::take(&mut hold.redo);
@@ -370,7 +383,10 @@ impl Coordinator {
             }
             AgentEffect::Commit { lot } => {
                 let hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what counts is held");
-                self.give_back(hold.borrowed);
+                match &hold.change {
+                    Some(_) => leading.adopting = Some(hold),
+                    None => self.give_back(hold.borrowed),
+                }
             }
             AgentEffect::StepBack { lot } => {
                 let hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what is undone is held");
@@ -387,6 +403,25 @@ impl Coordinator {
         }
     }
 
+    /// `work`: None where it cannot be read.
+    fn run_work(&mut self, leading: &mut Leading, lot: LotId, work: Option<LotWork>) {
+        if let Some(LotWork { calls, time_micros, .. }) = &work
+            && let [call] = &calls[..]
+            && is_change(call)
+        {
+            return self.begin_change_of_lot(leading, lot, call, *time_micros);
+        }
+        let mut hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what runs is held");
+        let result = work.map_or_else(lot_work::malformed, |work| self.run_lot(&mut hold, &work));
+        leading.hold = Some(hold);
+        if result.is_success() {
+            leading.agent.ran(lot, true, result.encode(), self.clock.monotonic_nanos());
+        } else {
+            leading.failed = Some((lot, result.encode()));
+            self.when_shown(leading, lot);
+        }
+    }
+
     fn hold_for(&mut self, leading: &mut Leading, lot: LotId, partitions: &[PartitionId]) {
         assert!(leading.hold.is_none(), "one lot at a time is held");
         let mut wanted = vec![false; self.partitions.len()];
@@ -395,7 +430,7 @@ impl Coordinator {
         let borrowed = self.borrow(&wanted);
         let before = borrowed.iter().map(|lent| lent.as_ref().map(|(_, position)| position.sequence)).collect();
         if leading.agent.held(lot) {
-            leading.hold = Some(Hold { lot, borrowed, before, redo: Vec::new() });
+            leading.hold = Some(Hold { lot, borrowed, before, redo: Vec::new(), change: None });
         } else {
             self.give_back(borrowed);
         }
@@ -444,7 +479,7 @@ impl Coordinator {
 
     /// Word comes when all that the stores show is committed, and this node led when they showed
     /// it.
-    fn when_shown(&mut self, leading: &Leading, lot: LotId) {
+    pub(super) fn when_shown(&mut self, leading: &Leading, lot: LotId) {
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut nothing: Lending = self.lending(Vec::new());
         self.outlet().append(self.ticket, &mut nothing, &mut []);
@@ -471,6 +506,12 @@ impl Coordinator {
                 self.lend_early(hold);
             }
         }
+        if let Record::Decided { lot, .. } = &record
+            && let Some(hold) = leading.adopting.take_if(|hold| hold.lot == *lot)
+        {
+            self.adopt_change_of_lot(hold);
+            self.hold_for_waiting(leading);
+        }
         match record {
             Record::Prepared { lot, .. } => leading.agent.prepared(lot),
             Record::Decided { lot, .. } => leading.agent.decided(lot),
@@ -483,7 +524,14 @@ impl Coordinator {
     /// Makes the changes of an earlier leader's part, which counts. They are committed.
     fn make_part(&mut self, unsettled: &mut UnsettledStores, mut redo: &[u8]) {
         while let Some(record) = record::next_record(&mut redo).expect("replay has read it") {
-            let record::Record::Multi { parts, .. } = record else { panic!("a part has transactions only") };
+            let parts = match record {
+                record::Record::Multi { parts, .. } => parts,
+                record::Record::Schema { version, time, text } => {
+                    self.make_change_of_part(unsettled, version, time, text);
+                    continue;
+                }
+                _ => panic!("a part has transactions, or a schema change"),
+            };
             for part in parts {
                 let place = self.place(part.partition);
                 let loan = &mut unsettled.loans[place];
@@ -506,10 +554,14 @@ impl Coordinator {
         let is_decided = leading.agent.is_settled() && leading.committed.in_doubt().is_empty();
         let Some(UnsettledStores { loans, back }) = leading.unsettled.take_if(|_| is_decided) else { return false };
         give_back_loans(loans, &back);
+        self.hold_for_waiting(leading);
+        true
+    }
+
+    fn hold_for_waiting(&mut self, leading: &mut Leading) {
         for (lot, partitions) in std::mem::take(&mut leading.waiting) {
             self.hold_for(leading, lot, &partitions);
         }
-        true
     }
 }
 

@@ -5,15 +5,15 @@
 //! nodes, and may end with this one not being the leader any more.
 
 use super::Coordinator;
-use super::lending::{Borrowed, StorePosition, collect_stores, put_back};
+use super::lending::{Borrowed, with_stores};
 use crate::answer::AnswerBatch;
 use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
-use crate::event::{Reply, StoreSet};
+use crate::event::Reply;
 use crate::record;
 use crate::schema::{self, Planned};
-use crate::schema_of_groups::check_for_all;
+use crate::schema_of_groups::check_rows_stay;
 use crate::schema_time::SchemaTime;
 use crate::task_check;
 use crossbeam_channel::{Receiver, bounded};
@@ -36,15 +36,20 @@ pub(super) enum Changing {
     Made(Box<Made>),
 }
 
-/// One that is bound and compiled; no store has followed yet.
+/// One that is bound and compiled: possible, as far as it does not depend on rows.
+pub(super) struct Checked {
+    pub planned: Planned,
+    pub classes: Vec<String>,
+    pub compiled: Arc<Compiled>,
+    /// As it will be logged.
+    pub text: String,
+}
+
+/// The same with the stores, of which none has followed yet.
 struct Prepared {
     /// All of them.
     borrowed: Borrowed,
-    planned: Planned,
-    classes: Vec<String>,
-    compiled: Arc<Compiled>,
-    /// As it will be logged.
-    text: String,
+    checked: Checked,
 }
 
 pub(super) struct Settling {
@@ -164,11 +169,7 @@ impl Coordinator {
     fn settled(&mut self, settling: Settling) {
         let Settling { mut prepared, time_max, taken, reply, told } = settling;
         let outcome = outcome(&told);
-        let gates = self.partitions.iter().map(|partition| partition.gate.commit());
-        let is_at_rest = prepared.borrowed.iter_mut().flatten().zip(gates).all(|((store, position), commit)| {
-            store.committed(commit);
-            commit == position.sequence
-        });
+        let is_at_rest = self.are_committed(&mut prepared.borrowed);
         // Another leader may have committed what this one only wrote.
         let reason = outcome.err().or((!is_at_rest).then_some(NotCommitted::Deposed));
         if let Some(reason) = reason {
@@ -178,6 +179,16 @@ impl Coordinator {
         let cancellations = self.long_reads.cancellations();
         let time = SchemaTime::resume(&self.clock, time_max, cancellations, reply.call(), taken);
         self.change_schema(prepared, &time, reply);
+    }
+
+    /// Whether all that these stores show is committed. They are all stores, and no undo crosses a
+    /// change of the schema.
+    pub(super) fn are_committed(&self, borrowed: &mut Borrowed) -> bool {
+        let gates = self.partitions.iter().map(|partition| partition.gate.commit());
+        borrowed.iter_mut().flatten().zip(gates).all(|((store, position), commit)| {
+            store.committed(commit);
+            commit == position.sequence
+        })
     }
 
     /// The new schema is bound and compiled before any store is touched.
@@ -191,6 +202,30 @@ impl Coordinator {
         schema_time: &Rc<SchemaTime>,
         of_client: bool,
     ) -> UserResult<Prepared> {
+        let checked = self.check(text, limits, schema_time, of_client)?;
+        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
+        if self.lots.is_some()
+            && let Err(error) = self.check_rows(&borrowed, &checked)
+        {
+            self.give_back(borrowed);
+            return Err(error);
+        }
+        Ok(Prepared { borrowed, checked })
+    }
+
+    /// Of a group of several: its rows would be rows of other groups after the change.
+    pub(super) fn check_rows(&self, borrowed: &Borrowed, checked: &Checked) -> UserResult<()> {
+        let is_empty = |id| borrowed.iter().flatten().all(|(store, _)| store.table(id).row_count() == 0);
+        check_rows_stay(&self.compiled.catalog, &checked.planned, is_empty)
+    }
+
+    pub(super) fn check(
+        &self,
+        text: &str,
+        limits: &SqlLimits,
+        schema_time: &Rc<SchemaTime>,
+        of_client: bool,
+    ) -> UserResult<Checked> {
         let watcher = schema_time.watcher();
         // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
         let (planned, classes, compiled) = contained(
@@ -210,20 +245,18 @@ impl Coordinator {
             },
         )?;
         schema_time.ask()?;
-        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
-        let is_empty = |id| borrowed.iter().flatten().all(|(store, _)| store.table(id).row_count() == 0);
-        if self.lots.is_some()
-            && let Err(error) = check_for_all(&self.compiled.catalog, &planned, is_empty)
-        {
-            self.give_back(borrowed);
-            return Err(error);
-        }
         let text = schema::logged_text(&self.compiled.catalog, text);
-        Ok(Prepared { borrowed, planned, classes, compiled, text })
+        Ok(Checked { planned, classes, compiled, text })
     }
 
     /// The same of a change that was accepted elsewhere, by its logged text.
     fn prepare_logged(&mut self, text: &str, schema_time: &Rc<SchemaTime>) -> UserResult<Prepared> {
+        let checked = self.check_logged(text)?;
+        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
+        Ok(Prepared { borrowed, checked })
+    }
+
+    pub(super) fn check_logged(&self, text: &str) -> UserResult<Checked> {
         let (planned, compiled) = contained(
             &mut [],
             |_| Marks::new(),
@@ -235,24 +268,21 @@ impl Coordinator {
                 Ok((planned, compiled))
             },
         )?;
-        let borrowed = schema_time.waiting(|| self.borrow(&vec![true; self.partitions.len()]));
-        Ok(Prepared { borrowed, planned, classes: Vec::new(), compiled, text: text.to_owned() })
+        Ok(Checked { planned, classes: Vec::new(), compiled, text: text.to_owned() })
     }
 
     /// The stores follow, then the log, and then the world. The stores stay here until the change
     /// is committed: answers that a partition gives under the new schema wait for the partition's
     /// own records only, and must not reveal a schema that a crash takes back.
     fn change_schema(&mut self, prepared: Prepared, schema_time: &Rc<SchemaTime>, reply: Reply) {
-        let Prepared { mut borrowed, planned, classes, compiled, text } = prepared;
-        let mut stores: Vec<Store> = Vec::with_capacity(borrowed.len());
-        let mut positions: Vec<StorePosition> = Vec::with_capacity(borrowed.len());
-        collect_stores(&self.of, &mut borrowed, &StoreSet::All, &mut stores, &mut positions);
+        let Prepared { mut borrowed, checked: Checked { planned, classes, compiled, text } } = prepared;
         let time = self.log.transaction_time(self.clock.wall_micros());
-        let applied = schema::apply_watched(&mut stores, &planned, time, &schema_time.watcher());
-        let rows = (!planned.swapped.is_empty()).then(|| rows_of(&stores, &planned.swapped));
-        put_back(&mut borrowed, &mut stores, &mut positions);
-        let undo = match applied {
-            Ok(undo) => undo,
+        let applied = with_stores(&mut borrowed, |stores| {
+            let undo = schema::apply_watched(stores, &planned, time, &schema_time.watcher())?;
+            Ok((undo, swapped_rows(stores, &planned, true)))
+        });
+        let (undo, rows) = match applied {
+            Ok(made) => made,
             Err(error) => {
                 self.give_back(borrowed);
                 return self.refuse_change(reply, &error);
@@ -284,13 +314,7 @@ impl Coordinator {
         let Made { mut borrowed, compiled, time, text, warnings, rows, reply, undo, told } = made;
         match outcome(&told) {
             Ok(()) | Err(NotCommitted::Log(_)) => self.adopt(compiled, time, &text),
-            Err(NotCommitted::Deposed) => {
-                let mut stores = Vec::new();
-                let mut positions = Vec::new();
-                collect_stores(&self.of, &mut borrowed, &StoreSet::All, &mut stores, &mut positions);
-                undo.take_back(&mut stores);
-                put_back(&mut borrowed, &mut stores, &mut positions);
-            }
+            Err(NotCommitted::Deposed) => with_stores(&mut borrowed, |stores| undo.take_back(stores)),
         }
         self.give_back(borrowed);
         let answers = changed(&reply, &warnings, rows);
@@ -301,10 +325,11 @@ impl Coordinator {
     }
 
     /// Adds the change to the history and publishes the new schema.
-    fn adopt(&mut self, compiled: Arc<Compiled>, time: i64, text: &str) {
+    pub(super) fn adopt(&mut self, compiled: Arc<Compiled>, time: i64, text: &str) {
         self.history.add(compiled.catalog.version.0, time, text);
         self.counters.catalog_changes(&self.compiled);
         self.lot_texts.clear();
+        self.checked = None;
         self.compiled = Arc::clone(&compiled);
         if self.gate.failure().is_none() {
             (self.publish)(compiled);
@@ -379,12 +404,15 @@ fn not_durable(reason: &str) -> UserError {
     )
 }
 
-/// Rows of the tables; those of a replicated one count once.
-fn rows_of(stores: &[Store], tables: &[TableId]) -> i64 {
+/// Rows of tables that were swapped; those of a replicated one count once, where this is the first
+/// of the groups. None: none were.
+pub(super) fn swapped_rows(stores: &[Store], planned: &Planned, is_first: bool) -> Option<i64> {
     let rows = |table: &TableId| {
         let parts = stores.iter().map(|store| store.table(*table));
         let replicated = parts.clone().next().is_some_and(|part| !part.definition().is_partitioned());
-        parts.take(if replicated { 1 } else { stores.len() }).map(|part| part.row_count()).sum::<u64>()
+        let counted = if replicated { usize::from(is_first) } else { stores.len() };
+        parts.take(counted).map(|part| part.row_count()).sum::<u64>()
     };
-    tables.iter().map(rows).sum::<u64>() as i64
+    let is_swap = !planned.swapped.is_empty();
+    is_swap.then(|| planned.swapped.iter().map(rows).sum::<u64>() as i64)
 }

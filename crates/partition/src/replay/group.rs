@@ -252,7 +252,7 @@ impl State {
                 let store = self.judge.place(partition);
                 self.stores.make(block, Changes { store, partition, first, count: None, bytes })
             }),
-            Change::ContentMark | Change::ContentHashes(_) | Change::Lot => Ok(()),
+            Change::ContentMark | Change::ContentHashes(_) | Change::Lot | Change::Foreseen(_) => Ok(()),
             Change::Committed(redo) => self.records(block, &redo),
             Change::Schema { planned, time } => self.schema(&planned, time),
         }

@@ -1,6 +1,7 @@
 //! A group's part of transactions over groups, on stores and streams: what a lot changes counts in
 //! all of its groups or in none, whatever is lost at whichever step.
 
+mod changes;
 mod world;
 
 use ferrite_base::{Epoch, GroupId, NodeId};
