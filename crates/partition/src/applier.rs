@@ -456,7 +456,7 @@ impl Applier {
                 self.hold(Purpose::Contents((epoch, position)));
             }
             Change::ContentMark | Change::Lot => {}
-            // One that could not make the change could not lead, either: it says so before it counts.
+            // One that could not make the change could not lead: it says so before that counts.
             Change::Foreseen(planned) => drop(self.compile(&planned).map_err(failed)?),
             Change::Committed(redo) => self.gather_part(entry, redo).map_err(failed)?,
             Change::ContentHashes(said) => self
@@ -468,9 +468,7 @@ impl Applier {
 
     fn compile(&self, planned: &Planned) -> Result<Compiled, ReplayError> {
         let version = planned.catalog.version.0;
-        self.compiled
-            .accepted(Arc::clone(&planned.catalog))
-            .map_err(|error| ReplayError::Schema { version, error })
+        self.compiled.accepted(Arc::clone(&planned.catalog)).map_err(|error| ReplayError::Schema { version, error })
     }
 
     fn change_schema(&mut self, planned: Planned, time: i64) -> Result<(), ReplayError> {

@@ -42,8 +42,8 @@ pub struct LotCall {
     pub program: LotProgram,
     /// That the call was divided with. A group with another one refuses it as stale.
     pub catalog_version: CatalogVersion,
-    /// The parameter set as it is on the wire; of an ad hoc text without the text; of a schema change
-    /// the limits of its text ([`limits_bytes`]).
+    /// The parameter set as it is on the wire; of an ad hoc text without the text; of a schema
+    /// change the limits of its text ([`limits_bytes`]).
     pub parameters: Vec<u8>,
     /// This group runs the statements that one group is to run, whichever.
     pub is_first: bool,
@@ -314,7 +314,11 @@ mod tests {
         let text = LotProgram::Text("DELETE FROM t".to_owned());
         let change = LotProgram::Change("DROP TABLE t".to_owned());
         let check = LotProgram::Check(String::new());
-        LotWork { time_micros: -2, answers_max: 9, calls: vec![call(procedure, true), call(text, false), call(change, true), call(check, false)] }
+        LotWork {
+            time_micros: -2,
+            answers_max: 9,
+            calls: vec![call(procedure, true), call(text, false), call(change, true), call(check, false)],
+        }
     }
 
     fn result() -> LotResult {

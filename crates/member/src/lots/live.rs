@@ -142,16 +142,22 @@ impl LiveLot {
     }
 
     /// The calls that have failed, as the first of the groups says in which they did.
-    pub fn failures(&self) -> BTreeMap<usize, LotFailure> {
+    pub fn failures(&self) -> BTreeMap<usize, (GroupId, LotFailure)> {
         let mut failures = BTreeMap::new();
-        for part in self.parts.values() {
+        for (group, part) in &self.parts {
             let answers = part.result.iter().flat_map(|result| &result.0);
             for (place, answer) in part.calls.iter().zip(answers) {
                 if let LotAnswer::Failed(failure) = answer {
-                    failures.entry(*place).or_insert_with(|| failure.clone());
+                    failures.entry(*place).or_insert_with(|| (*group, failure.clone()));
                 }
             }
         }
         failures
+    }
+
+    /// Some groups have refused the schema change of the lot, and others have not.
+    pub fn is_disputed_change(&self) -> bool {
+        let has_made = |part: &LivePart| part.result.as_ref().is_some_and(LotResult::is_success);
+        self.calls[0].call.is_alone() && self.parts.values().any(has_made)
     }
 }

@@ -17,7 +17,7 @@ use ferrite_base::{Epoch, GroupId, GroupMap, NodeId, UserError};
 use ferrite_group::FIRST_GROUP;
 use ferrite_multi::{LotId, Outcome, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use ferrite_partition::cancel::Cancellations;
-use ferrite_partition::lots::{FailureVerdict, LotResult};
+use ferrite_partition::lots::{FailureVerdict, LotFailure, LotResult};
 use ferrite_system::lots::LotCounts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -346,7 +346,10 @@ impl Sequencing {
     /// Nothing of the lot took place. Calls that failed leave it: a group says so when what they
     /// saw is committed (docs/decisions/0124). The others begin again, before all that came later.
     fn begin_again(&mut self, live: LiveLot, now: Moment) {
-        let failures = live.failures();
+        let mut failures = live.failures();
+        if live.is_disputed_change() {
+            failures.values_mut().for_each(|(group, failure)| self.name_refuser(*group, failure));
+        }
         if failures.is_empty() {
             self.begins_from = now.nanos + PAUSE_NANOS;
         }
@@ -354,7 +357,7 @@ impl Sequencing {
         for (place, waiting) in live.calls.into_iter().enumerate() {
             match failures.get(&place) {
                 None => again.push(waiting),
-                Some(failure) => match failure.verdict {
+                Some((_, failure)) => match failure.verdict {
                     FailureVerdict::Fails => {
                         self.counts.failed += 1;
                         waiting.call.fail(failure);
@@ -369,6 +372,13 @@ impl Sequencing {
             }
         }
         again.into_iter().rev().for_each(|waiting| self.put_in_front(waiting));
+    }
+
+    /// Not all groups have refused: which one did is for the operator to know.
+    #[cold]
+    fn name_refuser(&self, group: GroupId, failure: &mut LotFailure) {
+        let by = self.leaders.get(&group).map_or_else(String::new, |leader| format!(" (node {})", leader.node));
+        failure.text = format!("group {group}{by} cannot make the change: {}", failure.text);
     }
 
     fn put_in_front(&mut self, waiting: WaitingCall) {

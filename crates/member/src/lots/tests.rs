@@ -1,6 +1,7 @@
 //! Sequencing beside agents in memory: what callers hear, and what the groups have then.
 
 mod calls;
+mod changes;
 mod failures;
 mod limits;
 mod world;
@@ -67,6 +68,11 @@ struct TestGroup {
     silent: bool,
     /// What it has shown is not committed yet.
     confirms_late: bool,
+    /// Outcomes are committed as they are appended.
+    commits_decided: bool,
+    refuses_change: bool,
+    /// It has made a schema change, which does not count yet.
+    changes: bool,
     /// Lots of which it has run a part.
     ran: Vec<LotId>,
 }
@@ -87,6 +93,9 @@ impl TestGroup {
             appended: Vec::new(),
             silent: false,
             confirms_late: false,
+            commits_decided: true,
+            refuses_change: false,
+            changes: false,
             ran: Vec::new(),
         }
     }
@@ -99,7 +108,18 @@ impl TestGroup {
         if call.catalog_version != self.version {
             return failed(FailureVerdict::LookUp, "stale");
         }
-        let LotProgram::Procedure(name) = &call.program else { panic!("tests call procedures") };
+        let name = match &call.program {
+            LotProgram::Procedure(name) => name,
+            LotProgram::Change(_) | LotProgram::Check(_) if self.refuses_change => {
+                return failed(FailureVerdict::Fails, "there is no JVM");
+            }
+            LotProgram::Change(_) => {
+                self.changes = true;
+                return LotAnswer::Ran(vec![Some(counted(7)), Some(counted(1)), None]);
+            }
+            LotProgram::Check(_) => return LotAnswer::Ran(Vec::new()),
+            LotProgram::Text(_) => panic!("tests call procedures"),
+        };
         let number = match name.as_str() {
             "Add" => {
                 self.value += i64::from(call.parameters[0]);
@@ -121,14 +141,15 @@ impl TestGroup {
             "Once" => return failed(FailureVerdict::First, "it was made just now"),
             "Many" => {
                 self.value += 1;
-                return LotAnswer::Ran(vec![Some(many_rows(10 * call.parameters[0])), call.is_first.then(first_table)]);
+                return LotAnswer::Ran(vec![
+                    Some(many_rows(10 * call.parameters[0])),
+                    call.is_first.then(|| counted(77)),
+                ]);
             }
             "Read" => self.value,
             other => panic!("{other}"),
         };
-        let mut table = Vec::new();
-        table::write_modified_tuples(&mut table, number);
-        LotAnswer::Ran(vec![Some(table), call.is_first.then(first_table)])
+        LotAnswer::Ran(vec![Some(counted(number)), call.is_first.then(|| counted(77))])
     }
 
     fn run(&mut self, work: &[u8]) -> LotResult {
@@ -175,8 +196,14 @@ impl TestGroup {
                         self.append(Record::Prepared { lot, settled, participants, redo: () });
                     }
                     AgentEffect::Append(record) => self.append(record),
-                    AgentEffect::Commit { .. } => self.undo = None,
-                    AgentEffect::StepBack { .. } => self.value = self.undo.take().expect("it is held"),
+                    AgentEffect::Commit { .. } => {
+                        self.undo = None;
+                        self.version.0 += u64::from(std::mem::take(&mut self.changes));
+                    }
+                    AgentEffect::StepBack { .. } => {
+                        self.changes = false;
+                        self.value = self.undo.take().expect("it is held");
+                    }
                     AgentEffect::Release { lot } => {
                         self.value = self.undo.take().expect("it is held");
                         if !self.confirms_late {
@@ -192,7 +219,8 @@ impl TestGroup {
 
     fn append(&mut self, record: Record<()>) {
         self.appended.push(record);
-        if self.commits {
+        let is_decided = matches!(self.appended.last(), Some(Record::Decided { .. }));
+        if self.commits && (self.commits_decided || !is_decided) {
             self.commit();
         }
     }
@@ -223,10 +251,11 @@ fn many_rows(rows: u8) -> Vec<u8> {
     bytes
 }
 
-/// Of the statement that one group runs, whichever.
-fn first_table() -> Vec<u8> {
+/// The answer of a statement that has changed so many rows; 77: of that which one group runs,
+/// whichever.
+fn counted(rows: i64) -> Vec<u8> {
     let mut table = Vec::new();
-    table::write_modified_tuples(&mut table, 77);
+    table::write_modified_tuples(&mut table, rows);
     table
 }
 

@@ -12,10 +12,9 @@
 
 use super::Coordinator;
 use super::lending::with_stores;
-use super::lots::{Hold, Leading, UnsettledStores};
+use super::lot_hold::{HeldChange, Hold, Leading, SettlingChange, UnsettledStores};
 use super::schema_change::{Checked, swapped_rows};
 use crate::cancel::CallId;
-use crate::compiled::Compiled;
 use crate::event::Loan;
 use crate::lots::{self, LotAnswer, LotCall, LotFailure, LotProgram, LotResult};
 use crate::record;
@@ -25,40 +24,11 @@ use ferrite_base::{SqlLimits, UserError, UserResult};
 use ferrite_group::NotCommitted;
 use ferrite_multi::LotId;
 use ferrite_notice::Notice;
-use ferrite_table::{SchemaUndo, Store};
+use ferrite_table::Store;
 use ferrite_wire::table;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// A change that all groups are to make, until all that the stores show is committed.
-pub(super) struct SettlingChange {
-    pub lot: LotId,
-    checked: Checked,
-    time_micros: i64,
-    time_max: Duration,
-    /// Nanoseconds that it has taken so far.
-    taken: u64,
-    is_first: bool,
-}
-
-/// A change that the stores of a hold have followed.
-pub(super) struct HeldChange {
-    compiled: Arc<Compiled>,
-    time_micros: i64,
-    /// As it is logged.
-    text: String,
-    undo: SchemaUndo,
-}
-
-impl Hold {
-    /// The stores have the schema of before.
-    pub fn take_change_back(&mut self) {
-        if let Some(HeldChange { undo, .. }) = self.change.take() {
-            with_stores(&mut self.borrowed, |stores| undo.take_back(stores));
-        }
-    }
-}
 
 impl Coordinator {
     /// Whether the group can make a change. It is kept compiled for that.
@@ -99,8 +69,14 @@ impl Coordinator {
             return Err(of_user(UserError::internal("a schema change holds all partitions")));
         }
         self.check_rows(&hold.borrowed, &checked).map_err(of_user)?;
-        let (lot, is_first) = (hold.lot, call.is_first);
-        Ok(SettlingChange { lot, checked, time_micros: now, time_max: time_max(call), taken: time.elapsed(), is_first })
+        Ok(SettlingChange {
+            lot: hold.lot,
+            checked,
+            time_micros: now,
+            time_max: time_max(call),
+            taken: time.elapsed(),
+            is_first: call.is_first,
+        })
     }
 
     /// All that the stores showed is committed: they follow the change.
@@ -158,7 +134,9 @@ impl Coordinator {
     /// Makes the change of an earlier leader's part, which counts.
     pub(super) fn make_change_of_part(&mut self, unsettled: &mut UnsettledStores, version: u64, time: i64, text: &str) {
         let impossible = |error: UserError| -> ! {
-            panic!("the schema change to version {version}, which the group has committed, cannot be made here: {error}")
+            panic!(
+                "the schema change to version {version}, which the group has committed, cannot be made here: {error}"
+            )
         };
         let Checked { planned, compiled, .. } = self.check_logged(text).unwrap_or_else(|error| impossible(error));
         assert_eq!(compiled.catalog.version.0, version, "a part continues the group's schema");
@@ -169,7 +147,8 @@ impl Coordinator {
             rest.push((partition, sequence));
         }
         schema::apply(&mut stores, &planned, time).unwrap_or_else(|error| impossible(error));
-        let loan = |(store, (partition, sequence))| Loan { partition, store, sequence, compiled: Arc::clone(&compiled) };
+        let loan =
+            |(store, (partition, sequence))| Loan { partition, store, sequence, compiled: Arc::clone(&compiled) };
         unsettled.loans = stores.into_iter().zip(rest).map(loan).collect();
         self.adopt(compiled, time, text);
     }

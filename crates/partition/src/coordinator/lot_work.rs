@@ -1,7 +1,7 @@
 //! What a lot has a group run: calls, each as one transaction of the partitions that are held.
 
 use super::Coordinator;
-use super::lots::Hold;
+use super::lot_hold::Hold;
 use crate::cancel::CallId;
 use crate::counters::CallOutcome;
 use crate::execute::{GroupShares, Request};

@@ -16,8 +16,9 @@
 //! - Where parts are in doubt when the leader begins, no partition has its store until they are
 //!   decided, and what counts of them is in the stores.
 
-use super::lending::{Borrowed, Lending, StorePosition};
-use super::lot_change::{HeldChange, SettlingChange, is_change};
+use super::lending::{Lending, StorePosition};
+use super::lot_change::is_change;
+use super::lot_hold::{Hold, Leading, LongDoubt, UnsettledStores};
 use super::{Coordinator, lot_work, receive};
 use crate::answer::{AnswerBatch, Mailbox};
 use crate::apply;
@@ -51,56 +52,6 @@ pub(super) struct LotSide {
     pub deferred: VecDeque<Job>,
 }
 
-/// While this node leads the group.
-pub(super) struct Leading {
-    pub agent: Agent,
-    epoch: Epoch,
-    /// What the stream says as far as it is committed.
-    committed: LotLedger,
-    /// What was appended since, in its order.
-    appended: VecDeque<Record<Vec<u8>>>,
-    pub hold: Option<Hold>,
-    /// The schema change of a lot that is held, until all that its stores show is committed.
-    pub settling: Option<Box<SettlingChange>>,
-    /// A schema change that counts, until the entry that says so is committed.
-    adopting: Option<Hold>,
-    unsettled: Option<UnsettledStores>,
-    /// Lots that are to be held when stores are there again.
-    waiting: VecDeque<(LotId, Vec<PartitionId>)>,
-    /// A lot whose work has failed, and the result, until what it saw is committed.
-    pub failed: Option<(LotId, Vec<u8>)>,
-    events: (Sender<LotEvent>, Receiver<LotEvent>),
-    /// When the agent is to look after what it does not know, in nanoseconds of the clock.
-    tick_at: Option<u64>,
-    in_doubt: Option<LongDoubt>,
-}
-
-/// The lot that has been in doubt for longest.
-struct LongDoubt {
-    lot: LotId,
-    since: u64,
-    /// The operator knows of it.
-    is_noted: bool,
-}
-
-/// What is held for a lot.
-pub(super) struct Hold {
-    pub lot: LotId,
-    pub borrowed: Borrowed,
-    /// Where the histories of the stores ended before, by their places.
-    before: Vec<Option<Sequence>>,
-    /// Records of what was changed.
-    pub redo: Vec<u8>,
-    /// Of the schema, by a lot of its own.
-    pub change: Option<HeldChange>,
-}
-
-/// All stores, in which a part that is in doubt may be missing.
-pub(super) struct UnsettledStores {
-    pub loans: Vec<Loan>,
-    back: Vec<Sender<Loan>>,
-}
-
 /// Hears when what a lot has shown may be told.
 struct ShownLot {
     lot: LotId,
@@ -113,29 +64,7 @@ impl Mailbox for ShownLot {
     }
 }
 
-impl Hold {
-    /// The stores are as they were before.
-    pub fn step_back(&mut self) {
-        self.redo.clear();
-        self.take_change_back();
-        let held = self.borrowed.iter_mut().zip(&self.before);
-        for ((store, position), before) in held.filter_map(|(lent, before)| lent.as_mut().zip(*before)) {
-            if position.sequence > before {
-                store.step_back(before);
-                if !planted!(AbortKeepsSequence) {
-                    position.sequence = before;
-                }
-            }
-        }
-    }
-}
-
 impl Leading {
-    /// Stores are not there until something is committed.
-    fn awaits_stores(&self) -> bool {
-        self.unsettled.is_some() || self.adopting.is_some()
-    }
-
     /// Whether the operator is to hear that an outcome is not known, or is again.
     fn note_doubt(&mut self, group: GroupId, now: u64) {
         let oldest = self.agent.in_doubt().next();

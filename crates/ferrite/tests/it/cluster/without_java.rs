@@ -1,8 +1,9 @@
 //! A node on which procedures cannot run: it keeps the data and says what it lacks, and leads only
 //! where no other node can (docs/decisions/0102-nodes-without-java.md).
 
+use super::groups::spread_with;
 use super::{Cluster, Lines, PATIENCE, TABLE};
-use crate::common::Server;
+use crate::common::{Db, Server};
 use crate::java;
 use ferrite_client::OwnedValue;
 use std::time::Instant;
@@ -113,4 +114,36 @@ fn a_node_on_which_procedures_cannot_run_leads_only_where_no_other_can() {
     cluster.lines(leader).wait("this node has handed group 0 over to node 1");
     cluster.write(5);
     cluster.check();
+}
+
+#[test]
+fn all_nodes_have_to_be_able_to_run_a_procedure_where_each_leads() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let Some(jar) = java::procedure(folder.path(), "Triple", TRIPLE) else { return };
+    let mut cluster = spread_with(TABLE, &[]);
+    cluster.await_places(0);
+    cluster.kill(2);
+    let server = Server::start(&cluster.dir(2), &WITHOUT_JVM);
+    cluster.runs(2, server);
+    cluster.await_places(0);
+    let jar = OwnedValue::Bytes(jar.into());
+    let load = |db: &Db| db.0.call_blocking("@UpdateClasses", (jar.clone(), OwnedValue::Null));
+    cluster.on(0, "the classes", |db| load(db).ok());
+    let create = "CREATE PROCEDURE PARTITION ON TABLE t COLUMN id FROM CLASS Triple";
+    let refused = cluster.on(0, "a refusal", |db| {
+        let error = db.0.call_blocking("@AdHoc", (create,)).expect_err("one node cannot run it").to_string();
+        error.contains("JVM").then_some(error)
+    });
+    assert!(refused.contains("(node 3) cannot make the change: the JVM cannot be used"), "{refused}");
+    // Nobody has made it, and the next one is made.
+    cluster.on(1, "no procedure", |db| db.0.call_blocking("Triple", (1,)).err());
+    cluster.on(1, "another change", |db| db.0.call_blocking("@AdHoc", ("CREATE TABLE other (a INTEGER)",)).ok());
+    cluster.kill(2);
+    cluster.start_again(2);
+    cluster.await_places(0);
+    cluster.on(0, "the procedure", |db| db.0.call_blocking("@AdHoc", (create,)).ok());
+    for id in 0..12 {
+        let answer = cluster.on(2, "a call", |db| db.0.call_blocking("Triple", (id,)).ok());
+        assert_eq!(answer.scalar(), Some(3 * id));
+    }
 }

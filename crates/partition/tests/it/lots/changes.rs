@@ -1,18 +1,64 @@
 //! A schema change is a lot of all groups: all have it or none, whatever is lost at whichever step.
 
-use super::world::{Heard, World, reopened};
+use super::world::{GROUPS, Heard, Led, World, reopened};
 use super::{Bank, keys_of_groups};
-use ferrite_base::{Epoch, GroupId};
+use crate::hosting::map;
+use ferrite_base::{CatalogVersion, Epoch, GroupId, PartitionId, SqlLimits};
 use ferrite_io::simulated::{CrashPoint, Restart};
-use ferrite_multi::{LotId, Outcome};
+use ferrite_multi::{LotId, LotPart, Outcome};
 use ferrite_partition::copy_cut::CutStep;
-use ferrite_partition::lots::{FailureVerdict, LotAnswer, LotFailure, LotProgram};
+use ferrite_partition::lots::{FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotWork, limits_bytes};
+use ferrite_partition::thread::Partition;
 use ferrite_replica::group::GroupConfiguration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const ADD: &str = "ALTER TABLE t ADD COLUMN m BIGINT DEFAULT 4; CREATE UNIQUE INDEX u ON t (a, m)";
+
+impl World {
+    /// Begins a lot of all groups that makes a change of this version of the schema, or only checks
+    /// it.
+    pub fn begin_change(&mut self, program: &LotProgram, version: u64) -> LotId {
+        let holds = matches!(program, LotProgram::Change(_));
+        let part = |group: GroupId| {
+            let call = LotCall {
+                program: program.clone(),
+                catalog_version: CatalogVersion(version),
+                parameters: limits_bytes(&SqlLimits::CEILING),
+                is_first: group == GroupId(0),
+                time_max_millis: 1_000_000,
+            };
+            let is_held = |partition: &PartitionId| holds && map().group_of(*partition) == Some(group);
+            let partitions = (0..map().partitions()).map(PartitionId).filter(is_held).collect();
+            let work = LotWork { time_micros: 5_000, answers_max: 1_000, calls: vec![call] }.encode();
+            LotPart { group, partitions, work }
+        };
+        let lot = self.sequencer.begin((0..GROUPS).map(|group| part(GroupId(group))).collect(), false);
+        self.carry_out();
+        lot.expect("all are led")
+    }
+
+    /// The version of each group's schema, once nothing is under way, and how many columns table
+    /// `t` has there.
+    pub fn schemas(&mut self) -> Vec<(u64, usize)> {
+        self.settle();
+        let of_group = |led: &Led| {
+            let partitions = led.partitions.lock().unwrap();
+            let of_store = |partition: &Partition| {
+                let store = partition.store().expect("nothing is held");
+                store.verify().unwrap_or_else(|problem| panic!("{problem}"));
+                let table = store.tables().find(|table| table.definition().name == "T").expect("it was made");
+                (store.catalog().version.0, table.definition().columns.len())
+            };
+            let mut all: Vec<(u64, usize)> = partitions.iter().map(of_store).collect();
+            all.dedup();
+            assert_eq!(all.len(), 1, "the stores of a group have one schema");
+            all[0]
+        };
+        self.groups.values().map(of_group).collect()
+    }
+}
 
 impl Bank {
     /// Begins a change of the first version of the schema.
@@ -236,7 +282,7 @@ fn a_change_is_everywhere_or_nowhere_wherever_the_power_is_lost() {
             assert_eq!(schemas[0].0, 2, "boundary {boundary}");
         }
         let rows = world.rows();
-        let keys = keys_of_groups(&crate::hosting::map());
+        let keys = keys_of_groups(&map());
         assert_eq!(keys.iter().map(|key| rows[key]).sum::<i64>(), 300, "boundary {boundary}: {rows:?}");
     }
     assert!(crashes > 10, "only {crashes} crashes");

@@ -17,7 +17,7 @@ use ferrite_partition::copy_cut::CopyCut;
 use ferrite_partition::event::Job;
 use ferrite_partition::gate::{Failure, Gate};
 use ferrite_partition::long_read::{Home, LongReads};
-use ferrite_partition::lots::{LotCall, LotLinks, LotProgram, LotResult, LotWork, limits_bytes};
+use ferrite_partition::lots::{LotCall, LotLinks, LotProgram, LotResult, LotWork};
 use ferrite_partition::recovery::{AsMember, MemberStream, Options, RecoveredGroup};
 use ferrite_partition::snapshots::Snapshots;
 use ferrite_partition::thread::Partition;
@@ -387,48 +387,6 @@ impl World {
         let lot = self.sequencer.begin(parts.into_iter().map(part).collect(), rides).expect("all are led");
         self.carry_out();
         lot
-    }
-
-    /// Begins a lot of all groups that makes a change of this version of the schema, or only checks
-    /// it.
-    pub fn begin_change(&mut self, program: &LotProgram, version: u64) -> LotId {
-        let holds = matches!(program, LotProgram::Change(_));
-        let part = |group: GroupId| {
-            let call = LotCall {
-                program: program.clone(),
-                catalog_version: CatalogVersion(version),
-                parameters: limits_bytes(&SqlLimits::CEILING),
-                is_first: group == GroupId(0),
-                time_max_millis: 1_000_000,
-            };
-            let is_held = |partition: &PartitionId| holds && map().group_of(*partition) == Some(group);
-            let partitions = (0..map().partitions()).map(PartitionId).filter(is_held).collect();
-            let work = LotWork { time_micros: 5_000, answers_max: 1_000, calls: vec![call] }.encode();
-            LotPart { group, partitions, work }
-        };
-        let lot = self.sequencer.begin((0..GROUPS).map(|group| part(GroupId(group))).collect(), false);
-        self.carry_out();
-        lot.expect("all are led")
-    }
-
-    /// The version of each group's schema, once nothing is under way, and how many columns table
-    /// `t` has there.
-    pub fn schemas(&mut self) -> Vec<(u64, usize)> {
-        self.settle();
-        let of_group = |led: &Led| {
-            let partitions = led.partitions.lock().unwrap();
-            let of_store = |partition: &Partition| {
-                let store = partition.store().expect("nothing is held");
-                store.verify().unwrap_or_else(|problem| panic!("{problem}"));
-                let table = store.tables().find(|table| table.definition().name == "T").expect("it was made");
-                (store.catalog().version.0, table.definition().columns.len())
-            };
-            let mut all: Vec<(u64, usize)> = partitions.iter().map(of_store).collect();
-            all.dedup();
-            assert_eq!(all.len(), 1, "the stores of a group have one schema");
-            all[0]
-        };
-        self.groups.values().map(of_group).collect()
     }
 
     /// Rows of table `t` on all partitions, once nothing is under way: key and number.
