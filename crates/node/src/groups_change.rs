@@ -2,11 +2,10 @@
 //! nobody, then all make it, as one transaction (docs/decisions/0127).
 
 use crate::groups_calls::GroupsCalls;
-use arc_swap::ArcSwap;
 use ferrite_base::{CatalogVersion, SqlLimits};
 use ferrite_member::lots::{GroupsCall, MergeRule};
 use ferrite_partition::lots::{LotProgram, limits_bytes};
-use ferrite_partition::{AnswerBatch, Compiled, Mailbox, Reply, StoreSet};
+use ferrite_partition::{AnswerBatch, Mailbox, Reply, StoreSet};
 use ferrite_wire::Status;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use std::time::Duration;
 pub struct GroupsChange {
     pub calls: GroupsCalls,
     /// Of the schema that calls are routed with.
-    pub compiled: Arc<ArcSwap<Compiled>>,
+    pub version: Box<dyn Fn() -> CatalogVersion + Send + Sync>,
     pub text: String,
     pub limits: SqlLimits,
     /// In each group.
@@ -25,7 +24,7 @@ pub struct GroupsChange {
 impl GroupsChange {
     /// One answer comes.
     pub fn begin(self: Arc<Self>) {
-        let version = self.compiled.load().catalog.version;
+        let version = (self.version)();
         let checked = Checked { change: Arc::clone(&self), version };
         let reply = Reply { mailbox: Arc::new(checked), ..self.reply.clone() };
         self.send(LotProgram::Check(self.text.clone()), version, reply);

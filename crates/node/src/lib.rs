@@ -31,7 +31,7 @@ mod first_schema;
 mod forward_executor;
 mod group_schemas;
 pub mod groups_calls;
-mod groups_change;
+pub mod groups_change;
 mod last_snapshot;
 mod listen;
 mod load;

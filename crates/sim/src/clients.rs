@@ -13,6 +13,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::Mode;
 use ferrite_node::groups_calls::GroupsCalls;
+use ferrite_node::groups_change::GroupsChange;
 use ferrite_node::route::{AnyOf, Route, partition_of_value, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
@@ -21,6 +22,7 @@ use ferrite_value::ring::Ring;
 use ferrite_wire::{Parameters, Response, Status, frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 const ITEMS: u64 = 12;
 const CONNECTION: u64 = 1;
@@ -200,6 +202,20 @@ impl Clients {
         }
         match &action {
             Action::Schema { .. } if !self.is_admitted(doors, number, false) => {}
+            Action::Schema { text } if doors.are_elsewhere(&StoreSet::All) => {
+                self.over.insert(number);
+                let compiled = Arc::clone(&doors.compiled);
+                let version = move || compiled.lock().unwrap_or_else(PoisonError::into_inner).catalog.version;
+                let change = GroupsChange {
+                    calls: doors.groups.clone(),
+                    version: Box::new(version),
+                    text: text.clone(),
+                    limits: SqlLimits::CEILING,
+                    time_max: Duration::from_secs(600),
+                    reply: reply(doors, number, now),
+                };
+                Arc::new(change).begin();
+            }
             Action::Schema { text } => {
                 let reply = reply(doors, number, now);
                 doors
@@ -280,7 +296,7 @@ impl Clients {
             94..96 => Action::Expire,
             96 if self.history.restored.outstanding.is_none() => Action::Discard,
             96 => Action::Peek { since: self.history.restored.full.len() },
-            _ if self.history.schema.outstanding.is_none() && self.within.is_none() => {
+            _ if self.history.schema.outstanding.is_none() && (self.within.is_none() || self.may_be_over) => {
                 let (text, variant) = self.history.schema.variant.change(&mut self.random);
                 let outstanding = Outstanding { variant, text: text.clone(), told: None };
                 self.history.schema.outstanding = Some(outstanding);

@@ -19,7 +19,8 @@ impl System {
         if self.submit.has_several_groups() {
             let calls = self.submit.groups_calls.clone();
             let compiled = Arc::clone(&self.submit.compiled);
-            return Arc::new(GroupsChange { calls, compiled, text, limits, time_max, reply: reply.clone() }).begin();
+            let version = Box::new(move || compiled.load().catalog.version);
+            return Arc::new(GroupsChange { calls, version, text, limits, time_max, reply: reply.clone() }).begin();
         }
         let job = Job::Schema { text, limits, time_max: Some(time_max), reply: reply.clone() };
         // One that is not here has answered.

@@ -89,11 +89,10 @@ impl Plan {
     }
 
     /// Several groups on the nodes, and what is not there yet over several of them left out:
-    /// schema changes, and snapshots that go to nodes which have nothing.
+    /// snapshots that go to nodes which have nothing.
     pub fn with_groups(random: &mut SimulatedRandom) -> Plan {
         let mut plan = Plan::new(random);
         let mut faults = plan.faults;
-        faults.schema = false;
         if !plan.database.power_loss {
             (faults.power, faults.losses) = (faults.losses, 0);
             (plan.database.log.durability, plan.database.power_loss) = (Durability::Sync, true);

@@ -21,6 +21,7 @@ use crate::run::text_of;
 use crate::state::State;
 use crate::trace::Trace;
 use ferrite_base::{Epoch, GroupId, NodeId};
+use ferrite_catalog::schema_text;
 use ferrite_cluster::NotHandedOver;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::SimulatedRandom;
@@ -360,6 +361,7 @@ impl World {
         self.compare_copies()?;
         let state = self.state();
         self.trace.line(&format!("checked {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
+        self.check_schemas(&state)?;
         let history = &mut self.callers.clients.history;
         invariants::check(history, &state)?;
         fresh::check(history, &self.callers.known).map_err(violated("no read is older than what was acknowledged"))?;
@@ -367,6 +369,25 @@ impl World {
         invariants::adopt(history, &state);
         self.callers.note_schema();
         self.noted()
+    }
+
+    /// All groups make the same changes of the schema.
+    fn check_schemas(&self, state: &State) -> Result<(), Violation> {
+        for group in self.all_groups() {
+            let process = self.process(self.leader_of(group).expect("at rest there is one"));
+            let stores = process.of(group).stores();
+            let of_stores = stores.all().expect("at rest all stores are at home").into_iter();
+            let mut others = of_stores.filter(|store| {
+                let catalog = store.catalog();
+                catalog.version.0 != state.version || schema_text(catalog) != state.schema_text
+            });
+            if let Some(other) = others.next() {
+                let detail =
+                    format!("{group} has version {}, another group has {}", other.catalog().version, state.version);
+                return Err(Violation { invariant: "all groups have one schema", detail });
+            }
+        }
+        Ok(())
     }
 
     /// What was noted while it happened.
