@@ -122,6 +122,8 @@ planted_faults! {
     ReleasedSeparately "each group of a lot that only reads is released as soon as it has run its part",
     AbortKeepsSequence "a part that was aborted keeps its sequence numbers",
     UndoForgotten "a part that is prepared can be undone no more",
+    ChangeAdoptedEarly "stores go back with a schema change before its outcome is in the stream",
+    ChangeKept "a schema change stays in the stores when its lot is aborted",
     PartAppliedAtOnce "copies and replay make the changes of a part when it is prepared",
     PartsNotInManifest "a snapshot does not have the parts that are in doubt",
     DeposesAll "a group that leads again makes the calls of other groups, which do not, run on",

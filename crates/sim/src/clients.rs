@@ -259,10 +259,20 @@ impl Clients {
         let one = *self.random.pick(within);
         let other = *(!others.is_empty()).then(|| self.random.pick(&others))?;
         let [from, to] = if self.random.percent(50) { [one, other] } else { [other, one] };
+        if self.history.schema.outstanding.is_none() && self.random.percent(10) {
+            return Some(self.change_of_schema());
+        }
         Some(match self.random.percent(65) {
             true => Action::Transfer { from, to, amount: self.random.below(600) as i64 },
             false => Action::Both { homes: [from, to] },
         })
+    }
+
+    fn change_of_schema(&mut self) -> Action {
+        let (text, variant) = self.history.schema.variant.change(&mut self.random);
+        let outstanding = Outstanding { variant, text: text.clone(), told: None };
+        self.history.schema.outstanding = Some(outstanding);
+        Action::Schema { text }
     }
 
     fn any_action(&mut self) -> Action {
@@ -296,12 +306,7 @@ impl Clients {
             94..96 => Action::Expire,
             96 if self.history.restored.outstanding.is_none() => Action::Discard,
             96 => Action::Peek { since: self.history.restored.full.len() },
-            _ if self.history.schema.outstanding.is_none() && (self.within.is_none() || self.may_be_over) => {
-                let (text, variant) = self.history.schema.variant.change(&mut self.random);
-                let outstanding = Outstanding { variant, text: text.clone(), told: None };
-                self.history.schema.outstanding = Some(outstanding);
-                Action::Schema { text }
-            }
+            _ if self.history.schema.outstanding.is_none() && self.within.is_none() => self.change_of_schema(),
             _ => Action::Look { home, item },
         }
     }

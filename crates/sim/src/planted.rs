@@ -38,6 +38,7 @@ const COMMITTED: &str = "a committed entry never changes";
 const ACKNOWLEDGED: &str = "what was acknowledged is there";
 const SCHEMA: &str = "the schema is one that was made";
 const HANDED_OVER: &str = "a hand-over fails no call";
+const EQUAL_COPIES: &str = "copies at one position are equal";
 const MADE_ANEW: &str = "no copy is made anew for nothing";
 const OPENED: &str = "a healthy disk can be opened";
 const ASSERTED: &str = "nothing panics";
@@ -117,7 +118,7 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (RefusedWithoutRecord, Simulator::Groups, &[]),
     (ForgottenEarly, Simulator::Groups, &[ASSERTED, RESTS]),
     (PreparedAfterRefusal, Simulator::Groups, &[]),
-    (LeadsInDoubt, Simulator::Groups, &[MADE_ANEW]),
+    (LeadsInDoubt, Simulator::Groups, &[MADE_ANEW, EQUAL_COPIES]),
     (OldOrder, Simulator::Groups, &[]),
     (GatesToldEarly, Simulator::Groups, &[MADE_ANEW, ASSERTED, ACKNOWLEDGED]),
     (PartLentEarly, Simulator::Groups, &[MADE_ANEW]),
@@ -125,6 +126,8 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (ReleasedSeparately, Simulator::Groups, &[CYCLES]),
     (AbortKeepsSequence, Simulator::Groups, &[OPENED, MADE_ANEW]),
     (UndoForgotten, Simulator::Groups, &[ASSERTED]),
+    (ChangeAdoptedEarly, Simulator::Groups, &[MADE_ANEW]),
+    (ChangeKept, Simulator::Groups, &[EQUAL_COPIES]),
     (PartAppliedAtOnce, Simulator::Groups, &[OPENED, MADE_ANEW, ASSERTED]),
     (PartsNotInManifest, Simulator::Groups, &[OPENED, MADE_ANEW]),
     (DeposesAll, Simulator::Groups, &[]),

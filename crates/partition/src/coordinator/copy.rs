@@ -45,6 +45,7 @@ impl Coordinator {
         self.counters.catalog_changes(&self.compiled);
         self.executor.catalog_changed();
         self.lot_texts.clear();
+        self.checked = None;
         (self.compiled, self.history) = (compiled, history);
     }
 

@@ -65,6 +65,8 @@ impl Coordinator {
             Some(checked) => checked.1,
             None => self.check(text, &sql_limits(call).map_err(of_user)?, &time, true).map_err(of_user)?,
         };
+        let next = self.compiled.catalog.version.0 + 1;
+        assert_eq!(checked.compiled.catalog.version.0, next, "what was checked is the next change");
         if hold.borrowed.iter().any(Option::is_none) {
             return Err(of_user(UserError::internal("a schema change holds all partitions")));
         }

@@ -108,7 +108,9 @@ impl Hold {
     }
 
     fn take_change_back(&mut self) {
-        if let Some(HeldChange { undo, .. }) = self.change.take() {
+        if let Some(HeldChange { undo, .. }) = self.change.take()
+            && !planted!(ChangeKept)
+        {
             with_stores(&mut self.borrowed, |stores| undo.take_back(stores));
         }
     }

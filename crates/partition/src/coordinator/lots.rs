@@ -313,6 +313,7 @@ impl Coordinator {
             AgentEffect::Commit { lot } => {
                 let hold = leading.hold.take().filter(|hold| hold.lot == lot).expect("what counts is held");
                 match &hold.change {
+                    Some(_) if planted!(ChangeAdoptedEarly) => self.adopt_change_of_lot(hold),
                     Some(_) => leading.adopting = Some(hold),
                     None => self.give_back(hold.borrowed),
                 }

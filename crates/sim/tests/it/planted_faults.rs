@@ -23,7 +23,7 @@ const FOUND: [(PlantedFault, u64, &str); 15] = [
     (TimeUnlimited, 14, "time does not go back"),
     (PauseOfLeader, 7, "no write is executed while the database is paused"),
     (VoteBeforeCommit, 7, "what was acknowledged is there"),
-    (LeadsInDoubt, 1, "no copy is made anew for nothing"),
+    (LeadsInDoubt, 6, "no copy is made anew for nothing"),
     (ReleasedSeparately, 21, "one order explains what clients saw"),
 ];
 
