@@ -15,6 +15,8 @@ pub enum Simulator {
     Cluster,
     /// Clusters of several groups.
     Groups,
+    /// The same with snapshots of each group.
+    Snapshots,
 }
 
 /// What the seed violates with the fault.
@@ -28,6 +30,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
         Simulator::Node => run(seed, show).violation,
         Simulator::Cluster => cluster::run(seed, show).violation,
         Simulator::Groups => cluster::run_with_groups(seed, show).violation,
+        Simulator::Snapshots => cluster::run_with_snapshots(seed, show).violation,
     }
 }
 
@@ -129,9 +132,9 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (ChangeAdoptedEarly, Simulator::Groups, &[MADE_ANEW]),
     (ChangeKept, Simulator::Groups, &[EQUAL_COPIES]),
     (PartAppliedAtOnce, Simulator::Groups, &[OPENED, MADE_ANEW, ASSERTED]),
-    (PartsNotInManifest, Simulator::Groups, &[OPENED, MADE_ANEW]),
+    (PartsNotInManifest, Simulator::Snapshots, &[OPENED, MADE_ANEW]),
     (DeposesAll, Simulator::Groups, &[]),
-    (TruncatesOthers, Simulator::Groups, &[]),
+    (TruncatesOthers, Simulator::Snapshots, &[OPENED, MADE_ANEW, "what a snapshot needs is in the log"]),
 ];
 
 /// Which simulator must find the fault, and by which rules. None: it cannot show there, and
