@@ -121,7 +121,7 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (RefusedWithoutRecord, Simulator::Groups, &[]),
     (ForgottenEarly, Simulator::Groups, &[ASSERTED, RESTS]),
     (PreparedAfterRefusal, Simulator::Groups, &[]),
-    (LeadsInDoubt, Simulator::Groups, &[MADE_ANEW, EQUAL_COPIES]),
+    (LeadsInDoubt, Simulator::Groups, &[EQUAL_COPIES, MADE_ANEW]),
     (OldOrder, Simulator::Groups, &[]),
     (GatesToldEarly, Simulator::Groups, &[MADE_ANEW, ASSERTED, ACKNOWLEDGED]),
     (PartLentEarly, Simulator::Groups, &[MADE_ANEW]),

@@ -219,7 +219,7 @@ impl Run {
             Box::new(votes::Votes::new(&session)?),
             Box::new(values::Values::new(&session, GroupLayout::OneGroup)?),
             Box::new(bank::Bank::new(&session, GroupLayout::OneGroup)?),
-            Box::new(schema::Schema::new(&session)?),
+            Box::new(schema::Schema::new(&session, GroupLayout::OneGroup)?),
             Box::new(snapshots::Snapshots::new(false)),
         ];
         session.close()?;

@@ -193,12 +193,13 @@ fn loads(cluster: &Cluster) -> BenchResult<Vec<Box<dyn Load>>> {
         loads.push(Box::new(values::Values::new(&session, layout)?));
         loads.push(Box::new(bank::Bank::new(&session, layout)?));
         loads.push(Box::new(lists::Lists::new(&session, layout)?));
+        loads.push(Box::new(schema::Schema::new(&session, layout)?));
     } else {
         let layout = GroupLayout::OneGroup;
         loads.push(Box::new(votes::Votes::new(&session)?));
         loads.push(Box::new(values::Values::new(&session, layout)?));
         loads.push(Box::new(bank::Bank::new(&session, layout)?));
-        loads.push(Box::new(schema::Schema::new(&session)?));
+        loads.push(Box::new(schema::Schema::new(&session, layout)?));
     }
     loads.push(Box::new(snapshots::Snapshots::new(true)));
     session.close()?;

@@ -3,6 +3,7 @@
 
 use crate::torture::drive::{Calls, Ended, Fate, Load};
 use crate::torture::lane::{Cut, Lane};
+use crate::torture::scan::{self, GroupLayout};
 use ferrite_bench::error::BenchResult;
 use ferrite_bench::random::FastRandom;
 use ferrite_bench::session::Session;
@@ -34,7 +35,7 @@ type State = Option<i64>;
 
 impl Object {
     /// The statements that lead from one state to another.
-    fn change(self, from: State, to: State) -> String {
+    fn change(self, layout: GroupLayout, from: State, to: State) -> String {
         match (self, from, to) {
             (Object::Index, _, Some(g)) => format!("CREATE INDEX torture_index_{g} ON torture_value (version)"),
             (Object::Index, Some(g), None) => format!("DROP INDEX torture_index_{g}"),
@@ -53,7 +54,12 @@ impl Object {
                 format!("ALTER TABLE torture_transfer DROP COLUMN torture_mark_{g}")
             }
             (Object::Procedure, _, Some(g)) => {
-                format!("CREATE OR REPLACE PROCEDURE torture_generation (x INTEGER) AS BEGIN RETURN {g}; END")
+                // No partition of several groups runs it by itself.
+                let partition = match layout {
+                    GroupLayout::OneGroup => "",
+                    GroupLayout::SeveralGroups => "PARTITION ON TABLE torture_transfer COLUMN branch ",
+                };
+                format!("CREATE OR REPLACE PROCEDURE torture_generation (x BIGINT) {partition}AS BEGIN RETURN {g}; END")
             }
             (Object::Table, _, Some(g)) => format!(
                 "CREATE TABLE torture_table_{g} (id BIGINT NOT NULL, PRIMARY KEY (id));
@@ -74,6 +80,7 @@ impl Object {
 }
 
 pub struct Schema {
+    layout: GroupLayout,
     adhoc: Prepared,
     random: FastRandom,
     lanes: Vec<Lane<State>>,
@@ -82,16 +89,24 @@ pub struct Schema {
 }
 
 impl Schema {
-    pub fn new(session: &Session) -> BenchResult<Schema> {
-        session.run_statements(&Object::Procedure.change(None, Some(0)))?;
+    pub fn new(session: &Session, layout: GroupLayout) -> BenchResult<Schema> {
+        session.run_statements(&Object::Procedure.change(layout, None, Some(0)))?;
         let before = |object: &Object| if *object == Object::Procedure { Some(0) } else { None };
         Ok(Schema {
+            layout,
             adhoc: Prepared::new("@AdHoc").expect("a short name"),
             random: FastRandom::new(0),
             lanes: OBJECTS.iter().map(|object| Lane::new(before(object))).collect(),
             next_generation: 1,
             changes_left: 0,
         })
+    }
+}
+
+impl Schema {
+    /// Of all partitions.
+    fn count(&self, session: &Session, sql: &str) -> BenchResult<i64> {
+        Ok(scan::numbers(session, self.layout, sql)?.iter().map(|row| row[0]).sum())
     }
 }
 
@@ -126,7 +141,7 @@ impl Load for Schema {
         let from = *lane.last();
         let to = object.next(from, generation);
         calls.control().schema_changes_in_flight.fetch_add(1, Ordering::SeqCst);
-        let sent = calls.call(&self.adhoc, (object.change(from, to),), number as u64);
+        let sent = calls.call(&self.adhoc, (object.change(self.layout, from, to),), number as u64);
         lane.sent(to, sent);
         true
     }
@@ -165,7 +180,7 @@ impl Load for Schema {
         if amount != amounts {
             cut.finding(format!("schema: of one transaction index {amount:?} is there and view {amounts:?}"));
         }
-        let generation = session.call("torture_generation", (0i32,))?.first().and_then(|table| table.scalar());
+        let generation = session.call("torture_generation", (0i64,))?.first().and_then(|table| table.scalar());
         for (number, found) in [index, amount, mark, generation, table].into_iter().enumerate() {
             let object = OBJECTS[number];
             self.lanes[number].settle(&found, cut, || format!("schema: {object:?}"));
@@ -174,7 +189,7 @@ impl Load for Schema {
             let others = format!(
                 "SELECT COUNT(*) FROM torture_transfer WHERE torture_mark_{g} IS NULL OR torture_mark_{g} <> {g}"
             );
-            let others = session.query_number(&others)?;
+            let others = self.count(session, &others)?;
             if others != 0 {
                 cut.finding(format!(
                     "schema: {others} rows have another value than the default {g} of their new column"
@@ -182,22 +197,24 @@ impl Load for Schema {
             }
         }
         if let Some(g) = amounts {
-            let view = session.query(&format!("SELECT amount, n FROM torture_amounts_{g} ORDER BY amount"))?.rows;
+            // By partition, where there are several groups.
+            let view = format!("SELECT amount, n FROM torture_amounts_{g} ORDER BY amount");
+            let view = scan::rows(session, self.layout, &view)?;
             let scan = "SELECT amount, COUNT(*) FROM torture_transfer GROUP BY amount ORDER BY amount";
-            let scan = session.query(scan)?.rows;
+            let scan = scan::rows(session, self.layout, scan)?;
             if view != scan {
                 cut.finding(format!("schema: view torture_amounts_{g} has {} rows, a scan {}", view.len(), scan.len()));
             }
             // Through the index, which is there if the view is.
-            let by_index = session.query_number("SELECT COUNT(*) FROM torture_transfer WHERE amount >= 0")?;
-            let all = session.query_number("SELECT COUNT(*) FROM torture_transfer")?;
+            let by_index = self.count(session, "SELECT COUNT(*) FROM torture_transfer WHERE amount >= 0")?;
+            let all = self.count(session, "SELECT COUNT(*) FROM torture_transfer")?;
             if by_index != all {
                 cut.finding(format!("schema: the index over amounts finds {by_index} rows of {all}"));
             }
         }
         if let Some(g) = index {
-            let by_index = session.query_number("SELECT COUNT(*) FROM torture_value WHERE version >= 0")?;
-            let all = session.query_number("SELECT COUNT(*) FROM torture_value")?;
+            let by_index = self.count(session, "SELECT COUNT(*) FROM torture_value WHERE version >= 0")?;
+            let all = self.count(session, "SELECT COUNT(*) FROM torture_value")?;
             if by_index != all {
                 cut.finding(format!("schema: index torture_index_{g} finds {by_index} rows of {all}"));
             }
