@@ -123,11 +123,13 @@ impl Plan {
     }
 
     /// The same with snapshots: of leaders and of copies, each group's own, and those that go to
-    /// nodes for which a log reaches back too little. Parts of lots are in doubt meanwhile.
+    /// nodes for which a log reaches back too little. Parts of lots are in doubt meanwhile. The
+    /// schema stays as it is.
     pub fn with_groups_and_snapshots(random: &mut SimulatedRandom) -> Plan {
         let plan = Plan::with_groups(random);
         let snapshot_millis = *random.pick(&[300, 1_000, 3_000]);
-        Plan { snapshots: true, snapshot_millis, ..plan }
+        let faults = Faults { schema: false, ..plan.faults };
+        Plan { snapshots: true, snapshot_millis, faults, ..plan }
     }
 
     /// Where the groups are, where there are several.
