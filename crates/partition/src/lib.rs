@@ -42,6 +42,7 @@ pub mod lots;
 mod own_log;
 mod predictor;
 mod prefetch;
+mod procedures_of_groups;
 mod progress;
 pub mod record;
 pub mod recovery;

@@ -102,7 +102,7 @@ impl Coordinator {
         }
         let cancellations = self.long_reads.cancellations();
         let time = SchemaTime::resume(&self.clock, Some(time_max), cancellations, CallId::default(), taken);
-        let Checked { planned, classes, compiled, text } = checked;
+        let Checked { planned, remarks, compiled, text } = checked;
         let (undo, rows) = with_stores(&mut hold.borrowed, |stores| {
             let undo = schema::apply_watched(stores, &planned, time_micros, &time.watcher())?;
             UserResult::Ok((undo, swapped_rows(stores, &planned, is_first)))
@@ -111,8 +111,8 @@ impl Coordinator {
         hold.change = Some(HeldChange { compiled, time_micros, text, undo });
         let mut words = None;
         if is_first {
-            classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
-            let warnings: Vec<String> = planned.warnings.into_iter().chain(classes).collect();
+            remarks.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
+            let warnings: Vec<String> = planned.warnings.into_iter().chain(remarks).collect();
             words = (!warnings.is_empty()).then(|| warnings.join("\n").into_bytes());
         }
         let mut answer = Vec::new();

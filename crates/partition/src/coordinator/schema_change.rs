@@ -11,6 +11,7 @@ use crate::commit::{Completion, Parties};
 use crate::compiled::Compiled;
 use crate::contain::{Outside, contained};
 use crate::event::Reply;
+use crate::procedures_of_groups;
 use crate::record;
 use crate::schema::{self, Planned};
 use crate::schema_of_groups::check_rows_stay;
@@ -39,7 +40,8 @@ pub(super) enum Changing {
 /// One that is bound and compiled: possible, as far as it does not depend on rows.
 pub(super) struct Checked {
     pub planned: Planned,
-    pub classes: Vec<String>,
+    /// What the operator is to know of its classes and procedures.
+    pub remarks: Vec<String>,
     pub compiled: Arc<Compiled>,
     /// As it will be logged.
     pub text: String,
@@ -228,7 +230,7 @@ impl Coordinator {
     ) -> UserResult<Checked> {
         let watcher = schema_time.watcher();
         // Nothing is changed yet: a fault of the compiler ends the statement and not the server.
-        let (planned, classes, compiled) = contained(
+        let (planned, remarks, compiled) = contained(
             &mut [],
             |_| Marks::new(),
             &Outside::default(),
@@ -236,17 +238,20 @@ impl Coordinator {
             |_| {
                 let planned = watcher.watch(|| schema::plan_within(&self.compiled.catalog, text, limits))?;
                 watcher.watch(|| ferrite_sql::check_views(&self.compiled.catalog, &planned.catalog))?;
-                let classes = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
+                let mut remarks = schema::judge_classes(&self.compiled.catalog, &planned.catalog)?;
                 let compiled = Arc::new(watcher.watch(|| self.compiled.next(Arc::clone(&planned.catalog)))?);
+                if self.lots.is_some() {
+                    remarks.extend(procedures_of_groups::warnings(&self.compiled, &compiled));
+                }
                 if of_client {
                     task_check::check(&self.compiled, &compiled)?;
                 }
-                Ok((planned, classes, compiled))
+                Ok((planned, remarks, compiled))
             },
         )?;
         schema_time.ask()?;
         let text = schema::logged_text(&self.compiled.catalog, text);
-        Ok(Checked { planned, classes, compiled, text })
+        Ok(Checked { planned, remarks, compiled, text })
     }
 
     /// The same of a change that was accepted elsewhere, by its logged text.
@@ -268,14 +273,14 @@ impl Coordinator {
                 Ok((planned, compiled))
             },
         )?;
-        Ok(Checked { planned, classes: Vec::new(), compiled, text: text.to_owned() })
+        Ok(Checked { planned, remarks: Vec::new(), compiled, text: text.to_owned() })
     }
 
     /// The stores follow, then the log, and then the world. The stores stay here until the change
     /// is committed: answers that a partition gives under the new schema wait for the partition's
     /// own records only, and must not reveal a schema that a crash takes back.
     fn change_schema(&mut self, prepared: Prepared, schema_time: &Rc<SchemaTime>, reply: Reply) {
-        let Prepared { mut borrowed, checked: Checked { planned, classes, compiled, text } } = prepared;
+        let Prepared { mut borrowed, checked: Checked { planned, remarks, compiled, text } } = prepared;
         let time = self.log.transaction_time(self.clock.wall_micros());
         let applied = with_stores(&mut borrowed, |stores| {
             let undo = schema::apply_watched(stores, &planned, time, &schema_time.watcher())?;
@@ -288,8 +293,8 @@ impl Coordinator {
                 return self.refuse_change(reply, &error);
             }
         };
-        classes.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
-        let warnings: Vec<String> = planned.warnings.into_iter().chain(classes).collect();
+        remarks.iter().cloned().for_each(|warning| ferrite_io::notify(Notice::SchemaWarning { warning }));
+        let warnings: Vec<String> = planned.warnings.into_iter().chain(remarks).collect();
         if self.unlogged.as_ref().is_some_and(|without| without.unlogged.is_behind()) {
             let answers = changed(&reply, &warnings, rows);
             return self.change_without_log(borrowed, compiled, time, &text, (reply, answers));
