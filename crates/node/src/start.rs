@@ -427,6 +427,7 @@ fn start_system(
             shutdown: Arc::clone(&parts.shutdown),
             is_member: cluster.is_some(),
         },
+        changes: Arc::default(),
         forward: parts.forward.clone(),
         identity: Arc::clone(&parts.identity),
         settings: parts.settings,

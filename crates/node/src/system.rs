@@ -12,6 +12,7 @@ use crate::backup::Backups;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
 use crate::groups_calls;
+use crate::groups_change::ChangeQueue;
 use crate::load::{self, Load};
 use crate::message::{SaveCallback, SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
@@ -61,6 +62,8 @@ pub struct System {
     pub administration: Administration,
     pub identity: Arc<Identity>,
     pub settings: Settings,
+    /// Schema changes of several groups.
+    pub changes: Arc<ChangeQueue>,
     /// None: a server without others.
     pub forward: Option<Forward>,
     /// Likewise.

@@ -13,7 +13,7 @@ use ferrite_io::Clock;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_node::Mode;
 use ferrite_node::groups_calls::GroupsCalls;
-use ferrite_node::groups_change::GroupsChange;
+use ferrite_node::groups_change::{ChangeQueue, ChangeRequest};
 use ferrite_node::route::{AnyOf, Route, partition_of_value, route};
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, CallBatch, CallHeader, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
@@ -206,7 +206,7 @@ impl Clients {
                 self.over.insert(number);
                 let compiled = Arc::clone(&doors.compiled);
                 let version = move || compiled.lock().unwrap_or_else(PoisonError::into_inner).catalog.version;
-                let change = GroupsChange {
+                let request = ChangeRequest {
                     calls: doors.groups.clone(),
                     version: Box::new(version),
                     text: text.clone(),
@@ -214,7 +214,8 @@ impl Clients {
                     time_max: Duration::from_secs(600),
                     reply: reply(doors, number, now),
                 };
-                Arc::new(change).begin();
+                // At most one is under way.
+                Arc::new(ChangeQueue::default()).submit(request);
             }
             Action::Schema { text } => {
                 let reply = reply(doors, number, now);

@@ -107,7 +107,8 @@ impl Store {
         self.tables.iter().filter_map(Option::as_deref)
     }
 
-    pub(crate) fn find_table(&self, id: TableId) -> Option<&TableData> {
+    /// None: there is no table of that number.
+    pub fn find_table(&self, id: TableId) -> Option<&TableData> {
         self.tables.get(id.index())?.as_deref()
     }
 

@@ -3,7 +3,7 @@
 
 use super::{Handled, System};
 use crate::connection::{is_admin, trusted_elsewhere};
-use crate::groups_change::GroupsChange;
+use crate::groups_change::ChangeRequest;
 use crate::routes;
 use ferrite_base::{GroupId, SqlLimits, UserError, UserResult};
 use ferrite_partition::coordinator::Job;
@@ -20,7 +20,8 @@ impl System {
             let calls = self.submit.groups_calls.clone();
             let compiled = Arc::clone(&self.submit.compiled);
             let version = Box::new(move || compiled.load().catalog.version);
-            return Arc::new(GroupsChange { calls, version, text, limits, time_max, reply: reply.clone() }).begin();
+            let request = ChangeRequest { calls, version, text, limits, time_max, reply: reply.clone() };
+            return self.changes.submit(request);
         }
         let job = Job::Schema { text, limits, time_max: Some(time_max), reply: reply.clone() };
         // One that is not here has answered.

@@ -325,6 +325,10 @@ fn swapped_tables_keep_their_names_and_survive_a_restart() {
     let server = start(options(dir.path(), PARTITIONS));
     let db = connect(&server);
     check(&db);
+    db.sql("CREATE TABLE c (id BIGINT NOT NULL, v INTEGER, PRIMARY KEY (id)); PARTITION TABLE c ON COLUMN id; CREATE INDEX c_v ON c (v)");
+    // One of them is dropped by the same change.
+    let answer = db.call("@AdHoc", ("SWAP TABLE c WITH b; DROP TABLE c",));
+    assert_eq!((answer.scalar(), db.scalar("SELECT COUNT(*) FROM b")), (Some(20), 0));
     db.sql("DROP INDEX a_v");
     db.call("@SwapTables", ("a", "a"));
     server.stop().expect("the log is closed");

@@ -104,8 +104,9 @@ impl Coordinator {
         let time = SchemaTime::resume(&self.clock, Some(time_max), cancellations, CallId::default(), taken);
         let Checked { planned, remarks, compiled, text } = checked;
         let (undo, rows) = with_stores(&mut hold.borrowed, |stores| {
+            let rows = swapped_rows(stores, &planned, is_first);
             let undo = schema::apply_watched(stores, &planned, time_micros, &time.watcher())?;
-            UserResult::Ok((undo, swapped_rows(stores, &planned, is_first)))
+            UserResult::Ok((undo, rows))
         })?;
         record::write_schema(&mut hold.redo, compiled.catalog.version.0, time_micros, &text);
         hold.change = Some(HeldChange { compiled, time_micros, text, undo });

@@ -283,8 +283,9 @@ impl Coordinator {
         let Prepared { mut borrowed, checked: Checked { planned, remarks, compiled, text } } = prepared;
         let time = self.log.transaction_time(self.clock.wall_micros());
         let applied = with_stores(&mut borrowed, |stores| {
+            let rows = swapped_rows(stores, &planned, true);
             let undo = schema::apply_watched(stores, &planned, time, &schema_time.watcher())?;
-            Ok((undo, swapped_rows(stores, &planned, true)))
+            Ok((undo, rows))
         });
         let (undo, rows) = match applied {
             Ok(made) => made,
@@ -409,11 +410,11 @@ fn not_durable(reason: &str) -> UserError {
     )
 }
 
-/// Rows of tables that were swapped; those of a replicated one count once, where this is the first
-/// of the groups. None: none were.
+/// Rows of the tables that a change swaps, before it is made: it may drop one of them, too. Those of
+/// a replicated table count once, where this is the first of the groups. None: it swaps none.
 pub(super) fn swapped_rows(stores: &[Store], planned: &Planned, is_first: bool) -> Option<i64> {
     let rows = |table: &TableId| {
-        let parts = stores.iter().map(|store| store.table(*table));
+        let parts = stores.iter().filter_map(|store| store.find_table(*table));
         let replicated = parts.clone().next().is_some_and(|part| !part.definition().is_partitioned());
         let counted = if replicated { usize::from(is_first) } else { stores.len() };
         parts.take(counted).map(|part| part.row_count()).sum::<u64>()

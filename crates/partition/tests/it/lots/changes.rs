@@ -129,6 +129,12 @@ fn rows_that_change_places_are_counted_in_all_groups() {
         let table = tables[1].as_ref().expect("a number of rows");
         assert_eq!(table.last(), Some(&1), "each group has a row of T");
     }
+    // One of them is dropped by the same text.
+    let lot = bank.world.begin_change(&LotProgram::Change("SWAP TABLE t WITH o; DROP TABLE o".to_owned()), 3);
+    bank.prepare(lot);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Committed);
+    assert_eq!(bank.numbers(), [100, 100, 100]);
 }
 
 #[test]
