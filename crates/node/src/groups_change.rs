@@ -32,10 +32,10 @@ pub struct ChangeRequest {
 
 /// The changes of a node that leads the first group.
 #[derive(Default)]
-pub struct ChangeQueue(Mutex<Waiting>);
+pub struct ChangeQueue(Mutex<WaitingChanges>);
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingChanges {
     /// A change has its turn.
     is_busy: bool,
     requests: VecDeque<ChangeRequest>,
@@ -43,7 +43,7 @@ struct Waiting {
 }
 
 impl ChangeQueue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingChanges> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

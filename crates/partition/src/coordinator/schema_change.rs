@@ -410,8 +410,8 @@ fn not_durable(reason: &str) -> UserError {
     )
 }
 
-/// Rows of the tables that a change swaps, before it is made: it may drop one of them, too. Those of
-/// a replicated table count once, where this is the first of the groups. None: it swaps none.
+/// Rows of the tables that a change swaps, before it is made: it may drop one of them, too. Those
+/// of a replicated table count once, where this is the first of the groups. None: it swaps none.
 pub(super) fn swapped_rows(stores: &[Store], planned: &Planned, is_first: bool) -> Option<i64> {
     let rows = |table: &TableId| {
         let parts = stores.iter().filter_map(|store| store.find_table(*table));
