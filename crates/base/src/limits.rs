@@ -28,6 +28,8 @@ pub const LOT_MESSAGE_BYTES_MAX: usize = 134_217_728;
 pub const LOT_QUEUE_CALLS_MAX: usize = 65_536;
 /// Bytes of these calls.
 pub const LOT_QUEUE_BYTES_MAX: usize = 134_217_728;
+/// Schema changes of several groups that wait for their turn; of their texts as of these calls.
+pub const SCHEMA_CHANGES_WAITING_MAX: usize = 256;
 /// How long calls of several groups wait for a lot that takes them.
 pub const LOT_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 /// Members of a group: one more than it is to have, while one is exchanged for another.

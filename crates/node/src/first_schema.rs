@@ -12,7 +12,7 @@ use ferrite_member::{MemberError, NodeStatus, StatusSnapshot};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
-use ferrite_wire::{Response, Status, frame};
+use ferrite_wire::Status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,13 +40,13 @@ struct Answer(Sender<Outcome>);
 
 impl Mailbox for Answer {
     fn deliver(&self, answers: AnswerBatch) {
-        let outcome = match frame::split(&answers.bytes).ok().flatten().map(|(_, body)| Response::parse(body)) {
-            Some(Ok(response)) => match Status::from_code(response.status_code) {
+        let outcome = match answers.first() {
+            Some(response) => match Status::from_code(response.status_code) {
                 Some(Status::Success) => Outcome::Done,
                 Some(Status::ServerUnavailable | Status::ResponseUnknown) => Outcome::Undecided,
                 _ => Outcome::Failed(response.status_text.unwrap_or("no reason is given").to_owned()),
             },
-            _ => Outcome::Failed("the answer cannot be read".to_owned()),
+            None => Outcome::Failed("the answer cannot be read".to_owned()),
         };
         let _ = self.0.send(outcome);
     }

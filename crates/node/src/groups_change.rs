@@ -5,18 +5,14 @@
 //! until nothing holds it any more, whether it was answered or dropped.
 
 use crate::groups_calls::GroupsCalls;
-use ferrite_base::limits::LOT_QUEUE_BYTES_MAX;
+use ferrite_base::limits::{LOT_QUEUE_BYTES_MAX, SCHEMA_CHANGES_WAITING_MAX};
 use ferrite_base::{CatalogVersion, SqlLimits, UserError};
 use ferrite_member::lots::{GroupsCall, MergeRule};
 use ferrite_partition::lots::{LotProgram, limits_bytes};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, StoreSet};
-use ferrite_wire::Status;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-/// Changes that wait for their turn.
-const WAITING_MAX: usize = 256;
 
 /// What a client asks for.
 pub struct ChangeRequest {
@@ -51,7 +47,7 @@ impl ChangeQueue {
     pub fn submit(self: &Arc<Self>, request: ChangeRequest) {
         let mut waiting = self.lock();
         let bytes = waiting.bytes + request.text.len();
-        let is_full = waiting.requests.len() == WAITING_MAX || bytes > LOT_QUEUE_BYTES_MAX;
+        let is_full = waiting.requests.len() == SCHEMA_CHANGES_WAITING_MAX || bytes > LOT_QUEUE_BYTES_MAX;
         if !waiting.is_busy {
             waiting.is_busy = true;
             drop(waiting);
@@ -133,11 +129,10 @@ impl Mailbox for Checked {
     fn deliver(&self, answers: AnswerBatch) {
         let Checked { change, version } = self;
         let reply = &change.request.reply;
-        match answers.status() {
-            Some(Status::Success) => {
-                change.send(LotProgram::Change(change.request.text.clone()), *version, reply.clone());
-            }
-            _ => reply.mailbox.deliver(answers),
+        if answers.is_success() {
+            change.send(LotProgram::Change(change.request.text.clone()), *version, reply.clone());
+        } else {
+            reply.mailbox.deliver(answers);
         }
     }
 }
@@ -241,7 +236,7 @@ mod tests {
     #[test]
     fn so_many_wait_and_not_one_more() {
         let world = World::new();
-        (0..=WAITING_MAX as i64).for_each(|handle| world.submit(handle, ""));
+        (0..=SCHEMA_CHANGES_WAITING_MAX as i64).for_each(|handle| world.submit(handle, ""));
         assert!(world.answers.is_empty());
         world.submit(-1, "");
         assert!(world.answers.try_recv().is_ok_and(|(handle, status)| handle == -1 && status < 0));

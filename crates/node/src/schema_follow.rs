@@ -21,7 +21,7 @@ use ferrite_member::forward::{Batch, Call, Forward};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::{Job, followed};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
-use ferrite_wire::{RequestWriter, Response, Status, frame};
+use ferrite_wire::{RequestWriter, frame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -79,13 +79,11 @@ struct Changing {
 
 impl Mailbox for Changing {
     fn deliver(&self, answers: AnswerBatch) {
-        let was_made = answers.status() == Some(Status::Success);
-        let notice = match was_made {
-            true => FollowNotice::Made(self.reply.clone(), answers),
-            false => return self.reply.mailbox.deliver(answers),
-        };
+        if !answers.is_success() {
+            return self.reply.mailbox.deliver(answers);
+        }
         // The thread has ended only when the server stops.
-        let _ = self.follow.notices.send(notice);
+        let _ = self.follow.notices.send(FollowNotice::Made(self.reply.clone(), answers));
     }
 }
 
@@ -98,13 +96,13 @@ struct Following {
 
 impl Mailbox for Following {
     fn deliver(&self, answers: AnswerBatch) {
-        let answer = match frame::split(&answers.bytes).ok().flatten().map(|(_, body)| (Response::parse(body), body)) {
-            Some((Ok(response), body)) if response.status_code == Status::Success.code() => {
-                // One table of one row, a BIGINT, which the frame ends with.
-                body.last_chunk::<8>().map(|number| i64::from_be_bytes(*number)).ok_or_else(String::new)
+        let answer = match answers.first() {
+            // One table of one row, a BIGINT, which the frame ends with.
+            Some(_) if answers.is_success() => {
+                answers.bytes.last_chunk::<8>().map(|number| i64::from_be_bytes(*number)).ok_or_else(String::new)
             }
-            Some((Ok(response), _)) => Err(response.status_text.unwrap_or_default().to_owned()),
-            _ => Err("its answer cannot be read".to_owned()),
+            Some(response) => Err(response.status_text.unwrap_or_default().to_owned()),
+            None => Err("its answer cannot be read".to_owned()),
         };
         let notice = FollowNotice::Answered { group: self.group, version: self.version, answer };
         let _ = self.notices.send(notice);

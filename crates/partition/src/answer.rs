@@ -79,10 +79,15 @@ pub trait Mailbox: Send + Sync {
 pub type MailboxHandle = Arc<dyn Mailbox>;
 
 impl AnswerBatch {
-    /// Of the first answer. None: there is none, or it cannot be read.
-    pub fn status(&self) -> Option<Status> {
+    /// The first answer. None: there is none, or it cannot be read.
+    pub fn first(&self) -> Option<Response<'_>> {
         let (_, body) = frame::split(&self.bytes).ok()??;
-        Status::from_code(Response::parse(body).ok()?.status_code)
+        Response::parse(body).ok()
+    }
+
+    /// Whether the first answer is one of success.
+    pub fn is_success(&self) -> bool {
+        self.first().is_some_and(|answer| answer.status_code == Status::Success.code())
     }
 
     /// Ends the answer that was just appended to `bytes`, extending the last run if it is the same

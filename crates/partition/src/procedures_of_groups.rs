@@ -23,7 +23,7 @@ fn warning(program: &Program, compiled: &Compiled) -> Option<String> {
     let reason = divide(program, &partitioned).err()?.reason;
     let name = &program.name;
     Some(format!(
-        "procedure {name} was created, but calls of it will fail: it needs partitions of several groups, and {reason}"
+        "procedure {name} was created, but a cluster with several groups of partitions cannot run it: {reason}"
     ))
 }
 

@@ -24,7 +24,7 @@ use ferrite_member::forward::Behind;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_value::Value;
-use ferrite_wire::{RequestWriter, Response, Status, frame};
+use ferrite_wire::{RequestWriter, frame};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The call by which a group does its part; only nodes make it.
@@ -51,8 +51,7 @@ impl AllGroups {
 
 impl Mailbox for AllGroups {
     fn deliver(&self, answers: AnswerBatch) {
-        let parsed = frame::split(&answers.bytes).ok().flatten().and_then(|(_, body)| Response::parse(body).ok());
-        let is_success = parsed.is_some_and(|answer| answer.status_code == Status::Success.code());
+        let is_success = answers.is_success();
         if !self.is_last(is_success) {
             return;
         }
@@ -118,6 +117,7 @@ mod tests {
     use crate::testing::handles;
     use crossbeam_channel::{Sender, unbounded};
     use ferrite_wire::response::{ResponseWriter, write_error};
+    use ferrite_wire::{Response, Status};
 
     struct Caller(Sender<(i64, i8)>);
 

@@ -250,6 +250,21 @@ impl Bank {
         (bank, lot)
     }
 
+    /// Takes a snapshot of the first group's copy, in which the lot is in doubt.
+    fn save_copy(&mut self, lot: LotId) {
+        let mut cut = self.world.groups.get_mut(&GroupId(0)).expect("it is here").begin_cut();
+        let taken = loop {
+            match cut.step(&self.world.clock) {
+                CutStep::Waiting => assert!(self.world.step(), "it waits for ever"),
+                CutStep::Done(taken) => break taken,
+                CutStep::Ended => panic!("it is still a copy"),
+            }
+        };
+        assert!(taken.lots.in_doubt().contains_key(&lot), "{:?}", taken.lots);
+        let snapshots = &mut self.world.groups.get_mut(&GroupId(0)).expect("it is here").snapshots;
+        snapshots.save(*taken, 0, &|_| Ok(())).expect("a healthy disk");
+    }
+
     /// The first group's leader falls, and nobody hears of lots.
     fn depose(&mut self) {
         self.world.deaf = vec![GroupId(0), GroupId(1), GroupId(2)];
@@ -292,17 +307,7 @@ fn nothing_is_executed_while_a_part_is_in_doubt_and_the_operator_hears_of_it() {
 #[test]
 fn a_snapshot_has_the_parts_that_are_in_doubt() {
     let (mut bank, lot) = Bank::in_doubt(7);
-    let mut cut = bank.world.groups.get_mut(&GroupId(0)).expect("it is here").begin_cut();
-    let taken = loop {
-        match cut.step(&bank.world.clock) {
-            CutStep::Waiting => assert!(bank.world.step(), "it waits for ever"),
-            CutStep::Done(taken) => break taken,
-            CutStep::Ended => panic!("it is still a copy"),
-        }
-    };
-    assert!(taken.lots.in_doubt().contains_key(&lot), "{:?}", taken.lots);
-    let snapshots = &mut bank.world.groups.get_mut(&GroupId(0)).expect("it is here").snapshots;
-    snapshots.save(*taken, 0, &|_| Ok(())).expect("a healthy disk");
+    bank.save_copy(lot);
     let disk = bank.disk.clone();
     let keys = bank.keys.clone();
     drop(bank);

@@ -6,7 +6,6 @@ use crate::hosting::map;
 use ferrite_base::{CatalogVersion, Epoch, GroupId, PartitionId, SqlLimits};
 use ferrite_io::simulated::{CrashPoint, Restart};
 use ferrite_multi::{LotId, LotPart, Outcome};
-use ferrite_partition::copy_cut::CutStep;
 use ferrite_partition::lots::{FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotWork, limits_bytes};
 use ferrite_partition::thread::Partition;
 use ferrite_replica::group::GroupConfiguration;
@@ -220,17 +219,7 @@ fn a_snapshot_has_a_change_that_is_in_doubt() {
     bank.world.deaf = vec![GroupId(0)];
     bank.world.settle();
     bank.depose();
-    let mut cut = bank.world.groups.get_mut(&GroupId(0)).expect("it is here").begin_cut();
-    let taken = loop {
-        match cut.step(&bank.world.clock) {
-            CutStep::Waiting => assert!(bank.world.step(), "it waits for ever"),
-            CutStep::Done(taken) => break taken,
-            CutStep::Ended => panic!("it is still a copy"),
-        }
-    };
-    assert!(taken.lots.in_doubt().contains_key(&lot), "{:?}", taken.lots);
-    let snapshots = &mut bank.world.groups.get_mut(&GroupId(0)).expect("it is here").snapshots;
-    snapshots.save(*taken, 0, &|_| Ok(())).expect("a healthy disk");
+    bank.save_copy(lot);
     let disk = bank.disk.clone();
     drop(bank);
     assert!(reopened(&disk)[0].in_doubt().contains_key(&lot));
