@@ -368,6 +368,36 @@ fn what_is_open_to_an_earlier_start_of_a_node_is_closed() {
     one.peers.stop();
 }
 
+/// What hears of a lane may take the newest word for the state: the end of an older connection does
+/// not come after the beginning of the one that replaces it.
+#[test]
+fn the_loss_of_a_connection_is_heard_before_the_one_that_takes_its_place() {
+    let one = node(1);
+    one.peers.expect(&[(NodeId(2), vec!["127.0.0.1:1".parse().unwrap()])]);
+    let of_lane = |heard: &[Heard]| -> Vec<bool> {
+        let connected = |heard: &Heard| match heard {
+            Heard::Connected(NodeId(2), _, Lane::Lots) => Some(true),
+            Heard::Lost(NodeId(2), Lane::Lots) => Some(false),
+            _ => None,
+        };
+        heard.iter().filter_map(connected).collect()
+    };
+    let mut streams = Vec::new();
+    for count in 1..=20 {
+        let (stream, answer) = dial(one.address, &Hello { lane: Lane::Lots, ..hello(2, 1) }).unwrap();
+        assert!(answer.outcome.is_ok());
+        streams.push(stream);
+        one.ears.wait_for("the lane", |heard| of_lane(heard).iter().filter(|connected| **connected).count() == count);
+        // The one before ends by itself at about the same time.
+        streams.drain(..streams.len() - 1).for_each(drop);
+    }
+    let expected: Vec<bool> = (0..39).map(|place| place % 2 == 0).collect();
+    assert_eq!(of_lane(&one.ears.heard.lock().unwrap()), expected);
+    one.peers.send(NodeId(2), Lane::Lots, vec![1].into()).unwrap();
+    assert!(streams[0].read(&mut [0; 8]).unwrap() > 0, "the newest is open");
+    one.peers.stop();
+}
+
 #[test]
 fn a_copy_of_a_node_that_runs_is_refused_and_the_node_stays() {
     let (one, two) = (node(1), node(2));
