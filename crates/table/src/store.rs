@@ -85,6 +85,11 @@ impl Store {
         self.undo.set_bytes_max(bytes);
     }
 
+    /// See [`Store::set_transaction_bytes_max`].
+    pub fn transaction_bytes_max(&self) -> usize {
+        self.undo.bytes_max()
+    }
+
     pub fn partition(&self) -> PartitionId {
         self.partition
     }

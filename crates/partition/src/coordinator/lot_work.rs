@@ -8,7 +8,7 @@ use crate::execute::{GroupShares, Request};
 use crate::lots::{FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotResult, LotWork};
 use crate::record::{self, Part};
 use crate::thread::RECORD_EPOCH;
-use ferrite_base::{Sequence, UserError, UserResult, limits};
+use ferrite_base::{Sequence, UserError, UserResult};
 use ferrite_plan::Program;
 use ferrite_table::Store;
 use ferrite_wire::Parameters;
@@ -90,6 +90,9 @@ impl Coordinator {
             stores.push(store);
             positions.push(position);
         }
+        // One that comes first is bounded as any transaction is, by what executes it.
+        let has_earlier = !hold.redo.is_empty();
+        let lot_bytes_max = stores.first().map_or(usize::MAX, Store::transaction_bytes_max);
         let counted = self.counters.begin_program(&program, &self.compiled);
         let result = match stores.is_empty() {
             true => Err(UserError::internal("a lot holds no partition of the group")),
@@ -122,9 +125,8 @@ impl Coordinator {
             let place = position.place;
             hold.borrowed[place] = Some((store, position));
         }
-        if hold.redo.len() > limits::TRANSACTION_BYTES_MAX {
-            let bytes = limits::TRANSACTION_BYTES_MAX;
-            return Err(failed(UserError::limit(format!("limit of {bytes} bytes of changes exceeded"))));
+        if has_earlier && hold.redo.len() > lot_bytes_max {
+            return Err(too_many_changes(lot_bytes_max));
         }
         result.map_err(failed)
     }
@@ -172,4 +174,12 @@ pub(super) fn malformed() -> LotResult {
 fn too_large() -> LotFailure {
     let error = UserError::limit("the answers of the calls of a lot are too large together");
     LotFailure { verdict: FailureVerdict::Alone, ..LotFailure::of(&error) }
+}
+
+/// All changes of a lot become one entry of the log: what the calls before it have changed leaves
+/// too little room.
+#[cold]
+fn too_many_changes(bytes_max: usize) -> LotFailure {
+    let error = UserError::limit(format!("the calls of a lot change more than {bytes_max} bytes together"));
+    LotFailure { verdict: FailureVerdict::First, ..LotFailure::of(&error) }
 }

@@ -4,17 +4,19 @@
 mod changes;
 mod world;
 
-use ferrite_base::{Epoch, GroupId, NodeId};
+use crate::hosting::map;
+use ferrite_base::{Epoch, GroupId, NodeId, limits};
 use ferrite_io::simulated::{CrashPoint, Restart, SimulatedClock, SimulatedDisk};
 use ferrite_multi::{LotId, Outcome};
 use ferrite_partition::copy_cut::CutStep;
 use ferrite_partition::lots::{FailureVerdict, LotAnswer};
 use ferrite_replica::group::{GroupConfiguration, Member};
+use ferrite_value::ring::Ring;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use world::{Heard, World, found, keys_of_groups, reopened};
+use world::{Heard, World, found, keys_of_groups, partition_of, reopened};
 
 const SCHEMA: &str = "
     CREATE TABLE t (a BIGINT NOT NULL, n BIGINT, PRIMARY KEY (a)); PARTITION TABLE t ON COLUMN a;
@@ -33,9 +35,14 @@ struct Bank {
 
 impl Bank {
     fn open(seed: u64) -> Bank {
+        Bank::open_with(seed, limits::TRANSACTION_BYTES_MAX)
+    }
+
+    /// Of which a transaction may change so much.
+    fn open_with(seed: u64, transaction_bytes_max: usize) -> Bank {
         let disk = new_disk(seed);
         found(&disk, SCHEMA);
-        let mut world = World::open(&disk, seed);
+        let mut world = World::open_with(&disk, seed, transaction_bytes_max);
         world.settle();
         world.order(10);
         let keys = keys_of_groups(&crate::hosting::map());
@@ -171,6 +178,48 @@ fn a_call_whose_answer_is_too_large_beside_others_is_run_alone_and_nothing_is_le
     assert_eq!((bank.world.outcomes[&lot], bank.numbers()), (Outcome::Committed, vec![103, 97, 100]));
 }
 
+/// Each call changes less than a transaction may, and two of them more.
+#[test]
+fn what_a_lot_changes_has_a_limit_and_a_call_that_exceeds_it_is_run_as_the_first_of_another() {
+    let mut bank = Bank::open_with(6, 1_000);
+    let first_group = |keys: &mut dyn Iterator<Item = i64>, count| -> Vec<i64> {
+        let ring = Ring::new_default(map().partitions());
+        keys.filter(|key| map().group_of(partition_of(*key, &ring)) == Some(GroupId(0))).take(count).collect()
+    };
+    let other = bank.keys[1];
+    let insert = |keys: &[i64]| {
+        let rows: Vec<String> = keys.iter().map(|key| format!("({key}, 1)")).collect();
+        format!("INSERT INTO t VALUES {}; UPDATE t SET n = n + 1 WHERE a = {other}", rows.join(", "))
+    };
+    let mut keys = 1_000_i64..;
+    let calls: Vec<Vec<i64>> = (0..2).map(|_| first_group(&mut keys, 33)).collect();
+    let texts: Vec<String> = calls.iter().map(|keys| insert(keys)).collect();
+    let concerned: Vec<Vec<i64>> = calls.iter().map(|keys| [&keys[..], &[other]].concat()).collect();
+    let lot = bank.world.begin(&[(&texts[0], &concerned[0]), (&texts[1], &concerned[1])], true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+    let answers = &bank.world.results[&(lot, GroupId(0))].1.0;
+    let LotAnswer::Failed(failure) = &answers[1] else { panic!("{answers:?}") };
+    assert_eq!((ran(&answers[0]), failure.verdict), (vec![true, false], FailureVerdict::First), "{}", failure.text);
+    assert_eq!(bank.world.rows().len(), 3, "nothing of it took place");
+    for round in 0..2 {
+        let lot = bank.world.begin(&[(&texts[round], &concerned[round])], true);
+        bank.world.settle();
+        assert_eq!(bank.world.outcomes[&lot], Outcome::Committed, "{:?}", bank.world.results);
+    }
+    assert_eq!((bank.world.rows().len(), bank.world.rows()[&other]), (69, 102));
+    // More than any transaction may change is the failure of the call.
+    let many = first_group(&mut keys, 100);
+    let lot = bank.world.begin(&[(&insert(&many), &[&many[..], &[other]].concat())], true);
+    bank.world.settle();
+    assert_eq!(bank.world.outcomes[&lot], Outcome::Aborted);
+    let answers = &bank.world.results[&(lot, GroupId(0))].1.0;
+    let LotAnswer::Failed(failure) = &answers[0] else { panic!("{answers:?}") };
+    assert_eq!(failure.verdict, FailureVerdict::Fails);
+    assert!(failure.text.contains("the limit is 1000 bytes of changes"), "{}", failure.text);
+    assert_eq!(bank.world.rows().len(), 69);
+}
+
 #[test]
 fn a_lot_that_reads_lets_go_and_is_answered_when_it_is_fresh() {
     let mut bank = Bank::open(3);
@@ -301,6 +350,31 @@ fn nothing_is_executed_while_a_part_is_in_doubt_and_the_operator_hears_of_it() {
     assert!(is_noted("lot-decided"));
     let numbers = bank.numbers();
     assert!(numbers == [100, 100, 100] || numbers == [91, 109, 100], "{numbers:?}");
+}
+
+/// What partitions executed without the part would take the numbers that it has.
+#[test]
+fn a_leader_that_stops_with_a_part_in_doubt_keeps_the_stores_and_has_it_at_the_next_start() {
+    let mut bank = Bank::open(12);
+    let lot = bank.transfer(0, 1, 9, true);
+    assert!(bank.world.until(|world| world.results.contains_key(&(lot, GroupId(0)))));
+    bank.world.deaf = vec![GroupId(0)];
+    let heard = Arc::new(Heard::default());
+    bank.world.groups[&GroupId(0)].quiesce(Arc::<Heard>::clone(&heard));
+    bank.world.settle();
+    bank.world.groups[&GroupId(0)].stop();
+    bank.world.settle();
+    let first = &bank.world.groups[&GroupId(0)];
+    assert!(first.has_lent_some(), "its part has the store");
+    assert_eq!(heard.0.load(Ordering::SeqCst), 0, "what came after it is not executed");
+    assert!(first.stream.commit() >= first.stream.end().position, "all that it has appended is committed");
+    assert_eq!(bank.world.outcomes.get(&lot), None);
+    let disk = bank.disk.clone();
+    let keys = bank.keys.clone();
+    drop(bank);
+    let rows = World::open(&disk, 13).rows();
+    assert_eq!(keys.iter().map(|key| rows[key]).collect::<Vec<_>>(), [91, 109, 100], "all its groups have prepared");
+    assert_eq!(World::open(&disk, 14).rows(), rows, "it is decided once");
 }
 
 /// The part is in the snapshot of a copy, and the log before the snapshot is not read.

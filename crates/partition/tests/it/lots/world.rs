@@ -4,7 +4,7 @@
 use crate::common::log_options;
 use crate::hosting::{Groups, map, open_members};
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_base::{CatalogVersion, Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, SqlLimits};
+use ferrite_base::{CatalogVersion, Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, SqlLimits, limits};
 use ferrite_group::{GroupAppender, GroupEvent, GroupHost, GroupPlace, Identity, Replication, SharedEntry, Urgency};
 use ferrite_io::Disk;
 use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -155,6 +155,11 @@ pub fn found(disk: &SimulatedDisk, schema: &str) {
 impl World {
     /// Opens the database, and has this node lead all groups.
     pub fn open(disk: &SimulatedDisk, seed: u64) -> World {
+        World::open_with(disk, seed, limits::TRANSACTION_BYTES_MAX)
+    }
+
+    /// The same where a transaction may change so much.
+    pub fn open_with(disk: &SimulatedDisk, seed: u64, transaction_bytes_max: usize) -> World {
         let host = Arc::new(Host::default());
         let clock = SimulatedClock::default();
         let progress = RecoveryProgress::default();
@@ -179,7 +184,8 @@ impl World {
         let log = Arc::new(Mutex::new(node.log));
         let links = Arc::new(Links::default());
         let mut groups = BTreeMap::new();
-        for (recovered, stream) in node.groups.into_iter().zip(opened.streams) {
+        for (mut recovered, stream) in node.groups.into_iter().zip(opened.streams) {
+            recovered.stores.iter_mut().for_each(|store| store.set_transaction_bytes_max(transaction_bytes_max));
             let id = recovered.partitions.group();
             groups.insert(id, Led::new(recovered, stream, member, &clock, &links, &log));
         }
@@ -499,6 +505,16 @@ impl Led {
     pub fn quiesce(&self, mailbox: Arc<dyn Mailbox>) {
         let reply = Reply { mailbox, connection: 1, handle: 2, sent_micros: 0 };
         self.jobs.send(Job::Quiesce(reply)).expect("it is there");
+    }
+
+    /// The node stops: the coordinator is told to end.
+    pub fn stop(&self) {
+        self.jobs.send(Job::Stop).expect("it is there");
+    }
+
+    /// Whether a partition has lent its store.
+    pub fn has_lent_some(&self) -> bool {
+        self.partitions.lock().unwrap().iter().any(|partition| partition.store().is_none())
     }
 
     /// Whether no partition has its store.
