@@ -29,5 +29,5 @@ pub use ledger::{Applied, InDoubt, Ledger, LedgerError};
 pub use lot::{Outcome, Record};
 pub use lot_id::LotId;
 pub use message::{Begin, Resolution, ToAgent, ToSequencer};
-pub use sequencer::{LotPart, Sequencer, SequencerEffect};
+pub use sequencer::{LotPart, PartWaits, Sequencer, SequencerEffect};
 pub use settled::Settled;

@@ -8,6 +8,10 @@
 //! or its stream has refused. A participant that was asked and does not answer is neither: whoever
 //! leads its group then is asked whether there is a part.
 
+mod waits;
+
+pub use waits::PartWaits;
+
 use crate::lot::Outcome;
 use crate::lot_id::LotId;
 use crate::message::{Begin, Resolution, ToAgent, ToSequencer};
@@ -17,10 +21,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Whoever leads a group is asked again after that whether there is a part.
 const AGAIN_NANOS: u64 = 200_000_000;
-
-/// A group that has not run the parts of so many lots that have ended is given no more: what waits
-/// for its agent has a bound.
-const PARTS_AHEAD_MAX: usize = 4;
 
 /// A group's part of a lot that is to begin.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -153,20 +153,6 @@ impl Sequencer {
     /// lots wait for groups that are not.
     pub fn can_begin(&self) -> bool {
         self.active.is_none() && self.unordered.is_empty() && self.lots.len() < limits::LOTS_OPEN_MAX
-    }
-
-    /// The groups that are led and have not obeyed this sequencer yet.
-    pub fn unordered(&self) -> &BTreeSet<GroupId> {
-        &self.unordered
-    }
-
-    /// Groups that are behind with what they were to run: lots were aborted by others before.
-    pub fn behind(&self) -> BTreeSet<GroupId> {
-        let mut parts: BTreeMap<GroupId, usize> = BTreeMap::new();
-        for (group, party) in self.lots.values().flat_map(|of| &of.parties) {
-            *parts.entry(*group).or_default() += usize::from(party.runs && party.is_reached && !party.is_settled);
-        }
-        parts.into_iter().filter(|(_, count)| *count >= PARTS_AHEAD_MAX).map(|(group, _)| group).collect()
     }
 
     /// Nothing is under way, and all that are led have heard what is settled.
@@ -527,7 +513,7 @@ mod tests {
     #[test]
     fn a_group_that_is_behind_with_the_parts_of_lots_that_others_have_failed_is_named() {
         let mut sequencer = opened();
-        for round in 0..PARTS_AHEAD_MAX {
+        for round in 0..waits::PARTS_AHEAD_MAX {
             assert!(sequencer.behind().is_empty(), "{round} parts wait for it");
             let lot = sequencer.begin(vec![part(ONE), part(OTHER)], true).expect("both are led");
             sequencer.receive(ONE, Epoch(7), ToSequencer::Done { lot, ok: false, result: Vec::new() });

@@ -16,6 +16,8 @@ pub struct WaitingCall {
     /// Of the monotonic clock.
     pub came: u64,
     pub way: LotWay,
+    /// How often it was in a lot that was aborted without a failure of a call.
+    pub begun: u32,
 }
 
 /// How a call is run.

@@ -8,6 +8,8 @@
 //! that it shows is committed; two calls that share a group keep their order; a lot only reads, or
 //! all of it is prepared; what was decided by what one connection said goes that way only.
 
+mod overdue;
+
 use crate::forward::Behind;
 use crate::lots::call::GroupsCall;
 use crate::lots::directory::{Leader, LeaderChange};
@@ -73,6 +75,8 @@ pub struct Sequencing {
     ticked: u64,
     cancellations: Arc<Cancellations>,
     counts: LotCounts,
+    /// This process ends.
+    ends: bool,
 }
 
 impl Sequencing {
@@ -91,6 +95,7 @@ impl Sequencing {
             ticked: 0,
             cancellations,
             counts: LotCounts::default(),
+            ends: false,
         }
     }
 
@@ -126,7 +131,7 @@ impl Sequencing {
         let parts = call.parts(&self.map);
         assert!(parts.len() > 1, "a call of one group goes to its coordinator");
         let way = if call.is_alone() { LotWay::Alone } else { LotWay::Any };
-        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way });
+        self.waiting.push_back(WaitingCall { call, parts, came: now.nanos, way, begun: 0 });
     }
 
     /// Done when the calls that are here are answered, or have been looked up again.
@@ -154,7 +159,9 @@ impl Sequencing {
             LeaderChange::Led(group, leader) => {
                 self.leaders.insert(group, leader);
                 if group == FIRST_GROUP && leader.node == self.here {
-                    self.begin_reign(leader.epoch);
+                    if !self.ends {
+                        self.begin_reign(leader.epoch);
+                    }
                 } else if let Some(reign) = &mut self.reign {
                     reign.sequencer.led(group, leader.epoch);
                 }
@@ -171,8 +178,9 @@ impl Sequencing {
         self.reign = Some(Reign { epoch, sequencer, lots: BTreeMap::new(), settling: BTreeMap::new() });
     }
 
-    /// This process ends.
+    /// This process ends: it orders nothing any more, whatever it is told.
     pub fn end(&mut self) {
+        self.ends = true;
         self.end_reign();
     }
 
@@ -217,30 +225,7 @@ impl Sequencing {
                 false => (call.again)(),
             }
         }
-        let overdue = now.nanos.saturating_sub(LOT_WAIT.as_nanos() as u64);
-        // Those that came first are in front.
-        while self.waiting.front().is_some_and(|front| front.came < overdue) {
-            let late = self.waiting.pop_front().expect("there is one in front");
-            self.waiting_bytes -= late.call.bytes();
-            late.call.refuse(&self.why_it_waits(&late));
-        }
-    }
-
-    #[cold]
-    fn why_it_waits(&self, late: &WaitingCall) -> UserError {
-        let unled = || late.parts.keys().find(|group| !self.leaders.contains_key(group));
-        let held = || late.parts.keys().find(|group| self.held.contains(group));
-        let unordered = || self.reign.as_ref()?.sequencer.unordered().first();
-        let reason = if let Some(group) = unled() {
-            format!("no node that leads group {group} can be reached")
-        } else if let Some(group) = held() {
-            format!("group {group} is being handed over to another node")
-        } else if let Some(group) = unordered() {
-            format!("group {group} has not answered the node that orders transactions over several groups")
-        } else {
-            "earlier transactions over several groups are not decided yet".to_owned()
-        };
-        UserError::not_started(&reason).with_hint("try again")
+        self.refuse_overdue(now);
     }
 
     /// Does all that follows from what it was told: carries on with lots, and begins new ones.
@@ -350,13 +335,14 @@ impl Sequencing {
         if live.is_disputed_change() {
             failures.values_mut().for_each(|(group, failure)| self.name_refuser(*group, failure));
         }
-        if failures.is_empty() {
+        let is_lost = failures.is_empty();
+        if is_lost {
             self.begins_from = now.nanos + PAUSE_NANOS;
         }
         let mut again = Vec::new();
         for (place, waiting) in live.calls.into_iter().enumerate() {
             match failures.get(&place) {
-                None => again.push(waiting),
+                None => again.push(WaitingCall { begun: waiting.begun + u32::from(is_lost), ..waiting }),
                 Some((_, failure)) => match failure.verdict {
                     FailureVerdict::Fails => {
                         self.counts.failed += 1;

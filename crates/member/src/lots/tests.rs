@@ -4,6 +4,7 @@ mod calls;
 mod changes;
 mod failures;
 mod limits;
+mod overdue;
 mod world;
 
 use super::call::GroupsCall;
@@ -75,6 +76,8 @@ struct TestGroup {
     changes: bool,
     /// Lots of which it has run a part.
     ran: Vec<LotId>,
+    /// How long the calls that it has run might execute by their own wish, in milliseconds.
+    own_times: Vec<u32>,
 }
 
 impl TestGroup {
@@ -97,10 +100,12 @@ impl TestGroup {
             refuses_change: false,
             changes: false,
             ran: Vec::new(),
+            own_times: Vec::new(),
         }
     }
 
     fn answer(&mut self, call: &LotCall) -> LotAnswer {
+        self.own_times.push(call.time_max_millis);
         let failed = |verdict, text: &str| {
             let failure = LotFailure::of(&UserError::constraint("23505", text.to_owned()));
             LotAnswer::Failed(LotFailure { verdict, ..failure })
@@ -310,6 +315,11 @@ impl World {
 
     /// A call on these groups' partitions; its handle.
     fn call(&mut self, name: &str, parameter: u8, groups: &[u32], version: u64) -> i64 {
+        self.call_within(0, name, parameter, groups, version)
+    }
+
+    /// The same of a call that may execute for so many milliseconds; 0: as long as any.
+    fn call_within(&mut self, millis: u32, name: &str, parameter: u8, groups: &[u32], version: u64) -> i64 {
         self.handles += 1;
         let handle = self.handles;
         let mailbox = Arc::<Callers>::clone(&self.callers);
@@ -321,7 +331,7 @@ impl World {
             stores: StoreSet::Only(groups.iter().copied().map(PartitionId).collect()),
             merges: [if name == "Many" { MergeRule::Append } else { MergeRule::Sum }, MergeRule::First].into(),
             is_read: name == "Read",
-            time_max_millis: 0,
+            time_max_millis: millis,
             reply: Reply { mailbox, connection: 1, handle, sent_micros: self.now.micros },
             again: Box::new(move || again.lock().unwrap().push(handle)),
             behind: Vec::new(),

@@ -63,8 +63,12 @@ impl SequencerThread {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             if self.turn(first) {
-                return;
+                break;
             }
+        }
+        // Each call that has come gets its answer.
+        while !self.inbox.is_empty() {
+            self.turn(None);
         }
     }
 

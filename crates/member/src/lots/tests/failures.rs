@@ -191,3 +191,34 @@ fn a_call_that_its_caller_has_given_up_is_not_executed() {
     assert!(matches!(&heard[..], [(handle, Heard::Error(..))] if *handle == call), "{heard:?}");
     assert_eq!(world.values(), [0, 0]);
 }
+
+#[test]
+fn calls_that_come_when_the_process_ends_are_refused_whatever_leads() {
+    let mut world = World::new(2);
+    world.groups[1].silent = true;
+    let begun = world.call("Add", 1, &[0, 1], 1);
+    world.settle();
+    let waits = world.call("Add", 1, &[0, 1], 1);
+    world.sequencing.end();
+    world.lost(0);
+    world.led(0);
+    let late = world.call("Add", 1, &[0, 1], 1);
+    let refused = Status::ServerUnavailable;
+    assert_eq!(world.statuses(), [(begun, Status::ResponseUnknown), (waits, refused), (late, refused)]);
+}
+
+/// The time that a call may execute is no time that it may wait.
+#[test]
+fn the_own_time_of_a_call_does_not_pass_while_it_waits() {
+    let mut world = World::new(2);
+    world.groups[1].commits = false;
+    world.call("Add", 1, &[0, 1], 1);
+    world.settle();
+    let waits = world.call_within(1, "Add", 1, &[0, 1], 1);
+    world.pass(3_000);
+    world.groups[1].commits = true;
+    world.groups[1].commit();
+    world.settle();
+    assert_eq!(world.statuses(), [(1, Status::Success), (waits, Status::Success)]);
+    assert_eq!(world.groups[1].own_times, [0, 1], "all of it is left");
+}
