@@ -114,6 +114,12 @@ impl Duties {
             let runs = state.nodes().get(&node).is_some_and(|known| known.presence == Presence::Running);
             runs && self.heard.get(&node).is_some_and(|heard| now.saturating_sub(*heard) < LATELY_NANOS)
         };
+        // One that leads and is not heard of may have died. Its groups wait for its leases to end,
+        // and with another leader of the voters they would begin that wait again.
+        let leads = |group: &Group| group.configuration.leader.node;
+        if state.groups().values().any(|group| leads(group) != here && !is_there(leads(group))) {
+            return None;
+        }
         // A witness leads no group later, and a node that keeps no copy is the last to do so.
         let keeps = |node: &NodeId| state.groups().values().any(|group| group.configuration.has_node(*node));
         let others = state.voters().iter().copied().filter(|voter| *voter != here && led(*voter) < led(here));

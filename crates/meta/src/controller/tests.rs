@@ -448,10 +448,11 @@ fn where_all_nodes_lead_the_voters_are_left_to_one_that_leads_less() {
     for (expected, next) in [(&[1][..], &[1, 2][..]), (&[1, 2], &[1, 2, 3])] {
         state.apply(&Command::Voters { expected: voters(expected), voters: voters(next), number: 1 }).unwrap();
     }
-    let moves = |here| {
+    let moves = |here, heard: &[u32]| {
         let mut duties = Duties::since(0);
-        duties.heard.extend([1, 2, 3].map(|node| (NodeId(node), MOVE_NANOS)));
+        duties.heard.extend(heard.iter().map(|node| (NodeId(*node), MOVE_NANOS)));
         duties.moves_to(NodeId(here), &state, MOVE_NANOS).map(|node| node.0)
     };
-    assert_eq!([1, 2, 3].map(moves), [None, Some(1), Some(1)]);
+    assert_eq!([1, 2, 3].map(|here| moves(here, &[1, 2, 3])), [None, Some(1), Some(1)]);
+    assert_eq!([2, 3].map(|here| moves(here, &[1, here])), [None; 2], "one that leads groups may have died");
 }
