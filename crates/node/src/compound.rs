@@ -4,7 +4,7 @@
 //! Owns the calls in progress, their time limits, and their outcomes. A call's stages run one after
 //! the other on threads of their own ([`Worker`]), never on a partition's; between two stages a
 //! call holds no thread. The calls that a stage queues take the same way as a client's
-//! ([`crate::submit`]), with the rights of the caller.
+//! ([`Worker::send_call`]), with the rights of the caller.
 //!
 //! Promises:
 //!

@@ -460,8 +460,12 @@ fn start_compounds(
     threads.spawn("compound-watch", move || compounds.watch(&inboxes.watch))?;
     for number in 0..workers {
         let submit = Arc::clone(submit);
-        let cancellations = parts.cancelling.list.of_group(FIRST_GROUP);
-        let worker = Worker { submit, cancellations, work: inboxes.work.clone() };
+        let worker = Worker {
+            compounds: Arc::clone(&parts.compounds),
+            send_call: Box::new(move |request, reply| submit.frame(request, reply)),
+            cancellations: parts.cancelling.list.of_group(FIRST_GROUP),
+            work: inboxes.work.clone(),
+        };
         let alive = alive.clone();
         spawn(&format!("compound-{number}"), move || {
             let _alive = alive;

@@ -1,8 +1,7 @@
 //! The threads that run stages, and send the calls that a stage queues.
 
-use super::{Call, CallWaker, STAYS, Work};
+use super::{Call, CallWaker, Compounds, STAYS, Work};
 use crate::connection::{is_admin, of_compound};
-use crate::submit::Submit;
 use bumpalo::Bump;
 use crossbeam_channel::Receiver;
 use ferrite_base::{UserError, UserResult};
@@ -16,9 +15,13 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+/// Takes a request frame as a client's. Its error is the answer that does not come by the reply.
+pub type SendCall = Box<dyn Fn(&[u8], &Reply) -> UserResult<()> + Send>;
+
 /// A thread that runs stages.
 pub struct Worker {
-    pub submit: Arc<Submit>,
+    pub compounds: Arc<Compounds>,
+    pub send_call: SendCall,
     pub cancellations: GroupCancellations,
     pub work: Receiver<Work>,
 }
@@ -29,7 +32,7 @@ impl Worker {
             match work {
                 Work::Begin(call, parameters) => match begin(&call, &parameters, self.stage_calls_max()) {
                     Ok(stages) => self.go_on(&call, stages, Vec::new()),
-                    Err(error) => self.submit.compounds.end(&call, Err(error)),
+                    Err(error) => self.compounds.end(&call, Err(error)),
                 },
                 Work::GoOn(call) => {
                     let mut state = call.lock();
@@ -51,12 +54,12 @@ impl Worker {
     }
 
     fn stage_calls_max(&self) -> usize {
-        self.submit.compounds.stage_calls_max
+        self.compounds.stage_calls_max
     }
 
     /// Runs stages until one queues calls, or the call ends.
     fn go_on(&self, call: &Arc<Call>, mut stages: Box<dyn Stages>, mut answers: Vec<Answer>) {
-        let compounds = &self.submit.compounds;
+        let compounds = &self.compounds;
         loop {
             if call.lock().ended {
                 return;
@@ -103,7 +106,7 @@ impl Worker {
             call.go_on_if_due(&state);
         }
         if !calls.is_empty() {
-            self.submit.compounds.figures.called(&call.program, &calls);
+            self.compounds.figures.called(&call.program, &calls);
         }
         let sent_micros = call.clock.wall_micros();
         for (number, queued) in (first..).zip(calls) {
@@ -117,7 +120,7 @@ impl Worker {
             let destination = queued.partition;
             let extensions = Extensions { all_partition, destination, ..Extensions::default() };
             let outcome = match write_call_with(&mut request, &queued.procedure, handle, &extensions, &parameters) {
-                Ok(()) => self.submit.frame(&request, &reply),
+                Ok(()) => (self.send_call)(&request, &reply),
                 Err(error) => {
                     Err(UserError::parameters(format!("the call of {} cannot be sent: {error}", queued.procedure)))
                 }
