@@ -52,13 +52,37 @@ impl GroupsCalls {
             stores,
             merges,
             is_read: program.read_only,
-            // Longer than any limit is no limit of its own.
-            time_max_millis: time_max.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(0)),
+            time_max_millis: millis(time_max),
             reply,
             again,
             behind: Vec::new(),
         });
         Ok(())
+    }
+
+    /// Hands over rows, in a table's form, for a table that all groups have; one answer comes.
+    /// `program`: what is run for each of them. `time_max`: by the call's own wish.
+    pub fn load(
+        &self,
+        program: &Program,
+        compiled: &Compiled,
+        rows: &[u8],
+        time_max: Option<Duration>,
+        reply: Reply,
+        again: LookUpAgain,
+    ) {
+        self.send(GroupsCall {
+            program: LotProgram::Load(program.name.clone()),
+            catalog_version: compiled.catalog.version,
+            parameters: rows.to_vec(),
+            stores: StoreSet::All,
+            merges: Box::new([MergeRule::First]),
+            is_read: false,
+            time_max_millis: millis(time_max),
+            reply,
+            again,
+            behind: Vec::new(),
+        });
     }
 
     /// To the sequencer; one answer comes.
@@ -79,6 +103,11 @@ impl GroupsCalls {
             let _ = sequencer.send(SequencerNotice::Behind(mark));
         }
     }
+}
+
+/// Longer than any limit is no limit of its own.
+fn millis(time_max: Option<Duration>) -> u32 {
+    time_max.map_or(0, |time| u32::try_from(time.as_millis()).unwrap_or(0))
 }
 
 /// How the groups' answers to each statement become one.
@@ -124,13 +153,6 @@ fn indivisible(program: &Program, why: &Indivisible) -> UserError {
 pub fn of_all_groups(name: &str) -> UserError {
     let text = format!("{name} needs partitions of several groups, which is not supported");
     UserError::compile("0A000", text)
-}
-
-/// The answer to rows in a table's form for a table that all groups have.
-#[cold]
-pub fn no_load(name: &str) -> UserError {
-    let text = format!("{name} needs partitions of several groups, to which rows are not loaded in a table's form");
-    UserError::compile("0A000", text).with_hint("insert the rows with statements, several in a call")
 }
 
 /// The first words of a statement.

@@ -28,6 +28,7 @@ use ferrite_member::forward::Forward;
 use ferrite_partition::cancel::GroupCancellations;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
+use ferrite_plan::Program;
 use ferrite_sql::Parameterizer;
 use ferrite_system::result::{SystemResult, SystemTable};
 use ferrite_system::statistics::{self, Asker};
@@ -335,7 +336,7 @@ impl System {
                 let trusted = privilege::is_trusted(&self.identity, reply.connection);
                 return self.submit.pass_on(group, body, trusted, reply).map(|()| Handled::PassedOn);
             }
-            RunsAt::InGroups(_) => return Err(groups_calls::no_load(&program.name)),
+            RunsAt::InGroups(_) => return self.load_in_groups(&program, load.rows, compiled, body, reply),
         };
         self.submit.mode.admit(false, is_admin(reply.connection))?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
@@ -361,6 +362,25 @@ impl System {
             }
             Route::Multi(_) | Route::Compound => self.submit.routes.to_coordinator(Job::Calls(vec![call])),
         };
+        Ok(Handled::PassedOn)
+    }
+
+    /// Into a table that all groups have, in one transaction.
+    fn load_in_groups(
+        &self,
+        program: &Program,
+        rows: &[u8],
+        compiled: &Compiled,
+        body: &[u8],
+        reply: &Reply,
+    ) -> UserResult<Handled> {
+        self.submit.mode.admit(false, is_admin(reply.connection))?;
+        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let system = self.submit.system.clone();
+        let time_max = self.submit.time_of(body, reply);
+        // The system thread has ended only when the server stops.
+        let again = Box::new(move || drop(system.send(job)));
+        self.submit.groups_calls.load(program, compiled, rows, time_max, reply.clone(), again);
         Ok(Handled::PassedOn)
     }
 }

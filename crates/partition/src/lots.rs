@@ -43,7 +43,8 @@ pub struct LotCall {
     /// That the call was divided with. A group with another one refuses it as stale.
     pub catalog_version: CatalogVersion,
     /// The parameter set as it is on the wire; of an ad hoc text without the text; of a schema
-    /// change the limits of its text ([`limits_bytes`]).
+    /// change the limits of its text ([`limits_bytes`]); of a load the rows, a table without its
+    /// length.
     pub parameters: Vec<u8>,
     /// This group runs the statements that one group is to run, whichever.
     pub is_first: bool,
@@ -62,6 +63,9 @@ pub enum LotProgram {
     /// Whether the group can make a schema change, as far as that is no matter of rows. No
     /// partition is held for it.
     Check(String),
+    /// A procedure that inserts or upserts a row into a table that all groups have, by its name,
+    /// for each row of a table, all of them in one call.
+    Load(String),
 }
 
 /// Places in what a group answers that has made a schema change: the table of success, the table
@@ -75,7 +79,8 @@ impl LotProgram {
             LotProgram::Procedure(text)
             | LotProgram::Text(text)
             | LotProgram::Change(text)
-            | LotProgram::Check(text) => text,
+            | LotProgram::Check(text)
+            | LotProgram::Load(text) => text,
         }
     }
 }
@@ -189,6 +194,7 @@ impl LotWork {
                 LotProgram::Text(_) => 1,
                 LotProgram::Change(_) => 2,
                 LotProgram::Check(_) => 3,
+                LotProgram::Load(_) => 4,
             });
             put_bytes(&mut out, program.text().as_bytes());
             out.extend_from_slice(&catalog_version.0.to_le_bytes());
@@ -265,6 +271,7 @@ fn read_call(from: &mut Reader<'_>) -> Result<LotCall, ReadFault> {
         1 => LotProgram::Text(text),
         2 => LotProgram::Change(text),
         3 => LotProgram::Check(text),
+        4 => LotProgram::Load(text),
         _ => return Err(ReadFault::Malformed("a call of a lot is of an unknown kind")),
     };
     let catalog_version = CatalogVersion(from.u64()?);
@@ -314,10 +321,17 @@ mod tests {
         let text = LotProgram::Text("DELETE FROM t".to_owned());
         let change = LotProgram::Change("DROP TABLE t".to_owned());
         let check = LotProgram::Check(String::new());
+        let load = LotProgram::Load("T.upsert".to_owned());
         LotWork {
             time_micros: -2,
             answers_max: 9,
-            calls: vec![call(procedure, true), call(text, false), call(change, true), call(check, false)],
+            calls: vec![
+                call(procedure, true),
+                call(text, false),
+                call(change, true),
+                call(check, false),
+                call(load, true),
+            ],
         }
     }
 
@@ -348,7 +362,7 @@ mod tests {
         let expected = [
             &(-2i64).to_le_bytes()[..],
             &[9, 0, 0, 0],
-            &[4, 0, 0, 0],
+            &[5, 0, 0, 0],
             &[0, 4, 0, 0, 0],
             b"Move",
             &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
@@ -360,6 +374,9 @@ mod tests {
             &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
             &[3, 0, 0, 0, 0],
             &[7, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[4, 8, 0, 0, 0],
+            b"T.upsert",
+            &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
         ];
         assert_eq!(work().encode(), expected.concat());
         let expected = [

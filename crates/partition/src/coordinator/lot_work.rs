@@ -76,7 +76,9 @@ impl Coordinator {
         self.admit_lot_call(call)?;
         let failed = |error: UserError| LotFailure::of(&error);
         let program = match &call.program {
-            LotProgram::Procedure(name) => self.compiled.require(name).map(|id| Arc::clone(self.compiled.program(id))),
+            LotProgram::Procedure(name) | LotProgram::Load(name) => {
+                self.compiled.require(name).map(|id| Arc::clone(self.compiled.program(id)))
+            }
             LotProgram::Text(text) => self.lot_program(call, text),
             LotProgram::Check(text) => return self.check_change(call, text).map(|()| Vec::new()).map_err(failed),
             LotProgram::Change(_) => Err(UserError::internal("a schema change is a lot of its own")),
@@ -103,7 +105,10 @@ impl Coordinator {
                     Request { program: &program, parameters, drop_first_parameter, handle: 0, transaction_time: now };
                 let shares = GroupShares::new(&self.of, call.is_first);
                 let own_time = (call.time_max_millis > 0).then(|| Duration::from_millis(call.time_max_millis.into()));
-                self.executor.call_shares(&mut stores, &request, &shares, own_time)
+                match &call.program {
+                    LotProgram::Load(_) => self.executor.load_in_group(&mut stores, &request, &shares, own_time),
+                    _ => self.executor.call_shares(&mut stores, &request, &shares, own_time),
+                }
             }
         };
         let outcome = if result.is_ok() { CallOutcome::Committed } else { CallOutcome::RolledBack };

@@ -1,15 +1,16 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
 use super::parameters::{convert_all, malformed};
-use super::{CallOutcome, Executor, Request, Slow};
+use super::{CallOutcome, Executor, GroupShares, Request, Slow};
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
 use ferrite_plan::OutputColumn;
 use ferrite_table::Store;
 use ferrite_value::Value;
+use ferrite_wire::table::write_scalar_table;
 use ferrite_wire::{ResponseWriter, Table, failure};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How often the clock is looked at.
 const ROWS_PER_CLOCK: usize = 1_024;
@@ -25,8 +26,42 @@ impl Executor {
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> CallOutcome {
-        let marks = ferrite_exec::set_marks(stores);
         let mut writer = ResponseWriter::begin(out, request.handle);
+        match self.load_all(stores, request, slow) {
+            Ok(rows) => {
+                writer.scalar_table(rows);
+                writer.finish();
+                CallOutcome::Committed
+            }
+            Err(error) => {
+                writer.fail(&error);
+                CallOutcome::RolledBack
+            }
+        }
+    }
+
+    /// The same for a group that loads what all groups load. The answer is one table, its length in
+    /// front.
+    pub(crate) fn load_in_group(
+        &mut self,
+        stores: &mut [Store],
+        request: &Request<'_>,
+        shares: &GroupShares<'_>,
+        own_time: Option<Duration>,
+    ) -> UserResult<Vec<Option<Vec<u8>>>> {
+        shares.require_all(stores)?;
+        let usual = self.limits.time_max;
+        self.limits.time_max = own_time.unwrap_or(usual);
+        let rows = self.load_all(stores, request, None);
+        self.limits.time_max = usual;
+        let mut table = Vec::new();
+        write_scalar_table(&mut table, rows?);
+        Ok(vec![Some(table)])
+    }
+
+    /// How many rows it were. On failure the stores are as before.
+    fn load_all(&mut self, stores: &mut [Store], request: &Request<'_>, slow: Option<Slow<'_>>) -> UserResult<i64> {
+        let marks = ferrite_exec::set_marks(stores);
         let outside = Outside::default();
         let rows = contained(
             stores,
@@ -35,18 +70,10 @@ impl Executor {
             &request.program.name,
             |stores| self.load_rows(stores, request, slow, &outside),
         );
-        match rows {
-            Ok(rows) => {
-                writer.scalar_table(rows);
-                writer.finish();
-                CallOutcome::Committed
-            }
-            Err(error) => {
-                ferrite_exec::roll_back(stores, marks);
-                writer.fail(&error);
-                CallOutcome::RolledBack
-            }
+        if rows.is_err() {
+            ferrite_exec::roll_back(stores, marks);
         }
+        rows
     }
 
     fn load_rows(

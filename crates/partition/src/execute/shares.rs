@@ -43,6 +43,12 @@ impl<'g> GroupShares<'g> {
         ferrite_exec::run_shares(stores, call, &shares, &is_elsewhere, scratch, sink)
     }
 
+    /// What all partitions of the group are to do is done on all.
+    pub(super) fn require_all(&self, stores: &[Store]) -> UserResult<()> {
+        let is_held = |id: &PartitionId| stores.iter().any(|store| store.partition() == *id);
+        self.of.ids().find(|id| !is_held(id)).map_or(Ok(()), |missing| Err(not_held(missing)))
+    }
+
     fn own_shares(&self, stores: &[Store], call: &Call<'_>) -> UserResult<Vec<OwnShare>> {
         let program = call.program;
         let is_partitioned = |id| stores[0].table(id).definition().is_partitioned();
@@ -61,11 +67,8 @@ impl<'g> GroupShares<'g> {
                 Share::Any => OwnShare::None,
                 Share::Rows => OwnShare::OwnRows,
                 Share::Same => {
-                    let is_held = |id: &PartitionId| stores.iter().any(|store| store.partition() == *id);
-                    match self.of.ids().find(|id| !is_held(id)) {
-                        None => OwnShare::Whole,
-                        Some(missing) => return Err(not_held(missing)),
-                    }
+                    self.require_all(stores)?;
+                    OwnShare::Whole
                 }
             })
         };

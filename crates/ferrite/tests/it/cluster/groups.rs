@@ -3,6 +3,8 @@
 use super::{Cluster, PATIENCE};
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedValue, Status};
+use ferrite_value::{SqlType, Value};
+use ferrite_wire::{TableHeader, TableWriter};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -223,6 +225,45 @@ fn a_change_that_depends_on_rows_is_made_by_all_groups_or_by_none() {
     // Two tables change places, and all rows are counted.
     db.sql("CREATE TABLE o (k BIGINT NOT NULL, v BIGINT); PARTITION TABLE o ON COLUMN k");
     assert_eq!(db.call("@SwapTables", ("R", "O")).scalar(), Some(12));
+}
+
+/// What existing bulk loaders send for a table that all groups have.
+#[test]
+fn rows_in_a_table_s_form_are_loaded_by_all_groups_or_by_none() {
+    let cluster = spread(&[]);
+    let databases: Vec<Db> =
+        cluster.nodes.iter().map(|node| node.as_ref().expect("it runs").server.connect()).collect();
+    databases[0].sql("CREATE TABLE r (k BIGINT NOT NULL PRIMARY KEY, v VARCHAR(4))");
+    // More than a lot takes beside others.
+    let rows = |rows: std::ops::Range<i64>, long: Option<i64>| {
+        let header = TableHeader::new([("K", SqlType::Bigint), ("V", SqlType::Varchar)]);
+        let mut out = Vec::new();
+        let mut table = TableWriter::begin(&mut out, &header);
+        let value = |row| if long == Some(row) { "too long" } else { "fits" };
+        rows.for_each(|row| table.row(&[Value::Integer(row), Value::Text(value(row))]).expect("a small row"));
+        table.finish();
+        out.split_off(size_of::<u32>())
+    };
+    let load = |place: usize, upsert: i8, rows: &[u8]| {
+        databases[place].0.call_blocking("@LoadMultipartitionTable", ("r", upsert, Value::Table(rows)))
+    };
+    let many = 0..300_000;
+    let all_have = |count: i64| {
+        for db in &databases {
+            assert_eq!(db.scalar("SELECT COUNT(*) FROM r"), count);
+        }
+    };
+    assert_eq!(load(1, 0, &rows(many.clone(), None)).expect("all rows are new").scalar(), Some(many.end));
+    all_have(many.end);
+    for (refused, words) in [(rows(many.end - 1..many.end + 9, None), "row 0"), (rows(-9..0, Some(-2)), "row 7")] {
+        let error = load(2, 0, &refused).expect_err("a row cannot be there").to_string();
+        assert!(error.contains(words), "{error}");
+        all_have(many.end);
+    }
+    assert_eq!(load(2, 1, &rows(-1..2, None)).expect("an upsert").scalar(), Some(3));
+    all_have(many.end + 1);
+    let error = databases[1].0.call_blocking("@LoadMultipartitionTable", ("t", 0_i8, Value::Table(&rows(0..1, None))));
+    assert!(error.expect_err("another procedure loads it").to_string().contains("is partitioned"));
 }
 
 #[test]
