@@ -4,7 +4,7 @@
 //! message of such a cluster is as it was.
 
 use ferrite_base::bytes::{ReadFault, Reader};
-use ferrite_base::{Epoch, GroupId};
+use ferrite_base::{Epoch, GroupId, Position};
 use ferrite_cluster::FailoverPhase;
 use std::collections::BTreeMap;
 
@@ -19,6 +19,8 @@ pub struct GroupHealth {
     pub in_step: Option<Epoch>,
     /// It was chosen to lead the group in this epoch, and has come this far.
     pub phase: Option<(Epoch, FailoverPhase)>,
+    /// Where the node's copy ends: epoch and position of the last entry. Zeros: it has none.
+    pub end: (Epoch, Position),
 }
 
 /// Of groups other than the first.
@@ -32,6 +34,8 @@ pub fn encode(groups: &GroupHealths, out: &mut Vec<u8>) {
         out.extend_from_slice(&health.in_step.map_or(0, |epoch| epoch.0).to_le_bytes());
         out.extend_from_slice(&epoch.to_le_bytes());
         out.push(phase);
+        out.extend_from_slice(&health.end.0.0.to_le_bytes());
+        out.extend_from_slice(&health.end.1.0.to_le_bytes());
     }
 }
 
@@ -50,7 +54,8 @@ fn decode_one(rest: &mut Reader<'_, ReadFault>) -> Result<(GroupId, GroupHealth)
     let in_step = Some(Epoch(rest.u64()?)).filter(|epoch| epoch.0 > 0);
     let epoch = Epoch(rest.u64()?);
     let phase = FailoverPhase::of_code(rest.u8()?).map(|phase| (epoch, phase));
-    Ok((group, GroupHealth { in_step, phase }))
+    let end = (Epoch(rest.u64()?), Position(rest.u64()?));
+    Ok((group, GroupHealth { in_step, phase, end }))
 }
 
 #[cfg(test)]
@@ -65,7 +70,8 @@ mod tests {
         assert_eq!((message.len(), decode(&message)), (HEALTH_BYTES, GroupHealths::new()));
         encode(&GroupHealths::new(), &mut message);
         assert_eq!(message, health.encode());
-        let leads = GroupHealth { in_step: Some(Epoch(7)), phase: Some((Epoch(8), FailoverPhase::ALL[0])) };
+        let phase = Some((Epoch(8), FailoverPhase::ALL[0]));
+        let leads = GroupHealth { in_step: Some(Epoch(7)), phase, end: (Epoch(8), Position(1_000)) };
         let groups = GroupHealths::from([(GroupId(1), leads), (GroupId(9), GroupHealth::default())]);
         encode(&groups, &mut message);
         assert_eq!((Health::decode(&message), decode(&message)), (Some(health), groups));

@@ -7,7 +7,7 @@
 
 use crate::giving_way::Room;
 use crate::group_health::{GroupHealth, GroupHealths};
-use ferrite_base::{Epoch, GroupId, Incarnation, NodeId};
+use ferrite_base::{Epoch, GroupId, Incarnation, NodeId, Position};
 use ferrite_cluster::FailoverPhase;
 use ferrite_group::FIRST_GROUP;
 use ferrite_log::Durability;
@@ -164,7 +164,17 @@ impl Healths {
         let all = self.lock();
         let said = all.get(&node).filter(|said| !said.is_late(now))?;
         let Health { in_step, phase, .. } = said.health;
-        if id == FIRST_GROUP { Some(GroupHealth { in_step, phase }) } else { said.groups.get(&id).copied() }
+        let of_first = || GroupHealth { in_step, phase, ..GroupHealth::default() };
+        if id == FIRST_GROUP { Some(of_first()) } else { said.groups.get(&id).copied() }
+    }
+
+    /// Where the copies of a group other than the first end, of the nodes that have reported one
+    /// lately.
+    pub fn ends(&self, id: GroupId, now: Instant) -> Vec<(NodeId, (Epoch, Position))> {
+        let all = self.lock();
+        let lately = all.iter().filter(|(_, said)| !said.is_late(now));
+        let ends = lately.filter_map(|(node, said)| Some((*node, said.groups.get(&id)?.end)));
+        ends.filter(|(_, end)| *end > Default::default()).collect()
     }
 
     /// None: it has reported nothing lately.
@@ -253,6 +263,25 @@ impl OwnVote {
 mod tests {
     use super::*;
 
+    #[test]
+    fn the_copies_of_a_group_end_where_nodes_have_reported_it_lately() {
+        let healths = Healths::default();
+        let now = Instant::now();
+        let ends = |at| GroupHealth { end: (Epoch(3), Position(at)), ..GroupHealth::default() };
+        let group = GroupId(2);
+        let say = |node, groups: &[(GroupId, GroupHealth)], at| {
+            let groups = groups.iter().copied().collect();
+            healths.said(Member::new(node, 1), Health::default(), groups, at);
+        };
+        say(1, &[(group, ends(7)), (GroupId(1), ends(9))], now);
+        say(2, &[(group, ends(0)), (GroupId(1), ends(8))], now + COUNTS);
+        say(3, &[(group, GroupHealth::default())], now + COUNTS);
+        let end = |at| (Epoch(3), Position(at));
+        assert_eq!(healths.ends(group, now), [(NodeId(1), end(7)), (NodeId(2), end(0))]);
+        assert_eq!(healths.ends(group, now + COUNTS), [(NodeId(2), end(0))], "node 1 is silent");
+        assert_eq!(healths.ends(GroupId(5), now), []);
+    }
+
     /// Of the first group only.
     fn said(healths: &Healths, by: Member, health: Health, now: Instant) {
         healths.said(by, health, GroupHealths::new(), now);
@@ -314,7 +343,7 @@ mod tests {
         let known = |among: &[u32], epoch, at| knows(among, 0, epoch, at);
         assert!(known(&[1, 2], 7, now));
         assert!(!knows(&[1, 2], 1, 7, now), "that is said of the first group");
-        let second = GroupHealth { in_step: Some(Epoch(3)), phase: None };
+        let second = GroupHealth { in_step: Some(Epoch(3)), ..GroupHealth::default() };
         healths.said(Member::new(4, 1), Health::default(), GroupHealths::from([(GroupId(1), second)]), now);
         assert!(knows(&[4], 1, 3, now) && !knows(&[4], 0, 3, now) && !knows(&[4], 1, 3, now + COUNTS));
         assert!(!known(&[1, 2], 8, now), "another has been added since");

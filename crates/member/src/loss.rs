@@ -85,25 +85,41 @@ pub struct AcceptLoss {
     pub told: Box<dyn FnOnce(Result<String, String>) + Send>,
 }
 
+/// What is known of the groups of one call.
+#[derive(Default)]
+struct Outcomes {
+    accepted: Vec<String>,
+    refused: Vec<String>,
+}
+
+impl Outcomes {
+    fn all(self) -> Result<String, String> {
+        let Outcomes { accepted, refused } = self;
+        match (refused.is_empty(), accepted.is_empty()) {
+            (true, _) => Ok(accepted.join("; ")),
+            (false, true) => Err(refused.join("; ")),
+            (false, false) => Err(format!("{}. But {}", refused.join("; "), accepted.join("; "))),
+        }
+    }
+}
+
 impl AcceptLoss {
-    /// The same of each of several groups: the caller hears the outcome of all, or the first reason
-    /// why one has none.
+    /// The same of each of several groups: the caller hears the outcome of all. If one has none, it
+    /// is a failure, which says of which groups the loss is accepted nevertheless.
     pub fn of_groups(self, groups: &[GroupId]) -> Vec<(GroupId, AcceptLoss)> {
-        let left = Arc::new(Mutex::new((groups.len(), Ok(Vec::new()), Some(self.told))));
+        let left = Arc::new(Mutex::new((groups.len(), Outcomes::default(), Some(self.told))));
         let of_group = |group: &GroupId| {
             let left = Arc::clone(&left);
             let told = Box::new(move |outcome: Result<String, String>| {
                 let mut left = left.lock().expect("no panic with the outcomes");
                 let (count, outcomes, told) = &mut *left;
                 *count -= 1;
-                match (&mut *outcomes, outcome) {
-                    (Ok(known), Ok(outcome)) => known.push(outcome),
-                    (Ok(_), Err(reason)) => *outcomes = Err(reason),
-                    (Err(_), _) => {}
+                match outcome {
+                    Ok(outcome) => outcomes.accepted.push(outcome),
+                    Err(reason) => outcomes.refused.push(reason),
                 }
                 if *count == 0 {
-                    let outcome = outcomes.clone().map(|known| known.join("; "));
-                    told.take().expect("the last outcome comes once")(outcome);
+                    told.take().expect("the last outcome comes once")(std::mem::take(outcomes).all());
                 }
             });
             (*group, AcceptLoss { node: self.node, told })
@@ -192,6 +208,7 @@ impl Losses {
                 let until = now + nanos(TIME_MAX);
                 self.under_way.push(UnderWay { group, asks, member, until, next: now });
             }
+            Err(reason) if state.groups().len() > 1 => (asks.told)(Err(format!("group {group}: {reason}"))),
             Err(reason) => (asks.told)(Err(reason)),
         }
     }
@@ -326,8 +343,8 @@ mod tests {
             Arc::try_unwrap(heard).expect("all is over").into_inner().expect("no panic")
         };
         assert_eq!(outcomes([Ok("a"), Ok("b")]), [Ok("a; b".to_owned())]);
-        assert_eq!(outcomes([Err("a"), Ok("b")]), [Err("a".to_owned())]);
-        assert_eq!(outcomes([Err("a"), Err("b")]), [Err("a".to_owned())]);
+        assert_eq!(outcomes([Err("a"), Ok("b")]), [Err("a. But b".to_owned())]);
+        assert_eq!(outcomes([Err("a"), Err("b")]), [Err("a; b".to_owned())]);
     }
 
     #[test]

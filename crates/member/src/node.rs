@@ -266,7 +266,9 @@ impl NodeThread {
         let here = self.node.here();
         let of_group = |(id, group): (&GroupId, &Group)| {
             let in_step = self.keepers.in_step(*id).filter(|_| group.configuration.has(here));
-            (*id, GroupHealth { in_step, phase: self.node.phase(*id) })
+            let end = self.groups.get(*id).map(|group| group.end());
+            let end = end.map_or_else(Default::default, |end| (end.epoch, end.position));
+            (*id, GroupHealth { in_step, phase: self.node.phase(*id), end })
         };
         state.groups().iter().filter(|(id, _)| **id != FIRST_GROUP).map(of_group).collect()
     }
@@ -476,8 +478,8 @@ fn seen_of_losses(
     };
     loss::Seen {
         there: there.map(|node| (node, is_whole(node))).collect(),
-        // They report how far their copies of the first group are.
-        ends: if id == FIRST_GROUP { figures.ends(Instant::now()) } else { Vec::new() },
+        // The first group's are among the figures.
+        ends: if id == FIRST_GROUP { figures.ends(Instant::now()) } else { healths.ends(id, Instant::now()) },
         no_majority: reachability.no_majority(state),
         doubtful: false,
     }

@@ -10,6 +10,7 @@ use crate::error::MemberError;
 use crate::founding::Founders;
 use crate::join;
 use crate::release;
+use ferrite_base::GroupId;
 use ferrite_group::{FIRST_GROUP, Identity};
 use ferrite_io::{Clock, Disk};
 use ferrite_meta::Kind;
@@ -79,9 +80,7 @@ pub fn leave_cluster(
         Said::Incomplete => false,
         Said::Nothing => true,
     };
-    if let Some(written) = directory::founding(&*disk, dir)? {
-        refuse_beside_others(&identity, written)?;
-    }
+    refuse_beside_others(&identity, directory::founding(&*disk, dir)?)?;
     let lock = || DatabaseLog::lock(&*disk, dir).map_err(|error| failed(error.to_string()));
     // Without it the directory is not a node of the cluster at its start; it leaves the stream now.
     let declared = {
@@ -121,21 +120,24 @@ pub fn leave_cluster(
     ))
 }
 
-/// Some of a cluster's groups are no database.
-fn refuse_some_groups(identity: &Identity) -> Result<(), MemberError> {
+/// Some of a cluster's groups are no database, and a single server's partitions are one group.
+fn refuse_several_groups(identity: &Identity) -> Result<(), MemberError> {
     if identity.hosted.iter().eq([&FIRST_GROUP]) {
         return Ok(());
     }
-    Err(MemberError::Cluster(
-        "the directory has some of the groups of its cluster's partitions: that is not a whole database, and cannot become a \
-         single server's. Start enough nodes of the cluster"
-            .to_owned(),
-    ))
+    let kept: Vec<String> = identity.hosted.iter().map(GroupId::to_string).collect();
+    Err(MemberError::Cluster(format!(
+        "nothing was changed: the partitions of this cluster are in several groups, of which the directory has {}. It cannot \
+         become a single server's database. Start enough nodes for a majority of the voters; where all complete copies of a \
+         group are lost for good, continue with an older one: ferrite admin recover --accept-loss --node N",
+        kept.join(", ")
+    )))
 }
 
 /// A cluster whose nodes still run is not left: its data would continue in two databases.
-fn refuse_beside_others(identity: &Identity, written: WrittenDown) -> Result<(), MemberError> {
-    refuse_some_groups(identity)?;
+fn refuse_beside_others(identity: &Identity, written: Option<WrittenDown>) -> Result<(), MemberError> {
+    refuse_several_groups(identity)?;
+    let Some(written) = written else { return Ok(()) };
     let founded = written.founded.as_deref().and_then(|all| ferrite_meta::founding::found(all).ok());
     let known = written.known.as_ref().map(|known| known.state.clone()).or(founded);
     let (own, Some(state)) = (written.own.clone(), known) else { return Ok(()) };
