@@ -10,6 +10,7 @@ mod checkpoint;
 mod copy;
 mod lending;
 mod lot_change;
+mod lot_cut;
 mod lot_hold;
 mod lot_work;
 mod lots;
@@ -19,7 +20,7 @@ use crate::answer::AnswerBatch;
 use crate::commit::Completion;
 use crate::compiled::{Compiled, is_same_schema};
 use crate::counters::{CallOutcome, Counters, ThreadReport};
-pub use crate::event::{BACKUP, Job, TakenSnapshot, wait_until_committed};
+pub use crate::event::{BACKUP, GroupCut, Job, TakenSnapshot, wait_until_committed};
 use crate::event::{Event, Loan, ProgramCall, Reply, StoreSet};
 use crate::execute::Executor;
 use crate::gate::Gate;
@@ -293,6 +294,7 @@ impl Coordinator {
                 // The caller may have given up waiting.
                 let _ = to.send(taken);
             }
+            Job::GiveCut { name, to } => self.give_cut(&name, &to),
             Job::Lot(message) => self.lot_message(message),
             Job::SequencerLost(epoch) => self.sequencer_lost(epoch),
             Job::Stop => return false,

@@ -209,6 +209,11 @@ pub enum Job {
         snapshot: u64,
         to: Sender<TakenSnapshot>,
     },
+    /// What the group has taken for the lot of that name, for a backup of all groups.
+    GiveCut {
+        name: String,
+        to: Sender<GroupCut>,
+    },
     /// A copy becomes the leader, as its partitions did just now.
     Lead {
         log: GroupAppender<Completion>,
@@ -272,6 +277,18 @@ pub struct TakenSnapshot {
     /// backup has none.
     pub mark: Arc<OnceLock<LogPosition>>,
     pub logged: Receiver<Result<(), NotCommitted>>,
+}
+
+/// What a group shows at the moment of a lot; committed if the lot has succeeded.
+pub struct GroupCut {
+    /// In the order of the stores.
+    pub partitions: Vec<PartitionId>,
+    pub stores: Vec<Store>,
+    pub places: Vec<(Epoch, Sequence)>,
+    pub catalog: Arc<Catalog>,
+    pub history: SchemaHistory,
+    /// The same in all groups, in microseconds since 1970.
+    pub time: i64,
 }
 
 /// Waits until what was taken is durable here, and committed; or why it will not be.

@@ -66,6 +66,8 @@ pub enum LotProgram {
     /// A procedure that inserts or upserts a row into a table that all groups have, by its name,
     /// for each row of a table, all of them in one call.
     Load(String),
+    /// The moment of a backup, under that name, in a lot of its own, of all partitions.
+    Cut(String),
 }
 
 /// Places in what a group answers that has made a schema change: the table of success, the table
@@ -80,7 +82,8 @@ impl LotProgram {
             | LotProgram::Text(text)
             | LotProgram::Change(text)
             | LotProgram::Check(text)
-            | LotProgram::Load(text) => text,
+            | LotProgram::Load(text)
+            | LotProgram::Cut(text) => text,
         }
     }
 }
@@ -195,6 +198,7 @@ impl LotWork {
                 LotProgram::Change(_) => 2,
                 LotProgram::Check(_) => 3,
                 LotProgram::Load(_) => 4,
+                LotProgram::Cut(_) => 5,
             });
             put_bytes(&mut out, program.text().as_bytes());
             out.extend_from_slice(&catalog_version.0.to_le_bytes());
@@ -272,6 +276,7 @@ fn read_call(from: &mut Reader<'_>) -> Result<LotCall, ReadFault> {
         2 => LotProgram::Change(text),
         3 => LotProgram::Check(text),
         4 => LotProgram::Load(text),
+        5 => LotProgram::Cut(text),
         _ => return Err(ReadFault::Malformed("a call of a lot is of an unknown kind")),
     };
     let catalog_version = CatalogVersion(from.u64()?);
@@ -322,6 +327,7 @@ mod tests {
         let change = LotProgram::Change("DROP TABLE t".to_owned());
         let check = LotProgram::Check(String::new());
         let load = LotProgram::Load("T.upsert".to_owned());
+        let cut = LotProgram::Cut("monday".to_owned());
         LotWork {
             time_micros: -2,
             answers_max: 9,
@@ -331,6 +337,7 @@ mod tests {
                 call(change, true),
                 call(check, false),
                 call(load, true),
+                call(cut, false),
             ],
         }
     }
@@ -362,7 +369,7 @@ mod tests {
         let expected = [
             &(-2i64).to_le_bytes()[..],
             &[9, 0, 0, 0],
-            &[5, 0, 0, 0],
+            &[6, 0, 0, 0],
             &[0, 4, 0, 0, 0],
             b"Move",
             &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
@@ -377,6 +384,9 @@ mod tests {
             &[4, 8, 0, 0, 0],
             b"T.upsert",
             &[7, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
+            &[5, 6, 0, 0, 0],
+            b"monday",
+            &[7, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 4, 0, 0, 0, 0, 1, 3, 9],
         ];
         assert_eq!(work().encode(), expected.concat());
         let expected = [

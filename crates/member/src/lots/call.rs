@@ -38,7 +38,7 @@ impl GroupsCall {
 
     /// A lot of its own has this call.
     pub fn is_alone(&self) -> bool {
-        matches!(self.program, LotProgram::Change(_) | LotProgram::Check(_))
+        matches!(self.program, LotProgram::Change(_) | LotProgram::Check(_) | LotProgram::Cut(_))
     }
 
     /// It is answered when all groups have what it has changed, so that what the caller does next

@@ -81,6 +81,7 @@ impl Coordinator {
             }
             LotProgram::Text(text) => self.lot_program(call, text),
             LotProgram::Check(text) => return self.check_change(call, text).map(|()| Vec::new()).map_err(failed),
+            LotProgram::Cut(_) => return self.cut_for_lot(hold, call, now).map_err(failed),
             LotProgram::Change(_) => Err(UserError::internal("a schema change is a lot of its own")),
         };
         let program = program.map_err(failed)?;

@@ -18,6 +18,7 @@
 
 use super::lending::{Lending, StorePosition};
 use super::lot_change::is_change;
+use super::lot_cut::KeptCut;
 use super::lot_hold::{Hold, Leading, LongDoubt, UnsettledStores};
 use super::{Coordinator, lot_work, receive};
 use crate::answer::{AnswerBatch, Mailbox};
@@ -50,6 +51,8 @@ pub(super) struct LotSide {
     pub leading: Option<Box<Leading>>,
     /// What came while stores were held, and waits until they are not.
     pub deferred: VecDeque<Job>,
+    /// For a backup of all groups.
+    pub kept_cut: Option<Box<KeptCut>>,
 }
 
 /// Hears when what a lot has shown may be told.
@@ -87,7 +90,7 @@ impl Leading {
 
 impl LotSide {
     pub fn new(links: Arc<dyn LotLinks>) -> LotSide {
-        LotSide { links, leading: None, deferred: VecDeque::new() }
+        LotSide { links, leading: None, deferred: VecDeque::new(), kept_cut: None }
     }
 
     /// Stores are held, or not there yet: only what concerns lots is done.
@@ -169,6 +172,7 @@ impl Coordinator {
     }
 
     pub(super) fn lot_message(&mut self, message: ToAgent) {
+        self.drop_old_cut();
         self.with_agent(|agent, now| agent.receive(message, now));
     }
 

@@ -19,7 +19,7 @@ impl World {
     /// Begins a lot of all groups that makes a change of this version of the schema, or only checks
     /// it.
     pub fn begin_change(&mut self, program: &LotProgram, version: u64) -> LotId {
-        let holds = matches!(program, LotProgram::Change(_));
+        let holds = matches!(program, LotProgram::Change(_) | LotProgram::Cut(_));
         let part = |group: GroupId| {
             let call = LotCall {
                 program: program.clone(),
