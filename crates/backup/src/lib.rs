@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`request`] | what callers ask, checked |
 //! | [`save`], `csv` | writing a backup |
+//! | [`groups`] | the same of several groups, which several nodes lead |
 //! | [`restore`] | a backup's rows into a database |
 //! | [`listing`] | what stands in a directory, and its files gone |
 
@@ -17,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod csv;
+pub mod groups;
 pub mod listing;
 pub mod request;
 pub mod restore;

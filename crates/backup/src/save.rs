@@ -8,7 +8,7 @@
 use crate::csv;
 use crate::request::{Format, Save};
 use crate::server::Server;
-use ferrite_base::{GroupMap, TableId, UserError, UserResult, planted};
+use ferrite_base::{Epoch, GroupMap, PartitionId, Sequence, TableId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Change, Table, TableKind};
 use ferrite_io::{Disk, DiskError, DiskResult, OpenMode, Random};
 use ferrite_partition::coordinator::{TakenSnapshot, wait_until_committed};
@@ -37,7 +37,12 @@ pub struct Begun {
 /// Refuses what cannot be, makes the directory, and fixes the moment: everything acknowledged
 /// before is in the backup.
 pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserResult<Begun> {
-    let catalog = server.catalog();
+    let files = place(&server.catalog(), disk, &request)?;
+    Ok(Begun { taken: server.take_snapshot()?, files, request })
+}
+
+/// Refuses what cannot be, and makes the directory.
+pub(crate) fn place(catalog: &Catalog, disk: Arc<dyn Disk>, request: &Save) -> UserResult<Files> {
     if let Some(name) = request.tables.unknown(catalog.tables.keys().map(String::as_str)) {
         return Err(UserError::unknown_table(name));
     }
@@ -49,7 +54,7 @@ pub fn begin(server: &dyn Server, disk: Arc<dyn Disk>, request: Save) -> UserRes
         return Err(UserError::parameters(format!("{name} already exists in {}", request.dir.display()))
             .with_hint("name another nonce, or delete the older backup with @SnapshotDelete"));
     }
-    Ok(Begun { taken: server.take_snapshot()?, files, request })
+    Ok(files)
 }
 
 /// Names of the tables that a backup has.
@@ -58,17 +63,17 @@ pub fn tables(catalog: &Catalog, request: &Save) -> Vec<String> {
     catalog.tables.values().filter(is_table).map(|table| table.name.clone()).collect()
 }
 
+/// The name of the file that says that the backup is whole.
+pub fn last_file(request: &Save) -> String {
+    match request.format {
+        Format::Native => format!("{}.manifest", request.nonce),
+        Format::Csv => format!("{}{SCHEMA_FILE}", request.nonce),
+    }
+}
+
 impl Begun {
     pub fn tables(&self) -> Vec<String> {
         tables(&self.taken.catalog, &self.request)
-    }
-
-    /// Where the file stands that says that the backup is whole.
-    pub fn last_file(&self) -> String {
-        match self.request.format {
-            Format::Native => format!("{}.manifest", self.request.nonce),
-            Format::Csv => format!("{}{SCHEMA_FILE}", self.request.nonce),
-        }
     }
 
     pub fn request(&self) -> &Save {
@@ -103,14 +108,20 @@ impl Begun {
 
 /// The schema of a backup that has some of the tables only: these, and what their constraints may
 /// be made of.
-struct Chosen {
+pub(crate) struct Chosen {
     catalog: Catalog,
-    history: SchemaHistory,
+    pub history: SchemaHistory,
+}
+
+impl Chosen {
+    pub fn tables(&self) -> BTreeSet<TableId> {
+        self.catalog.tables.values().map(|table| table.id).collect()
+    }
 }
 
 /// What is left out is dropped as a user would drop it, so that what is left is a schema like any
 /// other.
-fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
+pub(crate) fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
     let tasks = whole.tasks.keys().map(|name| Change::DropTask { name: name.clone(), if_exists: false });
     let procedures = whole.procedures.values();
     let procedures =
@@ -133,7 +144,6 @@ fn chosen(whole: &Catalog, request: &Save) -> UserResult<Chosen> {
     Ok(Chosen { catalog, history })
 }
 
-/// One file after the other: a backup is in no hurry, and others need the disk.
 fn write_native(
     files: &Files,
     nonce: &str,
@@ -143,16 +153,41 @@ fn write_native(
 ) -> Result<u64, NotSaved> {
     let TakenSnapshot { stores, places, catalog, mut history, time, mark, logged, .. } = taken;
     let partitions = stores.len() as u32;
-    let tables: Option<BTreeSet<TableId>> =
-        chosen.as_ref().map(|chosen| chosen.catalog.tables.values().map(|table| table.id).collect());
     // An identity of its own, so that files of two backups are never taken for those of one.
     let mut database = [0; 16];
     random.fill(&mut database);
     let head = Head { database, partitions, taken: time };
+    let tables = chosen.as_ref().map(Chosen::tables);
+    let stores = stores.into_iter().zip(places).zip((0..).map(PartitionId));
+    let written = write_rows(files, nonce, head, tables, stores.map(|((store, place), id)| (id, store, place)))?;
+    // What the backup shows must be durable here, and committed, before the backup counts.
+    wait_until_committed(&logged).map_err(NotSaved::NotCommitted)?;
+    let position = mark.get().expect("what is committed has its place in the log");
+    let log = LogPlace {
+        segment: position.segment,
+        position: position.position,
+        block: position.block,
+        previous_checksum: position.previous_checksum,
+    };
+    match chosen {
+        Some(chosen) => history = chosen.history,
+        None => history.condense(&catalog, false),
+    }
+    commit(files, nonce, head, log, &catalog, &history, written)
+}
+
+/// One file after the other: a backup is in no hurry, and others need the disk.
+pub(crate) fn write_rows(
+    files: &Files,
+    nonce: &str,
+    head: Head,
+    tables: Option<BTreeSet<TableId>>,
+    stores: impl Iterator<Item = (PartitionId, Store, (Epoch, Sequence))>,
+) -> Result<Vec<RowsFile>, NotSaved> {
     let mut written: Vec<RowsFile> = Vec::new();
-    for (store, (place, partition)) in stores.into_iter().zip(places.into_iter().zip(0..)) {
+    for (PartitionId(partition), store, place) in stores {
         let path = files.rows_path(nonce, partition);
-        let identity = FileIdentity { database, snapshot: 0, partition };
+        let identity = FileIdentity { database: head.database, snapshot: 0, partition };
         let mut writer = StoreWriter::create(&**files.disk(), &path, identity, head, store, place)?;
         if let Some(tables) = &tables {
             writer = writer.only(tables.clone());
@@ -169,26 +204,29 @@ fn write_native(
     if !planted!(BackupNamesNotDurable) {
         files.sync()?;
     }
-    // What the backup shows must be durable here, and committed, before the backup counts.
-    wait_until_committed(&logged).map_err(NotSaved::NotCommitted)?;
-    let position = mark.get().expect("what is committed has its place in the log");
-    let log = LogPlace {
-        segment: position.segment,
-        position: position.position,
-        block: position.block,
-        previous_checksum: position.previous_checksum,
-    };
-    match chosen {
-        Some(chosen) => history = chosen.history,
-        None => history.condense(&catalog, false),
-    }
+    Ok(written)
+}
+
+/// Writes what makes the backup whole: all partitions' files are there. How many bytes of rows they
+/// have.
+pub(crate) fn commit(
+    files: &Files,
+    nonce: &str,
+    head: Head,
+    log: LogPlace,
+    catalog: &Catalog,
+    history: &SchemaHistory,
+    written: Vec<RowsFile>,
+) -> Result<u64, NotSaved> {
+    let Head { database, partitions, taken } = head;
+    assert_eq!(written.len(), partitions as usize, "each partition has a file");
     let bytes = written.iter().map(|file| file.bytes).sum();
     let manifest = Manifest {
         database,
         snapshot: 0,
-        taken: time,
+        taken,
         map: GroupMap::single(partitions),
-        created_ms: (time / 1_000) as u64,
+        created_ms: (taken / 1_000) as u64,
         genesis_id: database,
         log,
         catalog_version: catalog.version.0,
@@ -278,7 +316,7 @@ impl CsvFile {
     }
 }
 
-enum NotSaved {
+pub(crate) enum NotSaved {
     Snapshot(SnapshotError),
     Disk(DiskError),
     NotCommitted(String),
@@ -306,6 +344,6 @@ impl std::fmt::Display for NotSaved {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> UserError {
+pub(crate) fn failed(error: impl std::fmt::Display) -> UserError {
     UserError::parameters(format!("the backup failed: {error}"))
 }

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use ferrite_client::{Client, ClientOptions, Credentials, OwnedResponse, OwnedValue, ParameterSet};
 use ferrite_io::{RealDisk, SystemClock};
 use ferrite_notice::Notice;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -239,9 +240,11 @@ fn backup(options: BackupOptions) -> Result<String, String> {
     let settings =
         format!("{{path:{},nonce:{},block:true,format:{format}}}", quoted(&directory), quoted(&options.name));
     let response = call(&server, "@SnapshotSave", (settings,))?;
-    Ok(match node_of(&response) {
-        Some(node) => format!("backup {} is complete on {node}, in {directory}", options.name),
-        None => format!("backup {} is complete in {directory}", options.name),
+    let nodes = nodes_of(&response);
+    let words = response.status_text.as_ref().map_or_else(String::new, |words| format!("; {words}"));
+    Ok(match nodes.is_empty() {
+        false => format!("backup {} is complete on {}, in {directory}{words}", options.name, nodes.join(", ")),
+        true => format!("backup {} is complete in {directory}{words}", options.name),
     })
 }
 
@@ -264,12 +267,21 @@ fn restore(options: RestoreOptions) -> Result<String, String> {
     Ok(format!("restored {} tables{from}: {}", tables.len(), tables.join(", ")))
 }
 
-/// The node of a cluster that has answered, on whose machine the files lie: `node 1 (db1)`. None: a
-/// server without others.
+/// The nodes of a cluster that have answered, on whose machines the files lie: `node 1 (db1)`. None
+/// of a server without others.
+fn nodes_of(response: &OwnedResponse) -> Vec<String> {
+    let table = response.tables.first().map(Table::of).unwrap_or_default();
+    let mut nodes = BTreeMap::new();
+    for row in 0..table.len() {
+        if let Some(node) = table.number(row, "HOST_ID").filter(|node| *node > 0) {
+            nodes.entry(node).or_insert_with(|| format!("node {node} ({})", table.text(row, "HOSTNAME")));
+        }
+    }
+    nodes.into_values().collect()
+}
+
 fn node_of(response: &OwnedResponse) -> Option<String> {
-    let table = Table::of(response.tables.first()?);
-    let node = table.number(0, "HOST_ID").filter(|node| *node > 0)?;
-    Some(format!("node {node} ({})", table.text(0, "HOSTNAME")))
+    nodes_of(response).into_iter().next()
 }
 
 /// The directory as the server understands it, which has another working directory: one that is not

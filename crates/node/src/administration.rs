@@ -2,10 +2,9 @@
 //! server that have nothing to do here, answered truthfully or refused with a hint.
 
 use crate::mode::Mode;
-use ferrite_base::{ErrorKind, UserError, UserResult, limits};
+use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_notice::Notice;
-use ferrite_partition::snapshots::Saved;
 use ferrite_system::Identity;
 use ferrite_system::result::{SystemResult, SystemTable, cells};
 use ferrite_value::{SqlType, Value};
@@ -111,7 +110,11 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 /// A row per partition, as for any snapshot that was waited for.
-pub fn snapshot_saved(identity: &Identity, partitions: usize, outcome: Result<&Saved, &str>) -> SystemTable {
+pub fn snapshot_saved(
+    identity: &Identity,
+    partitions: impl IntoIterator<Item = PartitionId>,
+    outcome: Result<(), &str>,
+) -> SystemTable {
     let mut table = SystemTable::new(&[
         ("HOST_ID", SqlType::Integer),
         ("HOSTNAME", SqlType::Varchar),
@@ -120,11 +123,12 @@ pub fn snapshot_saved(identity: &Identity, partitions: usize, outcome: Result<&S
         ("ERR_MSG", SqlType::Varchar),
     ]);
     let (result, message) = match outcome {
-        Ok(_) => ("SUCCESS", ""),
+        Ok(()) => ("SUCCESS", ""),
         Err(error) => ("FAILURE", error),
     };
-    for partition in 0..partitions as i64 {
-        table.row(cells![i64::from(identity.host_id), identity.host_name.clone(), partition, result, message]);
+    for partition in partitions {
+        let site = i64::from(partition.0);
+        table.row(cells![i64::from(identity.host_id), identity.host_name.clone(), site, result, message]);
     }
     table
 }

@@ -2,6 +2,7 @@
 //! (wire-protocol 12.7): their threads and their answers. What they do is `ferrite_backup`'s
 //! business.
 
+pub mod in_groups;
 mod internal_client;
 
 use ferrite_backup::request::{self, checked_nonce};
@@ -116,9 +117,8 @@ impl Turn {
         self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begun(&self, begun: &save::Begun) {
-        let request = begun.request();
-        let file = begun.last_file();
+    fn begun(&self, request: &request::Save) {
+        let file = save::last_file(request);
         let dir = request.dir.clone();
         let nonce = request.nonce.clone();
         let mut attempts = self.lock();
@@ -208,7 +208,7 @@ fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
         Ok(begun) => begun,
         Err(error) => return answer(reply, &Ok(vec![request_failed(node, &error)])),
     };
-    node.turn.begun(&begun);
+    node.turn.begun(begun.request());
     if !block {
         answer(reply, &Ok(vec![by_table(node, &begun.tables())]));
     }

@@ -5,11 +5,14 @@
 //! next one, so that of one table there is never more than one batch in a partition's inbox. A
 //! partition that answers late, since its store is lent, holds up neither the others nor other
 //! tables' rounds. In a cluster it begins nothing in groups that its node does not lead, or
-//! hands over.
+//! hands over. A table that several groups have is the business of the first group's leader.
+
+mod in_groups;
 
 use crate::message::ExpiryNotice;
 use crate::mode::Mode;
 use crate::routes::{RouteTable, Routes};
+use crate::submit::Submit;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_base::{PartitionId, TableId};
@@ -20,14 +23,16 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;
 use ferrite_system::expired::{Figures, expiring};
-use ferrite_value::SqlType;
+use ferrite_value::{OwnedValue, SqlType};
 use ferrite_wire::{Response, Status, frame};
+use in_groups::{ALL_GROUPS, GroupsBatches};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What the thread uses of its node.
 pub struct Handles {
+    pub submit: Arc<Submit>,
     pub compiled: Arc<ArcSwap<Compiled>>,
     pub routes: Arc<Routes>,
     pub mode: Arc<Mode>,
@@ -62,6 +67,8 @@ struct Round {
     /// A batch with this many rows is followed by another.
     batch_size: u64,
     partitioned: bool,
+    /// Of a table that several groups have.
+    in_groups: Option<GroupsBatches>,
     answers: Arc<Answers>,
     /// Partitions with a batch.
     waiting: usize,
@@ -107,6 +114,7 @@ impl Expiry {
             };
             match told {
                 Ok(ExpiryNotice::Answered { table, partition, deleted }) => self.answered(table, partition, deleted),
+                Ok(ExpiryNotice::Bounded { table, newest }) => self.bounded(table, newest),
                 Ok(ExpiryNotice::CatalogChanged) | Err(RecvTimeoutError::Timeout) => {}
                 Ok(ExpiryNotice::Stop) | Err(RecvTimeoutError::Disconnected) => self.stopping = true,
             }
@@ -139,14 +147,14 @@ impl Expiry {
     }
 
     /// The partitions of which this node deletes what has expired. A table that all partitions have
-    /// is one for this purpose: the only group's coordinator deletes from it. Where there are
-    /// several groups, nothing expires there: all would have to delete the same rows together.
+    /// is one for this purpose, the first group's leader's: its coordinator deletes from it, or,
+    /// where there are several groups, all of them together.
     fn partitions(&self, partitioned: bool) -> Vec<u64> {
         let table = self.node.routes.table();
         let led = |partition: &PartitionId| self.may_begin(&table, table.group_of(*partition));
         match partitioned {
             true => table.hosted().filter(led).map(|partition| u64::from(partition.0)).collect(),
-            false if table.group_count() == 1 && self.may_begin(&table, 0) => vec![0],
+            false if self.may_begin(&table, 0) => vec![ALL_GROUPS],
             false => Vec::new(),
         }
     }
@@ -162,7 +170,12 @@ impl Expiry {
             return;
         }
         self.node.figures.change(table.id, |expired| (expired.rows_last_round, expired.remaining) = (0, None));
+        let in_groups = (!table.is_partitioned() && self.node.submit.has_several_groups()).then(|| {
+            let cutoff = if is_timestamp { OwnedValue::Timestamp(cutoff) } else { OwnedValue::Integer(cutoff) };
+            GroupsBatches::new(table, &time, cutoff)
+        });
         let round = Round {
+            in_groups,
             program: Arc::new(ferrite_sql::expire_program(table, &time, cutoff)),
             compiled: Arc::clone(compiled),
             batch_size: u64::from(time.batch_size),
@@ -178,6 +191,9 @@ impl Expiry {
     fn send_batch(&self, round: &Round, partition: u64) {
         let answers = Arc::clone(&round.answers);
         let sent_micros = self.node.clock.wall_micros();
+        if let Some(batches) = &round.in_groups {
+            return batches.begin(&self.node.submit, &answers, sent_micros);
+        }
         let reply = Reply { mailbox: answers.clone(), connection: partition, handle: 0, sent_micros };
         let call = Box::new(ProgramCall {
             turn: None,
@@ -200,6 +216,18 @@ impl Expiry {
             true => self.node.routes.to_partition(PartitionId(partition as u32), Event::Program(call)),
             false => self.node.routes.to_coordinator(Job::Calls(vec![*call])),
         };
+    }
+
+    /// A batch of a table that several groups have ends there.
+    fn bounded(&mut self, table: TableId, newest: Option<Option<OwnedValue>>) {
+        let newest = match newest {
+            None => return self.answered(table, ALL_GROUPS, None),
+            Some(None) => return self.answered(table, ALL_GROUPS, Some(0)),
+            Some(Some(newest)) => newest,
+        };
+        let round = self.rounds.get(&table).expect("only batches of a round are bounded");
+        let batches = round.in_groups.as_ref().expect("the table is in several groups");
+        batches.delete(&self.node.submit, &newest, &round.answers, self.node.clock.wall_micros());
     }
 
     fn answered(&mut self, table: TableId, partition: u64, deleted: Option<u64>) {

@@ -148,11 +148,11 @@ fn indivisible(program: &Program, why: &Indivisible) -> UserError {
     UserError::compile("0A000", message).with_hint("call it with a key, so that one partition has all that it needs")
 }
 
-/// The answer to a system procedure that concerns all partitions, and is done for one group only.
+/// The answer to a restore, which would have to fill the tables of all groups.
 #[cold]
-pub fn of_all_groups(name: &str) -> UserError {
-    let text = format!("{name} needs partitions of several groups, which is not supported");
-    UserError::compile("0A000", text)
+pub fn no_restore() -> UserError {
+    let text = "a backup is not restored into a database whose partitions are in several groups";
+    UserError::compile("0A000", text).with_hint("restore it into one of one group, or a single server, and dump that")
 }
 
 /// The first words of a statement.

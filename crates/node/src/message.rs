@@ -8,6 +8,7 @@ use ferrite_base::{GroupId, TableId};
 use ferrite_member::SnapshotRequest;
 use ferrite_partition::Reply;
 use ferrite_partition::snapshots::Saved;
+use ferrite_value::OwnedValue;
 
 /// For the system thread.
 pub enum SystemJob {
@@ -35,8 +36,8 @@ pub type SaveCallback = Box<dyn FnOnce(Result<&Saved, &str>) + Send>;
 
 /// For the snapshot thread.
 pub enum SnapshotJob {
-    /// None: no caller waits.
-    Save(Option<SaveCallback>),
+    /// One of this group is wanted.
+    Save(GroupId, SaveCallback),
     /// From the cluster's threads, about the group.
     OfCluster(GroupId, SnapshotRequest),
     Stop,
@@ -50,6 +51,12 @@ pub enum ExpiryNotice {
         table: TableId,
         partition: u64,
         deleted: Option<u64>,
+    },
+    /// Of a table that all groups have: the newest time of a batch, if anything has expired. None:
+    /// the question has failed.
+    Bounded {
+        table: TableId,
+        newest: Option<Option<OwnedValue>>,
     },
     Stop,
 }

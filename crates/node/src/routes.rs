@@ -117,6 +117,13 @@ impl RouteTable {
         self.places[partition.index()].group
     }
 
+    /// In their order; none of a group that the cluster does not have.
+    pub fn partitions_of(&self, group: GroupId) -> impl Iterator<Item = PartitionId> {
+        let place = self.place_of(group);
+        let numbered = (0..).map(PartitionId).zip(&self.places);
+        numbered.filter(move |(_, route)| Some(route.group) == place).map(|(partition, _)| partition)
+    }
+
     /// The place of the group that has all these partitions. None: several have.
     pub fn group_of_all(&self, stores: &StoreSet) -> Option<usize> {
         match stores {

@@ -3,7 +3,8 @@
 //!
 //! Owns the decision and the pace; the steps are `ferrite_partition::snapshots`. One snapshot at a
 //! time: all callers that ask while one is being written get the next. Where the node hosts several
-//! groups, each has snapshots of its own, and the one whose last is the oldest comes first.
+//! groups, each has snapshots of its own, and the one whose last is the oldest comes first. A
+//! caller asks for one of a group, and hears of no other.
 
 use crate::last_snapshot::LastSnapshot;
 use crate::message::{SaveCallback, SnapshotJob};
@@ -106,6 +107,9 @@ pub struct SnapshotThread {
 /// What is known of each group, in the order of the thread's.
 type AllLast = Vec<Last>;
 
+/// Callers, each with the group of which it wants one.
+type SaveCallers = Vec<(GroupId, SaveCallback)>;
+
 /// What a copy is about to take, of which group, and what the log had written when it began.
 struct Cut {
     group: usize,
@@ -137,10 +141,10 @@ impl SnapshotThread {
         let mut last: AllLast = self.groups.iter().map(of_group).collect();
         let mut cut: Option<Cut> = None;
         loop {
-            let mut asked: Vec<SaveCallback> = Vec::new();
-            let mut group = None;
+            let mut asked: SaveCallers = Vec::new();
+            let mut due = None;
             match self.inbox.recv_timeout(if cut.is_some() { CUT_LOOK_EVERY } else { LOOK_EVERY }) {
-                Ok(SnapshotJob::Save(told)) => asked.extend(told),
+                Ok(SnapshotJob::Save(group, told)) => asked.push((group, told)),
                 Ok(SnapshotJob::Stop) | Err(RecvTimeoutError::Disconnected) => return self.end(&mut last, asked),
                 Ok(SnapshotJob::OfCluster(_, SnapshotRequest::Hash(cut))) => {
                     // Refused only where the server stops.
@@ -161,28 +165,29 @@ impl SnapshotThread {
                         }
                         continue;
                     }
-                    let Some(due) = self.due(&last) else { continue };
-                    if !(self.serves)(self.id(due)) {
-                        cut = self.begin_cut(due);
+                    let Some(group) = self.due(&last) else { continue };
+                    if !(self.serves)(self.id(group)) {
+                        cut = self.begin_cut(group);
                         continue;
                     }
-                    group = Some(due);
+                    due = Some(group);
                 }
             }
             cut = None;
             while let Ok(job) = self.inbox.try_recv() {
                 match job {
-                    SnapshotJob::Save(told) => asked.extend(told),
+                    SnapshotJob::Save(group, told) => asked.push((group, told)),
                     SnapshotJob::Stop => return self.end(&mut last, asked),
                     SnapshotJob::OfCluster(group, request) => self.for_others(group, request),
                 }
             }
-            let groups = match group {
-                Some(due) if asked.is_empty() => vec![due],
-                _ => self.asked_groups(),
+            let outcome = match due {
+                Some(group) if asked.is_empty() => self.save_next(group, 0, &mut last).map(drop),
+                _ => self.save_asked(asked, &mut last),
             };
-            let Ok(outcome) = self.save_all(&groups, asked.len(), &mut last) else { return };
-            answer_callers(asked, &outcome);
+            if outcome.is_err() {
+                return;
+            }
         }
     }
 
@@ -190,34 +195,33 @@ impl SnapshotThread {
         self.groups[group].snapshots.group()
     }
 
-    /// The groups of which a caller wants a snapshot: those whose calls are executed here, or the
-    /// first, whose coordinator says why there is none.
-    fn asked_groups(&self) -> Vec<usize> {
-        let served: Vec<usize> = (0..self.groups.len()).filter(|group| (self.serves)(self.id(*group))).collect();
-        if served.is_empty() { vec![0] } else { served }
+    /// One of each group that a caller has named. Where its calls are not executed here, its
+    /// coordinator gives none.
+    fn save_asked(&mut self, mut asked: SaveCallers, last: &mut AllLast) -> Result<(), Stopped> {
+        while let Some((id, _)) = asked.first() {
+            let id = *id;
+            let outcome = match (0..self.groups.len()).find(|group| self.id(*group) == id) {
+                Some(group) => self.save_next(group, asked.len(), last)?,
+                None => Err(SaveError::NotCommitted(NotCommitted::Deposed)),
+            };
+            let (of_this, others) = asked.into_iter().partition(|(group, _)| *group == id);
+            asked = others;
+            answer_callers(of_this, &outcome);
+        }
+        Ok(())
     }
 
-    /// One of each of these groups; the first failure ends it, and is the outcome.
-    fn save_all(
+    /// `waiting` calls in flight ask for it or for others.
+    fn save_next(
         &mut self,
-        groups: &[usize],
-        asked: usize,
+        group: usize,
+        waiting: usize,
         last: &mut AllLast,
     ) -> Result<Result<Saved, SaveError>, Stopped> {
-        let mut all: Option<Saved> = None;
-        for group in groups {
-            let written = self.log.written_bytes.load(Relaxed);
-            let number = self.groups[*group].snapshots.next_number();
-            let outcome = self.save(*group, number, asked);
-            if !self.conclude(&outcome, &mut last[*group], written) {
-                return Err(Stopped);
-            }
-            match outcome {
-                Ok(saved) => all = Some(all.map_or_else(|| saved.clone(), |before| before.and(&saved))),
-                failed => return Ok(failed),
-            }
-        }
-        Ok(Ok(all.expect("a snapshot is of a group")))
+        let written = self.log.written_bytes.load(Relaxed);
+        let number = self.groups[group].snapshots.next_number();
+        let outcome = self.save(group, number, waiting);
+        if self.conclude(&outcome, &mut last[group], written) { Ok(outcome) } else { Err(Stopped) }
     }
 
     /// The next step of what a copy is about to take. None: it is over.
@@ -239,7 +243,7 @@ impl SnapshotThread {
 
     /// The server ends, and nothing is changed any more. With durability memory, what no snapshot
     /// shows gets one: then there is one group.
-    fn end(&mut self, last: &mut AllLast, mut asked: Vec<SaveCallback>) {
+    fn end(&mut self, last: &mut AllLast, mut asked: SaveCallers) {
         let Some(SnapshotsOnly { unlogged, last: last_snapshot, dir }) = &self.without_log else { return };
         let last_snapshot = Arc::clone(last_snapshot);
         let dir = dir.clone();
@@ -250,8 +254,8 @@ impl SnapshotThread {
             self.save(0, number, 0)
         });
         while let Ok(job) = self.inbox.try_recv() {
-            if let SnapshotJob::Save(told) = job {
-                asked.extend(told);
+            if let SnapshotJob::Save(group, told) = job {
+                asked.push((group, told));
             }
         }
         let complete = match &saved {
@@ -362,6 +366,7 @@ impl SnapshotThread {
         let begun_ms = self.clock.wall_micros() / 1_000;
         let snapshot = taken.snapshot;
         self.status.bytes_done.store(0, Relaxed);
+        self.status.running_group.store(self.id(group).0, Relaxed);
         self.status.running.store(snapshot, Relaxed);
         let pacer = Pacer::new(self, waiting, self.settings.bytes_per_second);
         let threads = self.settings.threads.max(1);
@@ -371,6 +376,7 @@ impl SnapshotThread {
             self.say_contents(group, saved);
         }
         let attempt = Attempt {
+            group: self.id(group),
             snapshot,
             begun_ms,
             ended_ms: self.clock.wall_micros() / 1_000,
@@ -409,9 +415,9 @@ impl SnapshotThread {
 }
 
 /// Answers the callers that asked for it.
-fn answer_callers(asked: Vec<SaveCallback>, outcome: &Result<Saved, SaveError>) {
+fn answer_callers(asked: SaveCallers, outcome: &Result<Saved, SaveError>) {
     let failed = outcome.as_ref().err().map(SaveError::to_string).unwrap_or_default();
-    for told in asked {
+    for (_, told) in asked {
         told(outcome.as_ref().map_err(|_| failed.as_str()));
     }
 }

@@ -139,7 +139,7 @@ impl Server {
             options.snapshots,
             without_log,
         )?;
-        start_expiry(threads, &parts, inboxes.expiry, &clock, options.drop_migrating)?;
+        start_expiry(threads, &parts, inboxes.expiry, &submit, &clock, options.drop_migrating)?;
         start_schema_follow(threads, &parts, inboxes.follow)?;
         let collector = parts.collector(&backups, &disk);
         collector.begin();
@@ -364,10 +364,12 @@ fn start_expiry(
     threads: &mut Threads,
     parts: &Parts,
     inbox: Receiver<ExpiryNotice>,
+    submit: &Arc<Submit>,
     clock: &Arc<dyn Clock>,
     drop_migrating: bool,
 ) -> Result<(), ThreadError> {
     let handles = expiry::Handles {
+        submit: Arc::clone(submit),
         compiled: Arc::clone(&parts.compiled),
         routes: Arc::clone(&parts.routes),
         mode: Arc::clone(&parts.mode),

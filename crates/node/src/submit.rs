@@ -4,7 +4,7 @@
 use crate::admission::{self, Request};
 use crate::calls_elsewhere::CallsElsewhere;
 use crate::compound::Compounds;
-use crate::connection::{is_admin, is_of_compound, trusted_elsewhere};
+use crate::connection::{is_admin, is_of_compound, of_compound, trusted_elsewhere};
 use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
@@ -20,9 +20,10 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::gate::Gate;
 use ferrite_partition::{AnswerBatch, Compiled, Event, MailboxHandle, ProgramCall, Reply, StoreSet};
 use ferrite_plan::Program;
+use ferrite_value::Value;
 use ferrite_wire::frame as wire_frame;
 use ferrite_wire::invocation::Invocation;
-use ferrite_wire::{Extensions, Parameters};
+use ferrite_wire::{Extensions, Parameters, RequestWriter};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -190,6 +191,33 @@ impl Submit {
         let call = forward::Call { connection, handle, trusted, start: 0, end: bytes.len() as u32 };
         forward.submit_one(group, forward::Batch { mailbox, calls: vec![call], bytes, sent_micros });
         Ok(())
+    }
+
+    /// Calls the node that leads the group by a procedure that only nodes call, with the group and
+    /// these parameters. One answer comes into the mailbox.
+    pub fn call_leader(
+        &self,
+        procedure: &str,
+        group: GroupId,
+        parameters: &[Value<'_>],
+        mailbox: MailboxHandle,
+        sent_micros: i64,
+    ) {
+        let handle = i64::from(group.0);
+        let part = Reply { mailbox, connection: of_compound(true), handle, sent_micros };
+        let mut bytes = Vec::new();
+        let mut call = RequestWriter::begin(&mut bytes, procedure, handle);
+        call.parameter(&handle);
+        for parameter in parameters {
+            call.parameter(parameter);
+        }
+        let sent = match call.finish() {
+            Ok(()) => self.pass_on(group, &bytes[wire_frame::LENGTH_BYTES..], true, &part),
+            Err(error) => Err(UserError::parameters(format!("{procedure}: {error}"))),
+        };
+        if let Err(error) = sent {
+            part.refuse(&error);
+        }
     }
 
     /// A procedure's call, `body` being its frame without the length.

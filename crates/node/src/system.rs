@@ -3,6 +3,7 @@
 
 mod ad_hoc;
 mod all_groups;
+mod group_snapshots;
 mod orders;
 mod pausing;
 mod schema_changes;
@@ -14,7 +15,7 @@ use crate::connection::{is_admin, public_id, trusted_elsewhere};
 use crate::groups_calls;
 use crate::groups_change::ChangeQueue;
 use crate::load::{self, Load};
-use crate::message::{SaveCallback, SnapshotJob, SystemJob};
+use crate::message::{SnapshotJob, SystemJob};
 use crate::plan_cache::PlanCache;
 use crate::route::Route;
 use crate::submit::{RunsAt, Submit};
@@ -198,7 +199,7 @@ impl System {
             // paused they do not.
             "@PingPartitions" => return self.ping_partitions(name, parameters, reply),
             "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
-            "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
+            "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" | "@BackupGroup" => {
                 return self.backup(name, parameters, reply);
             }
             "@Pause" | "@Resume" if self.cluster.is_some() => {
@@ -223,6 +224,8 @@ impl System {
             // Reached only when it was routed here by a network thread that does not know it: same
             // answer as there.
             "@Ping" => Ok(Vec::new()),
+            "@SnapshotGroup" => return self.snapshot_group(parameters, reply),
+            "@SnapshotStatus" if self.submit.has_several_groups() => return Ok(self.status_of_all_groups(reply)),
             "@SnapshotStatus" => self.statistics("SNAPSHOTSTATUS", false, asker),
             _ => administration::call(&self.administration, name, parameters),
         };
@@ -272,12 +275,6 @@ impl System {
         self.quiesce(reply)
     }
 
-    /// What concerns all partitions, and is done for one group only.
-    fn refuse_over_groups(&self, procedure: &str) -> UserResult<()> {
-        let several = self.submit.routes.table().group_count() > 1;
-        if several { Err(groups_calls::of_all_groups(procedure)) } else { Ok(()) }
-    }
-
     /// The answer comes when all that was taken before is executed and durable.
     fn quiesce(&self, reply: &Reply) -> UserResult<Handled> {
         if self.submit.has_several_groups() {
@@ -289,36 +286,18 @@ impl System {
         Ok(Handled::PassedOn)
     }
 
-    /// The database's own snapshot; the answer comes when it is whole.
-    fn save_snapshot(&self, reply: &Reply) -> UserResult<Handled> {
-        let identity = Arc::clone(&self.identity);
-        let to = reply.clone();
-        let partitions = self.submit.routes.partition_count();
-        let result_bytes = self.settings.result_bytes;
-        let told: SaveCallback = Box::new(move |outcome| {
-            let table = administration::snapshot_saved(&identity, partitions, outcome);
-            answer(&to, |out| {
-                let mut writer = ResponseWriter::begin(out, to.handle).within(result_bytes);
-                if let Ok(saved) = outcome {
-                    writer.status_text(&saved.notice().to_string());
-                }
-                match table.write(&mut writer) {
-                    Ok(()) => writer.finish(),
-                    Err(error) => writer.fail(&error),
-                }
-            });
-        });
-        let job = SnapshotJob::Save(Some(told));
-        self.snapshots.send(job).expect("the snapshot thread outlives the system thread");
-        Ok(Handled::PassedOn)
-    }
-
     /// Backups in directories that callers name.
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
-        if ["@SnapshotSave", "@SnapshotRestore"].contains(&name) {
-            self.refuse_over_groups(name)?;
+        let several = self.submit.has_several_groups();
+        match name {
+            "@SnapshotRestore" if several => return Err(groups_calls::no_restore()),
+            "@SnapshotSave" if several => backup::in_groups::save(&self.backups, &self.submit, parameters, reply)?,
+            backup::in_groups::OF_GROUP => {
+                all_groups::check_is_of_node(name, reply)?;
+                backup::in_groups::part(&self.backups, &self.submit, parameters, reply)?;
+            }
+            _ => backup::call(&self.backups, name, parameters, reply)?,
         }
-        backup::call(&self.backups, name, parameters, reply)?;
         Ok(Handled::PassedOn)
     }
 

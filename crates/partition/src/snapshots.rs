@@ -106,19 +106,6 @@ pub struct Saved {
 }
 
 impl Saved {
-    /// Both, of two groups that were saved for one caller.
-    #[must_use]
-    pub fn and(self, other: &Saved) -> Saved {
-        Saved {
-            bytes: self.bytes + other.bytes,
-            rows: self.rows + other.rows,
-            writing: self.writing + other.writing,
-            verifying: self.verifying + other.verifying,
-            segments_cut: self.segments_cut + other.segments_cut,
-            ..self
-        }
-    }
-
     /// What the operator hears of it.
     pub fn notice(&self) -> Notice {
         Notice::SnapshotTaken {

@@ -1,14 +1,16 @@
 //! Snapshots and backups that were written lately, and those that are being written.
 
+use ferrite_base::GroupId;
 use ferrite_partition::snapshots::Saved;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// One attempt.
 #[derive(Clone, Debug)]
 pub struct Attempt {
+    pub group: GroupId,
     pub snapshot: u64,
     /// Milliseconds since 1970.
     pub begun_ms: i64,
@@ -21,6 +23,8 @@ pub struct Attempt {
 pub struct SnapshotStatus {
     /// The number of the one that is being written; 0: none is.
     pub running: AtomicU64,
+    /// Whose that is.
+    pub running_group: AtomicU32,
     /// Bytes written and read back of it.
     pub bytes_done: AtomicU64,
     /// Oldest first.

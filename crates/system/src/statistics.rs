@@ -25,6 +25,7 @@ use ferrite_io::{Clock, SystemClock};
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use layouts::*;
 pub use log::progress;
+pub use snapshots::group_status;
 
 type Column = (&'static str, SqlType);
 

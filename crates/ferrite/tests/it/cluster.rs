@@ -8,6 +8,8 @@ mod damaged;
 mod earlier_schema;
 mod events;
 mod groups;
+mod groups_backup;
+mod groups_lost;
 mod handing_over;
 mod joining;
 mod later_starts;

@@ -53,7 +53,7 @@ impl Mailbox for Answers {
     }
 }
 
-fn outcome(body: &[u8]) -> UserResult<()> {
+pub fn outcome(body: &[u8]) -> UserResult<()> {
     let malformed = || UserError::internal("the server's answer to itself is malformed");
     let response = Response::parse(body).map_err(|_| malformed())?;
     let text = response.status_text.unwrap_or("a step failed without a text").to_owned();

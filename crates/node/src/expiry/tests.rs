@@ -1,12 +1,16 @@
 //! The expiry thread without partition threads, answer by answer.
 
 use super::*;
-use crate::testing::{Inboxes, handles_and_inboxes};
+use crate::dispatch;
+use crate::message::SystemJob;
+use crate::testing::{Inboxes, handles_and_inboxes, handles_of_groups};
 use crossbeam_channel::unbounded;
-use ferrite_base::Epoch;
+use ferrite_base::{Epoch, GroupId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::SimulatedClock;
 use ferrite_member::forward::{Leadership, connect};
+use ferrite_value::Value;
+use ferrite_wire::invocation::Invocation;
 
 const TABLES: &str = "
     CREATE TABLE one (id BIGINT NOT NULL, d TIMESTAMP NOT NULL, PRIMARY KEY (id)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 10;
@@ -15,10 +19,17 @@ const TABLES: &str = "
     PARTITION TABLE two ON COLUMN id;";
 
 fn expiry(forward: Option<Forward>) -> (Expiry, Inboxes, Vec<TableId>) {
-    let (node, inboxes) = handles_and_inboxes(2, TABLES);
+    expiry_of(handles_and_inboxes(2, TABLES), forward)
+}
+
+fn expiry_of(
+    (node, inboxes): (dispatch::Handles, Inboxes),
+    forward: Option<Forward>,
+) -> (Expiry, Inboxes, Vec<TableId>) {
     let mut tables: Vec<TableId> = node.submit.compiled.load().catalog.tables.values().map(|table| table.id).collect();
     tables.sort();
     let handles = Handles {
+        submit: Arc::clone(&node.submit),
         compiled: Arc::clone(&node.submit.compiled),
         routes: Arc::clone(&node.submit.routes),
         mode: Arc::clone(&node.submit.mode),
@@ -68,4 +79,43 @@ fn a_node_begins_nothing_while_it_does_not_lead_or_hands_over() {
     forward.lead(FIRST_GROUP, Leadership::HandingOver, Epoch(1));
     expiry.answered(tables[0], 0, Some(10));
     assert_eq!(batches(&inboxes), [0, 0], "what is left waits");
+}
+
+const REPLICATED: &str = "
+    CREATE TABLE all_have (id BIGINT NOT NULL, d BIGINT NOT NULL, PRIMARY KEY (id)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 10;";
+
+/// The one statement that was sent as an ad hoc call, and how many parameters it has.
+fn statement(inboxes: &Inboxes) -> (String, usize) {
+    let Ok(SystemJob::Call { body, .. }) = inboxes.system.try_recv() else { panic!("a call was sent") };
+    assert!(inboxes.system.is_empty(), "one at a time");
+    let invocation = Invocation::parse(&body).expect("a call");
+    let Ok(Some(Value::Text(text))) = invocation.parameters.nth(0) else { panic!("a statement") };
+    (text.to_owned(), invocation.parameters.count() - 1)
+}
+
+#[test]
+fn a_table_of_several_groups_expires_in_all_of_them_by_batches_that_end_at_a_time() {
+    let groups = [FIRST_GROUP, GroupId(1)];
+    let (mut expiry, inboxes, tables) = expiry_of(handles_of_groups(&groups, REPLICATED), None);
+    let oldest = (r#"SELECT "D" FROM "ALL_HAVE" WHERE "D" <= ? ORDER BY "D" LIMIT 10"#.to_owned(), 1);
+    let delete = (r#"DELETE FROM "ALL_HAVE" WHERE "D" <= ?"#.to_owned(), 1);
+    expiry.begin_rounds(0);
+    assert_eq!(statement(&inboxes), oldest);
+    expiry.bounded(tables[0], Some(Some(OwnedValue::Integer(7))));
+    assert_eq!(statement(&inboxes), delete);
+    // A full batch is followed by another, and what has not expired is not touched.
+    expiry.answered(tables[0], ALL_GROUPS, Some(12));
+    assert_eq!(statement(&inboxes), oldest);
+    expiry.bounded(tables[0], Some(None));
+    assert!(inboxes.system.is_empty(), "the round is over");
+    let expired = expiry.node.figures.of(tables[0]);
+    assert_eq!((expired.rows, expired.remaining), (12, Some(0)));
+    // One that fails is left to the next round.
+    expiry.begin_rounds(2_000_000_000);
+    assert_eq!(statement(&inboxes), oldest);
+    expiry.bounded(tables[0], None);
+    assert!(inboxes.system.is_empty() && expiry.rounds.is_empty());
+    expiry.begin_rounds(4_000_000_000);
+    assert_eq!(statement(&inboxes), oldest);
+    assert_eq!(batches(&inboxes), [0, 0]);
 }

@@ -5,6 +5,7 @@ use crate::message::SnapshotJob;
 use crate::options::ServerError;
 use crate::snapshots::SnapshotsOnly;
 use crossbeam_channel::{SendError, Sender};
+use ferrite_group::FIRST_GROUP;
 use ferrite_io::Disk;
 use ferrite_partition::coordinator::{Save, WithoutLog};
 use ferrite_partition::recovery::{RecoveredNode, StartError};
@@ -23,7 +24,8 @@ pub(super) fn instead_of_log(recovered: &RecoveredNode, snapshots: Sender<Snapsh
 fn save_by(snapshots: Sender<SnapshotJob>) -> Save {
     Box::new(move |told| {
         let told = Box::new(move |outcome: Result<&Saved, &str>| told(outcome.map(drop)));
-        if let Err(SendError(SnapshotJob::Save(Some(told)))) = snapshots.send(SnapshotJob::Save(Some(told))) {
+        // Without a log there is one group.
+        if let Err(SendError(SnapshotJob::Save(_, told))) = snapshots.send(SnapshotJob::Save(FIRST_GROUP, told)) {
             told(Err("the server stops"));
         }
     })

@@ -15,7 +15,7 @@
 
 use super::{Handled, System};
 use crate::calls_elsewhere::answer_as;
-use crate::connection::{is_admin, is_of_compound, of_compound, trusted_elsewhere};
+use crate::connection::{is_admin, is_of_compound, trusted_elsewhere};
 use crate::message::SystemJob;
 use crate::routes;
 use crate::submit::Submit;
@@ -24,7 +24,6 @@ use ferrite_member::forward::Behind;
 use ferrite_partition::coordinator::Job;
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_value::Value;
-use ferrite_wire::{RequestWriter, frame};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The call by which a group does its part; only nodes make it.
@@ -71,27 +70,25 @@ pub(super) fn quiesce(submit: &Arc<Submit>, revision: u64, reply: &Reply) {
     let awaited = Mutex::new(Some(groups.len()));
     let all = Arc::new(AllGroups { submit: Arc::clone(submit), reply: reply.clone(), awaited });
     for group in groups {
-        let handle = i64::from(group.0);
-        let mailbox = Arc::<AllGroups>::clone(&all);
-        let part = Reply { mailbox, connection: of_compound(true), handle, sent_micros: reply.sent_micros };
-        let mut bytes = Vec::new();
-        let mut call = RequestWriter::begin(&mut bytes, OF_GROUP, handle);
-        call.parameter(&handle);
-        call.parameter(&(revision as i64));
-        call.finish().expect("a small call");
-        if let Err(error) = submit.pass_on(group, &bytes[frame::LENGTH_BYTES..], true, &part) {
-            part.refuse(&error);
-        }
+        let parameters = [Value::Integer(revision as i64)];
+        submit.call_leader(OF_GROUP, group, &parameters, Arc::<AllGroups>::clone(&all), reply.sent_micros);
     }
+}
+
+/// # Errors
+/// The call is not from a node of the cluster.
+pub(super) fn check_is_of_node(procedure: &str, reply: &Reply) -> UserResult<()> {
+    let is_of_node = trusted_elsewhere(reply.connection) == Some(true) || is_of_compound(reply.connection);
+    if is_of_node && is_admin(reply.connection) {
+        return Ok(());
+    }
+    Err(UserError::parameters(format!("{procedure} is what the nodes of a cluster call each other by")))
 }
 
 impl System {
     /// `@QuiesceGroup(group, revision)`: this node, which leads the group, does its part.
     pub(super) fn quiesce_group(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
-        let is_of_node = trusted_elsewhere(reply.connection) == Some(true) || is_of_compound(reply.connection);
-        if !is_of_node || !is_admin(reply.connection) {
-            return Err(UserError::parameters("@QuiesceGroup is what the nodes of a cluster call each other by"));
-        }
+        check_is_of_node(OF_GROUP, reply)?;
         let [Value::Integer(group), Value::Integer(revision)] = parameters else {
             return Err(UserError::parameters("@QuiesceGroup takes a group and a revision of the settings"));
         };
@@ -117,7 +114,7 @@ mod tests {
     use crate::testing::handles;
     use crossbeam_channel::{Sender, unbounded};
     use ferrite_wire::response::{ResponseWriter, write_error};
-    use ferrite_wire::{Response, Status};
+    use ferrite_wire::{Response, Status, frame};
 
     struct Caller(Sender<(i64, i8)>);
 

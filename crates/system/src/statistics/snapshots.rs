@@ -6,7 +6,8 @@ use super::{BASE, base, empty};
 use crate::result::{Cell, SystemTable, cells};
 use crate::saved::Attempt;
 use crate::sources::Sources;
-use ferrite_partition::snapshots::DIRECTORY;
+use ferrite_base::GroupId;
+use ferrite_partition::snapshots::directory;
 use ferrite_snapshot::own_name;
 use ferrite_value::OwnedValue;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,8 +17,8 @@ const TYPE: &str = "COMMANDLOG";
 /// Backups, in directories that callers name.
 const BACKUP: &str = "MANUAL";
 
-fn path(sources: &Sources<'_>) -> String {
-    sources.identity.dir.join(DIRECTORY).display().to_string()
+fn path(sources: &Sources<'_>, group: GroupId) -> String {
+    directory(&sources.identity.dir, group).display().to_string()
 }
 
 /// A snapshot or backup whose writing has ended. Times in milliseconds since 1970.
@@ -57,10 +58,20 @@ impl Written {
 
 /// A row for each that has ended.
 pub fn status(sources: &Sources<'_>) -> SystemTable {
-    let snapshots = sources.snapshot_status.attempts().into_iter().map(|attempt| {
-        let Attempt { snapshot, begun_ms, ended_ms, outcome } = attempt;
+    status_of(sources, |_| true, true)
+}
+
+/// A row for each of that group's that has ended.
+pub fn group_status(sources: &Sources<'_>, group: GroupId) -> SystemTable {
+    status_of(sources, |own| own == group, false)
+}
+
+fn status_of(sources: &Sources<'_>, is_meant: impl Fn(GroupId) -> bool, with_backups: bool) -> SystemTable {
+    let snapshots = sources.snapshot_status.attempts().into_iter().filter(|attempt| is_meant(attempt.group));
+    let snapshots = snapshots.map(|attempt| {
+        let Attempt { group, snapshot, begun_ms, ended_ms, outcome } = attempt;
         Written {
-            path: path(sources),
+            path: path(sources, group),
             file: format!("{}.manifest", own_name(snapshot)),
             nonce: own_name(snapshot),
             number: snapshot as i64,
@@ -70,7 +81,7 @@ pub fn status(sources: &Sources<'_>) -> SystemTable {
             kind: TYPE,
         }
     });
-    let backups = sources.backups.iter().cloned().filter_map(|backup| {
+    let backups = sources.backups.iter().filter(|_| with_backups).cloned().filter_map(|backup| {
         let (ended_ms, outcome) = backup.ended?;
         Some(Written {
             path: backup.dir.display().to_string(),
@@ -100,20 +111,21 @@ pub fn summary(sources: &Sources<'_>) -> SystemTable {
             let row: [Cell; 9] = cells![nonce, number as i64, kind, path, begun, ended, duration, percent, result];
             table.row(row);
         };
-    let own = || (TYPE, path(sources));
+    let own = |group| (TYPE, path(sources, group));
     let attempts = sources.snapshot_status.attempts();
     // Each byte is written and read back; how many there will be is taken from the last that
     // succeeded.
     let expected = attempts.iter().rev().find_map(|attempt| attempt.outcome.as_ref().ok()).map(|saved| 2 * saved.bytes);
-    for Attempt { snapshot, begun_ms, ended_ms, outcome } in attempts {
+    for Attempt { group, snapshot, begun_ms, ended_ms, outcome } in attempts {
         let (percent, result) = if outcome.is_ok() { (100.0, "SUCCESS") } else { (0.0, "FAILURE") };
-        row(own_name(snapshot), snapshot, own(), [begun_ms, ended_ms], percent, result);
+        row(own_name(snapshot), snapshot, own(group), [begun_ms, ended_ms], percent, result);
     }
     let running = sources.snapshot_status.running.load(Relaxed);
     if running > 0 {
         let done = sources.snapshot_status.bytes_done.load(Relaxed) as f64;
         let percent = expected.map_or(0.0, |expected| (100.0 * done / expected.max(1) as f64).min(99.0));
-        row(own_name(running), running, own(), [0, 0], percent, "IN_PROGRESS");
+        let group = GroupId(sources.snapshot_status.running_group.load(Relaxed));
+        row(own_name(running), running, own(group), [0, 0], percent, "IN_PROGRESS");
     }
     for backup in sources.backups.iter().cloned() {
         let (ended, percent, result) = match backup.ended {

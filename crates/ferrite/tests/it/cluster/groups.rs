@@ -2,7 +2,7 @@
 
 use super::{Cluster, PATIENCE};
 use crate::common::{Db, Server};
-use ferrite_client::{Client, ClientOptions, OwnedValue, Status};
+use ferrite_client::{Client, ClientOptions, OwnedResponse, OwnedValue, Status};
 use ferrite_value::{SqlType, Value};
 use ferrite_wire::{TableHeader, TableWriter};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const ROWS_PER_ROUND: i64 = 30;
 const LED: [[u32; 2]; 3] = [[0, 1], [2, 3], [4, 5]];
 
 /// Three nodes with one copy of everything besides the first, and six groups.
-fn spread(more: &[&str]) -> Cluster {
+pub(super) fn spread(more: &[&str]) -> Cluster {
     spread_with(SCHEMA, more)
 }
 
@@ -34,7 +34,7 @@ pub(super) fn spread_with(schema: &str, more: &[&str]) -> Cluster {
 
 impl Cluster {
     /// Writes rows through a node, until each is acknowledged.
-    fn put_through(&mut self, place: usize) {
+    pub(super) fn put_through(&mut self, place: usize) {
         for id in self.next..self.next + ROWS_PER_ROUND {
             self.on(place, "a write", |db| db.0.call_blocking("put", (id, 3 * id)).ok());
             self.written.insert(id);
@@ -43,7 +43,7 @@ impl Cluster {
     }
 
     /// Every row is there, seen from that node, by procedure and by statement.
-    fn see_all_from(&self, place: usize) {
+    pub(super) fn see_all_from(&self, place: usize) {
         for id in &self.written {
             let found = self.on(place, "a read", |db| db.0.call_blocking("get", (*id,)).ok());
             assert_eq!(found.scalar(), Some(3 * id), "row {id} from node {}", place + 1);
@@ -266,13 +266,100 @@ fn rows_in_a_table_s_form_are_loaded_by_all_groups_or_by_none() {
     assert!(error.expect_err("another procedure loads it").to_string().contains("is partitioned"));
 }
 
+/// By partition: the node that has saved it, and the outcome.
+fn saved(response: &OwnedResponse) -> BTreeMap<i64, (i64, String)> {
+    let row = |row: &Vec<OwnedValue>| match &row[..] {
+        [OwnedValue::Integer(node), _, OwnedValue::Integer(partition), OwnedValue::Text(result), _] => {
+            (*partition, (*node, result.to_string()))
+        }
+        other => panic!("not a partition and its outcome: {other:?}"),
+    };
+    let rows = &response.tables[0].rows;
+    let by_partition: BTreeMap<_, _> = rows.iter().map(row).collect();
+    assert_eq!((rows.len(), by_partition.keys().copied().collect()), (6, (0..6).collect::<Vec<_>>()), "{rows:?}");
+    by_partition
+}
+
+#[test]
+fn a_snapshot_is_of_all_groups_whichever_node_is_asked() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    (0..3).for_each(|place| cluster.put_through(place));
+    let expected: BTreeMap<i64, (i64, String)> = (1..)
+        .zip(LED)
+        .flat_map(|(node, led)| led.map(|group| (i64::from(group), (node, "SUCCESS".to_owned()))))
+        .collect();
+    for place in 0..3 {
+        let db = cluster.nodes[place].as_ref().expect("it runs").server.connect();
+        let response = db.call("@SnapshotSave", ());
+        assert_eq!(saved(&response), expected, "as node {} says", place + 1);
+        assert_eq!(response.status_text.as_deref(), Some("6 of 6 groups have a new snapshot"));
+        // Each in the directory of the node that leads its group.
+        let status = db.call("@SnapshotStatus", ()).tables.swap_remove(0);
+        let of = |row: &[OwnedValue], name: &str| format!("{:?}", row[status.column_index(name).expect("a column")]);
+        for (node, led) in (1..).zip(LED) {
+            for group in led {
+                let dir = if group == 0 { "snapshots\"".to_owned() } else { format!("snapshots/group-{group}\"") };
+                let is_there = |row: &&Vec<OwnedValue>| {
+                    of(row, "HOST_ID").contains(&format!("({node})"))
+                        && of(row, "PATH").contains(&dir)
+                        && of(row, "RESULT").contains("SUCCESS")
+                };
+                let count = status.rows.iter().filter(is_there).count();
+                assert!(count > place, "group {group} at node {node}: {:?}", status.rows);
+            }
+        }
+    }
+    // A lost node's groups are saved by those that lead them now.
+    cluster.kill(1);
+    let after = cluster.on(2, "a snapshot of all", |db| {
+        let response = db.0.call_blocking("@SnapshotSave", ()).ok()?;
+        let after = saved(&response);
+        after.values().all(|(_, result)| result == "SUCCESS").then_some(after)
+    });
+    assert!(after.values().all(|(node, _)| *node != 2), "a lost node saves nothing: {after:?}");
+    // Each group starts from its own snapshot and its own log.
+    cluster.lose_power();
+    cluster.start_all_again();
+    (0..3).for_each(|place| cluster.see_all_from(place));
+}
+
+#[test]
+fn rows_that_all_groups_have_expire_in_all_of_them_whichever_node_is_lost() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    let call = |cluster: &Cluster, place: usize, text: &str| {
+        cluster.on(place, text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
+    };
+    let table = "CREATE TABLE r (k BIGINT NOT NULL, d TIMESTAMP NOT NULL, PRIMARY KEY (k)) USING TTL 1 SECONDS ON COLUMN d BATCH_SIZE 5";
+    call(&cluster, 1, table);
+    let fill = |cluster: &Cluster, place: usize, from: i64| {
+        (from..from + 12).for_each(|k| call(cluster, place, &format!("UPSERT INTO r VALUES ({k}, NOW)")));
+        call(cluster, place, &format!("UPSERT INTO r VALUES ({}, DATEADD(DAY, 1, NOW))", from + 12));
+    };
+    // Each node says so of its own rows.
+    let await_count = |cluster: &Cluster, place: usize, count: i64| {
+        cluster.on(place, "expired rows", |db| {
+            let found = db.0.call_blocking("@AdHoc", ("SELECT COUNT(*) FROM r",)).ok()?;
+            (found.scalar() == Some(count)).then_some(())
+        });
+    };
+    fill(&cluster, 2, 0);
+    (0..3).for_each(|place| await_count(&cluster, place, 1));
+    cluster.kill(0);
+    fill(&cluster, 1, 20);
+    [1, 2].into_iter().for_each(|place| await_count(&cluster, place, 2));
+    cluster.start_again(0);
+    await_count(&cluster, 0, 2);
+}
+
 #[test]
 fn what_several_groups_cannot_do_is_refused() {
     let cluster = spread(&[]);
     let db = cluster.nodes[1].as_ref().expect("it runs").server.connect();
     let several = "needs partitions of several groups";
     db.sql_fails("SELECT COUNT(*) FROM t", Status::GracefulFailure, several);
-    for internal in ["@FollowSchema", "@QuiesceGroup"] {
+    for internal in ["@FollowSchema", "@QuiesceGroup", "@SnapshotGroup"] {
         let said = db.fail(internal, (1, 0)).status_text.unwrap_or_default();
         assert!(said.contains("call each other"), "{internal}: {said}");
     }

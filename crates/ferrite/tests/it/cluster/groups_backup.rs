@@ -1,0 +1,105 @@
+//! Backups of a database whose partitions are in several groups, while transactions over groups are
+//! executed, and restored elsewhere.
+
+use super::Cluster;
+use super::groups::spread;
+use super::handing_over::admin;
+use crate::common::{Db, Server};
+use ferrite_client::OwnedValue;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const ACCOUNTS: i64 = 12;
+const EACH: i64 = 100;
+
+impl Cluster {
+    fn database(&self, place: usize) -> Db {
+        self.nodes[place].as_ref().expect("it runs").server.connect()
+    }
+}
+
+/// Moves from account to account, most of which are in different groups, until told to stop.
+fn transfer(db: &Db, from: i64, is_over: &AtomicBool) -> u64 {
+    let mut made = 0;
+    for round in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let payer = (from + round) % ACCOUNTS;
+        let payee = (payer + 1 + round % 5) % ACCOUNTS;
+        let text = format!("UPDATE t SET v = v - 1 WHERE id = {payer}; UPDATE t SET v = v + 1 WHERE id = {payee}");
+        made += u64::from(db.0.call_blocking("@AdHoc", (&*text,)).is_ok());
+    }
+    made
+}
+
+#[test]
+fn a_backup_of_all_groups_shows_one_moment_whichever_node_is_asked() {
+    let cluster = spread(&[]);
+    cluster.await_places(0);
+    let first = cluster.database(1);
+    first.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
+    (0..5).for_each(|k| drop(first.sql(&format!("INSERT INTO names VALUES ({k}, 'name {k}')"))));
+    (0..ACCOUNTS).for_each(|id| drop(first.call("put", (id, EACH))));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().to_str().expect("a plain path");
+    let is_over = AtomicBool::new(false);
+    let made: u64 = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..3)
+            .map(|place| {
+                let db = cluster.database(place);
+                let is_over = &is_over;
+                scope.spawn(move || transfer(&db, 4 * place as i64, is_over))
+            })
+            .collect();
+        for place in 0..3 {
+            let response = cluster.database(place).call("@SnapshotSave", (path, format!("backup{place}"), 1i8));
+            let rows = &response.tables[0].rows;
+            let partition = |row: &Vec<OwnedValue>| row[2].clone();
+            assert!(rows.iter().map(partition).eq((0..6).map(OwnedValue::Integer)), "{rows:?}");
+            assert!(rows.iter().all(|row| row[3] == OwnedValue::Text("SUCCESS".into())), "{rows:?}");
+            let nodes: BTreeSet<String> = rows.iter().map(|row| format!("{:?}", row[0])).collect();
+            assert_eq!(nodes.len(), 3, "each node has written what it leads: {rows:?}");
+            assert_eq!(response.status_text, None, "all files are in one directory");
+        }
+        // One that is not waited for: it is begun when it is answered.
+        let response = cluster.database(0).call("@SnapshotSave", (path, "later", 0i8));
+        assert_eq!(response.tables[0].rows.len(), 2, "a row for each table");
+        is_over.store(true, Ordering::Relaxed);
+        callers.into_iter().map(|caller| caller.join().expect("it calls")).sum()
+    });
+    assert!(made > 0, "transactions over groups were executed meanwhile");
+    cluster.on(0, "the one that was not waited for", |db| {
+        let scan = db.0.call_blocking("@SnapshotScan", (path,)).ok()?.tables.swap_remove(0);
+        let whole = scan.column_index("COMPLETE").expect("a column");
+        let count = scan.rows.iter().filter(|row| row[whole] == OwnedValue::Text("TRUE".into())).count();
+        (count == 4).then_some(())
+    });
+    let again = cluster.database(0).call("@SnapshotSave", (path, "backup0", 1i8));
+    assert!(format!("{:?}", again.tables[0].rows).contains("already exists"), "{again:?}");
+    for name in ["backup0", "backup1", "backup2", "later"] {
+        let home = tempfile::tempdir().expect("a temporary directory");
+        let server = Server::start(home.path(), &["--partitions", "2"]);
+        let db = server.connect();
+        db.call("@SnapshotRestore", (path, name));
+        assert_eq!(db.scalar("SELECT SUM(v) FROM t"), ACCOUNTS * EACH, "{name} has no transfer in part");
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), ACCOUNTS, "{name}");
+        assert_eq!(db.scalar("SELECT COUNT(*) FROM names"), 5, "{name}");
+    }
+}
+
+#[test]
+fn what_of_a_backup_several_groups_refuse_is_said() {
+    let cluster = spread(&[]);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().to_str().expect("a plain path");
+    let address = cluster.address(1);
+    let (done, said) = admin(&["backup", path, "--name", "monday", "--server", &address]);
+    assert!(done && said.contains("backup monday is complete on node 1 (") && said.contains("node 3 ("), "{said}");
+    let (done, said) = admin(&["backup", path, "--name", "tuesday", "--csv", "--server", &address]);
+    assert!(!done && said.contains("several groups write no backup in CSV"), "{said}");
+    let (done, said) = admin(&["restore", path, "--name", "monday", "--server", &address]);
+    assert!(!done && said.contains("not restored into a database whose partitions are in several groups"), "{said}");
+    let said = cluster.database(0).fail("@BackupGroup", (1, "00", 0, 1, path, "x", 1)).status_text.unwrap_or_default();
+    assert!(said.contains("call each other"), "{said}");
+}
