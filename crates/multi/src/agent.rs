@@ -201,7 +201,7 @@ impl Agent {
                     self.report_order();
                 }
             }
-            ToAgent::Settled(settled) => drop(self.settled.merge(&settled)),
+            ToAgent::Settled(settled) => self.learn_settled(&settled),
             ToAgent::Resolve { lot, asks } => self.resolve(lot, asks),
             ToAgent::Verdict { lot, of, verdict } => self.judge(lot, of, verdict),
         }
@@ -428,9 +428,13 @@ impl Agent {
         match self.ledger.outcomes().get(&lot) {
             Some(Outcome::Committed) => return self.answer(lot, asks, Resolution::Committed),
             Some(Outcome::Aborted) => return self.answer(lot, asks, Resolution::Aborted),
-            // Nobody is in doubt of it any more, so the question is an old one, and how the lot
-            // ended is forgotten.
-            None if self.settled.covers(lot) => return,
+            // How the lot ended is forgotten, and the question is an old one, unless the group that
+            // asks has lost the outcome by an accepted loss.
+            None if self.settled.covers(lot) => {
+                let settled = ToAgent::Settled(self.settled.clone());
+                let told = asks.map(|group| AgentEffect::ToAgent { group, message: settled });
+                return self.effects.extend(told);
+            }
             None => {}
         }
         let waiting = self.queue.len();
@@ -458,6 +462,20 @@ impl Agent {
     pub fn refused(&mut self, lot: LotId) {
         for asks in self.refusing.remove(&lot).unwrap_or_default() {
             self.answer(lot, asks, Resolution::Aborted);
+        }
+    }
+
+    /// A part that is in doubt here, and settled everywhere else, is of a stream that has lost the
+    /// outcome: its end was given up by an accepted loss. No group remembers the outcome. The part
+    /// counts, as nearly all do that are prepared.
+    fn learn_settled(&mut self, settled: &Settled) {
+        self.settled.merge(settled);
+        let is_lost = |(lot, doubt): &(&LotId, &Doubt)| doubt.is_inherited && self.settled.covers(**lot);
+        let lost: Vec<LotId> = self.doubts.iter().filter(is_lost).map(|(lot, _)| *lot).collect();
+        for lot in lost {
+            // Until this stream has an outcome again.
+            self.settled.open.insert(lot);
+            self.decide(lot, Outcome::Committed);
         }
     }
 
