@@ -10,12 +10,14 @@ use crate::failover_phase::FailoverPhase;
 use crate::group_replica::{GroupReplica, Parties};
 use crate::groups::Groups;
 use crate::handing::NotHandedOver;
+use crate::kept_alone::kept_here_alone;
 use crate::lease::Lease;
 use crate::membership;
 use crossbeam_channel::Receiver;
 use ferrite_base::{Epoch, GroupId, NodeId, Position, planted};
 use ferrite_group::{CannotHandOver, Identity};
 use ferrite_meta::{Ask, Group, Kind, Node as Registration, Phase, Presence, State, why_retired};
+use ferrite_notice::Notice;
 use ferrite_partition::applier::{CopyStart, Intake};
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
@@ -72,6 +74,8 @@ pub struct Node {
     ending: BTreeSet<NodeId>,
     /// Groups that it leads although its log stands still: others are to lead them.
     stands_still: BTreeSet<GroupId>,
+    /// Copies that are of no use, in a directory that has the only copy of another group.
+    kept_for_others: BTreeSet<GroupId>,
     /// Groups whose lead it has given up, in that epoch, which the metadata may not know.
     resigned: BTreeMap<GroupId, Epoch>,
     /// The last notice of an entry that cannot be sent.
@@ -115,6 +119,7 @@ impl Node {
             wants_news: false,
             ending: BTreeSet::new(),
             stands_still: BTreeSet::new(),
+            kept_for_others: BTreeSet::new(),
             resigned: BTreeMap::new(),
             too_large: None,
         }
@@ -235,12 +240,28 @@ impl Node {
         }
     }
 
-    /// What the others have lost is kept beside what they have.
+    /// What the others have lost is kept beside what they have. The directory has the copies of all
+    /// groups, and stays as it is until other nodes have everything of the other groups: a process
+    /// that ended before that could give it to none.
     fn put_aside_what_was_lost(&mut self) {
         let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
-            self.made_anew(id, &reason);
+            match self.kept_here_alone(id).filter(|alone| *alone != id) {
+                None => self.made_anew(id, &reason),
+                Some(alone) if self.kept_for_others.insert(id) => {
+                    let reason = format!("{reason}. First another node has to have everything of group {alone}");
+                    self.effects.notice(Notice::CopyUnusable { group: id, reason });
+                }
+                Some(_) => {}
+            }
         }
+    }
+
+    fn kept_here_alone(&self, broken: GroupId) -> Option<GroupId> {
+        let has_begun = |id: GroupId, epoch: Epoch| {
+            self.replicas.get(&id).is_some_and(|replica| replica.group.has_committed_start_of(epoch))
+        };
+        kept_here_alone(&self.known.1, self.here().node, broken, has_begun)
     }
 
     /// Announces, from the next tick on, that this process does nothing more for its groups. Others

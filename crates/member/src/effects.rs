@@ -14,7 +14,7 @@ use ferrite_cluster::{NodeEffects, NotHandedOver};
 use ferrite_group::{CannotHandOver, FromLog, Identity, IdentityError, IdentityFile};
 use ferrite_io::Disk;
 use ferrite_io::threads::spawn;
-use ferrite_meta::{Ask, State};
+use ferrite_meta::Ask;
 use ferrite_notice::Notice;
 use ferrite_partition::applier::{Applier, Intake};
 use ferrite_partition::cancel::Cancellations;
@@ -54,21 +54,6 @@ impl Appliers {
             thread.join().expect("a thread that panics ends the process");
         }
     }
-}
-
-/// A group of which no other node has everything, if there is one among those that this node is a
-/// member of, and this one: the directory has them all, and must not be put aside for one.
-fn kept_here_alone(state: &State, here: NodeId, broken: GroupId) -> Option<GroupId> {
-    let others_have_all = |id: GroupId| {
-        state.groups().get(&id).is_some_and(|known| {
-            let configuration = &known.configuration;
-            let has_all = |node: NodeId| node != here && !configuration.added().contains(&node);
-            configuration.members().iter().any(|member| has_all(member.node))
-        })
-    };
-    let is_member = |id: &GroupId| state.groups()[id].configuration.has_node(here);
-    let mut needed = state.groups().keys().copied().filter(is_member);
-    [broken].into_iter().find(|id| !others_have_all(*id)).or_else(|| needed.find(|id| !others_have_all(*id)))
 }
 
 /// Asks the owner of this process to end it.
@@ -205,10 +190,8 @@ impl NodeEffects for ServerEffects {
         self.hand_overs.over(group, outcome);
     }
 
-    fn make_anew(&mut self, group: GroupId, reason: &str) {
-        let here = self.node_status.here();
-        let seen = self.node_status.seen();
-        if let Some(alone) = kept_here_alone(&seen.state, here, group) {
+    fn make_anew(&mut self, group: GroupId, reason: &str, alone: Option<GroupId>) {
+        if let Some(alone) = alone {
             if alone != group {
                 return self.end(&format!(
                     "the copy of group {group} cannot be used ({reason}), and no other node has everything of group {alone}, which \
@@ -259,12 +242,14 @@ impl NodeEffects for ServerEffects {
 mod tests {
     use super::*;
     use crate::testing;
+    use ferrite_cluster::kept_here_alone;
 
     #[test]
     fn a_directory_is_put_aside_only_where_others_have_all_groups_that_are_in_it() {
         let groups: &[&[u32]] = &[&[1, 2], &[2], &[1], &[3, 2]];
         let state = testing::of_groups((1..=3).map(testing::node).collect(), groups, &[1, 2, 3]);
-        let alone = |here, broken| kept_here_alone(&state, NodeId(here), GroupId(broken)).map(|group| group.0);
+        let begun = |_, _| false;
+        let alone = |here, broken| kept_here_alone(&state, NodeId(here), GroupId(broken), begun).map(|group| group.0);
         assert_eq!(alone(2, 0), Some(1), "its only member is here");
         assert_eq!(alone(1, 0), Some(2));
         assert_eq!(alone(1, 2), Some(2));

@@ -25,6 +25,8 @@ mod noting;
 mod operator;
 mod pauses;
 mod pausing;
+mod pausing_groups;
+mod pausing_turns;
 mod peace;
 mod plan;
 mod process;
@@ -44,4 +46,4 @@ mod witness;
 mod world;
 
 pub use counts::Counts;
-pub use world::{Report, run, run_with_groups, run_with_snapshots};
+pub use world::{Report, run, run_with_groups, run_with_losses, run_with_snapshots, run_with_stalls};

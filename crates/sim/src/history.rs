@@ -15,6 +15,8 @@ pub struct Operation {
     pub now_min: Option<i64>,
     /// A recovery has shown that it is not there. It must not come later.
     pub absent: bool,
+    /// An accepted loss of one group has left a part of it, in other groups.
+    pub torn: bool,
     /// The moments at which it was sent, and at which its client knew the outcome, in the order of
     /// the simulation: no two are the same. 0: not yet.
     pub began: u64,
@@ -77,7 +79,15 @@ impl History {
         let now_min = Some(now / 1_000 * 1_000);
         self.moment += 1;
         let began = self.moment;
-        self.operations.push(Operation { action, told: Told::Nothing, now_min, absent: false, began, ended: 0 });
+        self.operations.push(Operation {
+            action,
+            told: Told::Nothing,
+            now_min,
+            absent: false,
+            torn: false,
+            began,
+            ended: 0,
+        });
         self.operations.len() - 1
     }
 

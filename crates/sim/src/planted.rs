@@ -17,6 +17,8 @@ pub enum Simulator {
     Groups,
     /// The same with snapshots of each group.
     Snapshots,
+    /// The same with messages about lots that take seconds.
+    Stalls,
 }
 
 /// What the seed violates with the fault.
@@ -31,6 +33,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
         Simulator::Cluster => cluster::run(seed, show).violation,
         Simulator::Groups => cluster::run_with_groups(seed, show).violation,
         Simulator::Snapshots => cluster::run_with_snapshots(seed, show).violation,
+        Simulator::Stalls => cluster::run_with_stalls(seed, show).violation,
     }
 }
 
@@ -118,11 +121,11 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (VoteBeforeCommit, Simulator::Groups, &[ACKNOWLEDGED]),
     (AnswerAfterOneVote, Simulator::Groups, &[ASSERTED]),
     (AbortAfterPrepare, Simulator::Groups, &[]),
-    (RefusedWithoutRecord, Simulator::Groups, &[]),
+    (RefusedWithoutRecord, Simulator::Stalls, &[]),
     (ForgottenEarly, Simulator::Groups, &[ASSERTED, RESTS]),
-    (PreparedAfterRefusal, Simulator::Groups, &[]),
+    (PreparedAfterRefusal, Simulator::Stalls, &[]),
     (LeadsInDoubt, Simulator::Groups, &[EQUAL_COPIES, MADE_ANEW]),
-    (OldOrder, Simulator::Groups, &[]),
+    (OldOrder, Simulator::Stalls, &[]),
     (GatesToldEarly, Simulator::Groups, &[MADE_ANEW, ASSERTED, ACKNOWLEDGED]),
     (PartLentEarly, Simulator::Groups, &[MADE_ANEW]),
     (FreshOfOne, Simulator::Groups, &[]),

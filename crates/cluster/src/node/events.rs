@@ -161,6 +161,7 @@ impl Node {
             return;
         }
         self.effects.notice(Notice::CopyUnusable { group: id, reason: reason.to_owned() });
-        self.effects.make_anew(id, reason);
+        let alone = self.kept_here_alone(id);
+        self.effects.make_anew(id, reason, alone);
     }
 }

@@ -1,11 +1,11 @@
 //! A node with several groups: what they share, and that they come and go.
 
-use crate::world::{Wish, World, founded, founded_with_groups, registration};
+use crate::world::{MILLI, Wish, World, founded, founded_with_groups, founded_with_members, registration};
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_cluster::{Cause, Unusable};
 use ferrite_group::{FIRST_GROUP, GroupEvent, message};
 use ferrite_meta::{Ask, Command, State};
-use ferrite_replica::group::{Envelope, Member, Message};
+use ferrite_replica::group::{Envelope, GroupConfiguration, Mark, Member, Message};
 
 fn seal(state: &mut State, id: u32) {
     state.apply(&Command::Seal { group: GroupId(id), expected: Epoch(1), epoch: Epoch(2) }).unwrap();
@@ -74,4 +74,41 @@ fn a_group_that_is_led_does_not_leave() {
     world.outside.take();
     assert!(!world.node.let_go(FIRST_GROUP), "it is to hand over first");
     assert!(world.groups.get(FIRST_GROUP).is_some_and(|group| group.is_leading()));
+}
+
+/// The directory has the copies of both groups.
+#[test]
+fn what_was_lost_of_one_group_is_put_aside_when_others_have_everything_of_the_other_group() {
+    let other = GroupId(1);
+    let mut world = World::with_groups(1, 2);
+    let mut state = founded_with_members(registration(1), 2, &[1]);
+    world.told(1, &state);
+    let [one, two] = [1, 2].map(|node| Member::new(node, 1));
+    let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
+    for command in [
+        Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) },
+        Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member: two },
+        Command::Activate { group: FIRST_GROUP, configuration: GroupConfiguration::alone(Epoch(2), two), parent },
+    ] {
+        state.apply(&command).unwrap();
+    }
+    world.outside.take();
+    world.told(2, &state);
+    let ticks = |world: &mut World, millis: [u64; 3]| {
+        millis.iter().for_each(|millis| world.node.tick(millis * MILLI));
+        let wishes = world.outside.take();
+        let notices =
+            wishes.iter().filter(|wish| matches!(wish, Wish::Notice(text) if text.contains("is unusable"))).count();
+        [notices, wishes.iter().filter(|wish| matches!(wish, Wish::MakeAnew(_))).count()]
+    };
+    assert_eq!(ticks(&mut world, [1, 2, 3]), [1, 0], "said once");
+    let mut has_two_members = |epoch: u64, added: Vec<NodeId>| {
+        let configuration = GroupConfiguration::new(Epoch(epoch), one, vec![one, two], added);
+        let expected = Epoch(epoch - 1);
+        state.apply(&Command::Configure { group: other, expected, configuration, parent }).unwrap();
+        world.told(epoch + 1, &state);
+        ticks(&mut world, [10 * epoch, 10 * epoch + 1, 10 * epoch + 2])
+    };
+    assert_eq!(has_two_members(2, vec![two.node]), [0, 0], "what was added has everything when its epoch has begun");
+    assert_eq!(has_two_members(3, Vec::new()), [1, 1]);
 }

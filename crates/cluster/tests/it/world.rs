@@ -149,7 +149,7 @@ impl NodeEffects for Outside {
         self.push(Wish::HandedOver(outcome));
     }
 
-    fn make_anew(&mut self, _: GroupId, reason: &str) {
+    fn make_anew(&mut self, _: GroupId, reason: &str, _: Option<GroupId>) {
         self.push(Wish::MakeAnew(reason.to_owned()));
     }
 
@@ -260,9 +260,15 @@ pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State
 
 /// This many groups, each of one partition, which node 2 leads and node 1 copies.
 pub fn founded_with_groups(registration: Registration, groups: u32) -> State {
+    founded_with_members(registration, groups, &[2, 1])
+}
+
+/// The same with these members, the leader first.
+pub fn founded_with_members(registration: Registration, groups: u32, members: &[u32]) -> State {
     let group = |id: u32| {
-        let members = [1, 2].map(|node| Member { node: NodeId(node), incarnation: registration.incarnation });
-        let configuration = GroupConfiguration::new(Epoch(1), members[1], members.to_vec(), Vec::new());
+        let member = |node: &u32| Member { node: NodeId(*node), incarnation: registration.incarnation };
+        let members: Vec<Member> = members.iter().map(member).collect();
+        let configuration = GroupConfiguration::new(Epoch(1), members[0], members, Vec::new());
         let assignment = Assignment { partitions: vec![PartitionId(id)], place: vec![NodeId(2), NodeId(1)] };
         let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
         let assignment = Some(assignment);

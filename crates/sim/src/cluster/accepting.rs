@@ -45,7 +45,7 @@ impl World {
         }
         self.callers.clients.quiet = true;
         let chosen = *self.random.pick(&members);
-        self.operator = Some(Operator { chosen, epoch: configuration.epoch, next: self.now });
+        self.operator = Some(Operator { group: FIRST_GROUP, chosen, epoch: configuration.epoch, next: self.now });
         let end = self.now + ACCEPTED_MILLIS * MILLI;
         loop {
             let known = self.metadata();
@@ -110,22 +110,22 @@ impl World {
 
     /// What an operator asks of any node that runs.
     pub(super) fn accept(&mut self) {
-        let Some(Operator { chosen, epoch, next }) = self.operator else { return };
+        let Some(Operator { group, chosen, epoch, next }) = self.operator else { return };
         if self.now < next {
             return;
         }
-        self.operator = Some(Operator { chosen, epoch, next: self.now + ASK_MILLIS * MILLI });
+        self.operator = Some(Operator { group, chosen, epoch, next: self.now + ASK_MILLIS * MILLI });
         let known = self.metadata();
         let running = self.running();
         let runs = known.nodes().get(&chosen).filter(|node| node.presence == Presence::Running);
         let Some(node) = runs.filter(|_| running.contains(&chosen)) else { return };
-        if self.process(chosen).of(FIRST_GROUP).replication.end().position == Position(0) {
+        if self.process(chosen).of(group).replication.end().position == Position(0) {
             return self.chooses_another();
         }
         let member = Member { node: chosen, incarnation: node.incarnation };
         let asked = *self.random.pick(&running);
         let process = self.process(asked);
-        let ask = Ask::AcceptLoss { group: FIRST_GROUP, from: process.member, expected: epoch, member };
+        let ask = Ask::AcceptLoss { group, from: process.member, expected: epoch, member };
         process.seat.asks().push(ask);
         self.trace.line(&format!("{asked} is told to go on with {member:?}"));
     }
@@ -163,14 +163,15 @@ impl World {
     /// what is there.
     pub(super) fn check_what_is_left(&mut self) -> Result<(), Violation> {
         let leader = self.leader().expect("at rest there is one");
-        if self.process(leader).of(FIRST_GROUP).version() == 0 {
+        if self.process(leader).of(self.focus).version() == 0 {
             // Not even the schema is left.
             self.callers.begin_again();
-            self.submit_first_schema(FIRST_GROUP);
+            self.submit_first_schema(self.focus);
             self.rest()?;
         }
         self.compare_copies()?;
         let state = self.state();
+        self.callers.note_what_is_torn(&state);
         self.trace.line(&format!("left {:?} version {} rows {:x}", state.heads, state.version, state.rows_hash));
         let invariant = "the schema that is left is one that was made";
         self.callers.go_back_to(&state).map_err(|detail| Violation { invariant, detail })?;

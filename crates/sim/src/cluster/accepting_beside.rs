@@ -9,7 +9,6 @@ use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use crate::operation::{Answer, Told};
 use ferrite_base::{NodeId, Position};
-use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::Restart;
 use ferrite_meta::Phase;
 use ferrite_replica::group::Member;
@@ -30,6 +29,7 @@ impl World {
     /// From rest to rest.
     pub fn accept_the_loss_of_a_leader_that_lives(&mut self) -> Result<(), Violation> {
         self.callers.keep_the_schema();
+        let group = self.focus;
         let before = self.configuration();
         let old = before.leader;
         let others: Vec<NodeId> =
@@ -40,13 +40,13 @@ impl World {
         if others.is_empty() || beyond == 0 || 2 * left <= self.voters().len() {
             return Ok(());
         }
-        self.trace.line(&format!("{old:?} is to be given up while it lives"));
+        self.trace.line(&format!("{old:?} is to be given up by group {group} while it lives"));
         for other in &others {
             self.crash_for(*other, Restart::Process, AWAY_MILLIS);
         }
         let is_alone = move |world: &World| {
             let process = world.machines.get(&old.node).and_then(|machine| machine.process.as_ref());
-            let known = process.and_then(|process| process.node.state().groups().get(&FIRST_GROUP));
+            let known = process.and_then(|process| process.node.state().groups().get(&group));
             known.is_some_and(|group| group.configuration.leader == old && group.configuration.members().len() == 1)
         };
         let is_alone = self.step_until(ALONE_MILLIS, is_alone)? && self.leader() == Some(old.node);
@@ -68,6 +68,7 @@ impl World {
     fn is_given_up(&mut self, old: Member, chosen: NodeId) -> Result<(), Violation> {
         self.network.cut_off(&self.everybody(), old.node);
         self.counts.cut_off += 1;
+        let id = self.focus;
         let epoch = self.configuration().epoch;
         self.callers.clients.quiet = false;
         let millis = self.more.below(LOST_MILLIS);
@@ -78,18 +79,18 @@ impl World {
             self.machines.get_mut(&old.node).expect("it runs").still_until = u64::MAX;
             self.counts.pauses += 1;
         }
-        self.operator = Some(Operator { chosen, epoch, next: self.now });
+        self.operator = Some(Operator { group: id, chosen, epoch, next: self.now });
         let end = self.now + ACCEPTED_MILLIS * MILLI;
         loop {
             let known = self.metadata();
-            let group = &known.groups()[&FIRST_GROUP];
+            let group = &known.groups()[&id];
             if group.phase == Phase::Active && group.configuration.epoch > epoch {
                 assert_eq!(group.configuration.leader.node, chosen, "nobody else was there");
                 let parent = group.parent;
                 let begun = group.configuration.epoch;
                 self.counts.lived += 1;
                 self.given_up = Some(old.node);
-                if self.ledger.with(|book| committed::lost(book, FIRST_GROUP, parent, begun)) {
+                if self.ledger.with(|book| committed::lost(book, id, parent, begun)) {
                     self.callers.may_come_back();
                 }
                 return self.asks_who_was_given_up(old);
@@ -99,7 +100,7 @@ impl World {
                 return Err(Violation { invariant: "somebody leads when a loss is accepted", detail });
             }
             let runs = self.machines[&chosen].process.as_ref();
-            if runs.is_some_and(|process| process.of(FIRST_GROUP).replication.end().position > Position(0)) {
+            if runs.is_some_and(|process| process.of(id).replication.end().position > Position(0)) {
                 self.accept();
             }
             self.step()?;
@@ -109,7 +110,8 @@ impl World {
     /// What is not committed by now, and what comes, it acknowledges no more. A read that was
     /// confirmed before may be answered yet: its answer was on its way.
     fn asks_who_was_given_up(&mut self, old: Member) -> Result<(), Violation> {
-        let mut asked = self.callers.asked(old);
+        let group = self.focus;
+        let mut asked = self.callers.asked(old, group);
         let first = self.callers.clients.history.operations.len();
         self.trace.line(&format!("{old:?} was given up, and has not answered {asked:?}"));
         for number in 0..CALLS_THAT_WAIT + CALLS {
@@ -120,7 +122,7 @@ impl World {
             if process.is_some_and(|process| process.member == old) {
                 let looks = self.more.percent(30);
                 self.call(old.node, looks);
-                asked.extend(self.callers.asked(old));
+                asked.extend(self.callers.asked(old, group));
             }
             for _ in 0..self.more.below(8) {
                 self.step()?;

@@ -17,7 +17,7 @@ use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_partition::coordinator::Job;
 use ferrite_replica::group::Member;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// By home, the last step that was acknowledged.
@@ -61,9 +61,9 @@ impl Callers {
         self.sent.len()
     }
 
-    /// Calls of one process, by their numbers.
-    pub fn asked(&self, member: Member) -> Vec<usize> {
-        self.sent.iter().filter(|(_, (asked, _))| *asked == member).map(|(number, _)| *number).collect()
+    /// Calls of one process for one group, by their numbers.
+    pub fn asked(&self, member: Member, group: GroupId) -> Vec<usize> {
+        self.sent.iter().filter(|(_, asked)| **asked == (member, group)).map(|(number, _)| *number).collect()
     }
 
     /// Calls of one process for one group.
@@ -241,6 +241,26 @@ impl Callers {
     pub fn may_come_back(&mut self) {
         let unknown = |operation: &&mut Operation| operation.told == Told::Unknown;
         self.clients.history.operations.iter_mut().filter(unknown).for_each(|operation| operation.absent = false);
+    }
+
+    /// One group has lost the end of its history, and others have not: of what concerned both, a
+    /// part may be left. No rule expects the rest.
+    pub fn note_what_is_torn(&mut self, state: &State) {
+        let mut found: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
+        for (home, marks) in &state.marks {
+            for number in marks.values().filter(|number| self.clients.over.contains(number)) {
+                found.entry(*number).or_default().insert(*home);
+            }
+        }
+        for (number, homes) in found {
+            let operation = &mut self.clients.history.operations[number];
+            let all = operation.action.homes().unwrap_or_default().into_iter().collect::<BTreeSet<i64>>();
+            // Its outcome may be lost, too, with all who knew that it was aborted.
+            let is_aborted = matches!(operation.told, Told::Failed(_) | Told::Refused(_));
+            if homes != all || is_aborted {
+                (operation.torn, operation.told) = (homes != all, Told::Unknown);
+            }
+        }
     }
 
     /// What is not there any more was not acknowledged, as far as later rules are concerned; nor

@@ -17,6 +17,8 @@ pub struct Counts {
     /// Messages about lots, and connections for these that ended with their processes alive.
     pub lot_messages: u64,
     pub links_ended: u64,
+    /// Such messages that took seconds.
+    pub stalls: u64,
     /// Calls of several groups that were executed.
     pub over_groups: u64,
     /// Writes of walks.
@@ -113,6 +115,7 @@ impl Counts {
         self.lost += other.lost;
         self.lot_messages += other.lot_messages;
         self.links_ended += other.links_ended;
+        self.stalls += other.stalls;
         self.over_groups += other.over_groups;
         self.walked += other.walked;
         self.splits += other.splits;

@@ -16,6 +16,10 @@ const MICROS: u64 = 1_500;
 /// behind them on their connection waits.
 const SLOW: u64 = 2;
 const SLOW_MICROS: u64 = 100_000;
+/// Where connections stall, so many of a hundred take up to that long: longer than a group in doubt
+/// waits before it asks the others.
+const STALLED: u64 = 4;
+const STALLED_MICROS: u64 = 6_000_000;
 
 pub(super) struct OpenLink {
     pub number: u64,
@@ -39,6 +43,10 @@ pub(super) struct Ending {
 
 pub struct LotLinks {
     pub random: SimulatedRandom,
+    /// Some messages take seconds.
+    stall: bool,
+    /// So many have.
+    pub stalls: u64,
     pub(super) open: BTreeMap<[NodeId; 2], OpenLink>,
     pub last: u64,
     pub again: BTreeMap<[NodeId; 2], u64>,
@@ -52,9 +60,17 @@ pub fn pair(one: NodeId, other: NodeId) -> [NodeId; 2] {
 }
 
 impl LotLinks {
-    pub fn new(random: SimulatedRandom) -> LotLinks {
-        let (open, again) = Default::default();
-        LotLinks { random, open, last: 0, again, flying: Vec::new(), endings: Vec::new() }
+    pub fn new(random: SimulatedRandom, stall: bool) -> LotLinks {
+        LotLinks {
+            random,
+            stall,
+            stalls: 0,
+            open: BTreeMap::new(),
+            last: 0,
+            again: BTreeMap::new(),
+            flying: Vec::new(),
+            endings: Vec::new(),
+        }
     }
 
     /// What is not connected is lost: its sender has heard that, or is about to.
@@ -63,7 +79,14 @@ impl LotLinks {
         let Some(number) = open.map(|open| open.number) else { return };
         let same = self.flying.iter().filter(|packet| packet.number == number && packet.to == to);
         let last = same.map(|packet| packet.due).max().unwrap_or_default();
-        let most = if !calm && self.random.percent(SLOW) { SLOW_MICROS } else { MICROS };
+        let most = match () {
+            () if !calm && self.stall && self.random.percent(STALLED) => {
+                self.stalls += 1;
+                STALLED_MICROS
+            }
+            () if !calm && self.random.percent(SLOW) => SLOW_MICROS,
+            () => MICROS,
+        };
         let due = last.max(now + 1_000 * (20 + self.random.below(most)));
         self.flying.push(LotPacket { number, from: from.node, to, bytes, due });
     }

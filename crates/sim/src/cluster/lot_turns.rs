@@ -4,6 +4,7 @@ use crate::cluster::lot_links::{Ending, LotPacket, OpenLink, pair};
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use ferrite_base::NodeId;
+use ferrite_group::FIRST_GROUP;
 
 /// Of a thousand messages, so many end their connection where messages are lost at all.
 const BREAKS: u64 = 4;
@@ -53,6 +54,7 @@ impl World {
         if !self.has_several_groups() {
             return Ok(());
         }
+        self.replace_a_sequencer_that_is_not_heard()?;
         while let Some(index) = self.lot_links.endings.iter().position(|ending| ending.due <= self.now) {
             let Ending { side, other, .. } = self.lot_links.endings.remove(index);
             if self.machines.get(&side.node).is_some_and(|machine| machine.still_until > self.now) {
@@ -76,6 +78,19 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Of some messages that stall, another sequencer comes before they arrive.
+    fn replace_a_sequencer_that_is_not_heard(&mut self) -> Result<(), Violation> {
+        let stalls = self.lot_links.stalls;
+        let stalled = std::mem::replace(&mut self.counts.stalls, stalls) < stalls;
+        let Some(leader) = self.leader_of(FIRST_GROUP).filter(|_| stalled && self.later.percent(50)) else {
+            return Ok(());
+        };
+        self.step_machine(leader, |process| {
+            process.node.hand_over(FIRST_GROUP, None, None);
+            Some("is to hand over, as a connection for lots stalls".to_owned())
+        })
     }
 
     fn connect(&mut self, one: NodeId, other: NodeId) -> Result<(), Violation> {

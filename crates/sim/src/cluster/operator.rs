@@ -1,10 +1,12 @@
 //! What an operator has in hand.
 
-use ferrite_base::{Epoch, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 
 /// What an operator does about a loss.
 #[derive(Clone, Copy)]
 pub(super) struct Operator {
+    /// Whose loss is accepted.
+    pub group: GroupId,
     /// The node with whose data the cluster is to go on.
     pub chosen: NodeId,
     /// In this epoch all was well.

@@ -6,7 +6,7 @@ use crate::cluster::rest::REST_NANOS;
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
 use crate::operation::Told;
-use ferrite_base::{Epoch, NodeId, UserResult};
+use ferrite_base::{Epoch, GroupId, NodeId, UserResult};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_io::simulated::Restart;
@@ -29,7 +29,7 @@ const WRITES_MILLIS: u64 = 3_000;
 impl World {
     /// The database is paused, others lead, and it is resumed.
     pub fn the_database_is_paused(&mut self) -> Result<(), Violation> {
-        if self.has_several_groups() {
+        if !self.plan.pauses {
             return Ok(());
         }
         self.trace.line("the database is to be paused");
@@ -66,10 +66,13 @@ impl World {
                 let millis = self.later.below(DOWN_MILLIS);
                 self.crash_for(leader, Restart::Process, millis);
             }
-            1 => self.step_machine(leader, |process| {
-                process.node.hand_over(FIRST_GROUP, None, None);
-                None
-            })?,
+            1 => {
+                let group = self.focus;
+                self.step_machine(leader, |process| {
+                    process.node.hand_over(group, None, None);
+                    None
+                })?;
+            }
             2 => self.stop_one(leader)?,
             _ => {
                 (self.still, self.isolation) = (None, None);
@@ -85,6 +88,7 @@ impl World {
 
     /// The administrator tries what is not known to be so. To be called as time passes.
     pub fn administer(&mut self) {
+        self.pause_groups();
         let Some(Administrator { paused, next }) = self.administrator else { return };
         let pauses = &self.callers.pauses;
         if if paused { pauses.is_paused() } else { pauses.is_resumed() } {
@@ -93,7 +97,7 @@ impl World {
             self.administrator = Some(Administrator { paused, next: self.now + AGAIN_MILLIS * MILLI });
             let running: Vec<NodeId> = self.running();
             let anyone = (!running.is_empty() && self.later.percent(10)).then(|| *self.later.pick(&running));
-            if let Some(asked) = anyone.or(self.leader()) {
+            if let Some(asked) = anyone.or(self.leader_of(FIRST_GROUP)) {
                 self.pause(asked, paused);
             }
         }
@@ -101,15 +105,22 @@ impl World {
 
     /// `@Pause` or `@Resume`, as a node takes them (`node/src/system.rs`). The answer comes when
     /// all that was admitted before is executed and durable, and the group has confirmed who
-    /// leads.
+    /// leads; where there are several, when all groups have done their parts.
     fn pause(&mut self, asked: NodeId, paused: bool) {
         let process = self.machines.get_mut(&asked).and_then(|machine| machine.process.as_mut());
         let Some(process) = process else { return };
         let number = self.callers.pause(process.member, paused, process.clock.wall_micros());
         self.trace.line(&format!("{asked} is told to pause: {paused}"));
-        let reply = reply(&process.of(FIRST_GROUP).doors, number, process.clock.wall_micros());
-        let coordinator = process.of(FIRST_GROUP).doors.coordinator.clone();
+        // One that does not have the first group refuses it.
+        let doors = &process.all_hosted().next().expect("a node hosts groups").doors;
+        let reply = reply(doors, number, process.clock.wall_micros());
+        let coordinator = doors.coordinator.clone();
+        let calls = doors.groups.clone();
+        let asked = self.pausing_groups.asked();
+        let by = process.member;
+        let several = process.all_groups > 1;
         let told = Box::new(move |outcome: UserResult<u64>| match outcome {
+            Ok(revision) if several => asked.push(by, revision, reply, calls),
             Ok(_) => drop(coordinator.send(Job::Quiesce(reply))),
             Err(error) => reply.refuse(&error),
         });
@@ -117,14 +128,14 @@ impl World {
     }
 
     /// A call that was refused for a pause, by a process that leads by the last configuration.
-    pub fn was_refused(&mut self, number: usize, epoch: Option<Epoch>) {
+    pub fn was_refused(&mut self, number: usize, group: GroupId, epoch: Option<Epoch>) {
         let history = &mut self.callers.clients.history;
         let Told::Refused(text) = &history.operations[number].told else { return };
         if !text.contains("is paused") {
             return;
         }
         self.counts.paused_calls += 1;
-        if self.callers.pauses.is_resumed() && epoch == Some(self.configuration().epoch) {
+        if self.callers.pauses.is_resumed() && epoch == Some(self.configuration_of(group).epoch) {
             let detail = format!("operation {number} was refused: the database was resumed before it was sent");
             self.callers.clients.history.violated("behind a resume writes are taken", detail);
         }

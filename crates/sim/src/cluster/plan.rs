@@ -56,6 +56,12 @@ pub struct Plan {
     pub wipes: bool,
     /// A node loses what it has voted.
     pub votes: bool,
+    /// An administrator pauses the database, and resumes it.
+    pub pauses: bool,
+    /// Messages about lots take seconds.
+    pub stalls: bool,
+    /// Of a hundred chapters, so many begin with an accepted loss of a leader that lives.
+    pub accepts: u64,
     pub faults: Faults,
 }
 
@@ -117,19 +123,33 @@ impl Plan {
             snapshot_millis: 0,
             snapshots: false,
             wipes: false,
+            pauses: false,
+            accepts: 0,
             faults,
             ..plan
         }
     }
 
     /// The same with snapshots: of leaders and of copies, each group's own, and those that go to
-    /// nodes for which a log reaches back too little. Parts of lots are in doubt meanwhile. The
-    /// schema stays as it is.
+    /// nodes for which a log reaches back too little, or which have lost everything. Parts of lots
+    /// and schema changes are in doubt meanwhile. Administrators pause the database.
     pub fn with_groups_and_snapshots(random: &mut SimulatedRandom) -> Plan {
         let plan = Plan::with_groups(random);
         let snapshot_millis = *random.pick(&[300, 1_000, 3_000]);
-        let faults = Faults { schema: false, ..plan.faults };
-        Plan { snapshots: true, snapshot_millis, faults, ..plan }
+        let wipes = plan.faults.crashes > 0 && random.percent(70);
+        Plan { snapshots: true, snapshot_millis, wipes, pauses: true, ..plan }
+    }
+
+    /// Several groups, whose messages about lots may take longer than a part in doubt waits for its
+    /// outcome, and than a sequencer leads.
+    pub fn with_groups_and_stalls(random: &mut SimulatedRandom) -> Plan {
+        Plan { stalls: true, ..Plan::with_groups(random) }
+    }
+
+    /// Several groups, and operators who accept the loss of one: parts of lots that others have are
+    /// lost with it.
+    pub fn with_groups_and_losses(random: &mut SimulatedRandom) -> Plan {
+        Plan { accepts: 70, ..Plan::with_groups(random) }
     }
 
     /// Where the groups are, where there are several.
@@ -201,6 +221,9 @@ impl Plan {
             wipes: snapshots && faults.crashes > 0 && random.percent(70),
             snapshots,
             votes: faults.crashes > 0 && random.percent(50),
+            pauses: true,
+            stalls: false,
+            accepts: 20,
             faults,
         }
     }

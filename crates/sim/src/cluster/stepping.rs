@@ -16,13 +16,18 @@ use std::sync::atomic::Ordering::Relaxed;
 /// What a leader executes when it is deposed takes so long at most.
 const BUSY_MILLIS: u64 = 800;
 
+/// A process that has ended by itself is started again after so long.
+const ENDED_MILLIS: u64 = 1_000;
+
 /// What is left to do when the wishes of a process are carried out.
 #[derive(Default)]
 struct Left {
     /// The rule that was violated, and how.
     problem: Option<(&'static str, String)>,
-    /// The process ends, and its copy is discarded.
+    /// The process ends, and its copies are discarded.
     anew: bool,
+    /// The process ends, and all is left as it is.
+    ends: bool,
 }
 
 impl World {
@@ -76,6 +81,10 @@ impl World {
         if let Some((invariant, detail)) = left.problem {
             return Err(Violation { invariant, detail: format!("node {id}: {detail}") });
         }
+        if left.ends {
+            self.crash_for(id, Restart::Process, ENDED_MILLIS);
+            return Ok(());
+        }
         if left.anew {
             self.counts.made_anew += 1;
             self.crash(id, Restart::Process);
@@ -127,11 +136,16 @@ impl World {
                     left.problem = Some(("the log has what a member missed", format!("for node {node}: {error}")));
                 }
                 // It has, or may have, more than what an operator continued with.
-                Wish::MakeAnew(group, reason) if accepted || process.was_lost(group, &reason) => {
-                    self.given_up = None;
-                    left.anew = true;
+                Wish::MakeAnew(group, reason, alone) if accepted || process.was_lost(group, &reason) => {
+                    // As the server does: the directory has all copies.
+                    if alone.is_some() {
+                        left.ends = true;
+                    } else {
+                        self.given_up = None;
+                        left.anew = true;
+                    }
                 }
-                Wish::MakeAnew(_, reason) => left.problem = Some(("no copy is made anew for nothing", reason)),
+                Wish::MakeAnew(_, reason, _) => left.problem = Some(("no copy is made anew for nothing", reason)),
                 Wish::End(reason) => left.problem = Some(("no process ends for nothing", reason)),
                 Wish::Notice(notice) => self.trace.line(&format!("{id} says {notice}")),
             }

@@ -2,7 +2,7 @@
 
 use crate::cluster::world::{MILLI, World};
 use crate::invariants::Violation;
-use ferrite_base::NodeId;
+use ferrite_base::{GroupId, NodeId};
 use ferrite_io::simulated::{CrashPoint, Fault, FaultKind, Restart, SimulatedRandom};
 
 /// A split lasts so long at most, besides a pause.
@@ -14,6 +14,8 @@ const STILL_MILLIS: u64 = 5_000;
 const STILL_LONG_MILLIS: u64 = 35_000;
 /// So long before it is cut off, clients of a node begin only to read.
 const LOOK_MILLIS: u64 = 300;
+/// A node that is to lose everything hands over within that, or keeps it.
+const HANDS_OVER_MILLIS: u64 = 3_000;
 /// A leader that had acknowledged what others have lost stays away for so long at most.
 const AWAY_MILLIS: u64 = 25_000;
 
@@ -192,25 +194,47 @@ impl World {
         true
     }
 
-    /// A node other than the leader loses everything, where that loses nothing: the leader has a
-    /// lease, so nobody decides otherwise at the same time.
-    fn wipe_somebody(&mut self) -> bool {
-        let leader = self.configuration().leader;
-        let leads = self.machines.get(&leader.node).is_some_and(|machine| {
-            let process = machine.process.as_ref().filter(|process| process.member == leader);
-            machine.still_until <= self.now
-                && process.is_some_and(|process| !process.served().is_empty() && process.lease.holds())
-        });
-        // The only vote takes the metadata with it.
-        let voters = self.voters();
-        let may = |id: &NodeId| *id != leader.node && voters != [*id];
-        let others: Vec<NodeId> = self.machines.keys().copied().filter(may).collect();
-        if !leads || others.is_empty() || !self.votes_are_sound() {
-            return false;
+    /// A node that leads nothing loses everything, where that loses nothing: the leaders of its
+    /// groups have leases, so nobody decides otherwise at the same time. Where there are several
+    /// groups, each node leads some: one hands over first.
+    fn wipe_somebody(&mut self) -> Result<bool, Violation> {
+        let others: Vec<NodeId> = self.machines.keys().copied().filter(|id| self.is_dispensable(*id)).collect();
+        if !others.is_empty() && self.votes_are_sound() {
+            let chosen = *self.random.pick(&others);
+            self.wipe(chosen);
+            return Ok(true);
         }
-        let chosen = *self.random.pick(&others);
-        self.wipe(chosen);
-        true
+        let running = self.running();
+        if !self.has_several_groups() || running.is_empty() || self.plan.kfactor == 0 {
+            return Ok(false);
+        }
+        let chosen = *self.random.pick(&running);
+        self.step_machine(chosen, |process| {
+            process.served().into_iter().for_each(|group| process.node.hand_over(group, None, None));
+            Some("is to hand over everything".to_owned())
+        })?;
+        let are_led = move |world: &World| world.is_dispensable(chosen) && world.votes_are_sound();
+        if self.step_until(HANDS_OVER_MILLIS, are_led)? {
+            self.wipe(chosen);
+        }
+        Ok(true)
+    }
+
+    /// Others lead its groups, and it has not the only vote, which would take the metadata with it.
+    fn is_dispensable(&self, id: NodeId) -> bool {
+        let kept = self.metadata().kept_by(id);
+        self.voters() != [id] && kept.into_iter().all(|group| self.is_led_without(group, id))
+    }
+
+    /// Another node leads the group, with a lease.
+    fn is_led_without(&self, group: GroupId, id: NodeId) -> bool {
+        let leader = self.configuration_of(group).leader;
+        leader.node != id
+            && self.machines.get(&leader.node).is_some_and(|machine| {
+                let process = machine.process.as_ref().filter(|process| process.member == leader);
+                machine.still_until <= self.now
+                    && process.is_some_and(|process| process.of(group).serves.is_some() && process.lease.holds())
+            })
     }
 
     /// Another node's snapshot begins to take the place of what a node has. Some crash before that
@@ -264,7 +288,7 @@ impl World {
 
     /// One goes down, or two, or all of them together, or a member and soon the leader.
     fn plan_crashes(&mut self) -> Result<(), Violation> {
-        if self.plan.wipes && !self.wiped && self.random.percent(60) && self.wipe_somebody() {
+        if self.plan.wipes && !self.wiped && self.random.percent(60) && self.wipe_somebody()? {
             return Ok(());
         }
         if self.plan.votes && !self.wiped && self.random.percent(20) && self.take_a_vote() {

@@ -137,7 +137,7 @@ impl World {
         }
         of.held.waiting.store(self.callers.waiting_for(process.member, group), Relaxed);
         self.walks.sent(number, &self.callers, self.now);
-        self.was_refused(number, epoch);
+        self.was_refused(number, group, epoch);
     }
 
     /// Time passes for all.

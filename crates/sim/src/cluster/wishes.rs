@@ -20,7 +20,7 @@ pub enum Wish {
     Serves(GroupId, Option<Epoch>),
     /// What became of a hand-over.
     HandedOver(GroupId, Result<NodeId, NotHandedOver>),
-    MakeAnew(GroupId, String),
+    MakeAnew(GroupId, String, Option<GroupId>),
     End(String),
     Notice(Notice),
 }

@@ -96,7 +96,7 @@ impl NodeEffects for Outside {
         unreachable!("a witness has no group");
     }
 
-    fn make_anew(&mut self, _: GroupId, _: &str) {
+    fn make_anew(&mut self, _: GroupId, _: &str, _: Option<GroupId>) {
         unreachable!("a witness has no group");
     }
 

@@ -11,6 +11,7 @@ use crate::cluster::machine::Machine;
 use crate::cluster::metadata::founded;
 use crate::cluster::network::Network;
 use crate::cluster::operator::{Administrator, Operator};
+use crate::cluster::pausing_groups::PausingGroups;
 use crate::cluster::plan::Plan;
 use crate::cluster::process::{HeldStores, Process};
 use crate::cluster::walks::Walks;
@@ -58,6 +59,16 @@ pub fn run_with_groups(seed: u64, show: bool) -> Report {
 /// The same, whose nodes take snapshots and send them.
 pub fn run_with_snapshots(seed: u64, show: bool) -> Report {
     run_planned(seed, show, Plan::with_groups_and_snapshots)
+}
+
+/// Several groups, of which one after another is continued without what its leader has.
+pub fn run_with_losses(seed: u64, show: bool) -> Report {
+    run_planned(seed, show, Plan::with_groups_and_losses)
+}
+
+/// Several groups, whose messages about lots may take seconds.
+pub fn run_with_stalls(seed: u64, show: bool) -> Report {
+    run_planned(seed, show, Plan::with_groups_and_stalls)
 }
 
 fn run_planned(seed: u64, show: bool, plan: fn(&mut SimulatedRandom) -> Plan) -> Report {
@@ -113,6 +124,7 @@ pub(super) struct World {
     pub wiped: bool,
     /// One who is to pause the database, or to resume it.
     pub administrator: Option<Administrator>,
+    pub pausing_groups: PausingGroups,
     /// An operator who is to accept a loss.
     pub operator: Option<Operator>,
     /// A node that has more than what an operator went on with, until it is made anew.
@@ -160,7 +172,7 @@ impl World {
         let clients = Clients::new(random.fork(), &plan.database, "", trace.clone());
         World {
             network: Network::new(random.fork(), plan.faults),
-            lot_links: LotLinks::new(SimulatedRandom::new(seed.wrapping_mul(0x94d0_49bb_1331_11eb) | 1)),
+            lot_links: LotLinks::new(SimulatedRandom::new(seed.wrapping_mul(0x94d0_49bb_1331_11eb) | 1), plan.stalls),
             walks: Walks::new(SimulatedRandom::new(seed.wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1)),
             machines,
             witnesses,
@@ -180,6 +192,7 @@ impl World {
             last_epoch: Epoch(1),
             wiped: false,
             administrator: None,
+            pausing_groups: PausingGroups::default(),
             operator: None,
             given_up: None,
             newcomers: Vec::new(),
@@ -235,8 +248,7 @@ impl World {
             if !self.plan.database.power_loss && self.random.percent(50) && !self.lose_all()? {
                 return Ok(());
             }
-            // What is lost of one group says nothing of the others (0119): scenes with one.
-            if self.more.percent(20) && !self.has_several_groups() {
+            if self.more.percent(self.plan.accepts) {
                 self.accept_the_loss_of_a_leader_that_lives()?;
             }
             if !self.plan.faults.schema {

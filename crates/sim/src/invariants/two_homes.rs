@@ -25,6 +25,7 @@ pub fn check(
             if let Action::Transfer { from, to, .. } = history.operations[*number].action
                 && is_between(from)
                 && is_between(to)
+                && !history.operations[*number].torn
             {
                 shown.entry(*number).or_default()[place] = *at <= step;
             }

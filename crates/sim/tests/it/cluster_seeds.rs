@@ -4,7 +4,9 @@
 //! `CLUSTER_SEED` on; `CLUSTER_TRACE=1` shows every step.
 
 use crate::kept;
-use ferrite_sim::cluster::{Counts, Report, run, run_with_groups, run_with_snapshots};
+use ferrite_sim::cluster::{
+    Counts, Report, run, run_with_groups, run_with_losses, run_with_snapshots, run_with_stalls,
+};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +14,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SEEDS: u64 = 140;
 const GROUP_SEEDS: u64 = 60;
 const SNAPSHOT_SEEDS: u64 = 30;
+const LOSS_SEEDS: u64 = 30;
+const STALL_SEEDS: u64 = 20;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -76,6 +80,8 @@ fn seeds_that_once_failed() {
     assert!(violations.is_empty(), "{}", violations.join("\n"));
     let (_, violations) = run_all("GROUP_SEED", &kept::seeds("seeds/groups"), run_with_groups);
     assert!(violations.is_empty(), "{}", violations.join("\n"));
+    let (_, violations) = run_all("LOSS_SEED", &kept::seeds("seeds/losses"), run_with_losses);
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 /// Clusters of several groups, of which each node leads some: `GROUP_SEEDS=500` runs more, from
@@ -109,5 +115,35 @@ fn clusters_of_several_groups_keep_it_in_snapshots_too() {
     assert!(violations.is_empty(), "{}", violations.join("\n"));
     if asked.is_none() {
         assert!(counts.snapshots > 500 && counts.copied > 500 && counts.installed > 5, "{counts:?}");
+    }
+}
+
+/// Several groups, one of which after another is continued without what its leader has:
+/// `LOSS_SEEDS=500` runs more, from `LOSS_SEED` on.
+#[test]
+fn clusters_of_several_groups_keep_the_others_where_one_loses_something() {
+    let asked = number("LOSS_SEEDS");
+    let first = number("LOSS_SEED").unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + asked.unwrap_or(LOSS_SEEDS)).collect();
+    let (counts, violations) = run_all("LOSS_SEED", &seeds, run_with_losses);
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    if asked.is_none() {
+        assert!(counts.lived > 10 && counts.made_anew > 5 && counts.over_groups > 300, "{counts:?}");
+    }
+}
+
+/// Several groups, whose messages about lots may take seconds: `STALL_SEEDS=500` runs more, from
+/// `STALL_SEED` on.
+#[test]
+fn clusters_of_several_groups_wait_for_late_messages_about_lots() {
+    let asked = number("STALL_SEEDS");
+    let first = number("STALL_SEED").unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + asked.unwrap_or(STALL_SEEDS)).collect();
+    let (counts, violations) = run_all("STALL_SEED", &seeds, run_with_stalls);
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    if asked.is_none() {
+        assert!(counts.stalls > 50 && counts.over_groups > 200, "{counts:?}");
     }
 }

@@ -154,8 +154,8 @@ impl NodeEffects for Outside {
         self.wishes.push(Wish::HandedOver(group, outcome));
     }
 
-    fn make_anew(&mut self, group: GroupId, reason: &str) {
-        self.wishes.push(Wish::MakeAnew(group, reason.to_owned()));
+    fn make_anew(&mut self, group: GroupId, reason: &str, alone: Option<GroupId>) {
+        self.wishes.push(Wish::MakeAnew(group, reason.to_owned(), alone));
     }
 
     fn end(&mut self, reason: &str) {
