@@ -13,8 +13,10 @@ use std::sync::atomic::Ordering;
 
 /// Snapshots of one round, at most.
 const SNAPSHOTS_MAX: u32 = 6;
-/// What a node says whose leadership has ended before what its snapshot shows was committed.
-const DEPOSED: &str = "no longer leads";
+/// What a node says whose leadership has ended before what its snapshot shows was committed, and of
+/// groups of other nodes, which it has asked, what callers are told whose call a change of leader
+/// has met.
+const DEPOSED: [&str; 3] = ["no longer leads", "change in mastership", "never started"];
 
 pub struct Snapshots {
     save: Prepared,
@@ -40,7 +42,8 @@ impl Snapshots {
             matches!(value, Some(OwnedValue::Text(text)) if what(text))
         };
         let failed = |row: &&Vec<OwnedValue>| !says(row, "RESULT", &|result| result == "SUCCESS");
-        let is_fair = |row: &Vec<OwnedValue>| self.in_cluster && says(row, "ERR_MSG", &|why| why.contains(DEPOSED));
+        let is_of_change = |why: &str| DEPOSED.iter().any(|words| why.contains(words));
+        let is_fair = |row: &Vec<OwnedValue>| self.in_cluster && says(row, "ERR_MSG", &is_of_change);
         let mut failures = table.rows.iter().filter(failed).peekable();
         failures.peek()?;
         let unfair = failures.find(|row| !is_fair(row));
@@ -117,6 +120,8 @@ mod tests {
         let deposed = table("FAILURE", "this node no longer leads the partitions");
         assert!(matches!(one_of_many.failure(Some(&deposed)), Some(Failure::Fair)));
         assert!(matches!(alone.failure(Some(&deposed)), Some(Failure::Unfair(_))));
+        let met = table("FAILURE", "group 3: Transaction dropped due to change in mastership: the connection was lost");
+        assert!(matches!(one_of_many.failure(Some(&met)), Some(Failure::Fair)));
         assert!(matches!(one_of_many.failure(Some(&table("FAILURE", "no room"))), Some(Failure::Unfair(_))));
         assert!(matches!(one_of_many.failure(None), Some(Failure::Unfair(_))));
         assert!(one_of_many.failure(Some(&table("SUCCESS", ""))).is_none());
