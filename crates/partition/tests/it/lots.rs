@@ -2,6 +2,7 @@
 //! all of its groups or in none, whatever is lost at whichever step.
 
 mod changes;
+mod cuts;
 mod world;
 
 use crate::hosting::map;

@@ -517,6 +517,11 @@ impl Led {
         self.partitions.lock().unwrap().iter().any(|partition| partition.store().is_none())
     }
 
+    /// Has the coordinator do something.
+    pub fn send(&self, job: Job) {
+        self.jobs.send(job).expect("it is there");
+    }
+
     /// Whether no partition has its store.
     pub fn has_lent_all(&self) -> bool {
         self.partitions.lock().unwrap().iter().all(|partition| partition.store().is_none())
