@@ -13,12 +13,15 @@
 use crate::request::{Format, Save};
 use crate::save::{self, Chosen, failed};
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_base::{Epoch, PartitionId, Sequence, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
-use ferrite_io::{Disk, SECTOR_BYTES};
+use ferrite_io::{Disk, DiskResult, SECTOR_BYTES};
 use ferrite_partition::coordinator::GroupCut;
 use ferrite_partition::schema::SchemaHistory;
-use ferrite_snapshot::{FileIdentity, Files, Head, LogPlace, Reader, RowsFile};
+use ferrite_snapshot::{Content, FileIdentity, Files, Head, LogPlace, Reader, RowsFile};
+use ferrite_table::Store;
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The place of a backup that no log leads to. Nothing is read from there.
@@ -38,15 +41,21 @@ pub type PartFile = (PartitionId, RowsFile);
 /// Refuses what cannot be, before anything is held.
 pub fn check(catalog: &Catalog, disk: &Arc<dyn Disk>, request: &Save) -> UserResult<()> {
     if request.format == Format::Csv {
-        return Err(UserError::parameters("several groups write no backup in CSV").with_hint("make a native one"));
+        return Err(UserError::parameters("CSV backups are not supported in a cluster of several groups")
+            .with_hint("use the native format"));
     }
     save::place(catalog, Arc::clone(disk), request).map(drop)
 }
 
-/// What the tables of a schema are to a backup's files: groups whose numbers of these differ cannot
-/// write one backup.
-pub fn fingerprint(catalog: &Catalog) -> u32 {
-    let mut text = String::new();
+/// What files of one backup have in common: its moment, and what the tables are to them. A group
+/// whose own differs has taken what is not a part of it: by another attempt of the lot, or with
+/// other numbers of tables.
+pub fn fingerprint(cut: &GroupCut) -> u32 {
+    fingerprint_of(&cut.catalog, cut.time)
+}
+
+fn fingerprint_of(catalog: &Catalog, time: i64) -> u32 {
+    let mut text = time.to_string();
     for table in catalog.tables.values() {
         text.push_str(&format!("{}:{}:{:?}", table.id.0, table.name, table.partition_column));
         table.columns.iter().for_each(|column| text.push_str(&format!(",{}:{}", column.name, column.column_type)));
@@ -71,24 +80,54 @@ pub fn write_part(
     let tables = some(&catalog, request)?.as_ref().map(Chosen::tables);
     let files = Files::new(Arc::clone(disk), &request.dir);
     files.create_dir().map_err(failed)?;
-    let there = disk.list(&request.dir).map_err(failed)?;
-    let path = |partition: &PartitionId| files.rows_path(&request.nonce, partition.0);
-    let is_there = |partition: &&PartitionId| {
-        path(partition).file_name().is_some_and(|name| there.iter().any(|other| **other == *name))
-    };
-    if let Some(partition) = partitions.iter().find(is_there) {
-        return Err(UserError::parameters(format!("{} already exists", path(partition).display()))
+    let head = Head { database: backup.identity, partitions: backup.partitions, taken: time };
+    let mut written: Vec<PartFile> = Vec::new();
+    for ((id, store), place) in partitions.into_iter().zip(stores).zip(places) {
+        match write_file(&files, request, head, tables.as_ref(), (id, store, place)) {
+            Ok(file) => written.push((id, file)),
+            Err(error) => {
+                remove_part(disk, request, backup, written.into_iter().map(|(id, _)| id));
+                return Err(error);
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// Writes one partition's file, where there is none of that name. On an error it is gone again.
+fn write_file(
+    files: &Files,
+    request: &Save,
+    head: Head,
+    tables: Option<&BTreeSet<TableId>>,
+    part: (PartitionId, Store, (Epoch, Sequence)),
+) -> UserResult<RowsFile> {
+    let path = files.rows_path(&request.nonce, part.0.0);
+    // Looked at for each: another node may write to the same directory.
+    if is_there(&**files.disk(), request, &path).map_err(failed)? {
+        return Err(UserError::parameters(format!("{} already exists", path.display()))
             .with_hint("name another nonce, or delete the older backup's files"));
     }
-    let head = Head { database: backup.identity, partitions: backup.partitions, taken: time };
-    let named = partitions.iter().copied().zip(stores).zip(places).map(|((id, store), place)| (id, store, place));
-    match save::write_rows(&files, &request.nonce, head, tables, named) {
-        Ok(written) => Ok(partitions.into_iter().zip(written).collect()),
+    match save::write_rows(files, &request.nonce, head, tables.cloned(), std::iter::once(part)) {
+        Ok(mut file) => Ok(file.remove(0)),
         Err(error) => {
-            remove_part(disk, request, backup, partitions.into_iter());
+            // What cannot be removed has no manifest, and is seen for what it is.
+            let _ = files.disk().remove(&path);
             Err(failed(error))
         }
     }
+}
+
+fn is_there(disk: &dyn Disk, request: &Save, path: &Path) -> DiskResult<bool> {
+    let name = path.file_name().expect("a file of the directory has a name");
+    Ok(disk.list(&request.dir)?.iter().any(|other| **other == *name))
+}
+
+/// Whether the file is there and of this backup, as its first block says.
+fn is_own(disk: &dyn Disk, path: &Path, backup: &GroupsBackup, partition: PartitionId) -> bool {
+    let identity = FileIdentity { database: backup.identity, snapshot: 0, partition: partition.0 };
+    let reader = Reader::open(disk, path, identity, None);
+    reader.is_ok_and(|mut reader| matches!(reader.next_block(), Ok(Some(Content::Head(_)))))
 }
 
 /// Removes these partitions' files, of a backup that does not come to be; those of another one of
@@ -102,8 +141,7 @@ pub fn remove_part(
     let files = Files::new(Arc::clone(disk), &request.dir);
     for partition in partitions {
         let path = files.rows_path(&request.nonce, partition.0);
-        let identity = FileIdentity { database: backup.identity, snapshot: 0, partition: partition.0 };
-        if Reader::open(&**disk, &path, identity, None).is_ok() {
+        if is_own(&**disk, &path, backup, partition) {
             // What cannot be removed has no manifest, and is seen for what it is.
             let _ = disk.remove(&path);
         }
@@ -127,9 +165,9 @@ impl Schema {
         Ok(Schema { catalog: Arc::clone(&cut.catalog), history, time: cut.time })
     }
 
-    /// [`fingerprint`] of the schema at the backup's moment.
+    /// [`fingerprint`] of what the first group took.
     pub fn fingerprint(&self) -> u32 {
-        fingerprint(&self.catalog)
+        fingerprint_of(&self.catalog, self.time)
     }
 
     /// Names of the tables that the backup has.
@@ -150,20 +188,33 @@ impl Schema {
             return Err(UserError::internal("a backup has one file of each partition"));
         }
         let files = Files::new(Arc::clone(disk), &request.dir);
+        for (partition, _) in &written {
+            let path = files.rows_path(&request.nonce, partition.0);
+            if is_there(&**disk, request, &path).map_err(failed)? && !is_own(&**disk, &path, backup, *partition) {
+                let words = format!("{} is of another backup of that name", path.display());
+                return Err(UserError::parameters(words).with_hint("name another nonce"));
+            }
+        }
         let head = Head { database: backup.identity, partitions: backup.partitions, taken: self.time };
         let written = written.into_iter().map(|(_, file)| file).collect();
-        save::commit(&files, &request.nonce, head, LOG_BEGINS, &self.catalog, &self.history, written).map_err(failed)
+        let done = save::commit(&files, &request.nonce, head, LOG_BEGINS, &self.catalog, &self.history, written);
+        done.map_err(|error| {
+            // The manifest first, which may be there.
+            let _ = files.remove(&request.nonce);
+            failed(error)
+        })
     }
 }
 
 /// The partitions whose files are not in this machine's directory.
-pub fn elsewhere(disk: &Arc<dyn Disk>, request: &Save, written: &[PartFile]) -> Vec<PartitionId> {
-    let there = disk.list(&request.dir).unwrap_or_default();
+pub fn elsewhere(
+    disk: &Arc<dyn Disk>,
+    request: &Save,
+    backup: &GroupsBackup,
+    written: &[PartFile],
+) -> Vec<PartitionId> {
     let files = Files::new(Arc::clone(disk), &request.dir);
-    let is_away = |partition: &PartitionId| {
-        let path = files.rows_path(&request.nonce, partition.0);
-        !path.file_name().is_some_and(|name| there.iter().any(|other| **other == *name))
-    };
+    let is_away = |id: &PartitionId| !is_own(&**disk, &files.rows_path(&request.nonce, id.0), backup, *id);
     let mut away: Vec<PartitionId> = written.iter().map(|(partition, _)| *partition).filter(is_away).collect();
     away.sort();
     away

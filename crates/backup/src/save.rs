@@ -176,7 +176,7 @@ fn write_native(
     commit(files, nonce, head, log, &catalog, &history, written)
 }
 
-/// One file after the other: a backup is in no hurry, and others need the disk.
+/// One file after the other: others need the disk.
 pub(crate) fn write_rows(
     files: &Files,
     nonce: &str,

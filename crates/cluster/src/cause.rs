@@ -97,8 +97,8 @@ pub trait NodeEffects: Send {
     fn is_drained(&mut self, group: GroupId) -> bool;
     /// The outcome of [`crate::Node::hand_over`]: who leads now, or why this node still leads.
     fn handed_over(&mut self, group: GroupId, outcome: Result<NodeId, NotHandedOver>);
-    /// This node's copy of the group is unusable: it is rebuilt. `alone`: a group of which no other
-    /// node has everything, in the same directory, which is left as it is then.
+    /// This node's copy of the group is unusable: it is rebuilt. `alone`: a group of which
+    /// only this node has everything. Its directory is then left as it is.
     fn make_anew(&mut self, group: GroupId, reason: &str, alone: Option<GroupId>);
     /// This process must do nothing more: another has the node's place.
     fn end(&mut self, reason: &str);

@@ -98,7 +98,9 @@ impl Outcomes {
         match (refused.is_empty(), accepted.is_empty()) {
             (true, _) => Ok(accepted.join("; ")),
             (false, true) => Err(refused.join("; ")),
-            (false, false) => Err(format!("{}. But {}", refused.join("; "), accepted.join("; "))),
+            (false, false) => {
+                Err(format!("{}. The loss was accepted elsewhere: {}", refused.join("; "), accepted.join("; ")))
+            }
         }
     }
 }
@@ -343,7 +345,7 @@ mod tests {
             Arc::try_unwrap(heard).expect("all is over").into_inner().expect("no panic")
         };
         assert_eq!(outcomes([Ok("a"), Ok("b")]), [Ok("a; b".to_owned())]);
-        assert_eq!(outcomes([Err("a"), Ok("b")]), [Err("a. But b".to_owned())]);
+        assert_eq!(outcomes([Err("a"), Ok("b")]), [Err("a. The loss was accepted elsewhere: b".to_owned())]);
         assert_eq!(outcomes([Err("a"), Err("b")]), [Err("a; b".to_owned())]);
     }
 

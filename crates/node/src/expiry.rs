@@ -227,7 +227,8 @@ impl Expiry {
         };
         let round = self.rounds.get(&table).expect("only batches of a round are bounded");
         let batches = round.in_groups.as_ref().expect("the table is in several groups");
-        batches.delete(&self.node.submit, &newest, &round.answers, self.node.clock.wall_micros());
+        let version = round.compiled.catalog.version;
+        batches.delete(&self.node.submit, version, &newest, &round.answers, self.node.clock.wall_micros());
     }
 
     fn answered(&mut self, table: TableId, partition: u64, deleted: Option<u64>) {

@@ -3,7 +3,7 @@
 
 use crate::routes;
 use crossbeam_channel::Sender;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{CatalogVersion, UserError, UserResult};
 use ferrite_member::forward::Behind;
 use ferrite_member::lots::{GroupsCall, LookUpAgain, MergeRule, SequencerNotice};
 use ferrite_partition::lots::LotProgram;
@@ -85,6 +85,32 @@ impl GroupsCalls {
         });
     }
 
+    /// Hands over a statement that changes the same rows in all groups, with its parameters; one
+    /// answer comes. `body`: of a frame of `@AdHoc`. `again`: done instead where another schema
+    /// than this one is in force.
+    pub fn change_all(
+        &self,
+        body: &[u8],
+        catalog_version: CatalogVersion,
+        reply: Reply,
+        again: LookUpAgain,
+    ) -> UserResult<()> {
+        let (program, parameters) = named(body)?;
+        self.send(GroupsCall {
+            program,
+            catalog_version,
+            parameters,
+            stores: StoreSet::All,
+            merges: Box::new([MergeRule::First]),
+            is_read: false,
+            time_max_millis: 0,
+            reply,
+            again,
+            behind: Vec::new(),
+        });
+        Ok(())
+    }
+
     /// To the sequencer; one answer comes.
     pub fn send(&self, call: GroupsCall) {
         let Some(sequencer) = &self.0 else { return call.refuse(&routes::not_here()) };
@@ -151,8 +177,9 @@ fn indivisible(program: &Program, why: &Indivisible) -> UserError {
 /// The answer to a restore, which would have to fill the tables of all groups.
 #[cold]
 pub fn no_restore() -> UserError {
-    let text = "a backup is not restored into a database whose partitions are in several groups";
-    UserError::compile("0A000", text).with_hint("restore it into one of one group, or a single server, and dump that")
+    let text = "restoring into a cluster of several groups is not supported";
+    let hint = "restore into a single server or a cluster of one group, dump it, and load the dump";
+    UserError::compile("0A000", text).with_hint(hint)
 }
 
 /// The first words of a statement.

@@ -194,8 +194,8 @@ impl GroupsSave {
         let node = &self.node;
         let begun = node.turn.acquire().and_then(|turn| {
             groups::check(&self.submit.compiled.load().catalog, &node.disk, &self.request)?;
-            let cut = self.moment().inspect_err(|_| self.ask_all(FORGET))?;
-            let schema = Schema::of(&cut, &self.request).inspect_err(|_| self.ask_all(FORGET))?;
+            let cut = self.moment().inspect_err(|_| self.forget_all())?;
+            let schema = Schema::of(&cut, &self.request).inspect_err(|_| self.forget_all())?;
             Ok((turn, cut, schema))
         });
         let (turn, cut, schema) = match begun {
@@ -255,7 +255,7 @@ impl GroupsSave {
         self.submit.routes.table().groups().filter(|group| *group != FIRST_GROUP).collect()
     }
 
-    /// `fingerprint`: of the tables that are to be written.
+    /// `fingerprint`: what all groups' files have in common.
     fn ask(&self, group: GroupId, what: i64, fingerprint: u32, to: &Sender<(GroupId, UserResult<Vec<WrittenPart>>)>) {
         let name = name_of(self.backup.identity);
         let mut parameters = vec![Value::Text(&name), Value::Integer(i64::from(fingerprint)), Value::Integer(what)];
@@ -264,10 +264,10 @@ impl GroupsSave {
         self.submit.call_leader(OF_GROUP, group, &parameters, mailbox, SystemClock.wall_micros());
     }
 
-    /// Of all groups but the first, what it took of which is here. The answers do not matter.
-    fn ask_all(&self, what: i64) {
+    /// Has every group drop what it took. No answer is awaited.
+    fn forget_all(&self) {
         let to = unbounded().0;
-        self.others().into_iter().for_each(|group| self.ask(group, what, 0, &to));
+        self.others().into_iter().for_each(|group| self.ask(group, FORGET, 0, &to));
         drop(cut_of(&self.submit, FIRST_GROUP, &name_of(self.backup.identity)));
     }
 
@@ -337,7 +337,7 @@ impl GroupsSave {
                     table.row(cells![*host_id, host_name, i64::from(partition.0), "SUCCESS", ""]);
                 }
                 let files: Vec<PartFile> = written.iter().map(|of| of.file).collect();
-                words = self.words(&groups::elsewhere(&node.disk, &self.request, &files));
+                words = self.words(&groups::elsewhere(&node.disk, &self.request, &self.backup, &files));
             }
             Err(error) => {
                 let host = node.identity.host_name.as_str();
@@ -366,8 +366,8 @@ impl GroupsSave {
         let partitions: Vec<String> = elsewhere.iter().map(PartitionId::to_string).collect();
         let place = self.node.place().unwrap_or_default();
         format!(
-            "the files of partitions {} are in the directory of that name on other nodes' machines: bring them together with \
-             the manifest, which is on {place}, before you restore the backup",
+            "the files of partitions {} are on other nodes, in the same directory: copy them next to the manifest on {place} \
+             before you restore the backup",
             partitions.join(", ")
         )
     }
@@ -412,8 +412,9 @@ pub fn part(node: &Arc<Backups>, submit: &Arc<Submit>, parameters: &[Value<'_>],
     spawn(move || {
         let done = match what {
             WRITE => cut_of(&submit, group, &name).and_then(|cut| {
-                if i64::from(groups::fingerprint(&cut.catalog)) != fingerprint {
-                    return Err(UserError::internal("its tables are numbered otherwise than the first group's"));
+                if i64::from(groups::fingerprint(&cut)) != fingerprint {
+                    let words = "what it took is of another moment or another schema than what the first group took";
+                    return Err(UserError::parameters(words).with_hint("try again"));
                 }
                 groups::write_part(&node.disk, &request, &backup, cut)
             }),

@@ -12,13 +12,15 @@ use crate::connection::of_compound;
 use crate::message::ExpiryNotice;
 use crate::submit::Submit;
 use crossbeam_channel::Sender;
-use ferrite_base::TableId;
+use ferrite_base::{CatalogVersion, TableId};
 use ferrite_catalog::{Table, TimeToLive};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_value::{OwnedValue, Value};
 use ferrite_wire::{RequestWriter, Response, Status, frame};
 use std::sync::Arc;
 
+/// A frame's length in front of it.
+const FRAME_LENGTH_BYTES: usize = 4;
 /// In the place of a batch's partition.
 pub(super) const ALL_GROUPS: u64 = 0;
 
@@ -80,27 +82,45 @@ impl GroupsBatches {
     /// Asks for the oldest rows.
     pub(super) fn begin(&self, submit: &Submit, answers: &Answers, sent_micros: i64) {
         let mailbox = Arc::new(OldestRows(answers.table, answers.to.clone()));
-        call(submit, &self.oldest, &self.cutoff, mailbox, sent_micros);
+        let reply = Reply { mailbox, connection: of_compound(true), handle: 0, sent_micros };
+        if let Err(error) = submit.frame(&request(&self.oldest, &self.cutoff), &reply) {
+            reply.refuse(&error);
+        }
     }
 
-    /// Has all groups delete what is not newer.
-    pub(super) fn delete(&self, submit: &Submit, newest: &OwnedValue, answers: &Answers, sent_micros: i64) {
-        let mailbox = Arc::new(DeletedRows(answers.table, answers.to.clone()));
-        call(submit, &self.delete, newest, mailbox, sent_micros);
+    /// Has all groups delete what is not newer, by the schema of the round: by a later one it may
+    /// not have expired.
+    pub(super) fn delete(
+        &self,
+        submit: &Submit,
+        version: CatalogVersion,
+        newest: &OwnedValue,
+        answers: &Answers,
+        sent_micros: i64,
+    ) {
+        let Answers { table, to } = answers;
+        let mailbox = Arc::new(DeletedRows(*table, to.clone()));
+        let reply = Reply { mailbox, connection: of_compound(true), handle: 0, sent_micros };
+        let changed = ExpiryNotice::Answered { table: *table, partition: ALL_GROUPS, deleted: None };
+        let to = to.clone();
+        // The next round goes by the schema then in force.
+        let again = Box::new(move || drop(to.send(changed)));
+        let request = request(&self.delete, newest);
+        let body = &request[FRAME_LENGTH_BYTES..];
+        if let Err(error) = submit.groups_calls.change_all(body, version, reply.clone(), again) {
+            reply.refuse(&error);
+        }
     }
 }
 
-/// As a client would. One answer comes.
-fn call(submit: &Submit, text: &str, time: &OwnedValue, mailbox: Arc<dyn Mailbox>, sent_micros: i64) {
-    let reply = Reply { mailbox, connection: of_compound(true), handle: 0, sent_micros };
+/// A client's call of the statement.
+fn request(text: &str, time: &OwnedValue) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut request = RequestWriter::begin(&mut bytes, "@AdHoc", 0);
     request.parameter(&Value::Text(text));
     request.parameter(&time.as_value());
     request.finish().expect("a small call");
-    if let Err(error) = submit.frame(&bytes, &reply) {
-        reply.refuse(&error);
-    }
+    bytes
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dispatch;
+use crate::groups_calls::GroupsCalls;
 use crate::message::SystemJob;
 use crate::testing::{Inboxes, handles_and_inboxes, handles_of_groups};
 use crossbeam_channel::unbounded;
@@ -9,6 +10,8 @@ use ferrite_base::{Epoch, GroupId};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::simulated::SimulatedClock;
 use ferrite_member::forward::{Leadership, connect};
+use ferrite_member::lots::SequencerNotice;
+use ferrite_partition::lots::LotProgram;
 use ferrite_value::Value;
 use ferrite_wire::invocation::Invocation;
 
@@ -95,14 +98,22 @@ fn statement(inboxes: &Inboxes) -> (String, usize) {
 
 #[test]
 fn a_table_of_several_groups_expires_in_all_of_them_by_batches_that_end_at_a_time() {
-    let groups = [FIRST_GROUP, GroupId(1)];
-    let (mut expiry, inboxes, tables) = expiry_of(handles_of_groups(&groups, REPLICATED), None);
+    let (mut node, inboxes) = handles_of_groups(&[FIRST_GROUP, GroupId(1)], REPLICATED);
+    let (sequencer, calls) = unbounded();
+    Arc::get_mut(&mut node.submit).expect("no thread has it").groups_calls = GroupsCalls::new(Some(sequencer));
+    let (mut expiry, inboxes, tables) = expiry_of((node, inboxes), None);
     let oldest = (r#"SELECT "D" FROM "ALL_HAVE" WHERE "D" <= ? ORDER BY "D" LIMIT 10"#.to_owned(), 1);
-    let delete = (r#"DELETE FROM "ALL_HAVE" WHERE "D" <= ?"#.to_owned(), 1);
+    let delete = LotProgram::Text(r#"DELETE FROM "ALL_HAVE" WHERE "D" <= ?"#.to_owned());
     expiry.begin_rounds(0);
     assert_eq!(statement(&inboxes), oldest);
     expiry.bounded(tables[0], Some(Some(OwnedValue::Integer(7))));
-    assert_eq!(statement(&inboxes), delete);
+    let Ok(SequencerNotice::Call(call)) = calls.try_recv() else { panic!("all groups are to delete them") };
+    let version = expiry.node.compiled.load().catalog.version;
+    assert_eq!((&call.program, call.catalog_version, call.parameters.len()), (&delete, version, 11));
+    // By another schema the rows may not have expired.
+    (call.again)();
+    let changed = expiry.inbox.try_recv();
+    assert!(matches!(changed, Ok(ExpiryNotice::Answered { partition: ALL_GROUPS, deleted: None, .. })));
     // A full batch is followed by another, and what has not expired is not touched.
     expiry.answered(tables[0], ALL_GROUPS, Some(12));
     assert_eq!(statement(&inboxes), oldest);

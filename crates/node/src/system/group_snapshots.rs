@@ -137,7 +137,7 @@ impl System {
 
     /// `@SnapshotStatus`: of each group what its leader has written.
     pub(super) fn status_of_all_groups(&self, reply: &Reply) -> Handled {
-        let columns = columns_of(&statistics::group_status(&self.collector.sources(), FIRST_GROUP));
+        let columns = columns_of(&statistics::group_status(&self.collector.sources(), FIRST_GROUP, true));
         self.gather(STATUS, columns, reply, |columns, parts| {
             let mut words = Vec::new();
             let mut rows = Vec::new();
@@ -190,7 +190,8 @@ impl System {
         if *what == SAVE {
             return self.save_group(group, reply);
         }
-        Ok(Handled::Tables(vec![statistics::group_status(&self.collector.sources(), group)]))
+        // The first group's leader makes the backups.
+        Ok(Handled::Tables(vec![statistics::group_status(&self.collector.sources(), group, group == FIRST_GROUP)]))
     }
 
     /// A snapshot of a group that this node leads, with a row for each of its partitions.

@@ -7,8 +7,9 @@
 //! - it counts when the lot has succeeded: then all of it is committed, and stays so, whoever leads
 //!   the group later.
 //!
-//! A group keeps what it took last, until it is asked for it, and no longer than a minute: a node
-//! that asks no more may have ended.
+//! A group keeps what it took last, until it is asked for it, until another node leads it, and no
+//! longer than a minute: a node that asks no more may have ended. A lot that is begun again has
+//! another time, so that what an earlier attempt took is not taken for it.
 
 use super::Coordinator;
 use super::lot_hold::Hold;
@@ -27,6 +28,13 @@ pub(super) struct KeptCut {
     name: String,
     at: u64,
     cut: GroupCut,
+}
+
+impl KeptCut {
+    /// When it is not kept any more.
+    pub(super) fn dropped_at(&self) -> u64 {
+        self.at.saturating_add(KEPT_NANOS)
+    }
 }
 
 impl Coordinator {
@@ -74,6 +82,13 @@ impl Coordinator {
     pub(super) fn drop_old_cut(&mut self) {
         let Some(side) = self.lots.as_mut().filter(|side| side.kept_cut.is_some()) else { return };
         let now = self.clock.monotonic_nanos();
-        side.kept_cut.take_if(|kept| now.saturating_sub(kept.at) > KEPT_NANOS);
+        side.kept_cut.take_if(|kept| kept.dropped_at() <= now);
+    }
+
+    /// This node leads the group no longer.
+    pub(super) fn drop_cut(&mut self) {
+        if let Some(side) = &mut self.lots {
+            side.kept_cut = None;
+        }
     }
 }

@@ -159,6 +159,7 @@ impl Coordinator {
     /// What the committed stream says of lots.
     pub(super) fn end_lots(&mut self) -> LotLedger {
         self.note_lot_events();
+        self.drop_cut();
         let Some(mut leading) = self.lots.as_mut().and_then(|side| side.leading.take()) else {
             return LotLedger::default();
         };
@@ -251,14 +252,15 @@ impl Coordinator {
         loop {
             let side = self.lots.as_ref().expect("it is here");
             let events = side.events().cloned().unwrap_or_else(crossbeam_channel::never);
-            let due = match side.tick_at() {
+            let due = match side.tick_at().into_iter().chain(side.kept_cut.as_ref().map(|kept| kept.dropped_at())).min()
+            {
                 Some(at) => after(Duration::from_nanos(at.saturating_sub(self.clock.monotonic_nanos()))),
                 None => crossbeam_channel::never(),
             };
             crossbeam_channel::select! {
                 recv(self.inbox) -> job => return job.ok(),
                 recv(events) -> event => event.into_iter().for_each(|event| self.lot_event(event)),
-                recv(due) -> _ => {}
+                recv(due) -> _ => self.drop_old_cut(),
             }
             self.go_on_with_lots();
             // What has waited for the stores comes first.

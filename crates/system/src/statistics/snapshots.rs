@@ -61,9 +61,10 @@ pub fn status(sources: &Sources<'_>) -> SystemTable {
     status_of(sources, |_| true, true)
 }
 
-/// A row for each of that group's that has ended.
-pub fn group_status(sources: &Sources<'_>, group: GroupId) -> SystemTable {
-    status_of(sources, |own| own == group, false)
+/// A row for each of that group's that has ended. `with_backups`: and for each backup that the node
+/// has made, which are of no group.
+pub fn group_status(sources: &Sources<'_>, group: GroupId, with_backups: bool) -> SystemTable {
+    status_of(sources, |own| own == group, with_backups)
 }
 
 fn status_of(sources: &Sources<'_>, is_meant: impl Fn(GroupId) -> bool, with_backups: bool) -> SystemTable {

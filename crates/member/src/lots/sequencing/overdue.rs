@@ -69,14 +69,14 @@ impl Sequencing {
         let behind = sequencer.behind();
         if let Some(group) = late.parts.keys().find(|group| behind.contains(group)) {
             let group = self.with_node(*group);
-            return format!("group {group} has yet to run its parts of several that other groups have ended");
+            return format!("group {group} has not yet run its parts of earlier lots, which other groups ended");
         }
         if !sequencer.can_begin() {
             let groups: Vec<String> = sequencer.unsettled().into_iter().map(|group| self.with_node(group)).collect();
             return format!("{LOTS_OPEN_MAX} lots have yet to be settled in groups {}", groups.join(", "));
         }
         let begun = late.begun;
-        format!("the transaction was begun again, since groups have lost their leaders (number of times: {begun})")
+        format!("transactions were restarted because groups lost their leaders (restarts of this one: {begun})")
     }
 
     fn what_a_lot_awaits(&self, lot: LotId, parts: &[(GroupId, PartWaits)], now: Moment) -> String {

@@ -75,7 +75,7 @@ fn a_call_is_told_how_often_it_was_begun_in_vain() {
     world.settle();
     world.sequencing.tick(world.now);
     let text = world.refused(read);
-    assert!(text.contains("begun again, since groups have lost their leaders (number of times: 1)"), "{text}");
+    assert!(text.contains("restarted because groups lost their leaders (restarts of this one: 1)"), "{text}");
 }
 
 /// The process was not running: what it should have heard has come now.

@@ -72,3 +72,17 @@ fn a_cut_shows_no_transfer_in_part() {
         assert!(bank.cuts("moment").iter().all(Option::is_none), "it is given once");
     }
 }
+
+/// Who leads then may have had the lot run once more.
+#[test]
+fn what_was_taken_is_gone_when_another_node_leads_the_group() {
+    let mut bank = Bank::open(3);
+    let lot = bank.cut("moment");
+    assert!(bank.world.until(|world| world.sequencer.has_run(lot)), "{:?}", bank.world.results);
+    bank.world.sequencer.release(lot);
+    bank.world.carry_out();
+    bank.world.settle();
+    bank.depose();
+    let there: Vec<bool> = bank.cuts("moment").iter().map(Option::is_some).collect();
+    assert_eq!(there, [false, true, true]);
+}
