@@ -27,7 +27,8 @@ pub enum Command {
     /// Take a snapshot in a running server's directory, and wait until it is complete.
     Snapshot(AdminAddress),
     /// Back up the current contents of the database to a directory on the server's machine, and
-    /// wait until the backup is complete. In a cluster, the leader writes it on its own machine.
+    /// wait until the backup is complete. In a cluster, nodes that lead write it on their own
+    /// machines.
     Backup(BackupOptions),
     /// Restore the rows of a backup into a running server: all or nothing. The server can have
     /// a different number of partitions.
