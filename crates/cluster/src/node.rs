@@ -249,7 +249,8 @@ impl Node {
             match self.kept_here_alone(id).filter(|alone| *alone != id) {
                 None => self.made_anew(id, &reason),
                 Some(alone) if self.kept_for_others.insert(id) => {
-                    let reason = format!("{reason}. First another node has to have everything of group {alone}");
+                    let reason =
+                        format!("{reason}. It is kept until another node has a complete copy of group {alone}");
                     self.effects.notice(Notice::CopyUnusable { group: id, reason });
                 }
                 Some(_) => {}

@@ -1,6 +1,6 @@
 //! A node with several groups: what they share, and that they come and go.
 
-use crate::world::{MILLI, Wish, World, founded, founded_with_groups, founded_with_members, registration};
+use crate::world::{MILLI, Wish, World, accept_loss, founded, founded_with_groups, founded_with_members, registration};
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use ferrite_cluster::{Cause, Unusable};
 use ferrite_group::{FIRST_GROUP, GroupEvent, message};
@@ -85,13 +85,7 @@ fn what_was_lost_of_one_group_is_put_aside_when_others_have_everything_of_the_ot
     world.told(1, &state);
     let [one, two] = [1, 2].map(|node| Member::new(node, 1));
     let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
-    for command in [
-        Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) },
-        Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member: two },
-        Command::Activate { group: FIRST_GROUP, configuration: GroupConfiguration::alone(Epoch(2), two), parent },
-    ] {
-        state.apply(&command).unwrap();
-    }
+    accept_loss(&mut state, two);
     world.outside.take();
     world.told(2, &state);
     let ticks = |world: &mut World, millis: [u64; 3]| {

@@ -1,7 +1,7 @@
 //! One node, whose partitions and metadata are the test: what it asks for, what it does before
 //! what, and that its roles follow each other whatever the group says meanwhile.
 
-use crate::world::{MILLI, Wish, World, founded, founded_by, founded_with, member, registration};
+use crate::world::{MILLI, Wish, World, accept_loss, founded, founded_by, founded_with, member, registration};
 use ferrite_base::{Epoch, Incarnation, NodeId, PartitionId, Position, Sequence};
 use ferrite_cluster::{Cause, NotHandedOver};
 use ferrite_group::{CannotHandOver, FIRST_GROUP, GroupEvent};
@@ -11,7 +11,7 @@ use ferrite_partition::coordinator::Job;
 use ferrite_partition::event::CommittedState;
 use ferrite_partition::{Compiled, CopyFault, Event, ReplayError};
 use ferrite_plan::external::RuntimeHandle;
-use ferrite_replica::group::{GroupConfiguration, Mark, Member};
+use ferrite_replica::group::{GroupConfiguration, Member};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,14 +175,7 @@ fn what_was_lost_to_the_others_is_put_aside_before_anything_replaces_it() {
     let group = world.groups.get(FIRST_GROUP).unwrap();
     assert_eq!(group.end().epoch, Epoch(1));
     let two = Member::new(2, 1);
-    let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
-    for command in [
-        Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) },
-        Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member: two },
-        Command::Activate { group: FIRST_GROUP, configuration: GroupConfiguration::alone(Epoch(2), two), parent },
-    ] {
-        state.apply(&command).unwrap();
-    }
+    accept_loss(&mut state, two);
     world.outside.take();
     world.told(2, &state);
     assert!(!group.is_open(), "it leads no more");

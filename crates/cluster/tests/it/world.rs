@@ -1,7 +1,7 @@
 //! One node, whose partitions, metadata and other nodes are the test.
 
 use crossbeam_channel::{Receiver, unbounded};
-use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, Sequence, limits};
+use ferrite_base::{Epoch, GroupId, GroupMap, Incarnation, NodeId, PartitionId, Position, Sequence, limits};
 use ferrite_cluster::{
     Cause, GroupHandle, Groups, Host, Lease, Node, NodeEffects, NotHandedOver, Parties, Start, Transport,
 };
@@ -261,6 +261,18 @@ pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State
 /// This many groups, each of one partition, which node 2 leads and node 1 copies.
 pub fn founded_with_groups(registration: Registration, groups: u32) -> State {
     founded_with_members(registration, groups, &[2, 1])
+}
+
+/// The first group's first configuration is given up for that member's copy, which continues alone.
+pub fn accept_loss(state: &mut State, member: Member) {
+    let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
+    for command in [
+        Command::Seal { group: FIRST_GROUP, expected: Epoch(1), epoch: Epoch(2) },
+        Command::AcceptLoss { group: FIRST_GROUP, expected: Epoch(1), sealed: Epoch(2), member },
+        Command::Activate { group: FIRST_GROUP, configuration: GroupConfiguration::alone(Epoch(2), member), parent },
+    ] {
+        state.apply(&command).unwrap();
+    }
 }
 
 /// The same with these members, the leader first.

@@ -313,6 +313,15 @@ impl World {
         }
     }
 
+    /// So many groups, and a call of the first two that has begun, where the second is like this.
+    fn with_one_begun(groups: u32, parameter: u8, second: impl FnOnce(&mut TestGroup)) -> (World, i64) {
+        let mut world = World::new(groups);
+        second(&mut world.groups[1]);
+        let call = world.call("Add", parameter, &[0, 1], 1);
+        world.settle();
+        (world, call)
+    }
+
     /// A call on these groups' partitions; its handle.
     fn call(&mut self, name: &str, parameter: u8, groups: &[u32], version: u64) -> i64 {
         self.call_within(0, name, parameter, groups, version)

@@ -41,6 +41,18 @@ fn run_all(name: &str, seeds: &[u64], run: fn(u64, bool) -> Report) -> (Counts, 
     totals.into_inner().expect("nobody panics with the totals")
 }
 
+/// Runs the seeds that the environment asks for, by `NAME` and `NAMES`, or so many from 1 on, and
+/// finds nothing. What the ordinary ones have tried together; None where others were asked for.
+fn run_ordinary(name: &str, seeds: u64, run: fn(u64, bool) -> Report) -> Option<Counts> {
+    let asked = number(&format!("{name}S"));
+    let first = number(name).unwrap_or(1);
+    let seeds: Vec<u64> = (first..first + asked.unwrap_or(seeds)).collect();
+    let (counts, violations) = run_all(name, &seeds, run);
+    println!("{counts:?}");
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    asked.is_none().then_some(counts)
+}
+
 #[test]
 fn the_same_seed_gives_the_same_trace() {
     assert_eq!(run(2, false), run(2, false));
@@ -49,13 +61,7 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn clusters_keep_what_they_have_acknowledged() {
-    let asked = number("CLUSTER_SEEDS");
-    let first = number("CLUSTER_SEED").unwrap_or(1);
-    let seeds: Vec<u64> = (first..first + asked.unwrap_or(SEEDS)).collect();
-    let (counts, violations) = run_all("CLUSTER_SEED", &seeds, run);
-    println!("{counts:?}");
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    if asked.is_none() {
+    if let Some(counts) = run_ordinary("CLUSTER_SEED", SEEDS, run) {
         // What nobody tries, nobody finds.
         assert!(counts.acknowledged > 5_000 && counts.unknown > 40 && counts.schema_changes > 100, "{counts:?}");
         assert!(counts.crashes > 50 && counts.power_losses > 15 && counts.splits > 20, "{counts:?}");
@@ -76,25 +82,21 @@ fn clusters_keep_what_they_have_acknowledged() {
 
 #[test]
 fn seeds_that_once_failed() {
-    let (_, violations) = run_all("CLUSTER_SEED", &kept::seeds("seeds/cluster"), run);
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    let (_, violations) = run_all("GROUP_SEED", &kept::seeds("seeds/groups"), run_with_groups);
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    let (_, violations) = run_all("LOSS_SEED", &kept::seeds("seeds/losses"), run_with_losses);
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
+    for (name, dir, run) in [
+        ("CLUSTER_SEED", "seeds/cluster", run as fn(u64, bool) -> Report),
+        ("GROUP_SEED", "seeds/groups", run_with_groups),
+        ("LOSS_SEED", "seeds/losses", run_with_losses),
+    ] {
+        let (_, violations) = run_all(name, &kept::seeds(dir), run);
+        assert!(violations.is_empty(), "{}", violations.join("\n"));
+    }
 }
 
 /// Clusters of several groups, of which each node leads some: `GROUP_SEEDS=500` runs more, from
 /// `GROUP_SEED` on.
 #[test]
 fn clusters_of_several_groups_keep_what_they_have_acknowledged() {
-    let asked = number("GROUP_SEEDS");
-    let first = number("GROUP_SEED").unwrap_or(1);
-    let seeds: Vec<u64> = (first..first + asked.unwrap_or(GROUP_SEEDS)).collect();
-    let (counts, violations) = run_all("GROUP_SEED", &seeds, run_with_groups);
-    println!("{counts:?}");
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    if asked.is_none() {
+    if let Some(counts) = run_ordinary("GROUP_SEED", GROUP_SEEDS, run_with_groups) {
         assert!(counts.acknowledged > 50_000 && counts.unknown > 500, "{counts:?}");
         assert!(counts.crashes > 400 && counts.power_losses > 100 && counts.splits > 50, "{counts:?}");
         assert!(counts.promotions > 800 && counts.deposed > 400 && counts.handed_over > 300, "{counts:?}");
@@ -107,13 +109,7 @@ fn clusters_of_several_groups_keep_what_they_have_acknowledged() {
 /// more, from `SNAPSHOT_SEED` on.
 #[test]
 fn clusters_of_several_groups_keep_it_in_snapshots_too() {
-    let asked = number("SNAPSHOT_SEEDS");
-    let first = number("SNAPSHOT_SEED").unwrap_or(1);
-    let seeds: Vec<u64> = (first..first + asked.unwrap_or(SNAPSHOT_SEEDS)).collect();
-    let (counts, violations) = run_all("SNAPSHOT_SEED", &seeds, run_with_snapshots);
-    println!("{counts:?}");
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    if asked.is_none() {
+    if let Some(counts) = run_ordinary("SNAPSHOT_SEED", SNAPSHOT_SEEDS, run_with_snapshots) {
         assert!(counts.snapshots > 500 && counts.copied > 500 && counts.installed > 5, "{counts:?}");
     }
 }
@@ -122,13 +118,7 @@ fn clusters_of_several_groups_keep_it_in_snapshots_too() {
 /// `LOSS_SEEDS=500` runs more, from `LOSS_SEED` on.
 #[test]
 fn clusters_of_several_groups_keep_the_others_where_one_loses_something() {
-    let asked = number("LOSS_SEEDS");
-    let first = number("LOSS_SEED").unwrap_or(1);
-    let seeds: Vec<u64> = (first..first + asked.unwrap_or(LOSS_SEEDS)).collect();
-    let (counts, violations) = run_all("LOSS_SEED", &seeds, run_with_losses);
-    println!("{counts:?}");
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    if asked.is_none() {
+    if let Some(counts) = run_ordinary("LOSS_SEED", LOSS_SEEDS, run_with_losses) {
         assert!(counts.lived > 10 && counts.made_anew > 5 && counts.over_groups > 300, "{counts:?}");
     }
 }
@@ -137,13 +127,7 @@ fn clusters_of_several_groups_keep_the_others_where_one_loses_something() {
 /// `STALL_SEED` on.
 #[test]
 fn clusters_of_several_groups_wait_for_late_messages_about_lots() {
-    let asked = number("STALL_SEEDS");
-    let first = number("STALL_SEED").unwrap_or(1);
-    let seeds: Vec<u64> = (first..first + asked.unwrap_or(STALL_SEEDS)).collect();
-    let (counts, violations) = run_all("STALL_SEED", &seeds, run_with_stalls);
-    println!("{counts:?}");
-    assert!(violations.is_empty(), "{}", violations.join("\n"));
-    if asked.is_none() {
+    if let Some(counts) = run_ordinary("STALL_SEED", STALL_SEEDS, run_with_stalls) {
         assert!(counts.stalls > 50 && counts.over_groups > 200, "{counts:?}");
     }
 }

@@ -21,10 +21,7 @@ fn calls_that_wait_share_a_lot_and_each_gets_the_answers_of_its_groups() {
 
 #[test]
 fn nothing_is_answered_before_every_part_is_committed() {
-    let mut world = World::new(2);
-    world.groups[1].commits = false;
-    let call = world.call("Add", 5, &[0, 1], 1);
-    world.settle();
+    let (mut world, call) = World::with_one_begun(2, 5, |second| second.commits = false);
     assert_eq!(world.heard(), []);
     assert_eq!(world.sequencing.counts().open, 1);
     world.groups[1].commits = true;

@@ -88,10 +88,7 @@ fn a_group_that_is_lost_before_it_was_asked_delays_its_readers_and_a_later_leade
 
 #[test]
 fn a_group_whose_connection_breaks_after_it_was_asked_decides_the_lot_with_the_others() {
-    let mut world = World::new(2);
-    world.groups[1].commits = false;
-    let call = world.call("Add", 5, &[0, 1], 1);
-    world.settle();
+    let (mut world, call) = World::with_one_begun(2, 5, |second| second.commits = false);
     // Its vote is lost with the connection, its answer has come before.
     world.lost(1);
     world.groups[1].commits = true;
@@ -127,10 +124,7 @@ fn an_answer_that_is_lost_with_its_connection_is_unknown_although_the_lot_took_p
 
 #[test]
 fn where_another_node_leads_the_first_group_callers_hear_what_is_certain() {
-    let mut world = World::new(2);
-    world.groups[1].commits = false;
-    let asked = world.call("Add", 5, &[0, 1], 1);
-    world.settle();
+    let (mut world, asked) = World::with_one_begun(2, 5, |second| second.commits = false);
     let waits = world.call("Add", 5, &[0, 1], 1);
     world.lost(0);
     world.settle();
@@ -194,10 +188,7 @@ fn a_call_that_its_caller_has_given_up_is_not_executed() {
 
 #[test]
 fn calls_that_come_when_the_process_ends_are_refused_whatever_leads() {
-    let mut world = World::new(2);
-    world.groups[1].silent = true;
-    let begun = world.call("Add", 1, &[0, 1], 1);
-    world.settle();
+    let (mut world, begun) = World::with_one_begun(2, 1, |second| second.silent = true);
     let waits = world.call("Add", 1, &[0, 1], 1);
     world.sequencing.end();
     world.lost(0);
@@ -210,10 +201,7 @@ fn calls_that_come_when_the_process_ends_are_refused_whatever_leads() {
 /// The time that a call may execute is no time that it may wait.
 #[test]
 fn the_own_time_of_a_call_does_not_pass_while_it_waits() {
-    let mut world = World::new(2);
-    world.groups[1].commits = false;
-    world.call("Add", 1, &[0, 1], 1);
-    world.settle();
+    let (mut world, _) = World::with_one_begun(2, 1, |second| second.commits = false);
     let waits = world.call_within(1, "Add", 1, &[0, 1], 1);
     world.pass(3_000);
     world.groups[1].commits = true;

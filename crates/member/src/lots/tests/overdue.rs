@@ -16,10 +16,7 @@ impl World {
 
     /// A lot of the first two groups, which waits for the second, and a call that comes after it.
     fn with_one_behind(second: impl FnOnce(&mut TestGroup)) -> (World, i64) {
-        let mut world = World::new(3);
-        second(&mut world.groups[1]);
-        world.call("Add", 1, &[0, 1], 1);
-        world.settle();
+        let (mut world, _) = World::with_one_begun(3, 1, second);
         let behind = world.call("Add", 1, &[0, 2], 1);
         (world, behind)
     }
