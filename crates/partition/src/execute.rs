@@ -273,10 +273,15 @@ impl Executor {
         slow: Option<Slow<'_>>,
         out: &mut Vec<u8>,
     ) -> Option<CallOutcome> {
+        self.within_time(call.time_max, |executor| executor.call_within(stores, call, transaction_time, slow, out))
+    }
+
+    /// `own`: how long it may take by the caller's wish.
+    fn within_time<T>(&mut self, own: Option<Duration>, run: impl FnOnce(&mut Executor) -> T) -> T {
         let usual = self.limits.time_max;
-        self.limits.time_max = call.time_max.unwrap_or(usual);
-        self.time_is_asked = call.time_max.is_some();
-        let outcome = self.call_within(stores, call, transaction_time, slow, out);
+        self.limits.time_max = own.unwrap_or(usual);
+        self.time_is_asked = own.is_some();
+        let outcome = run(self);
         (self.limits.time_max, self.time_is_asked) = (usual, false);
         outcome
     }

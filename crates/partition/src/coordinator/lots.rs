@@ -113,7 +113,9 @@ impl LotSide {
     }
 
     pub fn tick_at(&self) -> Option<u64> {
-        self.leading.as_ref().and_then(|leading| leading.tick_at)
+        let agent = self.leading.as_ref().and_then(|leading| leading.tick_at);
+        let cut = self.kept_cut.as_ref().map(|kept| kept.dropped_at());
+        agent.into_iter().chain(cut).min()
     }
 }
 
@@ -173,7 +175,6 @@ impl Coordinator {
     }
 
     pub(super) fn lot_message(&mut self, message: ToAgent) {
-        self.drop_old_cut();
         self.with_agent(|agent, now| agent.receive(message, now));
     }
 
@@ -219,6 +220,7 @@ impl Coordinator {
         if self.clock.monotonic_nanos() < at {
             return false;
         }
+        self.drop_old_cut();
         self.with_agent(|agent, now| agent.tick(now));
         true
     }
@@ -252,15 +254,14 @@ impl Coordinator {
         loop {
             let side = self.lots.as_ref().expect("it is here");
             let events = side.events().cloned().unwrap_or_else(crossbeam_channel::never);
-            let due = match side.tick_at().into_iter().chain(side.kept_cut.as_ref().map(|kept| kept.dropped_at())).min()
-            {
+            let due = match side.tick_at() {
                 Some(at) => after(Duration::from_nanos(at.saturating_sub(self.clock.monotonic_nanos()))),
                 None => crossbeam_channel::never(),
             };
             crossbeam_channel::select! {
                 recv(self.inbox) -> job => return job.ok(),
                 recv(events) -> event => event.into_iter().for_each(|event| self.lot_event(event)),
-                recv(due) -> _ => self.drop_old_cut(),
+                recv(due) -> _ => {}
             }
             self.go_on_with_lots();
             // What has waited for the stores comes first.

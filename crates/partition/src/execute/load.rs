@@ -50,12 +50,9 @@ impl Executor {
         own_time: Option<Duration>,
     ) -> UserResult<Vec<Option<Vec<u8>>>> {
         shares.require_all(stores)?;
-        let usual = self.limits.time_max;
-        self.limits.time_max = own_time.unwrap_or(usual);
-        let rows = self.load_all(stores, request, None);
-        self.limits.time_max = usual;
+        let rows = self.within_time(own_time, |executor| executor.load_all(stores, request, None))?;
         let mut table = Vec::new();
-        write_scalar_table(&mut table, rows?);
+        write_scalar_table(&mut table, rows);
         Ok(vec![Some(table)])
     }
 

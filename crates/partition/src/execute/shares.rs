@@ -104,12 +104,7 @@ impl Executor {
         shares: &GroupShares<'_>,
         own_time: Option<Duration>,
     ) -> UserResult<Vec<Option<Vec<u8>>>> {
-        let usual = self.limits.time_max;
-        self.limits.time_max = own_time.unwrap_or(usual);
-        self.time_is_asked = own_time.is_some();
-        let result = self.shares_within(stores, request, shares);
-        (self.limits.time_max, self.time_is_asked) = (usual, false);
-        result
+        self.within_time(own_time, |executor| executor.shares_within(stores, request, shares))
     }
 
     fn shares_within(
