@@ -82,14 +82,16 @@ pub fn write_part(
     files.create_dir().map_err(failed)?;
     let head = Head { database: backup.identity, partitions: backup.partitions, taken: time };
     let mut written: Vec<PartFile> = Vec::new();
-    for ((id, store), place) in partitions.into_iter().zip(stores).zip(places) {
-        match write_file(&files, request, head, tables.as_ref(), (id, store, place)) {
-            Ok(file) => written.push((id, file)),
-            Err(error) => {
-                remove_part(disk, request, backup, written.into_iter().map(|(id, _)| id));
-                return Err(error);
-            }
-        }
+    let parts = partitions.into_iter().zip(stores).zip(places);
+    let outcome = parts.map(|((id, store), place)| {
+        let file = write_file(&files, request, head, tables.as_ref(), (id, store, place))?;
+        written.push((id, file));
+        Ok(())
+    });
+    let outcome = outcome.collect::<UserResult<()>>().and_then(|()| files.sync().map_err(failed));
+    if let Err(error) = outcome {
+        remove_part(disk, request, backup, written.into_iter().map(|(id, _)| id));
+        return Err(error);
     }
     Ok(written)
 }
@@ -108,14 +110,11 @@ fn write_file(
         return Err(UserError::parameters(format!("{} already exists", path.display()))
             .with_hint("name another nonce, or delete the older backup's files"));
     }
-    match save::write_rows(files, &request.nonce, head, tables.cloned(), std::iter::once(part)) {
-        Ok(mut file) => Ok(file.remove(0)),
-        Err(error) => {
-            // What cannot be removed has no manifest, and is seen for what it is.
-            let _ = files.disk().remove(&path);
-            Err(failed(error))
-        }
-    }
+    save::write_file(files, &request.nonce, head, tables, part).map_err(|error| {
+        // What cannot be removed has no manifest, and is seen for what it is.
+        let _ = files.disk().remove(&path);
+        failed(error)
+    })
 }
 
 fn is_there(disk: &dyn Disk, request: &Save, path: &Path) -> DiskResult<bool> {

@@ -177,7 +177,7 @@ fn write_native(
 }
 
 /// One file after the other: others need the disk.
-pub(crate) fn write_rows(
+fn write_rows(
     files: &Files,
     nonce: &str,
     head: Head,
@@ -185,26 +185,37 @@ pub(crate) fn write_rows(
     stores: impl Iterator<Item = (PartitionId, Store, (Epoch, Sequence))>,
 ) -> Result<Vec<RowsFile>, NotSaved> {
     let mut written: Vec<RowsFile> = Vec::new();
-    for (PartitionId(partition), store, place) in stores {
-        let path = files.rows_path(nonce, partition);
-        let identity = FileIdentity { database: head.database, snapshot: 0, partition };
-        let mut writer = StoreWriter::create(&**files.disk(), &path, identity, head, store, place)?;
-        if let Some(tables) = &tables {
-            writer = writer.only(tables.clone());
-        }
-        let file = loop {
-            if let Written::All(file) = writer.step()? {
-                break file;
-            }
-        };
-        let mut verifier = Verifier::open(&**files.disk(), &path, identity, file)?;
-        while let Verified::Some(_) = verifier.step()? {}
-        written.push(file);
+    for part in stores {
+        written.push(write_file(files, nonce, head, tables.as_ref(), part)?);
     }
     if !planted!(BackupNamesNotDurable) {
         files.sync()?;
     }
     Ok(written)
+}
+
+/// One partition's file, read back. Its name is not durable yet.
+pub(crate) fn write_file(
+    files: &Files,
+    nonce: &str,
+    head: Head,
+    tables: Option<&BTreeSet<TableId>>,
+    (PartitionId(partition), store, place): (PartitionId, Store, (Epoch, Sequence)),
+) -> Result<RowsFile, NotSaved> {
+    let path = files.rows_path(nonce, partition);
+    let identity = FileIdentity { database: head.database, snapshot: 0, partition };
+    let mut writer = StoreWriter::create(&**files.disk(), &path, identity, head, store, place)?;
+    if let Some(tables) = tables {
+        writer = writer.only(tables.clone());
+    }
+    let file = loop {
+        if let Written::All(file) = writer.step()? {
+            break file;
+        }
+    };
+    let mut verifier = Verifier::open(&**files.disk(), &path, identity, file)?;
+    while let Verified::Some(_) = verifier.step()? {}
+    Ok(file)
 }
 
 /// Writes what makes the backup whole: all partitions' files are there. How many bytes of rows they
