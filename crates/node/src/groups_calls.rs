@@ -71,18 +71,8 @@ impl GroupsCalls {
         reply: Reply,
         again: LookUpAgain,
     ) {
-        self.send(GroupsCall {
-            program: LotProgram::Load(program.name.clone()),
-            catalog_version: compiled.catalog.version,
-            parameters: rows.to_vec(),
-            stores: StoreSet::All,
-            merges: Box::new([MergeRule::First]),
-            is_read: false,
-            time_max_millis: millis(time_max),
-            reply,
-            again,
-            behind: Vec::new(),
-        });
+        let load = LotProgram::Load(program.name.clone());
+        self.everywhere(load, rows.to_vec(), compiled.catalog.version, time_max, reply, again);
     }
 
     /// Hands over a statement that changes the same rows in all groups, with its parameters; one
@@ -96,6 +86,20 @@ impl GroupsCalls {
         again: LookUpAgain,
     ) -> UserResult<()> {
         let (program, parameters) = named(body)?;
+        self.everywhere(program, parameters, catalog_version, None, reply, again);
+        Ok(())
+    }
+
+    /// What every group does alike; the answer is that of any.
+    fn everywhere(
+        &self,
+        program: LotProgram,
+        parameters: Vec<u8>,
+        catalog_version: CatalogVersion,
+        time_max: Option<Duration>,
+        reply: Reply,
+        again: LookUpAgain,
+    ) {
         self.send(GroupsCall {
             program,
             catalog_version,
@@ -103,12 +107,11 @@ impl GroupsCalls {
             stores: StoreSet::All,
             merges: Box::new([MergeRule::First]),
             is_read: false,
-            time_max_millis: 0,
+            time_max_millis: millis(time_max),
             reply,
             again,
             behind: Vec::new(),
         });
-        Ok(())
     }
 
     /// To the sequencer; one answer comes.

@@ -29,7 +29,6 @@ use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType::{Bigint, Integer};
 use ferrite_value::{OwnedValue, Value};
 use ferrite_wire::response::ResponseWriter;
-use ferrite_wire::{Response, frame};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -74,7 +73,7 @@ struct WrittenPart {
 
 impl Mailbox for CutAnswers {
     fn deliver(&self, answers: AnswerBatch) {
-        let over = body_of(&answers.bytes).and_then(outcome);
+        let over = answers.first().ok_or_else(malformed).and_then(|answer| outcome(&answer));
         // The caller waits for it.
         let _ = self.0.send(CutAnswer::Over(over));
     }
@@ -82,7 +81,7 @@ impl Mailbox for CutAnswers {
 
 impl Mailbox for PartAnswers {
     fn deliver(&self, answers: AnswerBatch) {
-        let _ = self.1.send((self.0, part_of(&answers.bytes)));
+        let _ = self.1.send((self.0, part_of(&answers)));
     }
 }
 
@@ -90,15 +89,11 @@ fn malformed() -> UserError {
     UserError::internal("a node's answer is malformed")
 }
 
-fn body_of(bytes: &[u8]) -> UserResult<&[u8]> {
-    frame::split(bytes).ok().flatten().map(|(_, body)| body).ok_or_else(malformed)
-}
-
 /// The files that a leader has written.
-fn part_of(bytes: &[u8]) -> UserResult<Vec<WrittenPart>> {
-    let body = body_of(bytes)?;
-    outcome(body)?;
-    let table = Response::parse(body).map_err(|_| malformed())?.tables().next();
+fn part_of(answers: &AnswerBatch) -> UserResult<Vec<WrittenPart>> {
+    let answer = answers.first().ok_or_else(malformed)?;
+    outcome(&answer)?;
+    let table = answer.tables().next();
     let table = table.and_then(|table| table.ok()?.to_owned_table().ok()).ok_or_else(malformed)?;
     table.rows.iter().map(|row| written_of(row).ok_or_else(malformed)).collect()
 }
@@ -442,15 +437,15 @@ mod tests {
         let file =
             RowsFile { epoch: Epoch(3), sequence: Sequence(1 << 40), bytes: 5, blocks: 6, checksum: u32::MAX, rows: 8 };
         let written = vec![WrittenPart { host_id: 2, host_name: "db2".to_owned(), file: (PartitionId(4), file) }];
-        let mut bytes = Vec::new();
-        write_response(&mut bytes, 1, &Ok(vec![table_of(&written)]));
-        assert_eq!(part_of(&bytes).expect("well-formed"), written);
-        let mut failed = Vec::new();
-        write_response(&mut failed, 1, &Err(UserError::parameters("no room")));
-        assert!(part_of(&failed).expect_err("a failure").message().contains("no room"));
-        let mut other = Vec::new();
-        write_response(&mut other, 1, &Ok(vec![SystemTable::new(&[("A", Bigint)])]));
-        assert_eq!(part_of(&other).expect("no rows"), []);
+        let answered = |result: UserResult<Vec<SystemTable>>| {
+            let mut answers = AnswerBatch::default();
+            write_response(&mut answers.bytes, 1, &result);
+            part_of(&answers)
+        };
+        assert_eq!(answered(Ok(vec![table_of(&written)])).expect("well-formed"), written);
+        let failed = answered(Err(UserError::parameters("no room")));
+        assert!(failed.expect_err("a failure").message().contains("no room"));
+        assert_eq!(answered(Ok(vec![SystemTable::new(&[("A", Bigint)])])).expect("no rows"), []);
         assert!(written_of(&[OwnedValue::Integer(1)]).is_none());
     }
 

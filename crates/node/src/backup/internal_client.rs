@@ -47,15 +47,15 @@ impl Mailbox for Answers {
         let mut rest = &answers.bytes[..];
         while let Ok(Some((size, body))) = frame::split(rest) {
             // It is over only when nothing waits any more.
-            let _ = self.0.send(outcome(body));
+            let answer = Response::parse(body);
+            let malformed = |_| UserError::internal("the server's answer to itself is malformed");
+            let _ = self.0.send(answer.map_err(malformed).and_then(|answer| outcome(&answer)));
             rest = &rest[size..];
         }
     }
 }
 
-pub fn outcome(body: &[u8]) -> UserResult<()> {
-    let malformed = || UserError::internal("the server's answer to itself is malformed");
-    let response = Response::parse(body).map_err(|_| malformed())?;
+pub fn outcome(response: &Response<'_>) -> UserResult<()> {
     let text = response.status_text.unwrap_or("a step failed without a text").to_owned();
     let coded = |error: UserError| match response.code {
         Some(code) => error.with_code(code.to_owned()),
@@ -202,12 +202,13 @@ mod tests {
             let mut frame = Vec::new();
             write_error(&mut frame, 0, &log_failed(kind));
             let (_, body) = frame::split(&frame).expect("well-formed").expect("whole");
-            let heard = outcome(body).expect_err("an error");
+            let heard = outcome(&Response::parse(body).expect("an answer")).expect_err("an error");
             assert_eq!((heard.kind(), heard.message()), (kind, "the log has failed\nhint: look"));
         }
         let mut frame = Vec::new();
         write_error(&mut frame, 0, &UserError::constraint("23514", "a row"));
         let (_, body) = frame::split(&frame).expect("well-formed").expect("whole");
-        assert_eq!(outcome(body).expect_err("an error").kind(), ErrorKind::Parameters);
+        let heard = outcome(&Response::parse(body).expect("an answer")).expect_err("an error");
+        assert_eq!(heard.kind(), ErrorKind::Parameters);
     }
 }

@@ -16,11 +16,9 @@ use ferrite_base::{CatalogVersion, TableId};
 use ferrite_catalog::{Table, TimeToLive};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
 use ferrite_value::{OwnedValue, Value};
-use ferrite_wire::{RequestWriter, Response, Status, frame};
+use ferrite_wire::{RequestWriter, frame};
 use std::sync::Arc;
 
-/// A frame's length in front of it.
-const FRAME_LENGTH_BYTES: usize = 4;
 /// In the place of a batch's partition.
 pub(super) const ALL_GROUPS: u64 = 0;
 
@@ -40,7 +38,7 @@ struct DeletedRows(TableId, Sender<ExpiryNotice>);
 
 impl Mailbox for OldestRows {
     fn deliver(&self, answers: AnswerBatch) {
-        let notice = ExpiryNotice::Bounded { table: self.0, newest: last_of(&answers.bytes) };
+        let notice = ExpiryNotice::Bounded { table: self.0, newest: last_of(&answers) };
         // The thread has ended only when the server stops.
         let _ = self.1.send(notice);
     }
@@ -54,9 +52,8 @@ impl Mailbox for DeletedRows {
 }
 
 /// The last row's only column. None: the call has failed; Some(None): there are no rows.
-fn last_of(bytes: &[u8]) -> Option<Option<OwnedValue>> {
-    let (_, body) = frame::split(bytes).ok()??;
-    let response = Response::parse(body).ok().filter(|response| response.status() == Some(Status::Success))?;
+fn last_of(answers: &AnswerBatch) -> Option<Option<OwnedValue>> {
+    let response = answers.first().filter(|_| answers.is_success())?;
     let mut rows = response.tables().next()?.ok()?.to_owned_table().ok()?.rows;
     match rows.pop() {
         None => Some(None),
@@ -106,7 +103,7 @@ impl GroupsBatches {
         // The next round goes by the schema then in force.
         let again = Box::new(move || drop(to.send(changed)));
         let request = request(&self.delete, newest);
-        let body = &request[FRAME_LENGTH_BYTES..];
+        let body = &request[frame::LENGTH_BYTES..];
         if let Err(error) = submit.groups_calls.change_all(body, version, reply.clone(), again) {
             reply.refuse(&error);
         }
@@ -135,15 +132,15 @@ mod tests {
         let answer = |times: &[i64]| {
             let mut table = SystemTable::new(&[("T", Bigint)]);
             times.iter().for_each(|time| table.row([*time]));
-            let mut bytes = Vec::new();
-            write_response(&mut bytes, 0, &Ok(vec![table]));
-            last_of(&bytes)
+            let mut answers = AnswerBatch::default();
+            write_response(&mut answers.bytes, 0, &Ok(vec![table]));
+            last_of(&answers)
         };
         assert_eq!(answer(&[3, 5, 5]), Some(Some(OwnedValue::Integer(5))));
         assert_eq!(answer(&[]), Some(None), "nothing has expired");
-        let mut failed = Vec::new();
-        write_response(&mut failed, 0, &Err(UserError::not_started("no leader")));
+        let mut failed = AnswerBatch::default();
+        write_response(&mut failed.bytes, 0, &Err(UserError::not_started("no leader")));
         assert_eq!(last_of(&failed), None);
-        assert_eq!(deleted_rows(&failed), None);
+        assert_eq!(deleted_rows(&failed.bytes), None);
     }
 }

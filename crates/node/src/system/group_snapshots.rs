@@ -8,9 +8,9 @@
 //! - of a save, each partition has one row: of the node that has saved its group, with that group's
 //!   outcome, or of this node, with the reason why the group's leader gave no answer.
 //!
-//! The snapshots of two groups are of two moments. No one sees that: a group starts from its own
-//! snapshot and its own log behind it, which has the parts of transactions over groups that were in
-//! doubt (docs/decisions/0124), and it never starts from a snapshot without its log.
+//! Groups take their snapshots at different moments. This has no effect: a group starts from its
+//! snapshot and its later log, which together contain every part of a transaction over groups that
+//! was in doubt (docs/decisions/0124), and never from a snapshot without its log.
 
 use super::all_groups::check_is_of_node;
 use super::{Handled, System, answer, write_tables};
@@ -24,7 +24,6 @@ use ferrite_system::result::SystemTable;
 use ferrite_system::statistics;
 use ferrite_value::{OwnedValue, SqlType, Value};
 use ferrite_wire::response::ResponseWriter;
-use ferrite_wire::{Response, Status, frame};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,7 +51,7 @@ struct OfGroup(GroupId, Arc<Gathering>);
 impl Mailbox for OfGroup {
     fn deliver(&self, answers: AnswerBatch) {
         let OfGroup(group, all) = self;
-        let part = part_of(&answers.bytes, &all.columns);
+        let part = part_of(&answers, &all.columns);
         let mut parts = all.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let before = parts.insert(*group, part);
         assert!(before.is_none(), "a group answers once");
@@ -65,11 +64,10 @@ impl Mailbox for OfGroup {
 }
 
 /// The rows of a leader's answer.
-fn part_of(bytes: &[u8], columns: &[(String, SqlType)]) -> GroupRows {
+fn part_of(answers: &AnswerBatch, columns: &[(String, SqlType)]) -> GroupRows {
     let malformed = || "the leader's answer is malformed".to_owned();
-    let (_, body) = frame::split(bytes).ok().flatten().ok_or_else(malformed)?;
-    let response = Response::parse(body).map_err(|_| malformed())?;
-    if response.status() != Some(Status::Success) {
+    let response = answers.first().ok_or_else(malformed)?;
+    if !answers.is_success() {
         return Err(response.status_text.unwrap_or("it failed without a reason").to_owned());
     }
     let table = response.tables().next().and_then(|table| table.ok()?.to_owned_table().ok());
@@ -272,7 +270,9 @@ mod tests {
         let mut answers = AnswerBatch::default();
         write_response(&mut answers.bytes, 1, &Ok(vec![table_of(&short, Vec::new())]));
         for bytes in [&answers.bytes[..], &answers.bytes[..9], &[]] {
-            assert!(part_of(bytes, &columns()).is_err_and(|reason| reason.contains("malformed")));
+            let mut cut = AnswerBatch::default();
+            cut.bytes.extend_from_slice(bytes);
+            assert!(part_of(&cut, &columns()).is_err_and(|reason| reason.contains("malformed")));
         }
     }
 }
