@@ -17,13 +17,13 @@ impl World {
     /// The leader hands over, ends, or ends in good order.
     pub fn a_member_cannot_run_all(&mut self) -> Result<(), Violation> {
         let Some((leader, others)) = self.with_all_members() else { return Ok(()) };
-        // One that stands still hears nothing of what others can run.
-        if self.machines[&leader].still_until > self.now {
+        // The one that would be chosen.
+        let unable = others[0];
+        // One that stands still hears nothing of what others can run, and says nothing.
+        if [leader, unable].iter().any(|node| self.machines[node].still_until > self.now) {
             return Ok(());
         }
         let configuration = self.configuration();
-        // The one that would be chosen.
-        let unable = others[0];
         self.trace.line(&format!("{unable} cannot run all procedures"));
         self.process(unable).unable.store(true, Relaxed);
         self.step_until(SAID_MILLIS, |_| false)?;
