@@ -25,4 +25,4 @@ pub mod restore;
 pub mod save;
 mod server;
 
-pub use server::{Server, drop_statements};
+pub use server::{STAGING, Server, drop_statements};

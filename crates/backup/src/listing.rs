@@ -95,6 +95,26 @@ fn nonce_of(name: &str) -> Option<&str> {
     checked_nonce(nonce).ok()
 }
 
+/// Names and bytes of the backup's files. None where the directory is not there.
+pub fn files_of(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec<(String, u64)>> {
+    if !dir.is_dir() {
+        return Ok(Vec::new());
+    }
+    let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
+    let own = names.into_iter().filter(|name| nonce_of(name) == Some(nonce));
+    Ok(own.map(|name| (name.clone(), fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len()))).collect())
+}
+
+/// Whether a file of that name is one of the backup.
+pub fn is_of(name: &str, nonce: &str) -> bool {
+    !name.contains('/') && nonce_of(name) == Some(nonce)
+}
+
+/// The last file of a backup in CSV.
+pub fn schema_name(nonce: &str) -> String {
+    format!("{nonce}{SCHEMA_FILE}")
+}
+
 /// A file of a backup that was to go.
 pub struct Removed {
     pub name: String,

@@ -11,7 +11,7 @@
 
 use crate::request::Restore;
 use crate::save::SCHEMA_FILE;
-use crate::server::Server;
+use crate::server::{STAGING, Server};
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_partition::schema::SchemaHistory;
@@ -21,9 +21,6 @@ use ferrite_value::{ColumnType, Value};
 use ferrite_wire::table::{OpenTable, TableHeader, TableWriter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Names of staging tables begin so.
-pub const STAGING: &str = "FERRITE_RESTORE_";
 
 /// What a restore has done: rows by table.
 pub type Restored = BTreeMap<String, u64>;
@@ -68,7 +65,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
         return Err(UserError::parameters("a choice of tables needs a database that has them")
             .with_hint("make the schema first, or restore all tables"));
     }
-    let mut targets = targets(&backup, if with_schema { &backup } else { &here }, request, server.partitions())?;
+    let mut targets = targets(&backup, if with_schema { &backup } else { &here }, request, server)?;
     let mut staged: String = targets.values().map(Target::staging_text).collect();
     if !staged.is_empty() && with_schema {
         staged.insert_str(0, &ferrite_catalog::decimal_scale_text(backup.decimals));
@@ -95,7 +92,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
     if let Err(error) = result {
         // What cannot be dropped now is dropped at the next start.
         if !planted!(StagingKept) {
-            let _ = server.drop_tables(STAGING);
+            let _ = server.drop_tables(server.staging());
         }
         return Err(error);
     }
@@ -137,7 +134,7 @@ fn targets(
     backup: &Catalog,
     here: &Catalog,
     request: &Restore,
-    partitions: usize,
+    server: &dyn Server,
 ) -> UserResult<BTreeMap<u32, Target>> {
     let tables = || backup.tables.values().filter(|table| table.kind == TableKind::Table);
     if let Some(name) = request.tables.unknown(tables().map(|table| table.name.as_str())) {
@@ -160,11 +157,11 @@ fn targets(
             .with_hint("make it as it was, restore it, and alter it then"));
         }
         let names = definition.columns.iter().map(|column| (column.name.as_str(), column.column_type.sql_type));
-        let batches = if definition.is_partitioned() { partitions } else { 1 };
+        let batches = if definition.is_partitioned() { server.partitions() } else { 1 };
         targets.insert(
             table.id.0,
             Target {
-                staging: format!("{STAGING}{}", table.id.0),
+                staging: format!("{}{}", server.staging(), table.id.0),
                 reader: Arc::new(RunReader::new(table)),
                 in_every_file: !table.is_partitioned(),
                 header: TableHeader::new(names),

@@ -6,6 +6,9 @@ use ferrite_partition::coordinator::TakenSnapshot;
 use ferrite_value::Value;
 use std::sync::Arc;
 
+/// Names of staging tables begin so.
+pub const STAGING: &str = "FERRITE_RESTORE_";
+
 pub trait Server {
     fn catalog(&self) -> Arc<Catalog>;
 
@@ -27,6 +30,12 @@ pub trait Server {
     fn load(&self, table: &str, partition: Option<PartitionId>, rows: Vec<u8>) -> UserResult<()>;
 
     fn wait_for_loads(&self) -> UserResult<()>;
+
+    /// How the names of this restore's staging tables begin: with [`STAGING`], and where several
+    /// restores may be under way unknown to each other, with more that no other has.
+    fn staging(&self) -> &str {
+        STAGING
+    }
 
     /// Bytes of rows gathered for one partition before they are sent.
     fn batch_bytes(&self) -> usize {

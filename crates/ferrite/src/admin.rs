@@ -264,7 +264,12 @@ fn restore(options: RestoreOptions) -> Result<String, String> {
             tables.push(table);
         }
     }
-    let from = node_of(&response).map_or_else(String::new, |node| format!(" from {directory} on {node}"));
+    let from = match (&response.status_text, node_of(&response)) {
+        // Of several groups: files were read on several machines.
+        (Some(words), _) => format!(" from {directory} ({words})"),
+        (None, Some(node)) => format!(" from {directory} on {node}"),
+        (None, None) => String::new(),
+    };
     Ok(format!("restored {} tables{from}: {}", tables.len(), tables.join(", ")))
 }
 

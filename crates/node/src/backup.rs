@@ -2,8 +2,12 @@
 //! (wire-protocol 12.7): their threads and their answers. What they do is `ferrite_backup`'s
 //! business.
 
+mod answers;
+pub mod files_of_nodes;
 pub mod in_groups;
 mod internal_client;
+pub mod partition_loads;
+pub mod restore_in_groups;
 
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};

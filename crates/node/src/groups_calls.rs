@@ -177,14 +177,6 @@ fn indivisible(program: &Program, why: &Indivisible) -> UserError {
     UserError::compile("0A000", message).with_hint("call it with a key, so that one partition has all that it needs")
 }
 
-/// The answer to a restore, which would have to fill the tables of all groups.
-#[cold]
-pub fn no_restore() -> UserError {
-    let text = "restoring into a cluster of several groups is not supported";
-    let hint = "restore into a single server or a cluster of one group, dump it, and load the dump";
-    UserError::compile("0A000", text).with_hint(hint)
-}
-
 /// The first words of a statement.
 fn shortened(text: &str) -> String {
     const CHARACTERS_MAX: usize = 60;

@@ -12,7 +12,6 @@ use crate::administration::Administration;
 use crate::backup::Backups;
 use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
-use crate::groups_calls;
 use crate::groups_change::ChangeQueue;
 use crate::load::{self, Load};
 use crate::message::{SnapshotJob, SystemJob};
@@ -184,10 +183,7 @@ impl System {
                 return Ok(Handled::TablesWithText(tables, self.words_of_figures()));
             }
             "@QueryStats" => return self.query_statistics(one_text(name, parameters)?, asker, compiled, body, reply),
-            "@UpdateLogging" => {
-                let (tables, words) = administration::update_logging(parameters)?;
-                return tables.map(|tables| Handled::TablesWithText(tables, words));
-            }
+            "@UpdateLogging" => return update_logging(parameters),
             "@LoadSinglepartitionTable" => return self.load(load::single(parameters)?, compiled, body, reply),
             "@LoadMultipartitionTable" => return self.load(load::multi(parameters)?, compiled, body, reply),
             "@SwapTables" => return self.swap_tables(parameters, compiled, reply),
@@ -199,8 +195,11 @@ impl System {
             // paused they do not.
             "@PingPartitions" => return self.ping_partitions(name, parameters, reply),
             "@SnapshotSave" if is_own_snapshot(parameters) => return self.save_snapshot(reply),
-            "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" | "@BackupGroup" => {
+            "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
                 return self.backup(name, parameters, reply);
+            }
+            "@BackupFiles" | "@BackupGroup" | "@RestoreGroup" => {
+                return self.part_of_backup(name, parameters, body, reply);
             }
             "@Pause" | "@Resume" if self.cluster.is_some() => {
                 administration::none(name, parameters)?;
@@ -290,13 +289,22 @@ impl System {
     fn backup(&self, name: &str, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         let several = self.submit.has_several_groups();
         match name {
-            "@SnapshotRestore" if several => return Err(groups_calls::no_restore()),
-            "@SnapshotSave" if several => backup::in_groups::save(&self.backups, &self.submit, parameters, reply)?,
-            backup::in_groups::OF_GROUP => {
-                all_groups::check_is_of_node(name, reply)?;
-                backup::in_groups::part(&self.backups, &self.submit, parameters, reply)?;
+            "@SnapshotRestore" if several => {
+                backup::restore_in_groups::restore(&self.backups, &self.submit, &self.changes, parameters, reply)?;
             }
+            "@SnapshotSave" if several => backup::in_groups::save(&self.backups, &self.submit, parameters, reply)?,
             _ => backup::call(&self.backups, name, parameters, reply)?,
+        }
+        Ok(Handled::PassedOn)
+    }
+
+    /// What nodes ask each other for backups of several groups.
+    fn part_of_backup(&self, name: &str, parameters: &[Value<'_>], body: &[u8], reply: &Reply) -> UserResult<Handled> {
+        all_groups::check_is_of_node(name, reply)?;
+        match name {
+            backup::in_groups::OF_GROUP => backup::in_groups::part(&self.backups, &self.submit, parameters, reply)?,
+            backup::files_of_nodes::OF_FILES => backup::files_of_nodes::serve(&self.backups, parameters, reply)?,
+            _ => backup::partition_loads::load(&self.submit, parameters, body, reply)?,
         }
         Ok(Handled::PassedOn)
     }
@@ -365,6 +373,11 @@ impl System {
 }
 
 /// `words`: the status text; empty for none.
+fn update_logging(parameters: &[Value<'_>]) -> UserResult<Handled> {
+    let (tables, words) = administration::update_logging(parameters)?;
+    tables.map(|tables| Handled::TablesWithText(tables, words))
+}
+
 fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &str) {
     if !words.is_empty() {
         writer.status_text(words);

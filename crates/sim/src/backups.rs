@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::trace::Trace;
 use crate::witness::{Finding, Witness};
 use ferrite_backup::request::{Choice, Restore};
-use ferrite_backup::{restore, save};
+use ferrite_backup::{STAGING, restore, save};
 use ferrite_base::{ErrorKind, UserResult};
 use ferrite_io::Clock;
 use ferrite_io::simulated::{
@@ -434,7 +434,7 @@ impl Other {
     fn state(&mut self) -> Result<Option<State>, Violation> {
         let recovered = self.open()?;
         let mut names = recovered.compiled.catalog.tables.keys();
-        if names.all(|name| name.starts_with(restore::STAGING)) {
+        if names.all(|name| name.starts_with(STAGING)) {
             return Ok(None);
         }
         Ok(Some(State::read(&recovered.stores.iter().collect::<Vec<_>>())))

@@ -10,6 +10,7 @@ mod events;
 mod groups;
 mod groups_backup;
 mod groups_lost;
+mod groups_restore;
 mod handing_over;
 mod joining;
 mod later_starts;
@@ -161,7 +162,8 @@ impl Cluster {
         Cluster { root, hosts, nodes, written: BTreeSet::new(), next: 0 }
     }
 
-    /// Starts all at once with the command by which they become a cluster.
+    /// Starts all at once with the command by which they become a cluster. In options, NODE is the
+    /// node's number.
     fn found(&mut self, kfactor: u32, more: &[&str]) {
         let (list, kfactor) = (self.hosts.join(","), kfactor.to_string());
         let servers: Vec<Server> = std::thread::scope(|scope| {
@@ -172,7 +174,10 @@ impl Cluster {
                     let options = ["--cluster", list, "--kfactor", kfactor, "--cluster-listen", &host];
                     let one_group = !more.contains(&"--partitions-per-node");
                     let partitions = if one_group { &["--partitions", "2"][..] } else { &[] };
-                    Server::start(&dir, &[&options[..], partitions, more].concat())
+                    let more: Vec<String> =
+                        more.iter().map(|more| more.replace("NODE", &(place + 1).to_string())).collect();
+                    let more: Vec<&str> = more.iter().map(String::as_str).collect();
+                    Server::start(&dir, &[&options[..], partitions, &more].concat())
                 })
             };
             let starting: Vec<_> = (0..self.hosts.len()).map(start).collect();

@@ -8,7 +8,7 @@
 //! - the manifest is written when every group has answered with the files of its partitions;
 //! - files of a backup that fails are removed by the leaders that have written them, and no others.
 
-use super::internal_client::outcome;
+use super::answers::{malformed, outcome, rows_of};
 use super::{Backups, HOST, OUTCOME, by_table, request_failed, spawn};
 use crate::connection::of_compound;
 use crate::routes;
@@ -85,17 +85,9 @@ impl Mailbox for PartAnswers {
     }
 }
 
-fn malformed() -> UserError {
-    UserError::internal("a node's answer is malformed")
-}
-
 /// The files that a leader has written.
 fn part_of(answers: &AnswerBatch) -> UserResult<Vec<WrittenPart>> {
-    let answer = answers.first().ok_or_else(malformed)?;
-    outcome(&answer)?;
-    let table = answer.tables().next();
-    let table = table.and_then(|table| table.ok()?.to_owned_table().ok()).ok_or_else(malformed)?;
-    table.rows.iter().map(|row| written_of(row).ok_or_else(malformed)).collect()
+    rows_of(answers)?.iter().map(|row| written_of(row).ok_or_else(malformed)).collect()
 }
 
 fn written_of(row: &[OwnedValue]) -> Option<WrittenPart> {

@@ -300,7 +300,7 @@ impl World {
         }
         let copy = self.disk.copy(self.random.number());
         let live = live.expect("the stores were read");
-        if live.schema_text.contains(ferrite_backup::restore::STAGING) {
+        if live.schema_text.contains(ferrite_backup::STAGING) {
             let detail = "staging tables are left, though the node was well".to_owned();
             return Err(Violation { invariant: "nothing is left of a restore", detail });
         }

@@ -1,0 +1,92 @@
+//! `@SnapshotRestore` where a cluster has several groups. What happens is what happens anywhere
+//! (`ferrite_backup::restore`): rows come into staging tables, and one change of the schema, which
+//! is one transaction of all groups (docs/decisions/0127), fills the tables from them
+//! (docs/decisions/0130). Here is where files are read, and how rows get to their partitions.
+//!
+//! Invariants:
+//! - rows of a partition go to the node that leads its group, and those of a replicated table to
+//!   all groups by a lot;
+//! - the last change is asked for when all rows are answered, so when they are committed;
+//! - staging tables have names that no other restore has: what an earlier restore still sends,
+//!   whose node leads the first group no longer, finds no table.
+
+use super::files_of_nodes::FoundBackup;
+use super::internal_client::InternalClient;
+use super::{Backups, HOST, OUTCOME, spawn};
+use crate::groups_change::ChangeQueue;
+use crate::submit::Submit;
+use ferrite_backup::{request, restore};
+use ferrite_base::UserResult;
+use ferrite_partition::{AnswerBatch, Reply};
+use ferrite_snapshot::Files;
+use ferrite_system::result::{SystemTable, cells};
+use ferrite_value::SqlType::{Integer, Varchar};
+use ferrite_value::{OwnedValue, Value};
+use ferrite_wire::response::ResponseWriter;
+use std::sync::Arc;
+
+/// Answers `@SnapshotRestore`, from a thread of its own.
+pub fn restore(
+    node: &Arc<Backups>,
+    submit: &Arc<Submit>,
+    changes: &Arc<ChangeQueue>,
+    parameters: &[Value<'_>],
+    reply: &Reply,
+) -> UserResult<()> {
+    let request = request::restore(parameters, &node.identity.backups)?;
+    let asked = parameters.iter().map(Value::to_owned_value).collect();
+    let node = Arc::clone(node);
+    let submit = Arc::clone(submit);
+    let changes = Arc::clone(changes);
+    let reply = reply.clone();
+    spawn(move || {
+        let done = run(&node, &submit, &changes, asked, &request);
+        let mut answers = AnswerBatch::default();
+        let mut writer = ResponseWriter::begin(&mut answers.bytes, reply.handle);
+        match done {
+            Ok(done) => {
+                writer.status_text(&done.words);
+                match done.table.write(&mut writer) {
+                    Ok(()) => writer.finish(),
+                    Err(error) => writer.fail(&error),
+                }
+            }
+            Err(error) => writer.fail(&error),
+        }
+        answers.finish_answer(reply.connection);
+        reply.mailbox.deliver(answers);
+    })
+}
+
+struct Done {
+    table: SystemTable,
+    words: String,
+}
+
+fn run(
+    node: &Backups,
+    submit: &Arc<Submit>,
+    changes: &Arc<ChangeQueue>,
+    asked: Vec<OwnedValue>,
+    request: &request::Restore,
+) -> UserResult<Done> {
+    let _turn = node.turn.acquire()?;
+    let FoundBackup { files, leaders, read_on } = FoundBackup::of(node, submit, asked, request)?;
+    let client = InternalClient::of_groups(node.handles.clone(), Arc::clone(submit), Arc::clone(changes));
+    let files = Files::new(Arc::new(files), &request.dir);
+    let restored = restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(error))?;
+    let middle = [("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)];
+    let columns: Vec<_> = HOST.into_iter().chain(middle).chain(OUTCOME).collect();
+    let mut table = SystemTable::new(&columns);
+    let routes = submit.routes.table();
+    for name in restored.keys() {
+        for partition in submit.routes.partitions() {
+            let leader = leaders.get(&routes.id_of(routes.group_of(partition)));
+            let host_id = leader.map(|(host_id, _)| *host_id);
+            let host_name = leader.map(|(_, host_name)| host_name.as_str());
+            let number = partition.0 as i32;
+            table.row(cells![host_id, host_name, number, name.as_str(), number, "SUCCESS", ""]);
+        }
+    }
+    Ok(Done { table, words: format!("the files were read on {}", read_on.join(", ")) })
+}
