@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * A server process on a data directory of its own, also for the tests of what stands on the driver.
@@ -22,6 +23,8 @@ public final class TestServer implements AutoCloseable {
     public TestServer(String... flags) throws IOException {
         this.flags = flags;
         directory = Files.createTempDirectory("ferrite-java");
+        // A test that fails before it has begun closes nothing.
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> Optional.ofNullable(process).ifPresent(Process::destroyForcibly)));
         start();
     }
 
