@@ -10,10 +10,11 @@
 //! The files are in the directory of that name on each node's machine. Where that is not one which
 //! all of them share, they are brought together before the backup is restored.
 
+use crate::groups_csv;
 use crate::request::{Format, Save};
 use crate::save::{self, Chosen, failed};
 use ferrite_base::checksum::crc32c;
-use ferrite_base::{Epoch, PartitionId, Sequence, TableId, UserError, UserResult};
+use ferrite_base::{Epoch, GroupId, PartitionId, Sequence, TableId, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_io::{Disk, DiskResult, SECTOR_BYTES};
 use ferrite_partition::coordinator::GroupCut;
@@ -40,10 +41,6 @@ pub type PartFile = (PartitionId, RowsFile);
 
 /// Refuses what cannot be, before anything is held.
 pub fn check(catalog: &Catalog, disk: &Arc<dyn Disk>, request: &Save) -> UserResult<()> {
-    if request.format == Format::Csv {
-        return Err(UserError::parameters("CSV backups are not supported in a cluster of several groups")
-            .with_hint("use the native format"));
-    }
     save::place(catalog, Arc::clone(disk), request).map(drop)
 }
 
@@ -169,6 +166,11 @@ impl Schema {
         fingerprint_of(&self.catalog, self.time)
     }
 
+    /// Names of the files in CSV that these groups write, the first one first.
+    pub fn csv_names(&self, request: &Save, groups: impl Iterator<Item = GroupId>) -> Vec<String> {
+        groups_csv::names(&self.catalog, request, groups)
+    }
+
     /// Names of the tables that the backup has.
     pub fn tables(&self, request: &Save) -> Vec<String> {
         save::tables(&self.catalog, request)
@@ -187,6 +189,13 @@ impl Schema {
             return Err(UserError::internal("a backup has one file of each partition"));
         }
         let files = Files::new(Arc::clone(disk), &request.dir);
+        if request.format == Format::Csv {
+            save::write_schema(&files, request, &self.catalog).map_err(|error| {
+                let _ = disk.remove(&request.dir.join(save::last_file(request)));
+                failed(error)
+            })?;
+            return Ok(written.iter().map(|(_, file)| file.bytes).sum());
+        }
         for (partition, _) in &written {
             let path = files.rows_path(&request.nonce, partition.0);
             if is_there(&**disk, request, &path).map_err(failed)? && !is_own(&**disk, &path, backup, *partition) {

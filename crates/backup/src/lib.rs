@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`request`] | what callers ask, checked |
 //! | [`save`], `csv` | writing a backup |
-//! | [`groups`] | the same of several groups, which several nodes lead |
+//! | [`groups`], [`groups_csv`] | the same of several groups, which several nodes lead |
 //! | [`restore`] | a backup's rows into a database |
 //! | [`listing`] | what stands in a directory, and its files gone |
 
@@ -19,6 +19,7 @@
 
 mod csv;
 pub mod groups;
+pub mod groups_csv;
 pub mod listing;
 pub mod request;
 pub mod restore;

@@ -1,12 +1,13 @@
 //! Which backups stand in a directory, and their files gone.
 
+use crate::groups_csv::table_of_name;
 use crate::request::checked_nonce;
 use crate::restore::schema_of;
 use crate::save::SCHEMA_FILE;
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Disk, DiskResult};
 use ferrite_snapshot::Files;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -53,9 +54,13 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
         if let Ok(metadata) = fs::metadata(&schema) {
             let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
             seen.created_ms = modified.map_or(0, |time| time.as_millis() as i64);
-            let of_csv =
-                |name: &String| Some(name.strip_prefix(nonce)?.strip_prefix('-')?.strip_suffix(".csv")?.to_owned());
-            seen.tables = names.into_iter().filter_map(of_csv).collect::<Vec<_>>().join(",");
+            let of_csv = |name: &String| {
+                let rest = name.strip_prefix(nonce)?.strip_prefix('-').filter(|rest| rest.ends_with(".csv"))?;
+                Some(table_of_name(rest).to_owned())
+            };
+            // Of several groups, each has a file of the table.
+            let tables: BTreeSet<String> = names.into_iter().filter_map(of_csv).collect();
+            seen.tables = tables.into_iter().collect::<Vec<_>>().join(",");
             return seen;
         }
         match files.manifest(nonce) {

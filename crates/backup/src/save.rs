@@ -271,13 +271,17 @@ fn write_csv(
     }
     wait_until_committed(&taken.logged).map_err(NotSaved::NotCommitted)?;
     // The schema last.
-    let path = files.dir().join(format!("{}{SCHEMA_FILE}", request.nonce));
-    written.push(path.clone());
-    let mut out = CsvFile::create(&**disk, &path)?;
-    out.buffer = ferrite_catalog::schema_text(&taken.catalog).into_bytes();
-    out.finish()?;
-    disk.sync_dir(files.dir())?;
+    written.push(files.dir().join(last_file(request)));
+    write_schema(files, request, &taken.catalog)?;
     Ok(bytes)
+}
+
+/// What makes a backup in CSV whole.
+pub(crate) fn write_schema(files: &Files, request: &Save, catalog: &Catalog) -> DiskResult<()> {
+    let mut out = CsvFile::create(&**files.disk(), &files.dir().join(last_file(request)))?;
+    out.buffer = ferrite_catalog::schema_text(catalog).into_bytes();
+    out.finish()?;
+    files.sync()
 }
 
 /// As the original names them.
@@ -286,18 +290,18 @@ pub fn csv_name(nonce: &str, table: &str) -> String {
     format!("{nonce}-{safe}.csv")
 }
 
-struct CsvFile {
+pub(crate) struct CsvFile {
     file: Box<dyn ferrite_io::DiskFile>,
     position: u64,
     buffer: Vec<u8>,
 }
 
 impl CsvFile {
-    fn create(disk: &dyn Disk, path: &std::path::Path) -> DiskResult<CsvFile> {
+    pub(crate) fn create(disk: &dyn Disk, path: &std::path::Path) -> DiskResult<CsvFile> {
         Ok(CsvFile { file: disk.open(path, OpenMode::Create)?, position: 0, buffer: Vec::new() })
     }
 
-    fn write_rows(&mut self, store: &Store, table: &Table) -> DiskResult<()> {
+    pub(crate) fn write_rows(&mut self, store: &Store, table: &Table) -> DiskResult<()> {
         let data = store.table(table.id);
         let mut values = Vec::with_capacity(table.columns.len());
         for id in data.scan() {
@@ -320,7 +324,7 @@ impl CsvFile {
     }
 
     /// How many bytes it has.
-    fn finish(mut self) -> DiskResult<u64> {
+    pub(crate) fn finish(mut self) -> DiskResult<u64> {
         self.flush()?;
         self.file.sync_data()?;
         Ok(self.position)

@@ -12,7 +12,7 @@ pub mod restore_in_groups;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::limits::BACKUP_SCANS_MAX;
-use ferrite_base::{UserError, UserResult};
+use ferrite_base::{GroupId, UserError, UserResult};
 use ferrite_io::{Clock, Disk, SystemClock, SystemRandom, Yielding, lower_priority};
 use ferrite_notice::Notice;
 use ferrite_partition::{AnswerBatch, Reply};
@@ -24,7 +24,7 @@ use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
 pub use internal_client::Handles;
 use internal_client::InternalClient;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,11 +43,13 @@ pub struct Backups {
     identity: Arc<Identity>,
     disk: Arc<dyn Disk>,
     turn: Turn,
+    /// By group: for which backup files in CSV were written last, and which.
+    csv_written: Mutex<BTreeMap<GroupId, CsvWritten>>,
 }
 
 impl Backups {
     pub fn new(handles: Handles, identity: Arc<Identity>, disk: Arc<dyn Disk>) -> Backups {
-        Backups { handles, identity, disk, turn: Turn::default() }
+        Backups { handles, identity, disk, turn: Turn::default(), csv_written: Mutex::default() }
     }
 
     /// When the last one ended that was completed since the start, in milliseconds since 1970.
@@ -77,6 +79,9 @@ impl Backups {
         self.turn.attempts()
     }
 }
+
+/// The identity of a backup, and its files in CSV.
+type CsvWritten = ([u8; 16], Vec<PathBuf>);
 
 /// One save or restore at a time, and what became of the last saves.
 #[derive(Default)]

@@ -1,6 +1,9 @@
 //! `@SnapshotSave` with a path, where a cluster has several groups: each group's leader writes its
 //! partitions' files, this node the manifest (`ferrite_backup::groups`).
 //!
+//! In CSV each leader writes one file for each table and group, and the schema stands for the
+//! manifest (`ferrite_backup::groups_csv`).
+//!
 //! The node that leads the first group has all groups take what they show at one moment, by a lot,
 //! and then calls each group's leader by `@BackupGroup`. Invariants:
 //!
@@ -15,7 +18,8 @@ use crate::routes;
 use crate::submit::Submit;
 use crossbeam_channel::{Sender, bounded, unbounded};
 use ferrite_backup::groups::{self, GroupsBackup, PartFile, Schema};
-use ferrite_backup::request;
+use ferrite_backup::groups_csv;
+use ferrite_backup::request::{self, Format};
 use ferrite_base::{Epoch, GroupId, PartitionId, Sequence, UserError, UserResult};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Random, SystemClock, SystemRandom};
@@ -29,7 +33,7 @@ use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType::{Bigint, Integer};
 use ferrite_value::{OwnedValue, Value};
 use ferrite_wire::response::ResponseWriter;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The call by which a group does its part; only nodes make it.
@@ -49,6 +53,14 @@ struct GroupsSave {
     /// As the caller said it.
     asked: Vec<OwnedValue>,
     backup: GroupsBackup,
+}
+
+/// A backup that is complete.
+struct DoneSave {
+    bytes: u64,
+    written: Vec<WrittenPart>,
+    /// About files on other machines.
+    words: String,
 }
 
 /// What became of a lot.
@@ -197,11 +209,11 @@ impl GroupsSave {
         if let Err(error) = &result {
             ferrite_io::notify(Notice::BackupFailed { reason: error.to_string() });
         }
-        node.turn.ended(&result.as_ref().map(|(bytes, _)| *bytes).map_err(UserError::clone));
+        node.turn.ended(&result.as_ref().map(|done| done.bytes).map_err(UserError::clone));
         // A client that has its answer may begin the next at once.
         drop(turn);
         if self.request.block {
-            self.answer_waiting(reply, &result.map(|(_, written)| written));
+            self.answer_waiting(reply, &result);
         }
     }
 
@@ -259,7 +271,7 @@ impl GroupsSave {
     }
 
     /// How many bytes, and which node has written what.
-    fn write(&self, cut: GroupCut, schema: Schema) -> UserResult<(u64, Vec<WrittenPart>)> {
+    fn write(&self, cut: GroupCut, schema: Schema) -> UserResult<DoneSave> {
         let GroupsSave { node, request, backup, .. } = self;
         let (to, heard) = unbounded();
         let mut missing = self.others();
@@ -269,7 +281,8 @@ impl GroupsSave {
         let mut done = Vec::new();
         let mut written = Vec::new();
         let mut failed = None;
-        match groups::write_part(&node.disk, request, backup, cut) {
+        let names = schema.csv_names(request, self.submit.routes.table().groups());
+        match node.write_group(FIRST_GROUP, request, *backup, cut) {
             Ok(files) => {
                 done.push(FIRST_GROUP);
                 written.extend(node.written(files));
@@ -294,7 +307,7 @@ impl GroupsSave {
         if result.is_err() {
             self.remove(&done);
         }
-        result.map(|bytes| (bytes, written))
+        result.map(|bytes| DoneSave { bytes, words: self.words(&written, names), written })
     }
 
     /// Has what these groups have written removed.
@@ -302,7 +315,7 @@ impl GroupsSave {
         let (to, heard) = unbounded();
         for group in done {
             match *group {
-                FIRST_GROUP => remove_part(&self.node, &self.submit, FIRST_GROUP, &self.request, self.backup),
+                FIRST_GROUP => self.node.remove_group(&self.submit, FIRST_GROUP, &self.request, self.backup),
                 group => self.ask(group, REMOVE, 0, &to),
             }
         }
@@ -311,20 +324,18 @@ impl GroupsSave {
     }
 
     /// A row for each partition.
-    fn answer_waiting(&self, reply: &Reply, result: &UserResult<Vec<WrittenPart>>) {
+    fn answer_waiting(&self, reply: &Reply, result: &UserResult<DoneSave>) {
         let node = &self.node;
         let columns: Vec<_> = HOST.into_iter().chain([("SITE_ID", Integer)]).chain(OUTCOME).collect();
         let mut table = SystemTable::new(&columns);
-        let mut words = String::new();
+        let words = result.as_ref().map_or("", |done| &done.words);
         match result {
-            Ok(written) => {
+            Ok(DoneSave { written, .. }) => {
                 let mut rows: Vec<&WrittenPart> = written.iter().collect();
                 rows.sort_by_key(|of| of.file.0);
                 for WrittenPart { host_id, host_name, file: (partition, _) } in rows {
                     table.row(cells![*host_id, host_name, i64::from(partition.0), "SUCCESS", ""]);
                 }
-                let files: Vec<PartFile> = written.iter().map(|of| of.file).collect();
-                words = self.words(&groups::elsewhere(&node.disk, &self.request, &self.backup, &files));
             }
             Err(error) => {
                 let host = node.identity.host_name.as_str();
@@ -336,7 +347,7 @@ impl GroupsSave {
         let mut answers = AnswerBatch::default();
         let mut writer = ResponseWriter::begin(&mut answers.bytes, reply.handle);
         if !words.is_empty() {
-            writer.status_text(&words);
+            writer.status_text(words);
         }
         match table.write(&mut writer) {
             Ok(()) => writer.finish(),
@@ -346,15 +357,27 @@ impl GroupsSave {
         reply.mailbox.deliver(answers);
     }
 
-    fn words(&self, elsewhere: &[PartitionId]) -> String {
+    /// About files that are not on this machine. `names`: of all files in CSV.
+    fn words(&self, written: &[WrittenPart], names: Vec<String>) -> String {
+        let GroupsSave { node, request, backup, .. } = self;
+        if request.format == Format::Csv {
+            let away = groups_csv::elsewhere(&node.disk, &request.dir, names);
+            return if away.is_empty() {
+                String::new()
+            } else {
+                format!("these files are on other nodes, in the same directory: {}", away.join(", "))
+            };
+        }
+        let files: Vec<PartFile> = written.iter().map(|of| of.file).collect();
+        let elsewhere = groups::elsewhere(&node.disk, request, backup, &files);
         if elsewhere.is_empty() {
             return String::new();
         }
         let partitions: Vec<String> = elsewhere.iter().map(PartitionId::to_string).collect();
-        let place = self.node.place().unwrap_or_default();
+        let place = node.place().unwrap_or_default();
         format!(
-            "the files of partitions {} are on other nodes, in the same directory: copy them next to the manifest on {place} \
-             before you restore the backup",
+            "the files of partitions {} are on other nodes, in the same directory: these nodes can restore the backup as it is; \
+             for others, copy the files next to the manifest on {place}",
             partitions.join(", ")
         )
     }
@@ -365,16 +388,47 @@ fn of_group(group: GroupId, error: &UserError) -> UserError {
 }
 
 impl Backups {
+    /// Writes what a group that this node leads has.
+    fn write_group(
+        &self,
+        group: GroupId,
+        request: &request::Save,
+        backup: GroupsBackup,
+        cut: GroupCut,
+    ) -> UserResult<Vec<PartFile>> {
+        if request.format == Format::Native {
+            return groups::write_part(&self.disk, request, &backup, cut);
+        }
+        let part = groups_csv::write_part(&self.disk, request, group, group == FIRST_GROUP, &cut)?;
+        let mut bytes = part.bytes;
+        self.csv_written.lock().unwrap_or_else(PoisonError::into_inner).insert(group, (backup.identity, part.paths));
+        let file = |partition| {
+            let bytes = std::mem::take(&mut bytes);
+            (partition, RowsFile { epoch: Epoch(0), sequence: Sequence(0), bytes, blocks: 0, checksum: 0, rows: 0 })
+        };
+        Ok(cut.partitions.into_iter().map(file).collect())
+    }
+
+    /// Removes what this node has written of a group for a backup that does not come to be.
+    fn remove_group(&self, submit: &Submit, group: GroupId, request: &request::Save, backup: GroupsBackup) {
+        let mut written = self.csv_written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.get(&group).is_some_and(|(identity, _)| *identity == backup.identity)
+            && let Some((_, paths)) = written.remove(&group)
+        {
+            groups_csv::remove(&self.disk, &paths);
+        }
+        drop(written);
+        if request.format == Format::Native {
+            let table = submit.routes.kept_table();
+            groups::remove_part(&self.disk, request, &backup, table.partitions_of(group));
+        }
+    }
+
     fn written(&self, files: Vec<PartFile>) -> Vec<WrittenPart> {
         let host_id = i64::from(self.identity.host_id);
         let host_name = &self.identity.host_name;
         files.into_iter().map(|file| WrittenPart { host_id, host_name: host_name.clone(), file }).collect()
     }
-}
-
-fn remove_part(node: &Backups, submit: &Submit, group: GroupId, request: &request::Save, backup: GroupsBackup) {
-    let table = submit.routes.kept_table();
-    groups::remove_part(&node.disk, request, &backup, table.partitions_of(group));
 }
 
 /// `@BackupGroup(group, name, fingerprint, what, ...)`, with the parameters of `@SnapshotSave`
@@ -403,14 +457,14 @@ pub fn part(node: &Arc<Backups>, submit: &Arc<Submit>, parameters: &[Value<'_>],
                     let words = "what it took is of another moment or another schema than what the first group took";
                     return Err(UserError::parameters(words).with_hint("try again"));
                 }
-                groups::write_part(&node.disk, &request, &backup, cut)
+                node.write_group(group, &request, backup, cut)
             }),
             FORGET => {
                 drop(cut_of(&submit, group, &name));
                 Ok(Vec::new())
             }
             REMOVE => {
-                remove_part(&node, &submit, group, &request, backup);
+                node.remove_group(&submit, group, &request, backup);
                 Ok(Vec::new())
             }
             _ => Err(unknown()),

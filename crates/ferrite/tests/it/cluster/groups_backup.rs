@@ -7,6 +7,7 @@ use super::handing_over::admin;
 use crate::common::{Db, Server};
 use ferrite_client::OwnedValue;
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) const ACCOUNTS: i64 = 12;
@@ -96,8 +97,6 @@ fn what_of_a_backup_several_groups_refuse_is_said() {
     let address = cluster.address(1);
     let (done, said) = admin(&["backup", path, "--name", "monday", "--server", &address]);
     assert!(done && said.contains("backup monday is complete on node 1 (") && said.contains("node 3 ("), "{said}");
-    let (done, said) = admin(&["backup", path, "--name", "tuesday", "--csv", "--server", &address]);
-    assert!(!done && said.contains("CSV backups are not supported"), "{said}");
     let (done, said) = admin(&["restore", path, "--name", "monday", "--server", &address]);
     assert!(
         done && said.contains(&format!("restored 1 tables from {path} (the files were read on node 1 (")),
@@ -107,4 +106,62 @@ fn what_of_a_backup_several_groups_refuse_is_said() {
         let said = cluster.database(0).fail(procedure, (1, "00", 0, 1, path, "x", 1)).status_text.unwrap_or_default();
         assert!(said.contains("call each other"), "{said}");
     }
+}
+
+/// The rows of one table's files, sorted.
+fn csv_rows(dir: &Path, nonce: &str, table: &str) -> Vec<String> {
+    let begin = format!("{nonce}-{table}");
+    let files = std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let own = files.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin)));
+    let texts = own.map(|path| std::fs::read_to_string(path).expect("a text"));
+    let mut rows: Vec<String> = texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_backup_in_csv_has_a_file_of_each_table_and_group_and_one_schema() {
+    let cluster = spread(&[]);
+    cluster.await_places(0);
+    let first = cluster.database(1);
+    first.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
+    (0..5).for_each(|k| drop(first.sql(&format!("INSERT INTO names VALUES ({k}, 'name {k}')"))));
+    (0..ACCOUNTS).for_each(|id| drop(first.call("put", (id, EACH))));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().to_str().expect("a plain path");
+    let is_over = AtomicBool::new(false);
+    let made = std::thread::scope(|scope| {
+        let caller = scope.spawn(|| transfer(&cluster.database(2), 0, &is_over));
+        let address = cluster.address(1);
+        let (done, said) = admin(&["backup", path, "--name", "mon", "--csv", "--server", &address]);
+        is_over.store(true, Ordering::Relaxed);
+        assert!(
+            done && said.contains("node 1 (") && said.contains("node 3 (") && !said.contains("other nodes"),
+            "{said}"
+        );
+        caller.join().expect("it calls")
+    });
+    assert!(made > 0, "transactions over groups were executed meanwhile");
+    let rows = csv_rows(dir.path(), "mon", "T");
+    let value = |row: &String| row.split('"').nth(3).and_then(|value| value.parse::<i64>().ok()).expect("a number");
+    assert_eq!(rows.len() as i64, ACCOUNTS);
+    assert_eq!(rows.iter().map(value).sum::<i64>(), ACCOUNTS * EACH, "no transfer is in it in part: {rows:?}");
+    assert_eq!(csv_rows(dir.path(), "mon", "NAMES").len(), 5, "a replicated table has one file");
+    let schema = std::fs::read_to_string(dir.path().join("mon.schema.sql")).expect("the schema");
+    assert!(schema.contains("NAMES"), "{schema}");
+    let scan = cluster.database(0).call("@SnapshotScan", (path,));
+    let row = &scan.tables[0].rows[0];
+    assert_eq!((&row[5], &row[8]), (&OwnedValue::Text("NAMES,T".into()), &OwnedValue::Text("TRUE".into())));
+    let said = cluster.database(0).fail("@SnapshotRestore", (path, "mon")).status_text.unwrap_or_default();
+    assert!(said.contains("has the CSV format"), "{said}");
+    // A file that is there already stays as it is: nothing is left beside it.
+    let other = dir.path().join("tue-T-group_3.csv");
+    std::fs::write(&other, "mine").expect("a file");
+    let settings = format!("{{path:'{path}',nonce:tue,block:true,format:csv}}");
+    let refused = cluster.database(0).call("@SnapshotSave", (settings.as_str(),));
+    assert!(format!("{:?}", refused.tables[0].rows).contains("already exists"), "{refused:?}");
+    assert_eq!(csv_rows(dir.path(), "tue", "T"), ["mine"]);
+    std::fs::remove_file(&other).expect("it is there");
+    let saved = cluster.database(2).call("@SnapshotSave", (settings.as_str(),));
+    assert!(saved.tables[0].rows.iter().all(|row| row[3] == OwnedValue::Text("SUCCESS".into())), "{saved:?}");
 }
