@@ -6,6 +6,7 @@ mod answers;
 pub mod files_of_nodes;
 pub mod in_groups;
 mod internal_client;
+pub mod on_all_nodes;
 pub mod partition_loads;
 pub mod restore_in_groups;
 
@@ -22,6 +23,7 @@ use ferrite_system::result::{SystemResult, SystemTable, cells, write_response};
 use ferrite_system::saved::BackupAttempt;
 use ferrite_value::SqlType::{self, Bigint, Integer, Varchar};
 use ferrite_value::Value;
+use ferrite_wire::response::ResponseWriter;
 pub use internal_client::Handles;
 use internal_client::InternalClient;
 use std::collections::{BTreeMap, VecDeque};
@@ -423,22 +425,36 @@ fn deletions(node: &Backups, parameters: &[Value<'_>]) -> UserResult<Vec<(PathBu
     asked.collect()
 }
 
-fn delete(node: &Backups, asked: Vec<(PathBuf, String)>) -> SystemResult {
-    let mut table = SystemTable::new(&columns([
+/// What `@SnapshotDelete` answers: a row for each file, or one for a backup that is not there.
+fn deleted_table() -> SystemTable {
+    SystemTable::new(&columns([
         ("PATH", Varchar),
         ("PATHTYPE", Varchar),
         ("NONCE", Varchar),
         ("NAME", Varchar),
         ("SIZE", Bigint),
         ("DELETED", Varchar),
-    ]));
+    ]))
+}
+
+fn delete(node: &Backups, asked: Vec<(PathBuf, String)>) -> SystemResult {
+    let mut table = deleted_table();
+    let host_id = node.identity.host_id;
+    let host = node.identity.host_name.as_str();
     for (dir, nonce) in asked {
-        for removed in listing::remove(&node.disk, &dir, &nonce)? {
+        let there = if dir.is_dir() { listing::remove(&node.disk, &dir, &nonce)? } else { Vec::new() };
+        let path = dir.display().to_string();
+        if there.is_empty() {
+            let words = format!("there is no backup {nonce} in {path}");
+            table.row(cells![host_id, host, path, PATH_TYPE, nonce, "", 0i64, "FALSE", "FAILURE", words]);
+            continue;
+        }
+        for removed in there {
             let (deleted, result) = if removed.result.is_ok() { ("TRUE", "SUCCESS") } else { ("FALSE", "FAILURE") };
             table.row(cells![
-                node.identity.host_id,
-                node.identity.host_name.as_str(),
-                dir.display().to_string(),
+                host_id,
+                host,
+                path.as_str(),
                 PATH_TYPE,
                 nonce.as_str(),
                 removed.name,
@@ -462,6 +478,24 @@ fn texts<'v>(value: &Value<'v>) -> Option<Vec<&'v str>> {
         Value::Array(values) => values.iter().map(text).collect(),
         value => Some(vec![text(value)?]),
     }
+}
+
+/// Tables, and words about them, if there are any.
+fn answer_with_words(reply: &Reply, result: UserResult<(Vec<SystemTable>, String)>) {
+    let mut answers = AnswerBatch::default();
+    match result {
+        Ok((tables, words)) if !words.is_empty() => {
+            let mut writer = ResponseWriter::begin(&mut answers.bytes, reply.handle);
+            writer.status_text(&words);
+            match tables.iter().try_for_each(|table| table.write(&mut writer)) {
+                Ok(()) => writer.finish(),
+                Err(error) => writer.fail(&error),
+            }
+        }
+        other => write_response(&mut answers.bytes, reply.handle, &other.map(|(tables, _)| tables)),
+    }
+    answers.finish_answer(reply.connection);
+    reply.mailbox.deliver(answers);
 }
 
 fn answer(reply: &Reply, result: &SystemResult) {

@@ -198,7 +198,7 @@ impl System {
             "@SnapshotSave" | "@SnapshotRestore" | "@SnapshotScan" | "@SnapshotDelete" => {
                 return self.backup(name, parameters, reply);
             }
-            "@BackupFiles" | "@BackupGroup" | "@RestoreGroup" => {
+            "@BackupFiles" | "@BackupGroup" | "@BackupsOfNode" | "@RestoreGroup" => {
                 return self.part_of_backup(name, parameters, body, reply);
             }
             "@Pause" | "@Resume" if self.cluster.is_some() => {
@@ -293,6 +293,14 @@ impl System {
                 backup::restore_in_groups::restore(&self.backups, &self.submit, &self.changes, parameters, reply)?;
             }
             "@SnapshotSave" if several => backup::in_groups::save(&self.backups, &self.submit, parameters, reply)?,
+            "@SnapshotScan" if several => {
+                let hosts = self.collector.topology.hosts();
+                backup::on_all_nodes::scan(&self.backups, &self.submit, &hosts, parameters, reply)?;
+            }
+            "@SnapshotDelete" if several => {
+                let hosts = self.collector.topology.hosts();
+                backup::on_all_nodes::delete(&self.backups, &self.submit, &hosts, parameters, reply)?;
+            }
             _ => backup::call(&self.backups, name, parameters, reply)?,
         }
         Ok(Handled::PassedOn)
@@ -303,6 +311,7 @@ impl System {
         all_groups::check_is_of_node(name, reply)?;
         match name {
             backup::in_groups::OF_GROUP => backup::in_groups::part(&self.backups, &self.submit, parameters, reply)?,
+            backup::on_all_nodes::OF_NODE => backup::on_all_nodes::serve(&self.backups, parameters, reply)?,
             backup::files_of_nodes::OF_FILES => backup::files_of_nodes::serve(&self.backups, parameters, reply)?,
             _ => backup::partition_loads::load(&self.submit, parameters, body, reply)?,
         }

@@ -48,6 +48,7 @@ const ALL: &[SystemProcedure] = {
         procedure("@AdHocSpForTest", Database, Anyone, System),
         procedure("@BackupFiles", Node, Anyone, System),
         procedure("@BackupGroup", Node, Anyone, System),
+        procedure("@BackupsOfNode", Node, Anyone, System),
         procedure("@Cancel", Node, Anyone, Network),
         procedure("@CancelShutdown", Database, Administrator, System),
         procedure("@ClusterStatus", Node, Anyone, System),

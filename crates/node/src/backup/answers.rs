@@ -18,6 +18,15 @@ impl<K: Clone + Send + Sync> Mailbox for RowsAnswer<K> {
     }
 }
 
+/// Where one answer of several tables comes.
+pub struct TablesAnswer(pub Sender<UserResult<Vec<AnswerRows>>>);
+
+impl Mailbox for TablesAnswer {
+    fn deliver(&self, answers: AnswerBatch) {
+        let _ = self.0.send(tables_of(&answers));
+    }
+}
+
 pub fn malformed() -> UserError {
     UserError::internal("a node's answer is malformed")
 }
@@ -40,11 +49,15 @@ pub fn outcome(response: &Response<'_>) -> UserResult<()> {
 
 /// Rows of the first table, or the failure that the answer is.
 pub fn rows_of(answers: &AnswerBatch) -> UserResult<AnswerRows> {
+    tables_of(answers)?.into_iter().next().ok_or_else(malformed)
+}
+
+/// The rows of all tables.
+fn tables_of(answers: &AnswerBatch) -> UserResult<Vec<AnswerRows>> {
     let answer = answers.first().ok_or_else(malformed)?;
     outcome(&answer)?;
-    let table = answer.tables().next();
-    let table = table.and_then(|table| table.ok()?.to_owned_table().ok()).ok_or_else(malformed)?;
-    Ok(table.rows)
+    let tables = answer.tables().map(|table| Some(table.ok()?.to_owned_table().ok()?.rows));
+    tables.collect::<Option<_>>().ok_or_else(malformed)
 }
 
 /// A group's failure, with its name.

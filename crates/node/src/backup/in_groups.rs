@@ -32,7 +32,6 @@ use ferrite_snapshot::RowsFile;
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType::{Bigint, Integer};
 use ferrite_value::{OwnedValue, Value};
-use ferrite_wire::response::ResponseWriter;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -344,17 +343,7 @@ impl GroupsSave {
                 }
             }
         }
-        let mut answers = AnswerBatch::default();
-        let mut writer = ResponseWriter::begin(&mut answers.bytes, reply.handle);
-        if !words.is_empty() {
-            writer.status_text(words);
-        }
-        match table.write(&mut writer) {
-            Ok(()) => writer.finish(),
-            Err(error) => writer.fail(&error),
-        }
-        answers.finish_answer(reply.connection);
-        reply.mailbox.deliver(answers);
+        super::answer_with_words(reply, Ok((vec![table], words.to_owned())));
     }
 
     /// About files that are not on this machine. `names`: of all files in CSV.

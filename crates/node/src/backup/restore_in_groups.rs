@@ -17,12 +17,11 @@ use crate::groups_change::ChangeQueue;
 use crate::submit::Submit;
 use ferrite_backup::{request, restore};
 use ferrite_base::UserResult;
-use ferrite_partition::{AnswerBatch, Reply};
+use ferrite_partition::Reply;
 use ferrite_snapshot::Files;
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType::{Integer, Varchar};
 use ferrite_value::{OwnedValue, Value};
-use ferrite_wire::response::ResponseWriter;
 use std::sync::Arc;
 
 /// Answers `@SnapshotRestore`, from a thread of its own.
@@ -41,20 +40,7 @@ pub fn restore(
     let reply = reply.clone();
     spawn(move || {
         let done = run(&node, &submit, &changes, asked, &request);
-        let mut answers = AnswerBatch::default();
-        let mut writer = ResponseWriter::begin(&mut answers.bytes, reply.handle);
-        match done {
-            Ok(done) => {
-                writer.status_text(&done.words);
-                match done.table.write(&mut writer) {
-                    Ok(()) => writer.finish(),
-                    Err(error) => writer.fail(&error),
-                }
-            }
-            Err(error) => writer.fail(&error),
-        }
-        answers.finish_answer(reply.connection);
-        reply.mailbox.deliver(answers);
+        super::answer_with_words(&reply, done.map(|done| (vec![done.table], done.words)));
     })
 }
 

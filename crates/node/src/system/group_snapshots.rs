@@ -188,8 +188,10 @@ impl System {
         if *what == SAVE {
             return self.save_group(group, reply);
         }
-        // The first group's leader makes the backups.
-        Ok(Handled::Tables(vec![statistics::group_status(&self.collector.sources(), group, group == FIRST_GROUP)]))
+        // The node's backups once, however many groups it leads.
+        let leads = |group: &GroupId| self.submit.forward.as_ref().is_none_or(|forward| forward.leads(*group, true));
+        let with_backups = self.submit.routes.table().groups().find(leads) == Some(group);
+        Ok(Handled::Tables(vec![statistics::group_status(&self.collector.sources(), group, with_backups)]))
     }
 
     /// A snapshot of a group that this node leads, with a row for each of its partitions.

@@ -209,6 +209,10 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     let deleted = db.call("@SnapshotDelete", (Value::Array(&paths), Value::Array(&names)));
     assert_eq!(deleted.tables[0].rows.len(), 2 + 3, "{:?}", deleted.tables[0].rows);
     assert_eq!(fs::read_dir(&backups).expect("still there").count(), 0);
+    let again = db.call("@SnapshotDelete", (Value::Array(&paths), Value::Array(&names)));
+    let row = &again.tables[0].rows[1];
+    assert_eq!((again.tables[0].rows.len(), &row[8]), (2, &text("FAILURE")), "{row:?}");
+    assert_eq!(row[9], text(&format!("there is no backup two in {path}")));
     server.stop().expect("the log closes");
 }
 

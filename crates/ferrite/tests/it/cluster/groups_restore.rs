@@ -59,6 +59,9 @@ fn a_backup_goes_into_any_number_of_groups_and_partitions() {
         caller.join().expect("it calls")
     });
     assert!(made > 0, "transactions over groups were executed meanwhile");
+    let seen = source.database(2).call("@SnapshotScan", (path,)).tables;
+    assert_eq!((seen[0].rows.len(), seen[2].rows.len()), (1, 3 * 7), "each node says what it sees");
+    assert_eq!(seen[0].rows[0][8], OwnedValue::Text("TRUE".into()));
     drop(source);
     let home = tempfile::tempdir().expect("a temporary directory");
     let single = Server::start(home.path(), &["--partitions", "3"]);
@@ -101,6 +104,15 @@ fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
     (0..ACCOUNTS).for_each(|id| drop(source.database(0).call("put", (id, EACH))));
     let response = source.database(0).call("@SnapshotSave", ("", "mon", 1i8));
     assert!(words(&response).contains("on other nodes"), "{}", words(&response));
+    // Nodes have it together, each its part.
+    let scan = |db: &Db| {
+        let tables = db.call("@SnapshotScan", ("",)).tables;
+        let complete: Vec<String> = tables[0].rows.iter().map(|row| format!("{:?} {:?}", row[1], row[8])).collect();
+        let hosts = tables[2].rows.iter().map(|row| format!("{:?}", row[0])).collect::<BTreeSet<_>>().len();
+        (complete.join(","), tables[1].rows.len(), hosts, tables[2].rows.len())
+    };
+    let whole = "Text(\"mon\") Text(\"TRUE\")".to_owned();
+    assert_eq!(scan(&source.database(2)), (whole, 3, 3, 7));
     drop(source);
     let target = empty("2", &["--backup-dir", &dirs]);
     let db = target.database(1);
@@ -109,6 +121,7 @@ fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
     std::fs::rename(of_second(backups.path()), &away).expect("the file lies with node 2");
     let said = words(&db.fail("@SnapshotRestore", ("", "mon")));
     assert!(said.contains("lacks files: mon-p0002.rows; looked in ") && said.contains("node 3 ("), "{said}");
+    assert!(scan(&db).0.contains("FALSE"));
     // One that has lost its end is another file.
     let whole = std::fs::read(&away).expect("a file");
     std::fs::write(of_second(backups.path()), &whole[..whole.len() / 2]).expect("a file");
@@ -128,6 +141,12 @@ fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
     let said = words(&target.database(2).call("@SnapshotRestore", ("", "mon")));
     assert!(said.starts_with("the files were read on node 1 (") && said.contains(", node 3 ("), "{said}");
     assert_eq!(balances(&target.database(2)), vec![EACH; ACCOUNTS as usize]);
+    let names = [Value::Text("mon"), Value::Text("tue")];
+    let paths = [Value::Text(""); 2];
+    let deleted = &db.call("@SnapshotDelete", (Value::Array(&paths), Value::Array(&names))).tables[0].rows;
+    let of = |outcome: &str| deleted.iter().filter(|row| row[8] == OwnedValue::Text(outcome.into())).count();
+    assert_eq!((of("SUCCESS"), of("FAILURE")), (7, 1), "{deleted:?}");
+    assert_eq!(scan(&db), (String::new(), 3, 0, 0));
 }
 
 /// So many rows of 1,000 bytes in a replicated table take a while on their way to all groups.

@@ -1,0 +1,297 @@
+//! `@SnapshotScan` and `@SnapshotDelete` where a cluster has several groups: on the machines of all
+//! nodes that lead groups.
+//!
+//! Invariants:
+//! - each node that leads a group is asked once, and answers for itself: an answer of another node
+//!   counts as none;
+//! - a backup is complete if a node has all of it, or the nodes have it together;
+//! - nodes remove files one after the other, since they may see the same directory;
+//! - nodes that were not asked, or have not answered, are named.
+
+use super::answers::{AnswerRows, TablesAnswer, malformed};
+use super::files_of_nodes::FoundBackup;
+use super::{Backups, PATH_TYPE, Scanned, deleted_table, spawn, texts};
+use crate::submit::Submit;
+use crossbeam_channel::unbounded;
+use ferrite_backup::listing;
+use ferrite_backup::request::{self, checked_nonce};
+use ferrite_base::{GroupId, UserError, UserResult};
+use ferrite_io::{Clock, SystemClock};
+use ferrite_partition::Reply;
+use ferrite_system::hosts::Hosts;
+use ferrite_system::result::{SystemTable, cells};
+use ferrite_value::{OwnedValue, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The call by which a node does its part; only nodes make it.
+pub const OF_NODE: &str = "@BackupsOfNode";
+
+/// Places in the rows of a scan: of a backup, and of a file.
+const CREATED: usize = 3;
+const SIZE: usize = 4;
+const TABLES: usize = 5;
+const INCOMPLETE: usize = 7;
+const COMPLETE: usize = 8;
+const NONCE: usize = 1;
+const FILE_NAME: usize = 3;
+const FILE_CREATED: usize = 5;
+const FILE_TABLES: usize = 6;
+const FILE_COMPLETE: usize = 7;
+const FILE_SIZE: usize = 8;
+const FILE_RESULT: usize = 13;
+const FILE_FAULT: usize = 14;
+/// In a row of a deletion.
+const DELETED_NAME: usize = 5;
+
+/// A node, by the first of the groups that it leads.
+struct Leader {
+    group: GroupId,
+    host_id: i32,
+}
+
+/// The database's nodes, and how they are asked.
+struct Nodes {
+    node: Arc<Backups>,
+    submit: Arc<Submit>,
+    /// This one first.
+    leaders: Vec<Leader>,
+    /// What is to be said of those that are not asked.
+    words: Vec<String>,
+}
+
+impl Nodes {
+    fn of(node: &Arc<Backups>, submit: &Arc<Submit>, hosts: &Hosts) -> Nodes {
+        let own = node.identity.host_id;
+        let mut first = BTreeMap::new();
+        let table = submit.routes.table();
+        for (group, of) in table.groups().zip(&hosts.groups) {
+            if let Some(leader) = of.leader {
+                first.entry((leader != own, leader)).or_insert(group);
+            }
+        }
+        let leaders = first.iter().map(|((_, id), group)| Leader { group: *group, host_id: *id });
+        let leaders: Vec<Leader> = leaders.collect();
+        let is_asked = |id: i32| leaders.iter().any(|leader| leader.host_id == id);
+        let others = hosts.hosts.iter().filter(|host| !is_asked(host.id));
+        let words = others.map(|host| format!("node {} leads no group and was not asked", host.id)).collect();
+        Nodes { node: Arc::clone(node), submit: Arc::clone(submit), leaders, words }
+    }
+
+    /// The tables that this node answers.
+    fn ask(&self, leader: &Leader, parameters: &[Value<'_>]) -> UserResult<Vec<AnswerRows>> {
+        let (to, heard) = unbounded();
+        let mailbox = Arc::new(TablesAnswer(to));
+        self.submit.call_leader(OF_NODE, leader.group, parameters, mailbox, SystemClock.wall_micros());
+        let tables = heard.recv().map_err(|_| UserError::parameters("it has not answered"))??;
+        // Its first row has a host first.
+        let host = tables.first().and_then(|rows| rows.first()?.first().cloned());
+        match host {
+            Some(OwnedValue::Integer(id)) if id == i64::from(leader.host_id) => Ok(tables),
+            Some(OwnedValue::Integer(_)) => {
+                Err(UserError::parameters(format!("group {} is led by another node now", leader.group)))
+            }
+            _ => Err(malformed()),
+        }
+    }
+}
+
+/// What the nodes see of one backup.
+struct SeenByNodes {
+    /// As one node has it.
+    row: Vec<OwnedValue>,
+    files: BTreeMap<String, i64>,
+}
+
+fn text(value: &OwnedValue) -> &str {
+    match value {
+        OwnedValue::Text(text) => text,
+        _ => "",
+    }
+}
+
+fn number(value: &OwnedValue) -> i64 {
+    match value {
+        OwnedValue::Integer(number) => *number,
+        _ => 0,
+    }
+}
+
+fn is_complete(row: &[OwnedValue]) -> bool {
+    text(&row[COMPLETE]) == "TRUE"
+}
+
+/// By nonce. A row of a node that has the whole goes before one of a node that has the manifest.
+fn seen(snapshots: &AnswerRows, files: &AnswerRows) -> BTreeMap<String, SeenByNodes> {
+    let mut all: BTreeMap<String, SeenByNodes> = BTreeMap::new();
+    for row in snapshots {
+        let rank = |row: &[OwnedValue]| (is_complete(row), number(&row[CREATED]) > 0);
+        let seen = all.entry(text(&row[NONCE]).to_owned());
+        let seen = seen.or_insert_with(|| SeenByNodes { row: row.clone(), files: BTreeMap::new() });
+        if rank(row) > rank(&seen.row) {
+            seen.row = row.clone();
+        }
+    }
+    for row in files {
+        let name = text(&row[FILE_NAME]);
+        if let Some((_, seen)) = all.iter_mut().find(|(nonce, _)| listing::is_of(name, nonce)) {
+            let bytes = number(&row[FILE_SIZE]);
+            let known = seen.files.entry(name.to_owned()).or_default();
+            *known = bytes.max(*known);
+        }
+    }
+    all
+}
+
+/// `@SnapshotScan`, from a thread of its own.
+pub fn scan(
+    node: &Arc<Backups>,
+    submit: &Arc<Submit>,
+    hosts: &Hosts,
+    parameters: &[Value<'_>],
+    reply: &Reply,
+) -> UserResult<()> {
+    super::scanned(node, parameters)?;
+    let [Value::Text(path)] = parameters else { unreachable!("it was judged") };
+    let path = (*path).to_owned();
+    let going = node.turn.scan()?;
+    let nodes = Nodes::of(node, submit, hosts);
+    let reply = reply.clone();
+    spawn(move || {
+        let result = nodes.scan(&path);
+        drop(going);
+        super::answer_with_words(&reply, result);
+    })
+}
+
+impl Nodes {
+    fn scan(mut self, path: &str) -> UserResult<(Vec<SystemTable>, String)> {
+        let mut snapshots = AnswerRows::new();
+        let mut space = AnswerRows::new();
+        let mut files = AnswerRows::new();
+        let mut failed = Vec::new();
+        for leader in &self.leaders {
+            match self.ask(leader, &[Value::Text("@SnapshotScan"), Value::Text(path)]) {
+                Ok(tables) => {
+                    let [of_space, of_snapshots, of_files] =
+                        <[AnswerRows; 3]>::try_from(tables).map_err(|_| malformed())?;
+                    space.extend(of_space);
+                    snapshots.extend(of_snapshots);
+                    files.extend(of_files);
+                }
+                Err(error) => failed.push(format!("node {}: {}", leader.host_id, error.message())),
+            }
+        }
+        self.words.extend(failed);
+        let mut scanned = Scanned::default();
+        for (nonce, SeenByNodes { mut row, files: own }) in seen(&snapshots, &files) {
+            let fault = if is_complete(&row) { None } else { self.fault_of(path, &nonce) };
+            let whole = OwnedValue::Text(if fault.is_none() { "TRUE" } else { "FALSE" }.into());
+            row[COMPLETE] = whole.clone();
+            row[INCOMPLETE] = if fault.is_none() { OwnedValue::Text("".into()) } else { row[TABLES].clone() };
+            row[SIZE] = OwnedValue::Integer(own.values().sum());
+            let result = OwnedValue::Text(if fault.is_none() { "SUCCESS" } else { "FAILURE" }.into());
+            let fault = OwnedValue::Text(fault.unwrap_or_default().into());
+            for file in files.iter_mut().filter(|file| listing::is_of(text(&file[FILE_NAME]), &nonce)) {
+                file[FILE_CREATED] = row[CREATED].clone();
+                file[FILE_TABLES] = row[TABLES].clone();
+                file[FILE_COMPLETE] = whole.clone();
+                file[FILE_RESULT] = result.clone();
+                file[FILE_FAULT] = fault.clone();
+            }
+            scanned.snapshots.row(row);
+        }
+        space.into_iter().for_each(|row| scanned.space.row(row));
+        files.into_iter().for_each(|row| scanned.files.row(row));
+        Ok((vec![scanned.snapshots, scanned.space, scanned.files], self.words.join("; ")))
+    }
+
+    /// What is wrong with a backup of which no node has the whole. None: the nodes have it
+    /// together.
+    fn fault_of(&self, path: &str, nonce: &str) -> Option<String> {
+        let parameters = [Value::Text(path), Value::Text(nonce)];
+        let asked = parameters.iter().map(Value::to_owned_value).collect();
+        let request = request::restore(&parameters, &self.node.identity.backups);
+        let found = request.and_then(|request| FoundBackup::of(&self.node, &self.submit, asked, &request));
+        found.err().map(|error| error.message().to_owned())
+    }
+
+    /// Where the backup's files are, they go: rows of files, or one that says that there are none.
+    fn delete(&self, path: &str, nonce: &str) -> AnswerRows {
+        let mut there = AnswerRows::new();
+        let mut absent = None;
+        for leader in &self.leaders {
+            let parameters = [Value::Text("@SnapshotDelete"), Value::Text(path), Value::Text(nonce)];
+            match self.ask(leader, &parameters) {
+                Ok(tables) => {
+                    for row in tables.into_iter().flatten() {
+                        if text(&row[DELETED_NAME]).is_empty() {
+                            absent.get_or_insert(row);
+                        } else {
+                            there.push(row);
+                        }
+                    }
+                }
+                Err(error) => {
+                    let host = self.node.identity.host_name.as_str();
+                    let words = format!("node {}: {}", leader.host_id, error.message());
+                    let row = cells![leader.host_id, host, path, PATH_TYPE, nonce, "", 0i64, "FALSE", "FAILURE", words];
+                    let mut table = deleted_table();
+                    table.row(row);
+                    there.extend(table.rows().to_vec());
+                }
+            }
+        }
+        if there.is_empty() { absent.into_iter().collect() } else { there }
+    }
+}
+
+/// `@SnapshotDelete`, from a thread of its own.
+pub fn delete(
+    node: &Arc<Backups>,
+    submit: &Arc<Submit>,
+    hosts: &Hosts,
+    parameters: &[Value<'_>],
+    reply: &Reply,
+) -> UserResult<()> {
+    super::deletions(node, parameters)?;
+    let [paths, nonces] = parameters else { unreachable!("they were judged") };
+    let owned = |value: &Value<'_>| texts(value).unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let asked: Vec<(String, String)> = owned(paths).into_iter().zip(owned(nonces)).collect();
+    let going = node.turn.scan()?;
+    let nodes = Nodes::of(node, submit, hosts);
+    let reply = reply.clone();
+    spawn(move || {
+        let mut table = deleted_table();
+        for (path, nonce) in &asked {
+            nodes.delete(path, nonce).into_iter().for_each(|row| table.row(row));
+        }
+        drop(going);
+        super::answer_with_words(&reply, Ok((vec![table], nodes.words.join("; "))));
+    })
+}
+
+/// `@BackupsOfNode(group, procedure, path [, nonce])`: what this node has.
+pub fn serve(node: &Arc<Backups>, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
+    let place = &node.identity.backups;
+    let own = Arc::clone(node);
+    let reply = reply.clone();
+    match parameters {
+        [Value::Integer(_), Value::Text("@SnapshotScan"), Value::Text(path)] => {
+            let dir = place.directory(path)?;
+            spawn(move || {
+                // The space first: it has the host.
+                let tables = super::scan(&own, &dir).map(|mut tables| {
+                    tables.swap(0, 1);
+                    tables
+                });
+                super::answer(&reply, &tables);
+            })
+        }
+        [Value::Integer(_), Value::Text("@SnapshotDelete"), Value::Text(path), Value::Text(nonce)] => {
+            let asked = vec![(place.directory(path)?, checked_nonce(nonce)?.to_owned())];
+            spawn(move || super::answer(&reply, &super::delete(&own, asked)))
+        }
+        _ => Err(UserError::parameters("@BackupsOfNode takes a group, a procedure and its path")),
+    }
+}
