@@ -2,7 +2,7 @@
 //!
 //! Rows of a table come from one SELECT, and so from one moment, as long as they fit into one
 //! answer; else page by page in the order of the primary key, or of all columns where there is
-//! none.
+//! none. Where several groups have them, partition by partition: no query reads all.
 
 use crate::lexer::quoted;
 use crate::names::{Names, Table, TableKind};
@@ -11,7 +11,7 @@ use crate::render;
 use crate::session::{Failure, Session, text};
 use ferrite_value::text::DisplayHex;
 use ferrite_value::{OwnedValue, SqlType};
-use ferrite_wire::OwnedTable;
+use ferrite_wire::{OwnedResponse, OwnedTable};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -111,7 +111,69 @@ fn dump_table(
     let select = format!("SELECT {} FROM {}", columns.join(", "), quoted(&table.name));
     let failed = |failure| DumpError::Call(format!("table {}", table.name), failure);
     let mut writer = TableWriter { table, columns: columns.join(", "), inserts, mark: end_mark(), begun: false };
-    match session.ask("@AdHoc", &[text(&select)]) {
+    let outcome = dump_from(session, &DumpSource::All, &select, &mut writer, out, warn);
+    match outcome {
+        Err(DumpError::Call(_, failure)) if is_of_several_groups(&failure) => {
+            warn(&format!(
+                "several groups have rows of table {}: it is read partition by partition, and not as of one moment",
+                table.name
+            ));
+            for key in partition_keys(session).map_err(failed)? {
+                dump_from(session, &DumpSource::PartitionOf(key), &select, &mut writer, out, warn)?;
+            }
+        }
+        other => other?,
+    }
+    writer.finish(out)?;
+    Ok(())
+}
+
+/// Which rows of a table are read.
+enum DumpSource {
+    All,
+    /// Those of the partition that the key belongs to.
+    PartitionOf(OwnedValue),
+}
+
+impl DumpSource {
+    fn ask(&self, session: &mut Session, statement: &str, parameters: &[OwnedValue]) -> Result<OwnedResponse, Failure> {
+        let mut given = vec![text(statement)];
+        match self {
+            DumpSource::All => given.extend_from_slice(parameters),
+            DumpSource::PartitionOf(key) => {
+                given.push(key.clone());
+                given.extend_from_slice(parameters);
+                return session.ask("@AdHocSpForTest", &given);
+            }
+        }
+        session.ask("@AdHoc", &given)
+    }
+}
+
+/// One key of each partition.
+fn partition_keys(session: &mut Session) -> Result<Vec<OwnedValue>, Failure> {
+    let response = session.ask("@GetPartitionKeys", &[text("INTEGER")])?;
+    let rows = response.tables.into_iter().flat_map(|table| table.rows);
+    Ok(rows.filter_map(|row| row.into_iter().nth(1)).collect())
+}
+
+/// Whether no query reads all rows, since several groups have them.
+fn is_of_several_groups(failure: &Failure) -> bool {
+    matches!(failure, Failure::Call(error) if error.response().is_some())
+        && failure.to_string().contains("needs partitions of several groups")
+}
+
+fn dump_from(
+    session: &mut Session,
+    source: &DumpSource,
+    select: &str,
+    writer: &mut TableWriter<'_>,
+    out: &mut dyn Write,
+    warn: &mut dyn FnMut(&str),
+) -> Result<(), DumpError> {
+    let table = writer.table;
+    let failed = |failure| DumpError::Call(format!("table {}", table.name), failure);
+    match source.ask(session, select, &[]) {
         Ok(response) => {
             if let Some(rows) = response.tables.first() {
                 writer.rows(rows, out)?;
@@ -124,11 +186,10 @@ fn dump_table(
                 "table {} does not fit into one answer: it is read page by page, in the order of {order}, and not as of one moment",
                 table.name
             ));
-            pages(session, table, &select, &mut writer, out)?;
+            pages(session, source, select, writer, out)?;
         }
         Err(failure) => return Err(failed(failure)),
     }
-    writer.finish(out)?;
     Ok(())
 }
 
@@ -141,11 +202,12 @@ fn is_too_large(failure: &Failure) -> bool {
 
 fn pages(
     session: &mut Session,
-    table: &Table,
+    source: &DumpSource,
     select: &str,
     writer: &mut TableWriter<'_>,
     out: &mut dyn Write,
 ) -> Result<(), DumpError> {
+    let table = writer.table;
     let key: Vec<usize> = table.primary_key.iter().filter_map(|name| table.column_index(name)).collect();
     let order: Vec<String> = if key.is_empty() {
         table.columns.iter().map(|column| quoted(&column.name)).collect()
@@ -156,12 +218,11 @@ fn pages(
     let mut last_key: Vec<OwnedValue> = Vec::new();
     let mut read = 0;
     loop {
-        let (condition, mut parameters) =
+        let (condition, parameters) =
             if last_key.is_empty() { (String::new(), Vec::new()) } else { behind(&order, &last_key) };
         let offset = if key.is_empty() { format!(" OFFSET {read}") } else { String::new() };
         let statement = format!("{select}{condition} ORDER BY {} LIMIT {page_rows}{offset}", order.join(", "));
-        parameters.insert(0, text(&statement));
-        let response = match session.ask("@AdHoc", &parameters) {
+        let response = match source.ask(session, &statement, &parameters) {
             Ok(response) => response,
             Err(failure) if is_too_large(&failure) && page_rows > 1 => {
                 page_rows = (page_rows / 8).max(1);

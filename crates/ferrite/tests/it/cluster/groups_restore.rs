@@ -10,6 +10,7 @@ use ferrite_value::{SqlType, Value};
 use ferrite_wire::{TableHeader, TableWriter};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -87,11 +88,36 @@ fn a_backup_goes_into_any_number_of_groups_and_partitions() {
         assert_eq!(db.call("get", (3,)).scalar(), Some(expected[3]), "procedures were restored");
         // What is restored is changed as any other.
         db.sql("UPDATE t SET v = v + 1 WHERE id = 1; UPDATE t SET v = v - 1 WHERE id = 2");
+        if name == "single" {
+            is_dumped_whole(&target.address(place), &balances(&db));
+        }
         let said = words(&db.fail("@SnapshotRestore", (path, name)));
         assert!(said.contains("empty"), "a second one needs empty tables: {said}");
         assert!(tables(&db).iter().all(|name| !name.starts_with("FERRITE_")), "{:?}", tables(&db));
         assert_eq!(balances(&db).iter().sum::<i64>(), ACCOUNTS * EACH);
     }
+}
+
+/// The script of `ferrite dump` makes the same rows on a single server.
+fn is_dumped_whole(address: &str, expected: &[i64]) {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let script = home.path().join("dump.sql");
+    let ferrite = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_ferrite")).args(words).output().expect("it can be started");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let script = script.to_str().expect("a plain path");
+    let said = ferrite(&["dump", "--server", address, "-o", script]);
+    assert!(said.contains("several groups have rows of table T: it is read partition by partition"), "{said}");
+    assert!(!said.contains("NAMES"), "all groups have its rows: {said}");
+    let server = Server::start(&home.path().join("data"), &["--partitions", "2"]);
+    ferrite(&["sql", "--server", &server.address, "-f", script]);
+    let db = server.connect();
+    assert_eq!(balances(&db), expected);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM t"), ACCOUNTS);
+    assert_eq!(db.scalar("SELECT COUNT(*) FROM names"), 5);
 }
 
 #[test]
