@@ -295,3 +295,50 @@ pub fn serve(node: &Arc<Backups>, parameters: &[Value<'_>], reply: &Reply) -> Us
         _ => Err(UserError::parameters("@BackupsOfNode takes a group, a procedure and its path")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(text: &str) -> OwnedValue {
+        OwnedValue::Text(text.into())
+    }
+
+    fn snapshot(nonce: &str, created: i64, complete: &str) -> Vec<OwnedValue> {
+        let zero = OwnedValue::Integer(0);
+        let mut row = vec![text_of("/dir"), text_of(nonce), zero.clone(), OwnedValue::Integer(created), zero];
+        row.extend([text_of("T"), text_of(""), text_of("T"), text_of(complete), text_of(PATH_TYPE)]);
+        row
+    }
+
+    fn file(host: i64, name: &str, bytes: i64) -> Vec<OwnedValue> {
+        let mut row = vec![OwnedValue::Integer(0); 16];
+        row[0] = OwnedValue::Integer(host);
+        row[FILE_NAME] = text_of(name);
+        row[FILE_SIZE] = OwnedValue::Integer(bytes);
+        row
+    }
+
+    #[test]
+    fn a_backup_is_seen_as_the_node_has_it_that_has_most_of_it_and_each_file_counts_once() {
+        let snapshots = vec![
+            snapshot("one", 0, "FALSE"),
+            snapshot("one", 7, "FALSE"),
+            snapshot("two", 7, "FALSE"),
+            snapshot("two", 0, "TRUE"),
+            snapshot("two", 9, "FALSE"),
+        ];
+        let files = vec![
+            file(1, "one-p0000.rows", 10),
+            file(2, "one-p0000.rows", 10),
+            file(2, "one-p0001.rows", 5),
+            file(1, "two-T.csv", 1),
+            file(3, "", 0),
+        ];
+        let all = seen(&snapshots, &files);
+        let said = |nonce: &str| (number(&all[nonce].row[CREATED]), is_complete(&all[nonce].row));
+        assert_eq!((all.len(), said("one"), said("two")), (2, (7, false), (0, true)));
+        let bytes = |nonce: &str| all[nonce].files.values().sum::<i64>();
+        assert_eq!((all["one"].files.len(), bytes("one"), bytes("two")), (2, 15, 1));
+    }
+}

@@ -15,8 +15,8 @@ use super::internal_client::InternalClient;
 use super::{Backups, HOST, OUTCOME, spawn};
 use crate::groups_change::ChangeQueue;
 use crate::submit::Submit;
-use ferrite_backup::{request, restore};
-use ferrite_base::UserResult;
+use ferrite_backup::{STAGING, Server, request, restore};
+use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::Reply;
 use ferrite_snapshot::Files;
 use ferrite_system::result::{SystemTable, cells};
@@ -44,6 +44,15 @@ pub fn restore(
     })
 }
 
+/// A call on the way of which the outcome is not known says so; of the restore it is known, unless
+/// that is said of its last step.
+fn outcome(error: UserError) -> UserError {
+    match error.kind() {
+        ErrorKind::Unavailable => error.in_context("nothing was restored"),
+        _ => error,
+    }
+}
+
 struct Done {
     table: SystemTable,
     words: String,
@@ -57,10 +66,12 @@ fn run(
     request: &request::Restore,
 ) -> UserResult<Done> {
     let _turn = node.turn.acquire()?;
-    let FoundBackup { files, leaders, read_on } = FoundBackup::of(node, submit, asked, request)?;
     let client = InternalClient::of_groups(node.handles.clone(), Arc::clone(submit), Arc::clone(changes));
+    // What an earlier one has left whose node was lost.
+    client.drop_tables(STAGING)?;
+    let FoundBackup { files, leaders, read_on } = FoundBackup::of(node, submit, asked, request)?;
     let files = Files::new(Arc::new(files), &request.dir);
-    let restored = restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(error))?;
+    let restored = restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(outcome(error)))?;
     let middle = [("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)];
     let columns: Vec<_> = HOST.into_iter().chain(middle).chain(OUTCOME).collect();
     let mut table = SystemTable::new(&columns);

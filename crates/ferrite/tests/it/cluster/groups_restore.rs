@@ -231,6 +231,13 @@ fn a_node_killed_meanwhile_leaves_all_or_nothing_and_the_same_call_works() {
         });
         assert!(there == 0 && first == 0 || there == LONG && first == 1, "{there} rows and {first}");
         assert!(there == LONG || outcome.is_err(), "what was answered is there");
+        if lost != 0 {
+            let left = tables(&cluster.database(1));
+            assert!(
+                left.iter().all(|name| !name.starts_with("FERRITE_")),
+                "the node that restores drops them: {left:?}"
+            );
+        }
         cluster.start_again(lost);
         cluster.await_places(1);
         if there == 0 {
