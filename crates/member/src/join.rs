@@ -16,8 +16,9 @@ use ferrite_group::{FIRST_GROUP, Identity};
 use ferrite_io::threads::ThreadError;
 use ferrite_io::{Disk, DiskLock, Random, SystemRandom};
 use ferrite_log::{DatabaseId, Durability};
-use ferrite_meta::founding::{Declaration, Layout, Manner, Partitions, Plan, WrittenDown, partitions_per_node};
-use ferrite_meta::placement::ClusterSize;
+use ferrite_meta::founding::{
+    Declaration, Manner, NeedsWitnesses, Partitions, Plan, WrittenDown, foresee, partitions_per_node,
+};
 use ferrite_meta::voter::{self, Before, Known, Voter, VoterError};
 use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_notice::Notice;
@@ -351,7 +352,6 @@ fn declaration(
         }
     };
     let joins = options.joins || written.is_some_and(|written| written.joins);
-    check_plan(&plan, place, about.kind, joins).map_err(MemberError::Cluster)?;
     let mut declaration = Declaration {
         plan,
         place,
@@ -370,34 +370,34 @@ fn declaration(
         rack: options.rack.clone().or_else(|| written.and_then(|written| written.own.rack.clone())),
     };
     declaration.addresses = addresses(&declaration, about);
+    report_plan(&declaration, written, joins)?;
     Ok(declaration)
 }
 
-/// Whether there can be such a cluster, or the node can join one.
-fn check_plan(plan: &Plan, place: u32, kind: Kind, joins: bool) -> Result<(), String> {
-    if !joins {
-        // As good as possible, if all the others keep data.
-        let kinds: Vec<Kind> =
-            (1..=plan.hosts.len() as u32).map(|other| if other == place { kind } else { Kind::Data }).collect();
-        Layout::new(&kinds, plan.kfactor).check().map_err(|impossible| impossible.to_string())?;
-        return check_size(plan);
+/// Refuses or reports, at a node's first start, what cannot become a cluster.
+fn report_plan(wanted: &Declaration, written: Option<&WrittenDown>, joins: bool) -> Result<(), MemberError> {
+    if written.is_none_or(|written| written.founded.is_none()) {
+        let foreseen = check_plan(wanted, joins).map_err(MemberError::Cluster)?;
+        foreseen.into_iter().for_each(ferrite_io::notify);
     }
-    match &plan.hosts[..] {
+    Ok(())
+}
+
+/// Whether there can be such a cluster, or the node can join one.
+fn check_plan(own: &Declaration, joins: bool) -> Result<Option<Notice>, String> {
+    if !joins {
+        let needs = foresee(own).map_err(|unfounded| unfounded.to_string())?;
+        return Ok(needs.map(|NeedsWitnesses { witnesses, nodes, without }| Notice::NeedsWitnesses {
+            witnesses,
+            nodes,
+            reason: without.to_string(),
+        }));
+    }
+    match &own.plan.hosts[..] {
         [host] => Err(format!(
             "--join: --cluster {host} names this node only: name one or more that are in the cluster besides"
         )),
-        _ => Ok(()),
-    }
-}
-
-/// Whether the nodes can keep that many partitions each, however many of them are witnesses.
-fn check_size(plan: &Plan) -> Result<(), String> {
-    let Some(partitions_per_node) = plan.partitions_per_node else { return Ok(()) };
-    let size = |nodes| ClusterSize { nodes, kfactor: plan.kfactor, partitions_per_node };
-    let all = plan.hosts.len() as u32;
-    match (plan.kfactor + 1..all).any(|nodes| size(nodes).check().is_ok()) {
-        true => Ok(()),
-        false => size(all).check().map_err(|unplaceable| unplaceable.to_string()),
+        _ => Ok(None),
     }
 }
 

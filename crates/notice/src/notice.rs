@@ -255,6 +255,9 @@ notices! {
          the other";
     NoCluster "nodes-make-no-cluster" Error { reason: String }
         "these nodes make no cluster: {reason}";
+    NeedsWitnesses "cluster-needs-witnesses" Warn { witnesses: u32, nodes: u32, reason: String }
+        "with these options there will be a cluster only if {witnesses} of the {nodes} nodes {are} (ferrite witness), and \
+         otherwise none: {reason}", are = if *witnesses == 1 { "is a witness" } else { "are witnesses" };
     OptionsIgnored "cluster-options-ignored" Warn { dir: PathBuf, hosts: String, kfactor: u32 }
         "{dir} belongs to a cluster founded with --cluster {hosts} --kfactor {kfactor}, which cannot change: the options \
          given now are ignored", dir = dir.display();

@@ -6,6 +6,7 @@
 //! what is to be written down are values.
 
 mod declaration;
+mod foreseen;
 mod founded;
 mod joining;
 mod layout;
@@ -13,6 +14,7 @@ mod manner;
 mod message;
 
 pub use declaration::{Database, Declaration, Partitions, Plan};
+pub use foreseen::{NeedsWitnesses, foresee};
 pub use founded::{Unfounded, cluster_id, found};
 pub use joining::{Joins, Looks, Shown};
 pub use layout::{Impossible, KFACTOR_MAX, Layout};

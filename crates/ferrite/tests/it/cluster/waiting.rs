@@ -224,3 +224,21 @@ fn the_last_founder_makes_a_cluster_of_those_that_wait() {
     cluster.write(5);
     cluster.check();
 }
+
+#[test]
+fn a_layout_that_needs_witnesses_is_reported_before_the_nodes_meet() {
+    let (root, hosts) = (tempfile::tempdir().expect("a temporary directory"), addresses(3));
+    let list = hosts.join(",");
+    let options = ["--cluster", &list, "--kfactor", "1", "--partitions-per-node", "3"];
+    let start = |command, place: usize| {
+        let own = ["--cluster-listen", &hosts[place][..]];
+        Waiting::start(command, &root.path().join(format!("node-{place}")), &[&options[..], &own].concat())
+    };
+    let data = start("server", 0);
+    data.lines.wait("only if 1 of the 3 nodes is a witness");
+    data.lines.wait("Possible are 3 nodes with data, K = 1, 2 partitions per node; 3 nodes with data, K = 1, 4");
+    data.lines.wait("waiting for node 2 (");
+    // It is as that message says: with a witness there is such a cluster.
+    let others = [start("server", 1), start("witness", 2)];
+    others.iter().chain([&data]).for_each(|node| node.lines.wait("group 1 is kept by 2 nodes"));
+}
