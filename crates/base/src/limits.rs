@@ -320,6 +320,9 @@ pub const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long a connection may not read its answers when a server that stops waits for nobody any
 /// more.
 pub const STOP_UNREAD_TIME_MAX: std::time::Duration = std::time::Duration::from_millis(500);
+/// How long a server that starts waits for a port that another process has. One that was killed
+/// keeps its ports until the system has freed its memory.
+pub const LISTEN_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
 /// Connections of one node.
 pub const CONNECTIONS_MAX: usize = 10_000;
 /// Connections to the administration port that are taken when there are [`CONNECTIONS_MAX`]

@@ -24,7 +24,6 @@ use ferrite_meta::{Kind, Node as Registration, Presence, State};
 use ferrite_notice::Notice;
 use ferrite_partition::commit::DatabaseLog;
 use ferrite_peer::{Hello, Lane, Limits, NO_CLUSTER, Peers, VERSION};
-use mio::net::TcpListener;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -160,7 +159,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     }
     let wanted = declaration(options, about, written.as_ref(), begun)?;
     let at = place::listen_at(&wanted.plan.hosts, wanted.place, options.listen).map_err(MemberError::Cluster)?;
-    let listener = TcpListener::bind(at).map_err(|error| MemberError::Listen(at, error))?;
+    let listener = place::bind(at, &options.ends).map_err(|error| MemberError::Listen(at, error))?;
     let start: [u8; 16] = random_bytes();
     let newcomer = newcomer(&wanted, about);
     let founders = Arc::new(Founders::new(written, wanted, joins, about.manner.clone()));

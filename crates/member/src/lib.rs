@@ -88,6 +88,7 @@ pub use options::ClusterOptions;
 pub use orders::{HandOver, Order};
 pub use pausing::{Pause, Pauses};
 pub use peer_dispatcher::Calls;
+pub use place::bind;
 pub use remove::RemoveNode;
 pub use running::{DataUses, Running, Uses, start};
 pub use snapshot_request::SnapshotRequest;

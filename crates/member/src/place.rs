@@ -1,11 +1,41 @@
 //! Which of the cluster's nodes this one is, and where it listens: by the machine's own addresses,
 //! or by its operator's options.
 
+use ferrite_base::limits::LISTEN_WAIT;
 use ferrite_notice::Notice;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where nodes hear each other by default: the original server's port for that.
 pub const PORT: u16 = 3_021;
+
+/// How often a port is tried that another process has.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+
+/// Listens there. A process that was killed keeps its ports until the system has freed its memory,
+/// so a port that is taken is tried again for [`LISTEN_WAIT`], or until `ends` is set.
+pub fn bind(address: SocketAddr, ends: &AtomicBool) -> io::Result<mio::net::TcpListener> {
+    let begun = Instant::now();
+    let mut said = false;
+    loop {
+        match mio::net::TcpListener::bind(address) {
+            Err(error)
+                if error.kind() == io::ErrorKind::AddrInUse
+                    && begun.elapsed() < LISTEN_WAIT
+                    && !ends.load(Ordering::Relaxed) =>
+            {
+                if !std::mem::replace(&mut said, true) {
+                    ferrite_io::notify(Notice::PortTaken { address });
+                }
+                thread::sleep(TRY_AGAIN);
+            }
+            outcome => return outcome,
+        }
+    }
+}
 
 /// The list of `--cluster`, each with its port.
 ///

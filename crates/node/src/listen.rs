@@ -5,20 +5,23 @@
 
 use crate::options::ServerError;
 use ferrite_base::limits;
+use ferrite_member::bind;
 use ferrite_notice::Notice;
 use mio::net::TcpListener;
 use rustix::net::sockopt;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Of each network thread: what it waits with, and what wakes it.
 const DESCRIPTORS_PER_THREAD: usize = 2;
 
-/// A port, and its address, which may have been chosen by the system.
-pub fn listen_on(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
+/// A port, and its address, which may have been chosen by the system. A port that another process
+/// has is waited for, until `ends` is set.
+pub fn listen_on(address: SocketAddr, ends: &AtomicBool) -> Result<(TcpListener, SocketAddr), ServerError> {
     let failed = |error| ServerError::Listen(address, error);
-    let listener = TcpListener::bind(address).map_err(failed)?;
+    let listener = bind(address, ends).map_err(failed)?;
     keep_alive(&listener).map_err(failed)?;
     // The system's own choice grows to megabytes, which are not counted, for each connection that
     // does not read.
@@ -80,7 +83,8 @@ mod tests {
     fn as_many_connections_may_wait_as_the_system_lets() {
         let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("the system says");
         let most: usize = most.trim().parse().expect("a number");
-        let (_listener, address) = listen_on("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let (_listener, address) =
+            listen_on("127.0.0.1:0".parse().expect("an address"), &AtomicBool::new(false)).expect("a free port");
         // More than any library's usual number, unless the system wants it so.
         let waiting: Vec<_> = (0..most.min(300))
             .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(900)))
@@ -91,7 +95,8 @@ mod tests {
 
     #[test]
     fn accepted_connections_are_kept_alive() {
-        let (listener, address) = listen_on("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let (listener, address) =
+            listen_on("127.0.0.1:0".parse().expect("an address"), &AtomicBool::new(false)).expect("a free port");
         let _peer = std::net::TcpStream::connect(address).expect("it listens");
         let accepted = loop {
             match listener.accept() {

@@ -25,6 +25,8 @@ notices! {
         "ferrite witness ready (node {node})";
     StartFailed "start-failed" Error { reason: String }
         "{reason}";
+    PortTaken "port-taken" Info { address: SocketAddr }
+        "another process uses {address}: trying again for some seconds, as one that was killed may be about to end";
     StartInterrupted "start-interrupted" Info
         "the start was interrupted by a signal while this node waited for the others";
     Stops "stopping" Info

@@ -41,9 +41,10 @@ impl Doors {
 }
 
 pub(super) fn open_doors(options: &ServerOptions) -> Result<Doors, ServerError> {
-    let (clients, listen) = listen_on(options.listen)?;
+    let ends = &*options.cluster.ends;
+    let (clients, listen) = listen_on(options.listen, ends)?;
     let backups = backup_place(options)?;
-    let admin = options.admin_listen.map(listen_on).transpose()?;
+    let admin = options.admin_listen.map(|address| listen_on(address, ends)).transpose()?;
     Ok(Doors { clients, listen, admin, backups })
 }
 

@@ -127,3 +127,24 @@ fn a_port_that_is_taken_is_named() {
     assert!(error.contains("--listen and --admin-listen"), "{error}");
     assert!(!dir.path().join("data").exists(), "nothing was begun");
 }
+
+#[test]
+fn a_port_that_becomes_free_is_waited_for() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("a bound socket has an address");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut options = options(dir.path(), 1);
+    options.admin_listen = Some(address);
+    let waits = || {
+        ferrite_io::notices::recent()
+            .iter()
+            .any(|event| event.code == "port-taken" && event.message.contains(&address.to_string()))
+    };
+    let start = std::thread::spawn(move || ferrite_node::Server::start(options));
+    while !waits() {
+        std::thread::yield_now();
+    }
+    drop(taken);
+    let server = start.join().expect("it does not panic").expect("the port is free now");
+    server.stop().expect("the log is closed");
+}
