@@ -403,10 +403,7 @@ const BASE_COLUMNS: [&str; 3] = ["TIMESTAMP", "HOST_ID", "HOSTNAME"];
 fn recover(dir: &Path) -> Result<String, String> {
     let report = |notice: Notice| ferrite_io::errln!("ferrite: {notice}");
     let outcome = ferrite_member::accept_loss(Arc::new(RealDisk), Arc::new(SystemClock), dir, &report);
-    match outcome.map_err(|error| error.to_string())? {
-        None => Ok("nothing is lost: the database opens as it is".to_owned()),
-        Some((note, text)) => Ok(format!("{text}Written to {}.", note.display())),
-    }
+    outcome.map_err(|error| error.to_string())
 }
 
 fn leave(dir: &Path) -> Result<String, String> {

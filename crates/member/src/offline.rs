@@ -20,29 +20,50 @@ use ferrite_partition::commit::DatabaseLog;
 use ferrite_partition::loss;
 use ferrite_partition::recovery::StartError;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// [`loss::accept_loss`], for any directory.
+/// [`loss::accept_loss`], for any directory: what the operator is to know.
 pub fn accept_loss(
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     dir: &Path,
     report: &ProgressListener,
-) -> Result<Option<(PathBuf, String)>, MemberError> {
+) -> Result<String, MemberError> {
     release::check(&*disk, dir)?;
-    let is_of_cluster = directory::cluster_of(&*disk, dir)?.is_some();
+    let identity = directory::identity(&*disk, dir)?.filter(|identity| identity.cluster != [0; 16]);
     let is_incomplete = || directory::is_incomplete(&*disk, dir);
-    let of_cluster: Option<&dyn Fn() -> _> = if is_of_cluster { Some(&is_incomplete) } else { None };
+    let of_cluster: Option<&dyn Fn() -> _> = if identity.is_some() { Some(&is_incomplete) } else { None };
     let outcome = loss::accept_loss(Arc::clone(&disk), clock, dir, of_cluster, report);
-    let outcome = outcome.map_err(|error| match is_of_cluster {
-        true => of_a_node(error, NO_USE),
-        false => MemberError::Start(error),
+    let outcome = outcome.map_err(|error| match identity {
+        Some(_) => of_a_node(error, NO_USE),
+        None => MemberError::Start(error),
     })?;
-    Ok(outcome.map(|(note, text)| match is_of_cluster {
-        true => (note, format!("{text}{OF_CLUSTER}")),
-        false => (note, text),
-    }))
+    Ok(match (outcome, identity) {
+        (None, None) => "nothing is lost: the database opens as it is".to_owned(),
+        (None, Some(identity)) => readable(&identity, dir),
+        (Some((note, text)), None) => format!("{text}Written to {}.", note.display()),
+        (Some((note, text)), Some(_)) => format!("{text}{OF_CLUSTER}Written to {}.", note.display()),
+    })
+}
+
+/// What a copy that can be read says of its cluster: nothing.
+fn readable(identity: &Identity, dir: &Path) -> String {
+    let leave = match refuse_several_groups(identity) {
+        Ok(()) => format!(
+            " Where a majority of the voters is lost for good, its data become a single-node database: ferrite admin recover \
+             --dir {} --accept-loss --leave-cluster.",
+            dir.display()
+        ),
+        Err(_) => String::new(),
+    };
+    format!(
+        "everything in this directory can be read, and nothing was changed. It is the copy of node {} of a cluster: whether \
+         others have more, and which node leads, only the cluster knows. Start the node, and as many others as make a majority \
+         of the voters: without one it waits.{leave} Where all complete copies are lost for good, continue with an older one: \
+         ferrite admin recover --accept-loss --node N, through a node that runs",
+        identity.node
+    )
 }
 
 /// A cluster node's data becomes a single server's database, which may begin another cluster. For

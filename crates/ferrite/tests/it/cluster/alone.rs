@@ -40,6 +40,9 @@ fn a_cluster_begins_with_a_database_and_what_is_left_of_it_is_one() {
         }
     }
     let dir = cluster.dir(left);
+    let (done, said) = admin(&["recover", "--accept-loss", "--dir", dir.to_str().expect("text")]);
+    assert!(done && said.contains("nothing was changed. It is the copy of node"), "{said}");
+    assert!(said.contains("--leave-cluster") && !said.contains("the database opens"), "{said}");
     let (done, said) = leave_cluster(&dir);
     assert!(done && said.contains("is a single-node database now"), "{said}");
     let (done, said) = leave_cluster(&dir);
