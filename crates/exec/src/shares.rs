@@ -9,6 +9,7 @@ use crate::call::{Call, ResultSink, Scratch};
 use crate::marks::{roll_back, set_marks};
 use crate::run::Run;
 use ferrite_base::{PartitionId, UserError, UserResult};
+use ferrite_expr::Expr;
 use ferrite_plan::{Insert, InsertSource, Plan, Step, owner};
 use ferrite_table::Store;
 use ferrite_value::Value;
@@ -73,19 +74,56 @@ fn in_turn(
 }
 
 impl<'x> Run<'_, 'x> {
-    /// Of the rows that are given, those that belong to these stores; how many they are.
+    /// Of the rows that are given, those that belong to these stores; how many they are. An UPSERT
+    /// may be made together here and row by row in another group: what rows may meet in is a
+    /// partition's, so each group comes to what one node would.
     fn insert_own_rows(&mut self, insert: &'x Insert, is_elsewhere: &dyn Fn(PartitionId) -> bool) -> UserResult<u64> {
         let InsertSource::Values { more } = &insert.source else { panic!("the rows of a query are not divided") };
-        let mut rows = 0;
+        let in_turn = |run: &mut Self| {
+            let mut rows = 0;
+            run.each_own_row(insert, more, is_elsewhere, |run, values| {
+                rows += 1;
+                run.insert_row(insert, values)
+            })?;
+            Ok(rows)
+        };
+        if !insert.upsert || more.is_empty() {
+            return in_turn(self);
+        }
+        self.in_turn_or_together(insert, in_turn, |run| {
+            let mut given = Vec::new();
+            let mut rows = 0;
+            run.each_own_row(insert, more, is_elsewhere, |run, values| {
+                run.meter_given(values)?;
+                rows += 1;
+                given.extend_from_slice(values);
+                Ok(())
+            })?;
+            Ok((given, rows))
+        })
+    }
+
+    fn each_own_row(
+        &mut self,
+        insert: &'x Insert,
+        more: &'x [Vec<Expr>],
+        is_elsewhere: &dyn Fn(PartitionId) -> bool,
+        mut with: impl FnMut(&mut Self, &[Value<'x>]) -> UserResult<()>,
+    ) -> UserResult<()> {
         for row in std::iter::once(&insert.row).chain(more) {
             self.tick()?;
             let values = self.row_given(row)?;
             if self.is_own(insert, &values, is_elsewhere)? {
-                self.insert_row(insert, &values)?;
-                rows += 1;
+                with(self, &values)?;
             }
         }
-        Ok(rows)
+        Ok(())
+    }
+
+    /// What is kept of them counts as memory of the call.
+    fn meter_given(&self, values: &[Value<'_>]) -> UserResult<()> {
+        let slots = crate::evaluator::Slots::new(self.call);
+        self.evaluator(&slots).charge(size_of_val(values))
     }
 
     fn is_own(
@@ -107,7 +145,7 @@ impl<'x> Run<'_, 'x> {
         Err(UserError::internal(format!("partition {owner} is needed and was not held")))
     }
 
-    fn row_given(&self, row: &'x [ferrite_expr::Expr]) -> UserResult<SmallVec<[Value<'x>; 16]>> {
+    fn row_given(&self, row: &'x [Expr]) -> UserResult<SmallVec<[Value<'x>; 16]>> {
         let slots = crate::evaluator::Slots::new(self.call);
         let evaluator = self.evaluator(&slots);
         row.iter().map(|expression| self.value_to_store(&evaluator, expression)).collect()

@@ -99,11 +99,10 @@ impl<'x> Run<'_, 'x> {
         Ok(())
     }
 
-    /// The rows of an UPSERT, of which later ones change what earlier ones with the same key have
-    /// left.
+    /// The `count` rows `given` of an UPSERT, of which later ones change what earlier ones with the
+    /// same key have left.
     #[cold]
-    pub(crate) fn upsert_together(&mut self, upsert: &'x Insert) -> UserResult<u64> {
-        let (given, count) = self.rows_given(upsert)?;
+    pub(crate) fn upsert_together(&mut self, upsert: &'x Insert, given: &[Value<'x>], count: usize) -> UserResult<u64> {
         let width = upsert.row.len();
         let definition = self.stores[0].table(upsert.table).definition().clone();
         let Some(primary_key) = definition.primary_key_index() else {

@@ -32,13 +32,25 @@ impl<'r, 'x> Run<'r, 'x> {
         if !(insert.upsert && several) {
             return self.insert_in_turn(insert);
         }
+        self.in_turn_or_together(insert, |run| run.insert_in_turn(insert), |run| run.rows_given(insert))
+    }
+
+    /// An UPSERT of several rows: one after the other, and if one of them meets what another has
+    /// yet to change, all that are `given` at once.
+    pub(crate) fn in_turn_or_together(
+        &mut self,
+        upsert: &'x Insert,
+        in_turn: impl FnOnce(&mut Self) -> UserResult<u64>,
+        given: impl FnOnce(&mut Self) -> UserResult<(Vec<Value<'x>>, usize)>,
+    ) -> UserResult<u64> {
         let marks = set_marks(self.stores);
         let returned = self.returned.len();
-        match self.insert_in_turn(insert) {
+        match in_turn(self) {
             Err(error) if may_be_made_together(&error) => {
                 roll_back(self.stores, marks);
                 self.returned.truncate(returned);
-                self.upsert_together(insert)
+                let (rows, count) = given(self)?;
+                self.upsert_together(upsert, &rows, count)
             }
             result => result,
         }

@@ -9,5 +9,6 @@ mod limits;
 mod parts;
 mod plans;
 mod programs;
+mod shares;
 mod views;
 mod watched_schema;
