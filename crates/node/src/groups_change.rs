@@ -1,5 +1,5 @@
 //! A schema change of several groups on its way to the sequencer: all groups check it, which stops
-//! nobody, then all make it, as one transaction (docs/decisions/0127).
+//! nobody, then all make what they have checked, as one transaction (docs/decisions/0127, 0131).
 //!
 //! One after the other: each change makes what was checked of others stale. A change has its turn
 //! until nothing holds it any more, whether it was answered or dropped.
@@ -8,7 +8,7 @@ use crate::groups_calls::GroupsCalls;
 use ferrite_base::limits::{LOT_QUEUE_BYTES_MAX, SCHEMA_CHANGES_WAITING_MAX};
 use ferrite_base::{CatalogVersion, SqlLimits, UserError};
 use ferrite_member::lots::{GroupsCall, MergeRule};
-use ferrite_partition::lots::{LotProgram, limits_bytes};
+use ferrite_partition::lots::{LotProgram, change_name, limits_bytes};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply, StoreSet};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,7 +106,7 @@ impl GroupsChange {
             is_read,
             time_max_millis: u32::try_from(time_max.as_millis()).unwrap_or(u32::MAX),
             reply,
-            // Another version of the schema: it is to be checked again.
+            // Another version of the schema, or a group that has not checked it: once more.
             again: Box::new(move || again.check()),
             behind: Vec::new(),
         });
@@ -130,7 +130,8 @@ impl Mailbox for Checked {
         let Checked { change, version } = self;
         let reply = &change.request.reply;
         if answers.is_success() {
-            change.send(LotProgram::Change(change.request.text.clone()), *version, reply.clone());
+            let checked = LotProgram::Change(change_name(&change.request.text));
+            change.send(checked, *version, reply.clone());
         } else {
             reply.mailbox.deliver(answers);
         }
@@ -206,6 +207,7 @@ mod tests {
             succeed(check);
             let change = world.call();
             assert!(!change.is_read && change.catalog_version == CatalogVersion(7));
+            assert!(change.program == LotProgram::Change(change_name("a change")), "its text travels once");
             assert!(world.answers.is_empty(), "what was checked is not made");
             succeed(change);
             assert_eq!(world.answers.try_recv(), Ok((handle, 1)));

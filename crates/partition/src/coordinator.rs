@@ -100,7 +100,7 @@ pub struct Coordinator {
     /// Of a group that may take part in transactions over groups.
     lots: Option<LotSide>,
     lot_texts: LotTexts,
-    /// A schema change that a lot may ask for next, and its text as it came.
+    /// A schema change that a lot may ask for next, and the name of its text.
     checked: Option<Box<(String, Checked)>>,
 }
 

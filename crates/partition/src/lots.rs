@@ -12,6 +12,7 @@ use ferrite_base::limits::{LENDING_CALLS_MAX, STATEMENTS_CEILING};
 use ferrite_base::{CatalogVersion, Epoch, GroupId, SqlLimits, UserError};
 use ferrite_multi::{Ledger, ToAgent, ToSequencer};
 use ferrite_wire::{Status, failure};
+use sha2::{Digest, Sha256};
 
 /// The way of a group's agent to other parties, which may be on other nodes. What is lost on the
 /// way stays lost; neither function waits for another party.
@@ -58,7 +59,8 @@ pub enum LotProgram {
     Procedure(String),
     /// Ad hoc statements.
     Text(String),
-    /// A schema change, in a lot of its own, of all partitions.
+    /// The schema change that the group has checked last, by the name of its text
+    /// ([`change_name`]), in a lot of its own, of all partitions.
     Change(String),
     /// Whether the group can make a schema change, as far as that is no matter of rows. No
     /// partition is held for it.
@@ -75,7 +77,7 @@ pub enum LotProgram {
 pub const CHANGE_WORDS: usize = 2;
 
 impl LotProgram {
-    /// Its name, or its text.
+    /// A name, or a text.
     pub fn text(&self) -> &str {
         match self {
             LotProgram::Procedure(text)
@@ -221,6 +223,12 @@ impl LotWork {
     }
 }
 
+/// The name of a schema change's text: its hash, in hexadecimal digits. A change that a group has
+/// checked travels by it, since it can have the bytes of JARs.
+pub fn change_name(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The limits of a schema change's text, for all groups those of the node that takes it.
 pub fn limits_bytes(limits: &SqlLimits) -> Vec<u8> {
     let SqlLimits { value_bytes, row_bytes, statement_bytes, statements, parameters } = *limits;
@@ -324,7 +332,7 @@ mod tests {
         };
         let procedure = LotProgram::Procedure("Move".to_owned());
         let text = LotProgram::Text("DELETE FROM t".to_owned());
-        let change = LotProgram::Change("DROP TABLE t".to_owned());
+        let change = LotProgram::Change(change_name("DROP TABLE t"));
         let check = LotProgram::Check(String::new());
         let load = LotProgram::Load("T.upsert".to_owned());
         let cut = LotProgram::Cut("monday".to_owned());

@@ -158,7 +158,7 @@ const LIBRARIES: &[(&str, &[&str])] = &[
     ("rustyline", &["shell"]),
     ("serde", &["notice", "bench", "torture", "compare"]),
     ("serde_json", &["notice", "io", "bench", "shell", "ferrite"]),
-    ("sha2", &["client"]),
+    ("sha2", &["client", "partition"]),
     ("signal-hook", &["bench", "shell", "ferrite"]),
     ("slog", &["meta"]),
     ("sqlparser", &["sql"]),

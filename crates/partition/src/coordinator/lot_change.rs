@@ -2,7 +2,8 @@
 //!
 //! Before it, every group binds and compiles the change while no store is held, so that a change
 //! that cannot be made stops nobody. Then all groups hold all their stores, make the change, and
-//! prepare it: one that cannot says why, and none has made it.
+//! prepare it: one that cannot says why, and none has made it. The change names what was checked: a
+//! group that has not, or not last, such as under a new leader, is asked to check it again.
 //!
 //! Invariants:
 //! - a change is made when all that the stores show is committed, so that no undo crosses it;
@@ -16,7 +17,7 @@ use super::lot_hold::{HeldChange, Hold, Leading, SettlingChange, UnsettledStores
 use super::schema_change::{Checked, swapped_rows};
 use crate::cancel::CallId;
 use crate::event::Loan;
-use crate::lots::{self, LotAnswer, LotCall, LotFailure, LotProgram, LotResult};
+use crate::lots::{self, FailureVerdict, LotAnswer, LotCall, LotFailure, LotProgram, LotResult};
 use crate::record;
 use crate::schema;
 use crate::schema_time::SchemaTime;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Coordinator {
-    /// Whether the group can make a change. It is kept compiled for that.
+    /// Whether the group can make a change. It is kept compiled for that, under its name.
     pub(super) fn check_change(&mut self, call: &LotCall, text: &str) -> UserResult<()> {
         let time = self.change_time(call);
         let checked = self.check(text, &sql_limits(call)?, &time, true)?;
-        self.checked = Some(Box::new((text.to_owned(), checked)));
+        self.checked = Some(Box::new((lots::change_name(text), checked)));
         Ok(())
     }
 
@@ -60,11 +61,12 @@ impl Coordinator {
         self.admit_lot_call(call)?;
         let of_user = |error: UserError| LotFailure::of(&error);
         let time = self.change_time(call);
-        let text = call.program.text();
-        let checked = match self.checked.take_if(|checked| checked.0 == text) {
-            Some(checked) => checked.1,
-            None => self.check(text, &sql_limits(call).map_err(of_user)?, &time, true).map_err(of_user)?,
+        let name = call.program.text();
+        let Some(checked) = self.checked.take_if(|checked| checked.0 == name) else {
+            let error = UserError::not_started("the group has another leader than the one that checked the change");
+            return Err(LotFailure { verdict: FailureVerdict::LookUp, ..LotFailure::of(&error) });
         };
+        let checked = checked.1;
         let next = self.compiled.catalog.version.0 + 1;
         assert_eq!(checked.compiled.catalog.version.0, next, "what was checked is the next change");
         if hold.borrowed.iter().any(Option::is_none) {
