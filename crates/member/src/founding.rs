@@ -371,6 +371,11 @@ impl Founders {
             if let Some(node) = shown.state.joined_with(own.key) {
                 return self.joined(disk, dir, node, shown).map(Some);
             }
+            // The voters give it no id.
+            if !shown.state.has_place_for(newcomer) {
+                let host = newcomer.host().unwrap_or_default();
+                return Err(MemberError::Cluster(place::nothing_for(host, &shown.state)));
+            }
         }
         let reason = waits_for(joining, newcomer);
         if joining.since.elapsed() >= SAY_AFTER {

@@ -183,8 +183,7 @@ pub fn join(options: &ClusterOptions, about: &About<'_>) -> Result<Option<Joined
     let formed = formed?;
     let Part { own, all, state, node, voter } = take_part(about, belongs_to, formed)?;
     ferrite_io::notices::set_node(node.0);
-    let local = place::only_local_clients(&own.plan.hosts[own.place as usize - 1], &about.clients);
-    local.into_iter().for_each(ferrite_io::notify);
+    place::unreached(&own.plan.hosts[own.place as usize - 1], at, &about.clients).for_each(ferrite_io::notify);
     if belongs_to.is_some() {
         founders.check(node, &state)?;
     }
@@ -242,9 +241,10 @@ fn hosted(about: &About<'_>, node: NodeId, state: &State) -> Result<BTreeSet<Gro
     let kept = BTreeSet::from_iter(state.kept_by(node));
     match about.kind {
         Kind::Witness => Ok(BTreeSet::from([FIRST_GROUP])),
-        Kind::Data if kept.is_empty() => Err(MemberError::Cluster(format!(
-            "node {node} has no place in this cluster: each group of partitions is on the nodes that it was given when the              cluster was founded, and none of them is at this node's address. Start this node at the address of a node that              was lost, in whose place it then is; or as a witness"
-        ))),
+        Kind::Data if kept.is_empty() => {
+            let host = state.nodes().get(&node).and_then(Registration::host).unwrap_or_default();
+            Err(MemberError::Cluster(place::nothing_for(host, state)))
+        }
         Kind::Data => Ok(kept),
     }
 }

@@ -2,9 +2,10 @@
 //! or by its operator's options.
 
 use ferrite_base::limits::LISTEN_WAIT;
+use ferrite_meta::{Kind, State};
 use ferrite_notice::Notice;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -180,13 +181,49 @@ fn reachable(own: SocketAddr, found: &[Vec<SocketAddr>]) -> SocketAddr {
     SocketAddr::new(anywhere, own.port())
 }
 
+/// The warnings to an operator where clients or other nodes do not reach this one: at `host`, by
+/// which the cluster knows it. It listens `at`, and for clients at those addresses.
+pub fn unreached(host: &str, at: SocketAddr, clients: &[SocketAddr]) -> impl Iterator<Item = Notice> {
+    only_local_clients(host, clients).into_iter().chain(not_reached(host, at))
+}
+
 /// The warning to an operator where other nodes reach this one and clients of other machines do
 /// not: a start by the directory alone forgets --listen.
-pub fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<Notice> {
+fn only_local_clients(host: &str, clients: &[SocketAddr]) -> Option<Notice> {
     let all = addresses(host);
     let is_for_others = all.iter().any(|address| !address.ip().is_loopback());
     let clients = clients.first().filter(|clients| is_for_others && clients.ip().is_loopback())?;
     Some(Notice::OnlyLocalClients { address: *clients })
+}
+
+/// How long an attempt to reach this node at its own address may take.
+const REACH_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The warning to an operator where other nodes do not reach this one: it listens elsewhere than at
+/// its address in the cluster, and nothing answers there.
+fn not_reached(host: &str, at: SocketAddr) -> Option<Notice> {
+    let all = addresses(host);
+    let listens =
+        |address: &SocketAddr| address.port() == at.port() && (at.ip().is_unspecified() || address.ip() == at.ip());
+    // Where it is translated on the way, something answers.
+    let is_reached = |address: &SocketAddr| TcpStream::connect_timeout(address, REACH_TIME_MAX).is_ok();
+    if all.is_empty() || all.iter().any(listens) || all.iter().any(is_reached) {
+        return None;
+    }
+    Some(Notice::ListensElsewhere { host: host.to_owned(), address: at })
+}
+
+/// Why a node with data at this address cannot join.
+pub fn nothing_for(host: &str, state: &State) -> String {
+    let with_data = state.latest().filter(|(_, node)| node.kind == Kind::Data);
+    let hosts: Vec<&str> = with_data.filter_map(|(_, node)| node.host()).filter(|other| *other != host).collect();
+    format!(
+        "{host} is not the address of a node with data of this cluster, and each of its groups of partitions stays on the nodes \
+         that it was given when the cluster was founded ({}): this node would keep nothing. To replace a node that is lost, \
+         start this one with an empty directory at that node's address. At another address a node can be a witness (ferrite \
+         witness)",
+        hosts.join(", ")
+    )
 }
 
 /// Whether it is one of this machine's: others cannot be listened on.
@@ -263,6 +300,22 @@ mod tests {
         assert_eq!(super::find(&hosts, Some(at("127.0.0.1:5002")), None), Ok((2, at("127.0.0.1:5002"))));
         assert!(super::find(&hosts, None, None).is_err());
         assert_eq!(listen_at(&hosts, 1, None), Ok(at("127.0.0.1:5001")));
+    }
+
+    #[test]
+    fn a_node_that_listens_elsewhere_than_where_others_look_is_reported() {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let there = free.local_addr().expect("a bound socket has an address");
+        let elsewhere = at("127.0.0.1:1");
+        assert_eq!(not_reached(&there.to_string(), there), None);
+        assert_eq!(not_reached(&there.to_string(), SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), there.port())), None);
+        assert_eq!(not_reached(&there.to_string(), elsewhere), None, "something passes connections on");
+        drop(free);
+        let expected = Notice::ListensElsewhere { host: there.to_string(), address: elsewhere };
+        assert_eq!(
+            not_reached(&there.to_string(), elsewhere).map(|notice| notice.to_string()),
+            Some(expected.to_string())
+        );
     }
 
     #[test]

@@ -277,6 +277,10 @@ notices! {
         "this cluster was founded with {layout}, which cannot change: --partitions-per-node {asked} is ignored";
     RackIgnored "rack-ignored" Warn { rack: String, asked: String }
         "this node is in {rack}, by which its groups were placed, and stays there: --rack {asked} is ignored";
+    ListensElsewhere "listens-elsewhere" Warn { host: String, address: SocketAddr }
+        "other nodes look for this one at {host}, where nothing answers, and it listens on {address}. Start it with the \
+         --cluster-listen of before, or have connections to {host} passed on to it: in the cluster, a node keeps the name \
+         or address by which it was founded or has joined";
     OnlyLocalClients "only-local-clients" Warn { address: SocketAddr }
         "clients on other machines cannot reach this node: it listens on {address}, and the other nodes pass that address \
          on to clients. To change that, start it with --listen 0.0.0.0:{port}", port = address.port();

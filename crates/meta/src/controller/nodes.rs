@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 
 impl Duties {
     /// A node without an id gets the next one, once the process that previously had its address is
-    /// certain to do nothing more.
+    /// certain to do nothing more. One that would keep nothing gets none.
     pub(super) fn join(&mut self, state: &State, key: [u8; 16], node: Node, now: u64) -> Option<Command> {
-        if state.joined_with(key).is_some() {
+        if state.joined_with(key).is_some() || !state.has_place_for(&node) {
             return None;
         }
         let mut before = state.nodes().iter().filter(|(_, other)| other.host() == node.host());

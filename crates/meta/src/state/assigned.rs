@@ -63,6 +63,14 @@ impl State {
         group.place().iter().map(|node| self.replaced_by(*node)).collect()
     }
 
+    /// Whether a node that comes to its address keeps anything: with data, a node of a place is or
+    /// was there, unless some group may be anywhere.
+    pub fn has_place_for(&self, node: &Node) -> bool {
+        let is_there = |id: &NodeId| self.nodes.get(id).is_some_and(|known| known.host() == node.host());
+        let takes = |group: &Group| group.place().is_empty() || group.place().iter().any(is_there);
+        node.kind == Kind::Witness || self.groups.values().any(takes)
+    }
+
     /// The node that is to lead the group, likewise.
     pub fn lead_of(&self, group: &Group) -> Option<NodeId> {
         group.lead().map(|node| self.replaced_by(node))

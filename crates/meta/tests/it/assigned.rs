@@ -135,12 +135,15 @@ fn a_node_that_comes_to_the_address_of_a_lost_one_has_its_place() {
     };
     assert_eq!([0, 1, 2].map(|id| place(&state, id)), [vec![1, 2], vec![2, 3], vec![3, 1]]);
     let joins = Node { presence: Presence::Stopped, vote: None, ..node(2) };
+    assert!(state.has_place_for(&joins) && !state.has_place_for(&node(5)));
+    assert!(state.has_place_for(&Node { kind: Kind::Witness, ..node(5) }), "it keeps nothing anyway");
     state.apply(&Command::Join { id: NodeId(4), key: [4; 16], node: joins }).unwrap();
     assert_eq!([0, 1, 2].map(|id| place(&state, id)), [vec![1, 4], vec![4, 3], vec![3, 1]]);
     assert_eq!(state.lead_of(&state.groups()[&GroupId(1)]), Some(NodeId(4)));
     let joins = Node { presence: Presence::Stopped, vote: None, ..node(5) };
     state.apply(&Command::Join { id: NodeId(5), key: [5; 16], node: joins }).unwrap();
     assert_eq!(place(&state, 2), [3, 1], "one elsewhere has no place");
+    assert!(state.has_place_for(&node(2)), "also for the one after it");
 }
 
 #[test]

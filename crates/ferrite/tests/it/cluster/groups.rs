@@ -1,6 +1,6 @@
 //! A cluster whose partitions are in several groups: every node leads some and copies others.
 
-use super::{Cluster, PATIENCE};
+use super::{Cluster, PATIENCE, addresses};
 use crate::common::{Db, Server};
 use ferrite_client::{Client, ClientOptions, OwnedResponse, OwnedValue, Status};
 use ferrite_value::{SqlType, Value};
@@ -364,6 +364,15 @@ fn what_several_groups_cannot_do_is_refused() {
         assert!(said.contains("call each other"), "{internal}: {said}");
     }
     assert!(db.fail("@FollowSchema", (1, 2, "CREATE TABLE u (a INTEGER)")).status_text.is_some());
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // It would keep nothing, and becomes no node.
+    let host = addresses(1).remove(0);
+    let list = format!("{host},{}", cluster.hosts[0]);
+    let options = ["--cluster", &list, "--join", "--cluster-listen", &host];
+    let said = Server::try_start(dir.path(), &options).err().expect("it is refused");
+    assert!(said.contains("is not the address of a node with data of this cluster"), "{said}");
+    let status = cluster.await_words(0, &["group 0: node 1 leads"]);
+    assert!(status.contains("\n3  ") && !status.contains("\n4  "), "{status}");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let with = |more: &[&str]| {
         let list = ["--cluster", "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", "--cluster-listen", "127.0.0.1:1"];

@@ -3,7 +3,7 @@
 
 use super::handing_over::admin;
 use super::waiting::Waiting;
-use super::{Cluster, TABLE};
+use super::{Cluster, TABLE, addresses};
 use crate::common::Server;
 use std::process::Command;
 
@@ -15,6 +15,18 @@ fn without_the_third() -> Cluster {
     cluster.await_whole(1);
     cluster.nodes[2].take().expect("it runs").server.stop();
     cluster
+}
+
+#[test]
+fn a_node_that_listens_elsewhere_than_before_is_told_where_others_look_for_it() {
+    let mut cluster = without_the_third();
+    let elsewhere = addresses(1).remove(0);
+    let astray = Waiting::start("server", &cluster.dir(2), &["--cluster-listen", &elsewhere]);
+    astray.lines.wait(&format!("look for this one at {}, where nothing answers", cluster.hosts[2]));
+    drop(astray);
+    cluster.start_again(2);
+    cluster.write(5);
+    cluster.check();
 }
 
 /// What the copy has said in the node's name stands, until the original counts as the later one.
