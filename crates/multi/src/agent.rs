@@ -153,7 +153,7 @@ impl Agent {
         planted!(LeadsInDoubt) || !self.doubts.values().any(|doubt| doubt.is_inherited)
     }
 
-    /// No lot concerns the group now: it can be handed over.
+    /// No lot concerns the group now.
     pub fn is_idle(&self) -> bool {
         self.active.is_none() && self.queue.is_empty() && self.doubts.is_empty() && self.deciding.is_empty()
     }

@@ -11,6 +11,7 @@ mod groups;
 mod groups_backup;
 mod groups_lost;
 mod groups_restore;
+mod groups_stopped;
 mod handing_over;
 mod joining;
 mod later_starts;
