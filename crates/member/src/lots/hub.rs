@@ -329,6 +329,31 @@ mod tests {
         assert_eq!(log.noted(), ["node 2: leads []", "sequencer 5 lost"]);
     }
 
+    /// A node that starts has connections of before it took part: they are broken, and opened anew.
+    #[test]
+    fn what_comes_on_a_connection_that_was_not_heard_of_is_not_believed() {
+        let World { hub, log, notices } = world();
+        hub.lead(vec![led(0, 5)], BTreeMap::new());
+        notices.try_iter().for_each(drop);
+        says(&hub, 2, vec![led(1, 7)]);
+        hub.deliver(
+            NodeId(2),
+            &LotFrame::ToSequencer {
+                group: GroupId(1),
+                epoch: Epoch(7),
+                message: ToSequencer::Vote { lot: LOT, yes: true },
+            }
+            .encode(),
+        )
+        .expect("it is a message");
+        assert_eq!((notices.try_iter().count(), hub.leader(GroupId(1))), (0, None));
+        hub.lost(NodeId(2));
+        hub.opened(NodeId(2));
+        assert_eq!(log.noted(), ["node 2: leads [0]"], "the new one begins as any does");
+        says(&hub, 2, vec![led(1, 7)]);
+        assert!(notices.try_iter().any(|notice| matches!(notice, SequencerNotice::Change(LeaderChange::Led(..)))));
+    }
+
     #[test]
     fn agents_hear_that_the_sequencer_is_lost_before_they_hear_the_next() {
         let World { hub, log, .. } = world();
