@@ -176,13 +176,15 @@ impl Schema {
         save::tables(&self.catalog, request)
     }
 
-    /// Writes what makes the backup whole. `written`: of all partitions. How many bytes of rows.
+    /// Writes what makes the backup whole. `written`: of all partitions; `names`: of the files in
+    /// CSV. How many bytes of rows.
     pub fn commit(
         self,
         disk: &Arc<dyn Disk>,
         request: &Save,
         backup: &GroupsBackup,
         mut written: Vec<PartFile>,
+        names: &[String],
     ) -> UserResult<u64> {
         written.sort_by_key(|(partition, _)| *partition);
         if !written.iter().map(|(partition, _)| partition.0).eq(0..backup.partitions) {
@@ -190,7 +192,7 @@ impl Schema {
         }
         let files = Files::new(Arc::clone(disk), &request.dir);
         if request.format == Format::Csv {
-            save::write_schema(&files, request, &self.catalog).map_err(|error| {
+            save::write_schema(&files, request, &self.catalog, names).map_err(|error| {
                 let _ = disk.remove(&request.dir.join(save::last_file(request)));
                 failed(error)
             })?;

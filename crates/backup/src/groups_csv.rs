@@ -3,6 +3,7 @@
 //! also those of replicated tables, which are the same in all groups.
 //!
 //! Invariants: those of [`groups`](crate::groups), where the schema's file stands for the manifest.
+//! The schema's file names all others, in comments.
 //! Files have no identity: only the process that has written some removes them.
 
 use crate::request::Save;

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`request`] | what callers ask, checked |
 //! | [`save`], `csv` | writing a backup |
-//! | [`groups`], [`groups_csv`] | the same of several groups, which several nodes lead |
+//! | [`groups`], [`groups_csv`], [`csv_files`] | the same of several groups, which several nodes lead |
 //! | [`restore`] | a backup's rows into a database |
 //! | [`listing`] | what stands in a directory, and its files gone |
 
@@ -18,6 +18,7 @@
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod csv;
+pub mod csv_files;
 pub mod groups;
 pub mod groups_csv;
 pub mod listing;
@@ -26,4 +27,4 @@ pub mod restore;
 pub mod save;
 mod server;
 
-pub use server::{STAGING, Server, drop_statements};
+pub use server::{STAGING, Server, drop_statements, is_staging};

@@ -1,5 +1,6 @@
 //! Which backups stand in a directory, and their files gone.
 
+use crate::csv_files;
 use crate::groups_csv::table_of_name;
 use crate::request::checked_nonce;
 use crate::restore::schema_of;
@@ -61,6 +62,8 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
             // Of several groups, each has a file of the table.
             let tables: BTreeSet<String> = names.into_iter().filter_map(of_csv).collect();
             seen.tables = tables.into_iter().collect::<Vec<_>>().join(",");
+            let is_there = |name: &str| seen.files.iter().any(|(own, _)| own == name);
+            seen.fault = csv_files::fault(&**disk, &schema, nonce, is_there);
             return seen;
         }
         match files.manifest(nonce) {

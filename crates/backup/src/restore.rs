@@ -11,7 +11,7 @@
 
 use crate::request::Restore;
 use crate::save::SCHEMA_FILE;
-use crate::server::{STAGING, Server};
+use crate::server::{STAGING, Server, is_staging};
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Table, TableKind};
 use ferrite_partition::schema::SchemaHistory;
@@ -21,6 +21,9 @@ use ferrite_value::{ColumnType, Value};
 use ferrite_wire::table::{OpenTable, TableHeader, TableWriter};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Bytes of rows gathered for all tables and partitions before some are sent.
+const GATHERED_MAX: usize = 64 << 20;
 
 /// What a restore has done: rows by table.
 pub type Restored = BTreeMap<String, u64>;
@@ -56,7 +59,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
     let manifest = files.manifest(&request.nonce).map_err(|error| no_manifest(files, &request.nonce, error))?;
     let mut backup = schema_of(&manifest)?;
     // What another restore had left there is none of the backup's business.
-    backup.tables.retain(|name, _| !name.starts_with(STAGING));
+    backup.tables.retain(|name, _| !is_staging(name));
     verify(files, &request.nonce, &manifest)?;
     server.drop_tables(STAGING)?;
     let here = server.catalog();
@@ -101,7 +104,7 @@ pub fn restore(server: &dyn Server, files: &Files, request: &Restore) -> UserRes
 
 /// At a start: drops what a restore left that a crash has ended.
 pub fn drop_leftovers(server: &dyn Server) -> UserResult<()> {
-    let left = server.catalog().tables.keys().any(|name| name.starts_with(STAGING));
+    let left = server.catalog().tables.keys().any(|name| is_staging(name));
     if left && !planted!(StagingKept) { server.drop_tables(STAGING) } else { Ok(()) }
 }
 
@@ -253,6 +256,7 @@ fn load(
                             Fault::Image(error) => UserError::parameters(format!("the backup cannot be used: {error}")),
                         },
                     )?;
+                    send_largest(server, targets, GATHERED_MAX)?;
                 }
             }
         }
@@ -264,6 +268,30 @@ fn load(
     }
     let loaded = server.wait_for_loads();
     if planted!(LoadsNotAsked) { Ok(()) } else { loaded }
+}
+
+/// Where more than these bytes are gathered, sends the largest batches until half of them are left.
+fn send_largest(server: &dyn Server, targets: &mut BTreeMap<u32, Target>, bytes_max: usize) -> UserResult<()> {
+    let batches = |target: &Target| target.batches.iter().map(|batch| batch.bytes.len()).collect::<Vec<_>>();
+    let all = targets.values().flat_map(|target| &target.batches);
+    let mut left: usize = all.map(|batch| batch.bytes.len()).sum();
+    if left <= bytes_max {
+        return Ok(());
+    }
+    let of_target = |(id, target): (&u32, &Target)| {
+        let id = *id;
+        (0..).zip(batches(target)).map(move |(partition, bytes)| (bytes, id, PartitionId(partition)))
+    };
+    let mut gathered: Vec<_> = targets.iter().flat_map(of_target).collect();
+    gathered.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+    for (bytes, id, partition) in gathered {
+        if left <= bytes_max / 2 {
+            break;
+        }
+        targets.get_mut(&id).map_or(Ok(()), |target| target.send(server, partition))?;
+        left -= bytes;
+    }
+    Ok(())
 }
 
 /// Why a block's rows could not be taken over.

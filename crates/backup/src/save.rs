@@ -6,6 +6,7 @@
 //! the manifest comes last, so that a backup that has one is whole.
 
 use crate::csv;
+use crate::csv_files;
 use crate::request::{Format, Save};
 use crate::server::Server;
 use ferrite_base::{Epoch, GroupMap, PartitionId, Sequence, TableId, UserError, UserResult, planted};
@@ -272,14 +273,16 @@ fn write_csv(
     wait_until_committed(&taken.logged).map_err(NotSaved::NotCommitted)?;
     // The schema last.
     written.push(files.dir().join(last_file(request)));
-    write_schema(files, request, &taken.catalog)?;
+    write_schema(files, request, &taken.catalog, &[])?;
     Ok(bytes)
 }
 
-/// What makes a backup in CSV whole.
-pub(crate) fn write_schema(files: &Files, request: &Save, catalog: &Catalog) -> DiskResult<()> {
+/// What makes a backup in CSV whole. `names`: of the other files, where they may lie on several
+/// machines.
+pub(crate) fn write_schema(files: &Files, request: &Save, catalog: &Catalog, names: &[String]) -> DiskResult<()> {
     let mut out = CsvFile::create(&**files.disk(), &files.dir().join(last_file(request)))?;
-    out.buffer = ferrite_catalog::schema_text(catalog).into_bytes();
+    out.buffer = csv_files::list_of_files(names).into_bytes();
+    out.buffer.extend(ferrite_catalog::schema_text(catalog).into_bytes());
     out.finish()?;
     files.sync()
 }

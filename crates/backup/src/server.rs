@@ -46,8 +46,38 @@ pub trait Server {
     fn take_snapshot(&self) -> UserResult<TakenSnapshot>;
 }
 
-/// Statements that drop all tables whose names begin so. Empty where there are none.
+/// Whether a restore makes tables of this name: behind [`STAGING`] is its number, if it has one,
+/// and that of the table. Anything else is a table of the database.
+pub fn is_staging(name: &str) -> bool {
+    let Some(numbers) = name.strip_prefix(STAGING) else { return false };
+    let is_hex = |text: &str| text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F'));
+    let table = match numbers.split_once('_') {
+        Some((restore, table)) if is_hex(restore) => table,
+        Some(_) => return false,
+        None => numbers,
+    };
+    !table.is_empty() && table.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Statements that drop all staging tables whose names begin so. Empty where there are none.
 pub fn drop_statements(catalog: &Catalog, prefix: &str) -> String {
-    let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix));
+    let names = catalog.tables.values().filter(|table| table.name.starts_with(prefix) && is_staging(&table.name));
     names.map(|table| format!("DROP TABLE {};\n", table.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_a_restore_gives_are_those_of_staging_tables() {
+        for name in ["FERRITE_RESTORE_7", "FERRITE_RESTORE_0123456789ABCDEF_12"] {
+            assert!(is_staging(name), "{name}");
+        }
+        for name in
+            ["FERRITE_RESTORE_", "FERRITE_RESTORE_MINE", "FERRITE_RESTORE_1_2", "RESTORE_7", "FERRITE_RESTORE_7B"]
+        {
+            assert!(!is_staging(name), "{name}");
+        }
+    }
 }

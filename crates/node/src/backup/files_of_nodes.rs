@@ -244,8 +244,12 @@ impl Looking<'_> {
     }
 
     fn no_manifest(&self) -> UserError {
-        let words =
-            format!("there is no backup {}: no node has its manifest; {}", self.request.nonce, self.search_words());
+        let words = format!(
+            "there is no backup {}: no node has {}.manifest; {}",
+            self.request.nonce,
+            self.request.nonce,
+            self.search_words()
+        );
         UserError::parameters(words).with_hint("@SnapshotScan shows which backups are there")
     }
 

@@ -301,7 +301,10 @@ impl GroupsSave {
         let unheard = missing.first().map(|group| of_group(*group, &UserError::parameters("it has not answered")));
         let result = match failed.or(unheard) {
             Some(error) => Err(error),
-            None => schema.commit(&node.disk, request, backup, written.iter().map(|of| of.file).collect()),
+            None => {
+                let files = written.iter().map(|of| of.file).collect();
+                schema.commit(&node.disk, request, backup, files, &names)
+            }
         };
         if result.is_err() {
             self.remove(&done);

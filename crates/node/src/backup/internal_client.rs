@@ -10,7 +10,7 @@ use crate::routes::Routes;
 use crate::submit::Submit;
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use ferrite_backup::{STAGING, Server, drop_statements};
+use ferrite_backup::{STAGING, Server, drop_statements, is_staging};
 use ferrite_base::{ErrorKind, GroupId, PartitionId, SqlLimits, UserError, UserResult};
 use ferrite_catalog::Catalog;
 use ferrite_group::FIRST_GROUP;
@@ -88,15 +88,18 @@ impl InternalClient {
         InternalClient { groups: Some(OfGroups { submit, changes, staging }), ..InternalClient::new(node) }
     }
 
-    /// A restore's error, with what the restore has left.
+    /// A restore's error, with what the restore has left. Only the node that leads the first group
+    /// knows: the schema of another one may be an older one.
     pub fn with_leftovers(&self, error: UserError) -> UserError {
+        if self.groups.as_ref().is_some_and(|groups| !groups.submit.leads_first(true)) {
+            return error;
+        }
         let catalog = self.catalog();
-        let left: Vec<&str> =
-            catalog.tables.keys().map(String::as_str).filter(|name| name.starts_with(STAGING)).collect();
+        let left: Vec<&str> = catalog.tables.keys().map(String::as_str).filter(|name| is_staging(name)).collect();
         if left.is_empty() {
             return error;
         }
-        let words = format!("its staging tables are left ({}): the next restore drops them", left.join(", "));
+        let words = format!("staging tables are left ({}): the next restore drops them", left.join(", "));
         let detail = error.detail().map_or_else(|| words.clone(), |detail| format!("{detail}; {words}"));
         error.with_detail(detail)
     }

@@ -2,8 +2,9 @@
 //! nodes that lead groups.
 //!
 //! Invariants:
-//! - each node that leads a group is asked once, and answers for itself: an answer of another node
-//!   counts as none;
+//! - each node that leads a group is asked once, and answers for itself: a node that is not the one
+//!   that is meant does nothing, and says that;
+//! - rows of an answer have the columns that they are to have;
 //! - a backup is complete if a node has all of it, or the nodes have it together;
 //! - nodes remove files one after the other, since they may see the same directory;
 //! - nodes that were not asked, or have not answered, are named.
@@ -13,8 +14,8 @@ use super::files_of_nodes::FoundBackup;
 use super::{Backups, PATH_TYPE, Scanned, deleted_table, spawn, texts};
 use crate::submit::Submit;
 use crossbeam_channel::unbounded;
-use ferrite_backup::listing;
 use ferrite_backup::request::{self, checked_nonce};
+use ferrite_backup::{csv_files, listing};
 use ferrite_base::{GroupId, UserError, UserResult};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::Reply;
@@ -43,11 +44,15 @@ const FILE_RESULT: usize = 13;
 const FILE_FAULT: usize = 14;
 /// In a row of a deletion.
 const DELETED_NAME: usize = 5;
+/// Columns of the tables that a node answers, of a scan and of a deletion.
+const SCANNED: [usize; 3] = [10, 8, 16];
+const DELETED: [usize; 1] = [10];
 
 /// A node, by the first of the groups that it leads.
 struct Leader {
     group: GroupId,
     host_id: i32,
+    host_name: String,
 }
 
 /// The database's nodes, and how they are asked.
@@ -70,7 +75,11 @@ impl Nodes {
                 first.entry((leader != own, leader)).or_insert(group);
             }
         }
-        let leaders = first.iter().map(|((_, id), group)| Leader { group: *group, host_id: *id });
+        let name = |id: i32| match id == own {
+            true => node.identity.host_name.clone(),
+            false => host_name_of(hosts, id),
+        };
+        let leaders = first.iter().map(|((_, id), group)| Leader { group: *group, host_id: *id, host_name: name(*id) });
         let leaders: Vec<Leader> = leaders.collect();
         let is_asked = |id: i32| leaders.iter().any(|leader| leader.host_id == id);
         let others = hosts.hosts.iter().filter(|host| !is_asked(host.id));
@@ -78,22 +87,35 @@ impl Nodes {
         Nodes { node: Arc::clone(node), submit: Arc::clone(submit), leaders, words }
     }
 
-    /// The tables that this node answers.
-    fn ask(&self, leader: &Leader, parameters: &[Value<'_>]) -> UserResult<Vec<AnswerRows>> {
+    /// The tables that this node answers, of so many columns.
+    fn ask<const N: usize>(
+        &self,
+        leader: &Leader,
+        asked: &[Value<'_>],
+        columns: [usize; N],
+    ) -> UserResult<[AnswerRows; N]> {
+        let mut parameters = vec![Value::Integer(leader.host_id.into())];
+        parameters.extend_from_slice(asked);
         let (to, heard) = unbounded();
         let mailbox = Arc::new(TablesAnswer(to));
-        self.submit.call_leader(OF_NODE, leader.group, parameters, mailbox, SystemClock.wall_micros());
+        self.submit.call_leader(OF_NODE, leader.group, &parameters, mailbox, SystemClock.wall_micros());
         let tables = heard.recv().map_err(|_| UserError::parameters("it has not answered"))??;
-        // Its first row has a host first.
-        let host = tables.first().and_then(|rows| rows.first()?.first().cloned());
-        match host {
-            Some(OwnedValue::Integer(id)) if id == i64::from(leader.host_id) => Ok(tables),
-            Some(OwnedValue::Integer(_)) => {
-                Err(UserError::parameters(format!("group {} is led by another node now", leader.group)))
-            }
-            _ => Err(malformed()),
-        }
+        of_columns(tables, columns).ok_or_else(malformed)
     }
+}
+
+/// What clients know the host by, without the port.
+fn host_name_of(hosts: &Hosts, id: i32) -> String {
+    let clients = hosts.hosts.iter().find(|host| host.id == id).and_then(|host| host.clients.as_deref());
+    let name = clients.and_then(|clients| clients.rsplit_once(':')).map_or("", |(name, _)| name);
+    name.to_owned()
+}
+
+/// The tables, if these are all, and each of their rows has so many cells.
+fn of_columns<const N: usize>(tables: Vec<AnswerRows>, columns: [usize; N]) -> Option<[AnswerRows; N]> {
+    let tables = <[AnswerRows; N]>::try_from(tables).ok()?;
+    let is_whole = tables.iter().zip(columns).all(|(rows, columns)| rows.iter().all(|row| row.len() == columns));
+    is_whole.then_some(tables)
 }
 
 /// What the nodes see of one backup.
@@ -171,10 +193,8 @@ impl Nodes {
         let mut files = AnswerRows::new();
         let mut failed = Vec::new();
         for leader in &self.leaders {
-            match self.ask(leader, &[Value::Text("@SnapshotScan"), Value::Text(path)]) {
-                Ok(tables) => {
-                    let [of_space, of_snapshots, of_files] =
-                        <[AnswerRows; 3]>::try_from(tables).map_err(|_| malformed())?;
+            match self.ask(leader, &[Value::Text("@SnapshotScan"), Value::Text(path)], SCANNED) {
+                Ok([of_snapshots, of_space, of_files]) => {
                     space.extend(of_space);
                     snapshots.extend(of_snapshots);
                     files.extend(of_files);
@@ -185,7 +205,7 @@ impl Nodes {
         self.words.extend(failed);
         let mut scanned = Scanned::default();
         for (nonce, SeenByNodes { mut row, files: own }) in seen(&snapshots, &files) {
-            let fault = if is_complete(&row) { None } else { self.fault_of(path, &nonce) };
+            let fault = if is_complete(&row) { None } else { self.fault_of(path, &nonce, &own) };
             let whole = OwnedValue::Text(if fault.is_none() { "TRUE" } else { "FALSE" }.into());
             row[COMPLETE] = whole.clone();
             row[INCOMPLETE] = if fault.is_none() { OwnedValue::Text("".into()) } else { row[TABLES].clone() };
@@ -208,12 +228,21 @@ impl Nodes {
 
     /// What is wrong with a backup of which no node has the whole. None: the nodes have it
     /// together.
-    fn fault_of(&self, path: &str, nonce: &str) -> Option<String> {
+    fn fault_of(&self, path: &str, nonce: &str, own: &BTreeMap<String, i64>) -> Option<String> {
         let parameters = [Value::Text(path), Value::Text(nonce)];
         let asked = parameters.iter().map(Value::to_owned_value).collect();
         let request = request::restore(&parameters, &self.node.identity.backups);
-        let found = request.and_then(|request| FoundBackup::of(&self.node, &self.submit, asked, &request));
-        found.err().map(|error| error.message().to_owned())
+        let fault = request.and_then(|request| {
+            let found = FoundBackup::of(&self.node, &self.submit, asked, &request)?;
+            let is_csv = own.contains_key(&listing::schema_name(nonce));
+            let is_there = |name: &str| own.contains_key(name);
+            Ok(is_csv
+                .then(|| {
+                    csv_files::fault(&found.files, &request.dir.join(listing::schema_name(nonce)), nonce, is_there)
+                })
+                .flatten())
+        });
+        fault.unwrap_or_else(|error| Some(error.message().to_owned()))
     }
 
     /// Where the backup's files are, they go: rows of files, or one that says that there are none.
@@ -222,9 +251,9 @@ impl Nodes {
         let mut absent = None;
         for leader in &self.leaders {
             let parameters = [Value::Text("@SnapshotDelete"), Value::Text(path), Value::Text(nonce)];
-            match self.ask(leader, &parameters) {
-                Ok(tables) => {
-                    for row in tables.into_iter().flatten() {
+            match self.ask(leader, &parameters, DELETED) {
+                Ok([rows]) => {
+                    for row in rows {
                         if text(&row[DELETED_NAME]).is_empty() {
                             absent.get_or_insert(row);
                         } else {
@@ -233,7 +262,7 @@ impl Nodes {
                     }
                 }
                 Err(error) => {
-                    let host = self.node.identity.host_name.as_str();
+                    let host = leader.host_name.as_str();
                     let words = format!("node {}: {}", leader.host_id, error.message());
                     let row = cells![leader.host_id, host, path, PATH_TYPE, nonce, "", 0i64, "FALSE", "FAILURE", words];
                     let mut table = deleted_table();
@@ -271,28 +300,27 @@ pub fn delete(
     })
 }
 
-/// `@BackupsOfNode(group, procedure, path [, nonce])`: what this node has.
+/// `@BackupsOfNode(group, host, procedure, path [, nonce])`: what this node has, if it is that
+/// host.
 pub fn serve(node: &Arc<Backups>, parameters: &[Value<'_>], reply: &Reply) -> UserResult<()> {
     let place = &node.identity.backups;
     let own = Arc::clone(node);
     let reply = reply.clone();
-    match parameters {
-        [Value::Integer(_), Value::Text("@SnapshotScan"), Value::Text(path)] => {
+    let unknown = || UserError::parameters("@BackupsOfNode takes a group, a host, a procedure and its path");
+    let [Value::Integer(group), Value::Integer(host), asked @ ..] = parameters else { return Err(unknown()) };
+    if *host != i64::from(node.identity.host_id) {
+        return Err(UserError::parameters(format!("group {group} is led by another node now")));
+    }
+    match asked {
+        [Value::Text("@SnapshotScan"), Value::Text(path)] => {
             let dir = place.directory(path)?;
-            spawn(move || {
-                // The space first: it has the host.
-                let tables = super::scan(&own, &dir).map(|mut tables| {
-                    tables.swap(0, 1);
-                    tables
-                });
-                super::answer(&reply, &tables);
-            })
+            spawn(move || super::answer(&reply, &super::scan(&own, &dir)))
         }
-        [Value::Integer(_), Value::Text("@SnapshotDelete"), Value::Text(path), Value::Text(nonce)] => {
+        [Value::Text("@SnapshotDelete"), Value::Text(path), Value::Text(nonce)] => {
             let asked = vec![(place.directory(path)?, checked_nonce(nonce)?.to_owned())];
             spawn(move || super::answer(&reply, &super::delete(&own, asked)))
         }
-        _ => Err(UserError::parameters("@BackupsOfNode takes a group, a procedure and its path")),
+        _ => Err(unknown()),
     }
 }
 
@@ -317,6 +345,18 @@ mod tests {
         row[FILE_NAME] = text_of(name);
         row[FILE_SIZE] = OwnedValue::Integer(bytes);
         row
+    }
+
+    #[test]
+    fn rows_of_other_columns_than_expected_are_refused() {
+        let Scanned { snapshots, space, files } = Scanned::default();
+        assert_eq!([snapshots, space, files].map(|table| table.columns().count()), SCANNED);
+        assert_eq!([deleted_table().columns().count()], DELETED);
+        let rows = |cells: usize| vec![vec![OwnedValue::Null; 10], vec![OwnedValue::Null; cells]];
+        assert!(of_columns(vec![rows(10)], DELETED).is_some());
+        for tables in [vec![rows(9)], vec![rows(11)], vec![rows(10), rows(10)], vec![]] {
+            assert!(of_columns(tables, DELETED).is_none());
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::internal_client::InternalClient;
 use super::{Backups, HOST, OUTCOME, spawn};
 use crate::groups_change::ChangeQueue;
 use crate::submit::Submit;
-use ferrite_backup::{STAGING, Server, request, restore};
+use ferrite_backup::{request, restore};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::Reply;
 use ferrite_snapshot::Files;
@@ -44,9 +44,9 @@ pub fn restore(
     })
 }
 
-/// A call on the way of which the outcome is not known says so; of the restore it is known, unless
-/// that is said of its last step.
-fn outcome(error: UserError) -> UserError {
+/// An error after which it is known that nothing of the restore took place, with these words. That
+/// the outcome is not known is said of the last step only.
+fn nothing_restored(error: UserError) -> UserError {
     match error.kind() {
         ErrorKind::Unavailable => error.in_context("nothing was restored"),
         _ => error,
@@ -67,11 +67,11 @@ fn run(
 ) -> UserResult<Done> {
     let _turn = node.turn.acquire()?;
     let client = InternalClient::of_groups(node.handles.clone(), Arc::clone(submit), Arc::clone(changes));
-    // What an earlier one has left whose node was lost.
-    client.drop_tables(STAGING)?;
+    // All files are found, and judged, before what an earlier restore has left is dropped.
     let FoundBackup { files, leaders, read_on } = FoundBackup::of(node, submit, asked, request)?;
     let files = Files::new(Arc::new(files), &request.dir);
-    let restored = restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(outcome(error)))?;
+    let restored =
+        restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(nothing_restored(error)))?;
     let middle = [("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)];
     let columns: Vec<_> = HOST.into_iter().chain(middle).chain(OUTCOME).collect();
     let mut table = SystemTable::new(&columns);

@@ -164,4 +164,10 @@ fn a_backup_in_csv_has_a_file_of_each_table_and_group_and_one_schema() {
     std::fs::remove_file(&other).expect("it is there");
     let saved = cluster.database(2).call("@SnapshotSave", (settings.as_str(),));
     assert!(saved.tables[0].rows.iter().all(|row| row[3] == OwnedValue::Text("SUCCESS".into())), "{saved:?}");
+    // One of its files is on no node.
+    std::fs::remove_file(&other).expect("it was written");
+    let scan = cluster.database(0).call("@SnapshotScan", (path,));
+    let whole: Vec<&OwnedValue> = scan.tables[0].rows.iter().map(|row| &row[8]).collect();
+    assert_eq!(whole, [&OwnedValue::Text("TRUE".into()), &OwnedValue::Text("FALSE".into())]);
+    assert!(format!("{:?}", scan.tables[2].rows).contains("lacks files: tue-T-group_3.csv"), "{scan:?}");
 }

@@ -160,7 +160,7 @@ fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
     assert!(said.contains("mon-p0002.rows is damaged"), "{said}");
     assert!(tables(&db).is_empty(), "nothing is there: {:?}", tables(&db));
     let said = words(&db.fail("@SnapshotRestore", ("", "tue")));
-    assert!(said.contains("there is no backup tue: no node has its manifest; looked in "), "{said}");
+    assert!(said.contains("there is no backup tue: no node has tue.manifest; looked in "), "{said}");
     // Anywhere will do.
     std::fs::remove_file(of_second(backups.path())).expect("it is there");
     std::fs::rename(&away, backups.path().join("of-3/mon-p0002.rows")).expect("a directory");
