@@ -123,6 +123,7 @@ planted_faults! {
     AbortKeepsSequence "a part that was aborted keeps its sequence numbers",
     UndoForgotten "a part that is prepared can be undone no more",
     ChangeAdoptedEarly "stores go back with a schema change before its outcome is in the stream",
+    EqualUnchecked "after an accepted loss, replicated tables are called equal without a comparison",
     ChangeKept "a schema change stays in the stores when its lot is aborted",
     PartAppliedAtOnce "copies and replay make the changes of a part when it is prepared",
     PartsNotInManifest "a snapshot does not have the parts that are in doubt",

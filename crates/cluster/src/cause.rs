@@ -88,6 +88,11 @@ pub trait NodeEffects: Send {
     /// follows from the same state of the metadata, so that a leader knows it when it begins to
     /// lead.
     fn paused(&mut self, paused: bool);
+
+    /// Whether the group's copies of replicated tables may differ from those of other groups.
+    /// Called before anything else that follows from the same metadata: a node that leads the group
+    /// by it executes nothing on such copies.
+    fn unequal(&mut self, group: GroupId, unequal: bool);
     /// The node has given up its lead of that epoch; the metadata may not learn this for a long
     /// time.
     fn gave_up(&mut self, group: GroupId, epoch: Epoch);

@@ -226,7 +226,7 @@ fn check_asker(from: NodeId, ask: &Ask) -> Result<(), Malformed> {
         Ask::Goodbye(member) | Ask::Look { member, .. } => member.node,
         Ask::Propose { from: member, .. } | Ask::AcceptLoss { from: member, .. } => member.node,
         Ask::Remove { from: member, .. } | Ask::Resign { from: member, .. } => member.node,
-        Ask::Pause { from: member, .. } => member.node,
+        Ask::Pause { from: member, .. } | Ask::Equal { from: member, .. } => member.node,
         Ask::Sealed { sealed, .. } => sealed.member.node,
     };
     if named == from { Ok(()) } else { Err(Malformed("a question is in the name of another node")) }

@@ -382,6 +382,12 @@ impl Node {
                 self.effects.paused(state.is_paused());
             }
         }
+        for (id, group) in state.groups() {
+            let known = self.known.1.groups().get(id).is_some_and(|known| known.unequal);
+            if group.unequal != known {
+                self.effects.unequal(*id, group.unequal);
+            }
+        }
         self.known = (index, Arc::clone(&state));
         self.check_own_entry(&state);
         if !self.registered || self.ended {

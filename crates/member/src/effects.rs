@@ -162,6 +162,12 @@ impl NodeEffects for ServerEffects {
         self.node_status.change(|seen| seen.paused = paused);
     }
 
+    fn unequal(&mut self, group: GroupId, unequal: bool) {
+        if let Some(data) = &self.data {
+            data.cancellations.unequal(group, unequal);
+        }
+    }
+
     fn gave_up(&mut self, group: GroupId, epoch: Epoch) {
         self.node_status.change(|seen| {
             seen.given_up.insert(group, epoch);

@@ -19,6 +19,7 @@ mod directory;
 mod discard_copy;
 mod drain;
 mod effects;
+pub mod equalizing;
 mod error;
 mod figures;
 pub mod forward;

@@ -137,6 +137,11 @@ impl GroupReport {
         if let Some((epoch, node)) = group.loss.filter(|_| before.is_some_and(|before| before.loss != group.loss)) {
             lines.push(Notice::LossAccepted { group: id, node, epoch, stale: false });
         }
+        match (before.is_some_and(|before| before.unequal), group.unequal) {
+            (false, true) => lines.push(Notice::GroupUnequal { group: id }),
+            (true, false) => lines.push(Notice::GroupEqual { group: id }),
+            _ => {}
+        }
         if group.phase != Phase::Sealing {
             self.choosing = None;
         }

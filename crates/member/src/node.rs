@@ -28,7 +28,7 @@ use ferrite_cluster::{Groups, MessageKind, Node};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
 use ferrite_log::Durability;
-use ferrite_meta::{Group, State};
+use ferrite_meta::{Ask, Group, State};
 use ferrite_notice::Notice;
 use ferrite_partition::waker::Waker;
 use ferrite_peer::Lane;
@@ -383,6 +383,10 @@ impl NodeThread {
                 let reachability = Reachability::now(state, here, &self.links, &self.healths);
                 let seen = Seen { here, reached, no_majority: reachability.no_majority(state) };
                 self.removals.begin(asks, state, seen, self.clock.boottime_nanos());
+            }
+            Order::Equal { group, loss } => {
+                let from = self.node.here();
+                let _ = self.metadata.send(MetadataNotice::Ask(Ask::Equal { from, group, loss }));
             }
             Order::Pause(asks) => self.pauses.begin(asks, self.clock.boottime_nanos()),
             Order::AnswerProcedures => {

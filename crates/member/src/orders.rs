@@ -4,7 +4,7 @@ use crate::loss::AcceptLoss;
 use crate::pausing::Pause;
 use crate::remove::RemoveNode;
 use crossbeam_channel::Sender;
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_cluster::NotHandedOver;
 use ferrite_partition::applier::{CopyStart, Intake};
 use std::time::Duration;
@@ -22,6 +22,12 @@ pub enum Order {
     RemoveNode(RemoveNode),
     /// An operator pauses the database, or resumes it.
     Pause(Pause),
+    /// The group's copies of replicated tables are those of the other groups, since the loss with
+    /// which that epoch began.
+    Equal {
+        group: GroupId,
+        loss: Epoch,
+    },
     /// Other nodes have asked for the procedures.
     AnswerProcedures,
     /// A node has connected, which hears this node's health at once.

@@ -1,5 +1,6 @@
 //! The cluster as a node knows it, for its operator (`ferrite admin status`).
 
+use crate::equalizing::{UnequalGroups, unequal_groups};
 use crate::figures::AllFigures;
 use crate::health::{COUNTS, Healths};
 use crate::links::Links;
@@ -8,7 +9,7 @@ use crate::orders::Order;
 use crate::reachability::Reachability;
 use crate::status_tables::{self, group, group_table, nodes, nodes_table, voters, voters_table, word};
 use crate::tolerance::has_all_copies;
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_meta::{Group, Kind, Node, Phase, Presence, State};
 use ferrite_partition::waker::WakingSender;
 use ferrite_replica::group::Member;
@@ -44,6 +45,17 @@ impl Handle {
         let figures = status_tables::figures(&seen.state, seen.leader(), &self.figures);
         let cluster = status_tables::cluster(&seen.state, has_all_copies(&seen, in_step, &reachability));
         vec![nodes(&seen, in_step, &reachability), group, voters(&seen.state, &reachability, heard), figures, cluster]
+    }
+
+    /// Groups whose copies of replicated tables may differ from those of others.
+    pub fn unequal_groups(&self) -> UnequalGroups {
+        unequal_groups(&self.node_status.seen().state)
+    }
+
+    /// The group's copies are equal, since the loss with which that epoch began.
+    pub fn are_equal(&self, group: GroupId, loss: Epoch) {
+        // The thread has ended only when the server stops.
+        let _ = self.orders.send(Order::Equal { group, loss });
     }
 
     /// See [`has_all_copies`].

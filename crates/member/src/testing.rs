@@ -38,7 +38,7 @@ pub fn of_groups(nodes: Vec<Node>, groups: &[&[u32]], voters: &[u32]) -> State {
         let own = Assignment { partitions: vec![PartitionId(partition)], place };
         let assignment = (groups.len() > 1).then_some(own);
         let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
-        Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment }
+        Group { configuration, parent, burnt, phase, accepted: None, loss: None, unequal: false, assignment }
     };
     let partitions = groups.len() as u32;
     let mut state = State::default();

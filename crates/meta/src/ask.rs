@@ -30,6 +30,9 @@ pub enum Ask {
     Resign { group: GroupId, from: Member, epoch: Epoch },
     /// An operator says that this process suffices to lead a group without a leader.
     AcceptLoss { group: GroupId, from: Member, expected: Epoch, member: Member },
+    /// The group has the replicated tables of the others, since the loss with which that epoch
+    /// began: the node that leads the first group has made them equal, or has found them so.
+    Equal { group: GroupId, from: Member, loss: Epoch },
     /// An operator says that this node, and what its last process was, is lost for good.
     Remove { from: Member, lost: Member },
     /// An operator pauses the database, or resumes it. `revision`: of the settings, as the asking
@@ -101,8 +104,8 @@ impl Question {
                 put_u64(out, expected.0);
                 put_member(out, *member);
             }
-            Ask::Resign { group, from, epoch } => {
-                out.push(9);
+            Ask::Resign { group, from, epoch } | Ask::Equal { group, from, loss: epoch } => {
+                out.push(if matches!(&self.ask, Ask::Resign { .. }) { 9 } else { 11 });
                 put_u32(out, group.0);
                 put_member(out, *from);
                 put_u64(out, epoch.0);
@@ -188,6 +191,11 @@ impl Question {
                 Ask::Resign { group, from, epoch: Epoch(rest.u64()?) }
             }
             10 => Ask::Pause { from: take_member(&mut rest)?, revision: rest.u64()?, paused: rest.flag()? },
+            11 => {
+                let group = GroupId(rest.u32()?);
+                let from = take_member(&mut rest)?;
+                Ask::Equal { group, from, loss: Epoch(rest.u64()?) }
+            }
             _ => return Err(Malformed("a question is of an unknown kind")),
         };
         rest.end()?;
@@ -266,6 +274,7 @@ mod tests {
             Ask::Propose { group: GroupId(0), from: member, proposal, parent: mark },
             Ask::Sealed { group: GroupId(0), sealed },
             Ask::AcceptLoss { group: GroupId(0), from: member, expected: Epoch(3), member },
+            Ask::Equal { group: GroupId(1), from: member, loss: Epoch(3) },
             Ask::Resign { group: GroupId(0), from: member, epoch: Epoch(3) },
             Ask::Pause { from: member, revision: 6, paused: true },
         ]

@@ -44,6 +44,9 @@ pub enum Command {
     /// An operator's: this process suffices to lead the group, whose seal is that of `sealed` and
     /// whose last configuration is `expected`, though it may lack what others have acknowledged.
     AcceptLoss { group: GroupId, expected: Epoch, sealed: Epoch, member: Member },
+    /// The group's copies of replicated tables are those of the other groups, since the loss with
+    /// which that epoch began.
+    Equal { group: GroupId, loss: Epoch },
     /// `revision`: the settings' last.
     Settings { revision: u64, kfactor: u32 },
     /// An operator pauses the database, or resumes it. `revision`: the settings' last.
@@ -97,6 +100,7 @@ impl Command {
             Command::Activate { .. } => "activate",
             Command::Configure { .. } => "configure",
             Command::AcceptLoss { .. } => "accept loss",
+            Command::Equal { .. } => "equal",
             Command::Settings { .. } => "settings",
             Command::Pause { .. } => "pause",
             Command::Voters { .. } => "voters",
@@ -110,6 +114,7 @@ impl Command {
                     || groups.iter().any(|(_, group)| group.assignment.is_some())
             }
             Command::Register { node, .. } | Command::Join { node, .. } => node.rack.is_some(),
+            Command::Equal { .. } => true,
             _ => false,
         };
         if is_of_several_groups { FORMAT_SEVERAL_GROUPS } else { FORMAT }
@@ -157,6 +162,10 @@ impl Command {
                 put_u64(out, expected.0);
                 put_u64(out, sealed.0);
                 put_member(out, *member);
+            }
+            Command::Equal { group, loss } => {
+                put_u32(out, group.0);
+                put_u64(out, loss.0);
             }
             Command::Settings { revision, kfactor } => {
                 put_u64(out, *revision);
@@ -223,6 +232,7 @@ impl Command {
                 sealed: Epoch(rest.u64()?),
                 member: take_member(&mut rest)?,
             },
+            "equal" => Command::Equal { group: GroupId(rest.u32()?), loss: Epoch(rest.u64()?) },
             "settings" => Command::Settings { revision: rest.u64()?, kfactor: rest.u32()? },
             "pause" => Command::Pause { revision: rest.u64()?, paused: rest.flag()? },
             "voters" => Command::Voters {

@@ -22,7 +22,7 @@ use crate::parts::{Group, Node, Presence};
 use crate::state::State;
 use crate::voter::{Did, ReadId, Voter, VoterError};
 use duties::{Duties, Waiting, configure};
-use ferrite_base::{GroupId, NodeId};
+use ferrite_base::{Epoch, GroupId, NodeId};
 use ferrite_replica::group::Member;
 use seal::Seal;
 use std::sync::Arc;
@@ -154,11 +154,14 @@ impl Controller {
                 self.propose(command);
                 self.asked.push((from, 0));
             }
+            Ask::Equal { group, loss, .. } => {
+                let command = equal(state, group, loss);
+                self.propose(command);
+                self.asked.push((from, 0));
+            }
             Ask::Pause { revision, paused, .. } => {
-                // A delayed question names settings that are no longer the last.
-                if state.settings().is_some_and(|known| known.revision == revision) {
-                    self.voter.propose(&Command::Pause { revision, paused });
-                }
+                let command = pause(state, revision, paused);
+                self.propose(command);
                 self.asked.push((from, 0));
             }
             Ask::Sealed { group, sealed } => duties.answered(state, group, from, sealed),
@@ -275,6 +278,19 @@ impl Controller {
 fn is_current(state: &State, member: Member) -> bool {
     let node = state.nodes().get(&member.node);
     node.is_some_and(|node| node.incarnation == member.incarnation && node.presence == Presence::Running)
+}
+
+/// A delayed question names settings that are no longer the last.
+fn pause(state: &State, revision: u64, paused: bool) -> Option<Command> {
+    let is_last = state.settings().is_some_and(|known| known.revision == revision);
+    is_last.then_some(Command::Pause { revision, paused })
+}
+
+/// A delayed question names a loss that is no longer the last.
+fn equal(state: &State, id: GroupId, loss: Epoch) -> Option<Command> {
+    let group = state.groups().get(&id).filter(|group| group.unequal)?;
+    let is_last = group.loss.is_some_and(|(epoch, _)| epoch == loss);
+    is_last.then_some(Command::Equal { group: id, loss })
 }
 
 #[cfg(test)]

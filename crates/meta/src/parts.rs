@@ -79,6 +79,9 @@ pub struct Group {
     pub accepted: Option<Member>,
     /// The last epoch that began so, and whose leader had what was kept.
     pub loss: Option<(Epoch, NodeId)>,
+    /// Since that loss, it is not known that its copies of replicated tables are those of the other
+    /// groups. Only in a cluster of several groups.
+    pub unequal: bool,
     /// None: the one group of its cluster, with all partitions, on whichever nodes there are.
     pub assignment: Option<Assignment>,
 }
@@ -108,6 +111,8 @@ impl Group {
 /// Added to a kind of node, or to a phase, that is followed by what only clusters of several groups
 /// have: others are written as before there were any.
 const WITH_MORE: u8 = 2;
+/// Added to the phase of one of several groups that may be unequal to others.
+const UNEQUAL: u8 = 4;
 
 /// All but whether the database is paused: it is not when the cluster is founded.
 pub(crate) fn put_settings(out: &mut Vec<u8>, settings: &Settings) {
@@ -196,7 +201,9 @@ pub(crate) fn put_group(out: &mut Vec<u8>, id: GroupId, group: &Group) {
         Phase::Active => 0,
         Phase::Sealing => 1,
     };
-    out.push(if group.assignment.is_some() { phase | WITH_MORE } else { phase });
+    assert!(group.assignment.is_some() || !group.unequal, "one group is equal to itself");
+    let unequal = if group.unequal { UNEQUAL } else { 0 };
+    out.push(unequal | if group.assignment.is_some() { phase | WITH_MORE } else { phase });
     put_configuration(out, &group.configuration, group.parent);
     out.push(u8::from(group.accepted.is_some()));
     if let Some(member) = group.accepted {
@@ -224,7 +231,8 @@ pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malf
     let id = GroupId(rest.u32()?);
     let burnt = Epoch(rest.u64()?);
     let said = rest.u8()?;
-    let phase = match said & !WITH_MORE {
+    let unequal = said & UNEQUAL != 0;
+    let phase = match said & !WITH_MORE & !UNEQUAL {
         0 => Phase::Active,
         1 => Phase::Sealing,
         _ => return Err(Malformed("a group's phase is unknown")),
@@ -240,8 +248,11 @@ pub(crate) fn take_group(rest: &mut Reader<'_>) -> Result<(GroupId, Group), Malf
     };
     let loss = (Epoch(rest.u64()?), NodeId(rest.u32()?));
     let loss = (loss.0 != Epoch(0)).then_some(loss);
+    if unequal && (loss.is_none() || said & WITH_MORE == 0) {
+        return Err(Malformed("a group is unequal to others without a loss"));
+    }
     let assignment = if said & WITH_MORE != 0 { Some(take_assignment(rest)?) } else { None };
-    Ok((id, Group { configuration, parent, burnt, phase, accepted, loss, assignment }))
+    Ok((id, Group { configuration, parent, burnt, phase, accepted, loss, unequal, assignment }))
 }
 
 fn take_assignment(rest: &mut Reader<'_>) -> Result<Assignment, Malformed> {

@@ -118,6 +118,7 @@ impl State {
             Command::AcceptLoss { group, expected, sealed, member } => {
                 self.accept_loss(*group, *expected, *sealed, *member)
             }
+            Command::Equal { group, loss } => self.equal(*group, *loss),
             Command::Settings { revision, kfactor } => self.set(*revision, *kfactor),
             Command::Pause { revision, paused } => self.pause(*revision, *paused),
             Command::Voters { expected, voters, number } => self.change_voters(expected, voters, *number),
@@ -353,8 +354,22 @@ impl State {
         let by_loss = known.is_some_and(|known| known.accepted == Some(next.leader));
         let loss = if by_loss { Some((next.epoch, next.leader.node)) } else { known.and_then(|known| known.loss) };
         let assignment = known.and_then(|known| known.assignment.clone());
-        let group = Group { configuration, parent, burnt, phase: Phase::Active, accepted: None, loss, assignment };
+        // What it lacks, others may have in their copies of replicated tables.
+        let unequal = assignment.is_some() && (by_loss || known.is_some_and(|known| known.unequal));
+        let phase = Phase::Active;
+        let group = Group { configuration, parent, burnt, phase, accepted: None, loss, unequal, assignment };
         self.groups.insert(id, group);
+    }
+
+    /// The group's copies of replicated tables are those of the other groups again, since the loss
+    /// with which that epoch began.
+    fn equal(&mut self, id: GroupId, loss: Epoch) -> Result<Change, Refusal> {
+        let group = self.groups.get_mut(&id).ok_or(Refusal::UnknownGroup(id))?;
+        if group.loss.is_none_or(|(epoch, _)| epoch != loss) {
+            return Err(Refusal::Invalid("the group's last loss is another one"));
+        }
+        let was_unequal = std::mem::replace(&mut group.unequal, false);
+        Ok(if was_unequal { Change::Done } else { Change::Repeated })
     }
 
     fn set(&mut self, revision: u64, kfactor: u32) -> Result<Change, Refusal> {

@@ -26,6 +26,7 @@ mod connection_calls;
 mod connections;
 mod dispatch;
 mod drain;
+mod equalize;
 mod expiry;
 mod first_schema;
 mod forward_executor;

@@ -45,6 +45,13 @@ pub enum FollowNotice {
         version: u64,
         answer: Result<i64, String>,
     },
+    /// A group that was asked for the change to that version has answered: which version it has,
+    /// and the change, if it is known there. Or why there is no answer.
+    Change {
+        group: GroupId,
+        version: u64,
+        answer: Result<(i64, Option<String>), String>,
+    },
     Stop,
 }
 
@@ -109,6 +116,40 @@ impl Mailbox for Following {
     }
 }
 
+/// Where a group answers that was asked for a change.
+struct Asking {
+    notices: Sender<FollowNotice>,
+    group: GroupId,
+    version: u64,
+}
+
+impl Mailbox for Asking {
+    fn deliver(&self, answers: AnswerBatch) {
+        let answer = match answers.first() {
+            Some(response) if answers.is_success() => {
+                let number = answers.bytes.last_chunk::<8>().map(|number| i64::from_be_bytes(*number));
+                let text = response.status_text.map(str::to_owned);
+                number.map(|number| (number, text)).ok_or_else(String::new)
+            }
+            Some(response) => Err(response.status_text.unwrap_or_default().to_owned()),
+            None => Err("its answer cannot be read".to_owned()),
+        };
+        let _ = self.notices.send(FollowNotice::Change { group: self.group, version: self.version, answer });
+    }
+}
+
+/// What the first group says of a change that it is to make.
+struct CaughtUp;
+
+impl Mailbox for CaughtUp {
+    fn deliver(&self, answers: AnswerBatch) {
+        let said = answers.first().filter(|_| !answers.is_success());
+        if let Some(reason) = said.and_then(|response| response.status_text) {
+            ferrite_io::notify(Notice::SchemaNotFollowed { group: FIRST_GROUP, reason: reason.to_owned() });
+        }
+    }
+}
+
 /// What is known of another group.
 struct Other {
     version: Option<u64>,
@@ -161,6 +202,10 @@ impl SchemaFollowThread {
             match notice {
                 Some(FollowNotice::Made(reply, answers)) => leading.waiting.push((Instant::now(), reply, answers)),
                 Some(FollowNotice::Answered { group, version, answer }) => leading.answered(group, version, answer),
+                Some(FollowNotice::Change { group, version, answer }) => {
+                    let change = leading.has_told(group, version, answer);
+                    change.into_iter().for_each(|text| self.catch_up(version, text));
+                }
                 _ => {}
             }
             self.advance(leading);
@@ -170,6 +215,7 @@ impl SchemaFollowThread {
     fn advance(&self, leading: &mut Leading) {
         let Some(version) = self.schemas.of(FIRST_GROUP).map(|compiled| compiled.catalog.version.0) else { return };
         let now = Instant::now();
+        self.look_for_more(leading, version, now);
         for (group, other) in &mut leading.others {
             let is_there = version == 0 || other.version.is_some_and(|has| has >= version);
             if is_there || other.is_asked || now < other.next {
@@ -197,6 +243,35 @@ impl SchemaFollowThread {
         }
     }
 
+    /// After an accepted loss, the first group may lack changes that others have made: it gets them
+    /// from these, one after the other. A first group without a schema does not know of any, so it
+    /// asks.
+    fn look_for_more(&self, leading: &mut Leading, version: u64, now: Instant) {
+        let has_more = |other: &Other| other.version.map_or(version == 0, |has| has > version);
+        let is_asked = leading.others.values().any(|other| has_more(other) && other.is_asked);
+        let asked =
+            leading.others.iter_mut().filter(|(_, other)| has_more(other) && !other.is_asked && now >= other.next);
+        // One of those that have a change is asked for it; of those that are not known, each.
+        for (group, other) in asked.take(if version > 0 { usize::from(!is_asked) } else { usize::MAX }) {
+            other.is_asked = true;
+            self.ask_for_change(*group, version + 1);
+        }
+    }
+
+    fn ask_for_change(&self, group: GroupId, version: u64) {
+        let notices = self.follow.notices.clone();
+        let mailbox = Arc::new(Asking { notices, group, version });
+        self.call(group, version, None, mailbox);
+    }
+
+    /// The first group makes a change that another group has made, if it is the next one.
+    fn catch_up(&self, version: u64, text: String) {
+        let reply = Reply { mailbox: Arc::new(CaughtUp), connection: 0, handle: 0, sent_micros: 0 };
+        if let Some(coordinator) = &self.coordinator {
+            let _ = coordinator.send(Job::FollowSchema { version, text, reply });
+        }
+    }
+
     /// Sends the group the change to that version. False: it is not to be had at the moment.
     fn send(&self, group: GroupId, version: u64) -> bool {
         let (to, change) = bounded(1);
@@ -204,17 +279,24 @@ impl SchemaFollowThread {
         // One that has ended drops the question.
         let _ = coordinator.send(Job::SchemaChange { version, to });
         let Ok(Some(change)) = change.recv() else { return false };
+        let notices = self.follow.notices.clone();
+        let mailbox = Arc::new(Following { notices, group, version });
+        self.call(group, version, Some(&change.text), mailbox)
+    }
+
+    /// One answer comes. False: it cannot be sent.
+    fn call(&self, group: GroupId, version: u64, text: Option<&str>, mailbox: Arc<dyn Mailbox>) -> bool {
         let mut bytes = Vec::new();
         let mut call = RequestWriter::begin(&mut bytes, FOLLOW, i64::from(group.0));
         call.parameter(&i64::from(group.0));
         call.parameter(&(version as i64));
-        call.parameter(change.text.as_str());
+        if let Some(text) = text {
+            call.parameter(&text);
+        }
         if call.finish().is_err() {
             return false;
         }
         let body = bytes.split_off(frame::LENGTH_BYTES);
-        let notices = self.follow.notices.clone();
-        let mailbox = Arc::new(Following { notices, group, version });
         let connection = connection::of_other_node(CONNECTION, true, true);
         let call = Call { connection, handle: i64::from(group.0), trusted: true, start: 0, end: body.len() as u32 };
         self.forward.submit_one(group, Batch { mailbox, calls: vec![call], bytes: body, sent_micros: 0 });
@@ -244,6 +326,25 @@ impl Leading {
                 self.say(group, reason);
             }
         }
+    }
+
+    /// What a group says that was asked for a change: its version, and the change.
+    fn has_told(
+        &mut self,
+        group: GroupId,
+        version: u64,
+        answer: Result<(i64, Option<String>), String>,
+    ) -> Option<String> {
+        let other = self.others.get_mut(&group)?;
+        other.is_asked = false;
+        other.next = Instant::now() + LOOK_EVERY;
+        let (number, text) = answer.ok()?;
+        let has = followed(version, number);
+        other.version = Some(has);
+        if text.is_none() && has >= version {
+            self.say(FIRST_GROUP, format!("group {group} has version {has}, and no longer the change to {version}"));
+        }
+        text
     }
 
     /// The operator hears why a group does not follow, once.

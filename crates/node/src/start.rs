@@ -16,6 +16,7 @@ use crate::backup::{self, Backups};
 use crate::collect::Collector;
 use crate::compound::{self, Worker};
 use crate::dispatch;
+use crate::equalize::EqualizeThread;
 use crate::expiry::{self, Expiry};
 use crate::first_schema::FirstSchema;
 use crate::mailbox::Mail;
@@ -37,7 +38,7 @@ use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
-use ferrite_base::{CallLimits, GroupId, limits, memory};
+use ferrite_base::{CallLimits, GroupId, Settings, limits, memory};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
 use ferrite_io::{Clock, Disk, MeteredDisk, SteadyClock, SystemClock, Yielding, lower_priority};
@@ -140,7 +141,7 @@ impl Server {
             without_log,
         )?;
         start_expiry(threads, &parts, inboxes.expiry, &submit, &clock, options.drop_migrating)?;
-        start_schema_follow(threads, &parts, inboxes.follow)?;
+        start_group_threads(threads, &parts, inboxes.follow, running.as_ref(), &submit, &clock, &options.settings)?;
         let collector = parts.collector(&backups, &disk);
         collector.begin();
         let of_cluster = running.as_ref().map(Running::handle);
@@ -404,6 +405,28 @@ fn start_schema_follow(
     };
     threads.ended_by(move || stopped.stop());
     threads.spawn("schema-follow", move || thread.run())
+}
+
+/// Where there are several groups: what they all have is kept alike.
+fn start_group_threads(
+    threads: &mut Threads,
+    parts: &Parts,
+    inbox: Option<Receiver<FollowNotice>>,
+    running: Option<&Running>,
+    submit: &Arc<Submit>,
+    clock: &Arc<dyn Clock>,
+    settings: &Settings,
+) -> Result<(), ThreadError> {
+    start_schema_follow(threads, parts, inbox)?;
+    let Some(running) = running.filter(|_| parts.follow.is_some()) else { return Ok(()) };
+    let cluster = running.handle();
+    let groups = parts.routes.kept_table().groups().collect();
+    let schemas = Arc::clone(&parts.schemas);
+    let calls = submit.groups_calls.clone();
+    let bytes_max = settings.transaction_bytes;
+    let thread = EqualizeThread::new(cluster, schemas, calls, Arc::clone(clock), groups, bytes_max);
+    threads.ended_by(thread.stop());
+    threads.spawn("equalize", move || thread.run())
 }
 
 fn start_system(

@@ -4,8 +4,8 @@ use crate::Level;
 use crate::define::notices;
 use crate::field::Field;
 use crate::words::{
-    accept_loss, after_colon, all_of, and_others, as_known, awaited, megabytes, plural, rate, ready, rows_part,
-    times_more,
+    accept_loss, after_colon, all_of, and_others, as_known, awaited, groups_of, megabytes, plural, rate, ready,
+    rows_part, times_more,
 };
 use ferrite_base::{Epoch, GroupId, NodeId, Position};
 use serde_json::{Map, Value};
@@ -328,6 +328,18 @@ notices! {
     LossAccepted "loss-accepted" Error { group: GroupId, node: NodeId, epoch: Epoch, stale: bool }
         "{was}LOSS ACCEPTED by an operator: node {node} leads group {group} from epoch {epoch} with what it has. What \
          others acknowledged beyond that is lost", was = as_known(*stale);
+    GroupUnequal "group-unequal" Error { group: GroupId }
+        "group {group} has come back from an earlier position than other groups. Its copies of replicated tables are neither \
+         read nor changed until they are equal to those of the other groups; the node that leads group 0 makes them equal";
+    GroupEqual "group-equal" Info { group: GroupId }
+        "the copies of replicated tables in group {group} are equal to those of the other groups";
+    MadeEqual "tables-made-equal" Warn { source: GroupId, rows: u64 }
+        "copies of replicated tables were made equal to those of group {source}: {rows} rows were deleted or inserted, in all \
+         partitions together";
+    NotMadeEqual "tables-not-made-equal" Error { groups: Vec<GroupId>, reason: String }
+        "the copies of replicated tables in {which} cannot be compared with those of other groups and made equal: {reason}. \
+         It is tried again every second",
+        which = groups_of(groups);
     HandedOver "handed-over" Info { group: GroupId, node: NodeId }
         "this node has handed group {group} over to node {node}";
     NotHandedOver "not-handed-over" Warn { group: GroupId, reason: String }

@@ -143,6 +143,8 @@ fn quoted_in_the_page() -> Vec<Notice> {
         },
         Notice::DecidesLeader { group, node: NodeId(2) },
         Notice::LossAccepted { group, node: NodeId(2), epoch: Epoch(7), stale: false },
+        Notice::GroupUnequal { group: GroupId(1) },
+        Notice::GroupEqual { group: GroupId(1) },
         Notice::PeerRefused { node: NodeId(3), ip: [10_u8, 0, 0, 3].into(), reason: String::new() },
         Notice::CopyDiffers { group, node: NodeId(2), entry: Position(81_234) },
     ]

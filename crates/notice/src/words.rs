@@ -1,6 +1,6 @@
 //! Parts of texts that depend on numbers, or that may be missing.
 
-use ferrite_base::NodeId;
+use ferrite_base::{GroupId, NodeId};
 use std::time::Duration;
 
 pub fn megabytes(bytes: u64) -> f64 {
@@ -22,6 +22,12 @@ pub fn all_of(nodes: &[NodeId]) -> String {
     let mut names = names(nodes);
     let last = names.pop().unwrap_or_default();
     if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
+}
+
+/// `group 1, group 2`
+pub fn groups_of(groups: &[GroupId]) -> String {
+    let names: Vec<String> = groups.iter().map(|group| format!("group {group}")).collect();
+    names.join(", ")
 }
 
 fn names(nodes: &[NodeId]) -> Vec<String> {

@@ -5,6 +5,10 @@
 //! taken back: what was written stays, whether its answer is read or not. Mostly nothing is listed,
 //! and then a look is one load.
 //!
+//! Of groups that have come back from an earlier position than others (docs/decisions/0129), calls
+//! of replicated tables are not executed either; that is a list of its own, and a look is one load,
+//! too.
+//!
 //! One list serves the node. Which group's lead has ended is listed by group: what is executed for
 //! another group continues, and the copy of another group that begins clears nothing.
 
@@ -49,6 +53,8 @@ struct List {
     connections: HashMap<u64, Listed>,
     /// What is executed for these groups cannot be committed any more.
     deposed: BTreeSet<GroupId>,
+    /// Their copies of replicated tables may differ from those of other groups.
+    unequal: BTreeSet<GroupId>,
 }
 
 #[derive(Default)]
@@ -58,6 +64,8 @@ pub struct Cancellations {
     count: AtomicUsize,
     list: Mutex<List>,
     stopping: AtomicBool,
+    /// Some group is listed as unequal.
+    any_unequal: AtomicBool,
     /// No call is executed any more. Changed with the list locked.
     ending: AtomicBool,
 }
@@ -67,6 +75,8 @@ pub struct Cancellations {
 pub struct GroupCancellations {
     all: Arc<Cancellations>,
     group: GroupId,
+    /// What is executed shows stores of when the group was listed as unequal.
+    was_unequal: bool,
 }
 
 impl Cancellations {
@@ -76,7 +86,7 @@ impl Cancellations {
 
     /// The same list, for calls of that group.
     pub fn of_group(self: &Arc<Self>, group: GroupId) -> GroupCancellations {
-        GroupCancellations { all: Arc::clone(self), group }
+        GroupCancellations { all: Arc::clone(self), group, was_unequal: false }
     }
 
     /// Lists something of a connection, until it is forgotten.
@@ -126,6 +136,17 @@ impl Cancellations {
             false => list.deposed.remove(&group),
         };
         self.count_again(&list);
+    }
+
+    /// Whether the group's copies of replicated tables may differ from those of other groups: no
+    /// call is begun then that touches one.
+    pub fn unequal(&self, group: GroupId, unequal: bool) {
+        let mut list = self.lock();
+        match unequal {
+            true => list.unequal.insert(group),
+            false => list.unequal.remove(&group),
+        };
+        self.any_unequal.store(!list.unequal.is_empty(), Ordering::Release);
     }
 
     /// The answer to a call of no group in particular that [`Cancellations::covers`].
@@ -192,6 +213,29 @@ impl GroupCancellations {
 
     pub fn is_stopping(&self) -> bool {
         self.all.is_stopping()
+    }
+
+    /// Whether the group's copies of replicated tables may differ from those of other groups.
+    #[inline]
+    pub fn is_unequal(&self) -> bool {
+        self.was_unequal
+            || self.all.any_unequal.load(Ordering::Acquire) && self.all.lock().unequal.contains(&self.group)
+    }
+
+    /// For what is executed later on snapshots of now.
+    pub fn as_of_now(&self) -> GroupCancellations {
+        GroupCancellations { was_unequal: self.is_unequal(), ..self.clone() }
+    }
+
+    /// The answer to what would be executed on such copies: it was not.
+    #[cold]
+    pub fn unequal(&self) -> UserError {
+        let group = self.group;
+        let text = format!(
+            "the copies of replicated tables in group {group} are of before an accepted loss, and are being made equal \
+             to those of the other groups"
+        );
+        UserError::not_started(&text).with_hint("call again; ferrite admin status shows when they are equal")
     }
 
     /// The answer to a call that is not executed, or is stopped, because of what is listed.
@@ -314,5 +358,20 @@ mod tests {
         }
         assert!(!list.covers(call(1, 0, 1)), "the first is forgotten for the last");
         assert!((1..=limits::CONNECTION_CANCELS_MAX as i64).all(|handle| list.covers(call(1, handle, 1))));
+    }
+
+    #[test]
+    fn a_group_is_listed_as_unequal_by_itself_and_what_was_taken_meanwhile_stays_so() {
+        let list = Arc::<Cancellations>::default();
+        let own = list.of_group(SECOND);
+        list.unequal(FIRST, true);
+        assert!(list.of_group(FIRST).is_unequal() && !own.is_unequal());
+        list.unequal(SECOND, true);
+        let taken = own.as_of_now();
+        list.unequal(FIRST, false);
+        assert!(own.is_unequal() && !list.of_group(FIRST).is_unequal());
+        list.unequal(SECOND, false);
+        assert!(!own.is_unequal() && taken.is_unequal(), "a snapshot shows what was there");
+        assert!(!own.covers(call(1, 1, 1)), "other calls are executed");
     }
 }

@@ -11,6 +11,7 @@ mod copy;
 mod lending;
 mod lot_change;
 mod lot_cut;
+mod lot_equalize;
 mod lot_hold;
 mod lot_work;
 mod lots;
@@ -274,6 +275,7 @@ impl Coordinator {
                 // The caller may have given up waiting.
                 let _ = to.send(self.history.change(version));
             }
+            Job::TellChange { version, reply } => self.tell_change(version, &reply),
             Job::FollowSchema { version, text, reply } => self.follow_schema(version, &text, reply),
             Job::Quiesce(reply) => self.quiesce(reply),
             Job::Report(to) => {

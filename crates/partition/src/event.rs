@@ -193,6 +193,13 @@ pub enum Job {
         version: u64,
         to: Sender<Option<Arc<SchemaChange>>>,
     },
+    /// The change that leads to this version, if the group has made it, and the version that the
+    /// group has: the answer's text and number, as [`followed`](crate::coordinator::followed) reads
+    /// it.
+    TellChange {
+        version: u64,
+        reply: Reply,
+    },
     /// A change that another group has made, and that this one makes in its turn: as it was logged.
     /// Answered with what [`followed`](crate::coordinator::followed) reads.
     FollowSchema {

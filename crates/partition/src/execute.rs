@@ -15,6 +15,7 @@ use crate::worker_pool::Helpers;
 use answer::{CACHED_HEADERS_MAX, HeaderCache, WireSink};
 use bumpalo::Bump;
 use ferrite_base::{CallLimits, ErrorKind, PartitionId, UserError, UserResult};
+use ferrite_catalog::Catalog;
 use ferrite_exec::{Call, Scratch, WorkerPool};
 use ferrite_io::coarse_monotonic;
 use ferrite_plan::{Fitted, Program};
@@ -103,6 +104,7 @@ impl Executor {
     /// From now on stops calls that this list names.
     pub fn watch(&mut self, cancellations: &GroupCancellations) {
         self.cancellations = cancellations.clone();
+        self.external.watched = cancellations.clone();
     }
 
     /// The next call is this one; or it is not to be executed.
@@ -189,6 +191,7 @@ impl Executor {
             let Fitted { program: variant, values: parameters } = fitted;
             ran.set(variant.clone());
             let program = variant.as_deref().unwrap_or(&**program);
+            check_tables(program, catalog, cancellations)?;
             // The clock is first read when a call turns out to be long. With helpers it is.
             let started = Cell::new(helpers.is_some().then(coarse_monotonic));
             let interrupted = || {
@@ -326,6 +329,25 @@ impl Executor {
         self.headers = kept;
         finish(result, writer)
     }
+}
+
+/// Whether the group's copies of the tables are ones that may be used.
+#[inline(always)]
+fn check_tables(program: &Program, catalog: &Catalog, list: &GroupCancellations) -> UserResult<()> {
+    if list.is_unequal() { require_partitioned(program, catalog, list) } else { Ok(()) }
+}
+
+/// Copies of replicated tables that may differ from those of other groups are neither read nor
+/// changed (docs/decisions/0129).
+#[cold]
+fn require_partitioned(program: &Program, catalog: &Catalog, list: &GroupCancellations) -> UserResult<()> {
+    let is_replicated = |id| catalog.table(id).is_some_and(|table| !table.is_partitioned());
+    // Or a view of one, joined to a partitioned table.
+    let joins_one = |id| {
+        let view = catalog.table(id).and_then(|table| table.view.as_ref());
+        view.is_some_and(|view| view.joins.iter().any(|(joined, _)| is_replicated(*joined)))
+    };
+    if ferrite_plan::touches(program, &|id| is_replicated(id) || joins_one(id)) { Err(list.unequal()) } else { Ok(()) }
 }
 
 /// Nanoseconds since this was called first.

@@ -27,6 +27,7 @@ pub mod copy_cut;
 pub mod counters;
 mod damage;
 mod delivery;
+pub mod equalize;
 pub mod event;
 pub mod execute;
 pub mod first_start;

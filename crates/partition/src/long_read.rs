@@ -264,7 +264,7 @@ impl LongRead {
     ) -> LongRead {
         let leadership = gate.leadership();
         let gate = Arc::clone(gate);
-        let cancellations = cancellations.clone();
+        let cancellations = cancellations.as_of_now();
         LongRead { call, stores, transaction_time, gate, leadership, cancellations, turn }
     }
 }

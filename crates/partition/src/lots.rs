@@ -70,6 +70,9 @@ pub enum LotProgram {
     Load(String),
     /// The moment of a backup, under that name, in a lot of its own, of all partitions.
     Cut(String),
+    /// A step of making replicated tables equal ([`crate::equalize`]), by its name; the parameters
+    /// say which. In a lot of its own, of all partitions.
+    Equalize(String),
 }
 
 /// Places in what a group answers that has made a schema change: the table of success, the table
@@ -85,7 +88,8 @@ impl LotProgram {
             | LotProgram::Change(text)
             | LotProgram::Check(text)
             | LotProgram::Load(text)
-            | LotProgram::Cut(text) => text,
+            | LotProgram::Cut(text)
+            | LotProgram::Equalize(text) => text,
         }
     }
 }
@@ -201,6 +205,7 @@ impl LotWork {
                 LotProgram::Check(_) => 3,
                 LotProgram::Load(_) => 4,
                 LotProgram::Cut(_) => 5,
+                LotProgram::Equalize(_) => 6,
             });
             put_bytes(&mut out, program.text().as_bytes());
             out.extend_from_slice(&catalog_version.0.to_le_bytes());
@@ -285,6 +290,7 @@ fn read_call(from: &mut Reader<'_>) -> Result<LotCall, ReadFault> {
         3 => LotProgram::Check(text),
         4 => LotProgram::Load(text),
         5 => LotProgram::Cut(text),
+        6 => LotProgram::Equalize(text),
         _ => return Err(ReadFault::Malformed("a call of a lot is of an unknown kind")),
     };
     let catalog_version = CatalogVersion(from.u64()?);
@@ -336,6 +342,7 @@ mod tests {
         let check = LotProgram::Check(String::new());
         let load = LotProgram::Load("T.upsert".to_owned());
         let cut = LotProgram::Cut("monday".to_owned());
+        let equalize = LotProgram::Equalize("compare".to_owned());
         LotWork {
             time_micros: -2,
             answers_max: 9,
@@ -346,6 +353,7 @@ mod tests {
                 call(check, false),
                 call(load, true),
                 call(cut, false),
+                call(equalize, false),
             ],
         }
     }

@@ -2,11 +2,11 @@
 //! alone.
 //!
 //! Owns the form of programs and plans ([`Program`], [`Query`], [`Access`]), the bodies of
-//! procedures in other languages ([`external`]), and four questions that a call asks of its program
+//! procedures in other languages ([`external`]), and five questions that a call asks of its program
 //! before it runs: which partitions it needs ([`Program::owners`]), whether it may take long
-//! ([`as_long_read`]), what each partition can do by itself ([`in_parts`]), and what each of
-//! several groups ([`divide`]). Knows catalogs and expressions; knows no SQL text, no rows, no
-//! threads.
+//! ([`as_long_read`]), what each partition can do by itself ([`in_parts`]), what each of
+//! several groups ([`divide`]), and which tables it touches ([`touches`]). Knows catalogs and
+//! expressions; knows no SQL text, no rows, no threads.
 
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
@@ -19,6 +19,7 @@ mod presets;
 mod program;
 mod short;
 mod statement_text;
+mod touched;
 mod variants;
 pub mod walk;
 
@@ -30,4 +31,5 @@ pub use presets::Adoption;
 pub use program::*;
 pub use short::is_short;
 pub use statement_text::{StatementText, Touches};
+pub use touched::touches;
 pub use variants::{Fitted, Presets, Recompile, Variants};

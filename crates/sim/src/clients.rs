@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const ITEMS: u64 = 12;
-const CONNECTION: u64 = 1;
+pub const CONNECTION: u64 = 1;
 
 /// Where answers arrive, and calls that must be sent again.
 pub struct Letterbox {

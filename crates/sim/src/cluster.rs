@@ -30,6 +30,7 @@ mod pausing_turns;
 mod peace;
 mod plan;
 mod process;
+mod replicated;
 mod rest;
 mod scenes;
 mod slow_copies;

@@ -19,6 +19,8 @@ pub enum Simulator {
     Snapshots,
     /// The same with messages about lots that take seconds.
     Stalls,
+    /// The same with accepted losses of one group.
+    Losses,
 }
 
 /// What the seed violates with the fault.
@@ -34,6 +36,7 @@ pub fn run_seed(simulator: Simulator, seed: u64, show: bool) -> Option<Violation
         Simulator::Groups => cluster::run_with_groups(seed, show).violation,
         Simulator::Snapshots => cluster::run_with_snapshots(seed, show).violation,
         Simulator::Stalls => cluster::run_with_stalls(seed, show).violation,
+        Simulator::Losses => cluster::run_with_losses(seed, show).violation,
     }
 }
 
@@ -45,6 +48,7 @@ const ACKNOWLEDGED: &str = "what was acknowledged is there";
 const SCHEMA: &str = "the schema is one that was made";
 const HANDED_OVER: &str = "a hand-over fails no call";
 const EQUAL_COPIES: &str = "copies at one position are equal";
+const EQUAL_TABLES: &str = "copies of replicated tables are equal";
 const MADE_ANEW: &str = "no copy is made anew for nothing";
 const OPENED: &str = "a healthy disk can be opened";
 const ASSERTED: &str = "nothing panics";
@@ -133,6 +137,7 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (AbortKeepsSequence, Simulator::Groups, &[OPENED, MADE_ANEW]),
     (UndoForgotten, Simulator::Groups, &[ASSERTED]),
     (ChangeAdoptedEarly, Simulator::Groups, &[MADE_ANEW]),
+    (EqualUnchecked, Simulator::Losses, &[EQUAL_TABLES]),
     (ChangeKept, Simulator::Groups, &[EQUAL_COPIES]),
     (PartAppliedAtOnce, Simulator::Groups, &[OPENED, MADE_ANEW, ASSERTED]),
     (PartsNotInManifest, Simulator::Snapshots, &[OPENED, MADE_ANEW]),

@@ -33,6 +33,19 @@ pub struct State {
 
 impl State {
     pub fn read(stores: &[&Store]) -> State {
+        State::read_named(stores, true)
+    }
+
+    /// Of several groups, whose copies of replicated tables may have their rows in other places.
+    pub fn read_groups(stores: &[&Store]) -> State {
+        let mut state = State::read_named(stores, false);
+        // What changes it here is no operation of the history.
+        state.rates.clear();
+        state
+    }
+
+    /// `by_id`: equal rows of copies have equal ids.
+    fn read_named(stores: &[&Store], by_id: bool) -> State {
         let catalog = stores[0].catalog();
         let mut state = State {
             version: catalog.version.0,
@@ -59,10 +72,12 @@ impl State {
                         state.row(&table.name, &columns, &values);
                     }
                     if !table.is_partitioned() && table.view.is_none() {
-                        copies.entry(store.partition()).or_default().push(format!("{id} {text}"));
+                        let named = if by_id { format!("{id} {text}") } else { text };
+                        copies.entry(store.partition()).or_default().push(named);
                     }
                 }
             }
+            copies.values_mut().for_each(|rows| rows.sort());
             let mut copies = stores.iter().map(|store| copies.get(&store.partition()));
             let first = copies.next().flatten();
             if !table.is_partitioned() && table.view.is_none() && copies.any(|copy| copy != first) {

@@ -2,6 +2,7 @@
 //! transactions, read by recovery and copies. Reading trusts nothing.
 
 use crate::layout::{RowLayout, Storage};
+use crate::table::TableData;
 use ferrite_base::{RowId, TableId, UserError};
 use ferrite_value::{Decimal, Point, Value};
 use std::fmt;
@@ -179,6 +180,33 @@ pub(crate) fn write_insert(out: &mut Vec<u8>, table: TableId, row: RowId, layout
         if !value.is_null() {
             write_value(out, column.storage, value);
         }
+    }
+}
+
+impl TableData {
+    /// Appends the values of a stored row: equal rows are equal bytes, wherever they lie.
+    pub fn write_row(&self, row: RowId, out: &mut Vec<u8>) {
+        let stored = self.row(row);
+        let columns = 0..self.layout().columns.len() as u16;
+        let values: Vec<Value<'_>> = columns.map(|column| stored.column(column)).collect();
+        write_insert(out, self.definition().id, RowId(0), self.layout(), &values);
+    }
+
+    /// What [`TableData::write_row`] has written, of a table with the same columns.
+    pub fn read_row<'b>(&self, bytes: &'b [u8]) -> Result<Vec<Value<'b>>, RedoError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.byte()?;
+        if kind != INSERT {
+            return Err(RedoError::UnknownKind(kind));
+        }
+        let table = TableId(reader.varint()?);
+        if table != self.definition().id {
+            return Err(RedoError::UnknownTable(table.0));
+        }
+        reader.varint()?;
+        let mut values = vec![Value::Null; self.layout().columns.len()];
+        reader.row(table, self.layout(), &mut values)?;
+        if reader.is_empty() { Ok(values) } else { Err(RedoError::UnexpectedEnd) }
     }
 }
 

@@ -108,7 +108,7 @@ fn three_groups() -> State {
         let configuration = GroupConfiguration::alone(Epoch(1), Member::new(place[0].0, 1));
         let assignment = Some(Assignment { partitions: partitions.clone(), place: place.clone() });
         let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
-        (*group, Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment })
+        (*group, Group { configuration, parent, burnt, phase, accepted: None, loss: None, unequal: false, assignment })
     });
     let mut state = State::default();
     let command = Command::Found {

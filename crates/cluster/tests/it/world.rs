@@ -133,6 +133,8 @@ impl NodeEffects for Outside {
         self.push(Wish::Paused(paused));
     }
 
+    fn unequal(&mut self, _: GroupId, _: bool) {}
+
     fn gave_up(&mut self, _: GroupId, epoch: Epoch) {
         self.push(Wish::GaveUp(epoch));
     }
@@ -245,6 +247,7 @@ pub fn founded_by(registration: Registration, kfactor: u32, nodes: u32) -> State
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        unequal: false,
         assignment: None,
     };
     let mut state = State::default();
@@ -284,7 +287,7 @@ pub fn founded_with_members(registration: Registration, groups: u32, members: &[
         let assignment = Assignment { partitions: vec![PartitionId(id)], place: vec![NodeId(2), NodeId(1)] };
         let (parent, burnt, phase) = (Mark::ORIGIN, Epoch(1), Phase::Active);
         let assignment = Some(assignment);
-        Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment }
+        Group { configuration, parent, burnt, phase, accepted: None, loss: None, unequal: false, assignment }
     };
     let mut state = State::default();
     let command = Command::Found {

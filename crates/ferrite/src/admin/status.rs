@@ -130,7 +130,7 @@ impl Status {
             let waits_for = self.groups.text(row, "WAITS_FOR");
             let kfactor = number("KFACTOR").unwrap_or(0);
             let members = number("MEMBERS").unwrap_or(0);
-            if !waits_for.is_empty() {
+            if !waits_for.is_empty() && !self.is_led(row) {
                 amiss(State::NoService, format!("group {group} waits for {waits_for}"));
             } else if number("LEADER").unwrap_or(0) == 0 {
                 amiss(State::NoService, format!("no node is known to lead group {group}"));
@@ -140,6 +140,8 @@ impl Status {
                 amiss(State::NoService, format!("node {leader}, which is to lead group {group}, is starting"));
             } else if let Some(phase) = self.phase_before_service(row) {
                 amiss(State::NoService, format!("the failover of group {group} is in its phase {phase}"));
+            } else if !waits_for.is_empty() {
+                amiss(State::Degraded, format!("group {group} waits for {waits_for}"));
             } else if members <= kfactor {
                 amiss(State::Degraded, format!("group {group} has {members} of {} copies", kfactor + 1));
             } else {
@@ -266,12 +268,17 @@ impl Status {
         Some(self.groups.text(row, "PHASE")).filter(|phase| !phase.is_empty() && phase != "serve")
     }
 
+    /// A node leads the group and executes calls, whatever it waits for besides.
+    fn is_led(&self, row: usize) -> bool {
+        self.phase_before_service(row).is_none() && self.groups.number(row, "LEADER").unwrap_or(0) != 0
+    }
+
     fn group_line(&self, row: usize) -> String {
         let text = |name: &str| self.groups.text(row, name);
         let group = text("GROUP_ID");
         let epoch = text("EPOCH");
         let waits_for = text("WAITS_FOR");
-        if !waits_for.is_empty() {
+        if !waits_for.is_empty() && !self.is_led(row) {
             return format!("group {group}: no node leads; it waits for {waits_for}");
         }
         let phase = self.phase_before_service(row).map_or_else(String::new, |phase| format!("; failover: {phase}"));
@@ -280,7 +287,8 @@ impl Status {
         }
         let all = self.groups.number(row, "KFACTOR").map_or(1, |kfactor| kfactor + 1);
         let copies = format!("node {} leads {} of {all} copies (epoch {epoch})", text("LEADER"), text("MEMBERS"));
-        let copies = format!("{copies}{phase}");
+        let awaited = if waits_for.is_empty() { String::new() } else { format!("; it waits for {waits_for}") };
+        let copies = format!("{copies}{phase}{awaited}");
         let data = text("LOSSES_WITH_DATA_KEPT");
         let service = text("LOSSES_WITH_SERVICE");
         if data.is_empty() {
@@ -477,6 +485,7 @@ mod tests {
             ("0 4 0 2 1 0 0 '' serve", ("no service", "no node is known to lead group 0")),
             ("0 4 1 2 1 1 1 '' open", ("no service", "the failover of group 0 is in its phase open")),
             ("0 4 0 2 1 0 0 node-1 serve", ("no service", "group 0 waits for node-1")),
+            ("0 4 1 2 1 1 1 equal-tables serve", ("degraded", "group 0 waits for equal-tables")),
         ] {
             let (state, reasons) = judged(status(&ALL, group, "3 3 2 1 ''", "RUNNING"));
             assert_eq!((state, &*reasons), expected);

@@ -38,7 +38,8 @@ impl GroupsCall {
 
     /// A lot of its own has this call.
     pub fn is_alone(&self) -> bool {
-        matches!(self.program, LotProgram::Change(_) | LotProgram::Check(_) | LotProgram::Cut(_))
+        use LotProgram::{Change, Check, Cut, Equalize};
+        matches!(self.program, Change(_) | Check(_) | Cut(_) | Equalize(_))
     }
 
     /// It is answered when all groups have what it has changed, so that what the caller does next

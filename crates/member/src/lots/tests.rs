@@ -123,7 +123,9 @@ impl TestGroup {
                 return LotAnswer::Ran(vec![Some(counted(7)), Some(counted(1)), None]);
             }
             LotProgram::Check(_) => return LotAnswer::Ran(Vec::new()),
-            LotProgram::Text(_) | LotProgram::Load(_) | LotProgram::Cut(_) => panic!("tests call procedures"),
+            LotProgram::Text(_) | LotProgram::Load(_) | LotProgram::Cut(_) | LotProgram::Equalize(_) => {
+                panic!("tests call procedures")
+            }
         };
         let number = match name.as_str() {
             "Add" => {

@@ -10,6 +10,9 @@ use ferrite_meta::{Group, Phase};
 use ferrite_system::result::{SystemTable, cells};
 use ferrite_value::SqlType;
 
+/// What a group waits for that continues from an older copy.
+const UNEQUAL: &str = "replicated tables that are equal to those of the other groups";
+
 pub fn group_table() -> SystemTable {
     SystemTable::new(&[
         ("GROUP_ID", SqlType::Integer),
@@ -47,6 +50,9 @@ pub fn group(
             seen.is_doubtful(*id)
                 .then(|| format!("a word of the voters, whether node {} leads on", group.configuration.leader.node))
         };
+        let unequal = || group.unequal.then(|| UNEQUAL.to_owned());
+        let applies = || applies(*id);
+        let awaited = waits_for(group, reachability).or_else(applies).or_else(doubtful).or_else(unequal);
         table.row(cells![
             i64::from(id.0),
             group.configuration.epoch.0 as i64,
@@ -55,7 +61,7 @@ pub fn group(
             i64::from(kfactor),
             in_step.map(|_| data as i64),
             in_step.map(|_| service as i64),
-            waits_for(group, reachability).or_else(|| applies(*id)).or_else(doubtful).unwrap_or_default(),
+            awaited.unwrap_or_default(),
             phase((*id, group), seen, reachability, &there).map(FailoverPhase::name)
         ]);
     }

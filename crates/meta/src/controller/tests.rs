@@ -363,7 +363,10 @@ fn five_groups() -> State {
         let assignment = Some(Assignment { partitions: vec![PartitionId(partition)], place });
         let phase = Phase::Active;
         let (parent, burnt) = (Mark::ORIGIN, Epoch(1));
-        (GroupId(partition), Group { configuration, parent, burnt, phase, accepted: None, loss: None, assignment })
+        (
+            GroupId(partition),
+            Group { configuration, parent, burnt, phase, accepted: None, loss: None, unequal: false, assignment },
+        )
     };
     let settings = Settings { cluster: [7; 16], revision: 1, kfactor: 1, partitions: 5, paused: false };
     let nodes = founded(3, 1).nodes().clone().into_iter();

@@ -110,7 +110,16 @@ fn group(leader: &Declaration, assignment: Option<Assignment>) -> Group {
     let epoch = Epoch(parent.epoch.0 + 1);
     let first = Member { node: NodeId(leader.place), incarnation: leader.incarnation };
     let configuration = GroupConfiguration::alone(epoch, first);
-    Group { configuration, parent, burnt: epoch, phase: Phase::Active, accepted: None, loss: None, assignment }
+    Group {
+        configuration,
+        parent,
+        burnt: epoch,
+        phase: Phase::Active,
+        accepted: None,
+        loss: None,
+        unequal: false,
+        assignment,
+    }
 }
 
 /// How many partitions there are, and the groups that have them, each led by the first node of its

@@ -33,6 +33,7 @@ fn group(partitions: &[u32], place: &[u32]) -> Group {
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        unequal: false,
         assignment: Some(assignment),
     }
 }
@@ -223,4 +224,42 @@ fn a_cluster_of_one_group_is_written_as_before_there_were_several() {
     let snapshot = state.snapshot();
     assert_eq!(snapshot[..snapshot.len() - 4], expected);
     assert_eq!(State::restore(&snapshot), Ok(state));
+}
+
+/// A group that continues from an older copy may have other replicated tables than the others.
+#[test]
+fn a_group_is_unequal_from_its_loss_until_it_is_said_to_be_equal_since_that_loss() {
+    let mut state = State::default();
+    state.apply(&three()).unwrap();
+    let group = GroupId(1);
+    // By node 3, which the last configuration does not have, or by a member that has all.
+    let lead = |state: &mut State, expected: u64, member: Member, accepts: bool| {
+        let sealed = Epoch(expected + 1);
+        state.apply(&Command::Seal { group, expected: Epoch(expected), epoch: sealed }).unwrap();
+        if accepts {
+            let command = Command::AcceptLoss { group, expected: Epoch(expected), sealed, member };
+            assert_eq!(state.apply(&command), Ok(Change::Done));
+        }
+        let configuration = GroupConfiguration::alone(sealed, member);
+        state.apply(&Command::Activate { group, configuration, parent: Mark::ORIGIN }).unwrap();
+    };
+    let is_unequal = |state: &State| state.groups()[&group].unequal;
+    lead(&mut state, 2, Member::new(1, 1), false);
+    assert!(!is_unequal(&state), "it has everything");
+    lead(&mut state, 3, Member::new(3, 1), true);
+    assert!(is_unequal(&state) && !state.groups()[&GroupId(0)].unequal);
+    assert_eq!(State::restore(&state.snapshot()).as_ref(), Ok(&state));
+    lead(&mut state, 4, Member::new(3, 1), false);
+    assert!(is_unequal(&state), "the next leader has no more than that");
+    let equal = |loss| Command::Equal { group, loss: Epoch(loss) };
+    let command = equal(4);
+    assert_eq!(Command::decode(&command.encode()), Ok(command.clone()));
+    assert!(state.apply(&equal(3)).is_err(), "that is no loss");
+    assert_eq!(state.apply(&command), Ok(Change::Done));
+    assert!(!is_unequal(&state));
+    assert_eq!(state.apply(&command), Ok(Change::Repeated));
+    lead(&mut state, 5, Member::new(2, 1), true);
+    assert!(state.apply(&equal(4)).is_err(), "another loss has followed");
+    assert!(is_unequal(&state));
+    assert_eq!(State::restore(&state.snapshot()), Ok(state));
 }

@@ -43,6 +43,7 @@ fn found() -> Command {
         phase: Phase::Active,
         accepted: None,
         loss: None,
+        unequal: false,
         assignment: None,
     };
     Command::Found {

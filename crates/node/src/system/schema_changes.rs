@@ -29,18 +29,26 @@ impl System {
     }
 
     /// `@FollowSchema(group, version, text)`: the node that leads the first group tells a group to
-    /// make a change that the first one has made.
+    /// make a change that the first one has made; without the text, it asks for a change that the
+    /// group has made.
     pub(super) fn follow_schema(&self, parameters: &[Value<'_>], reply: &Reply) -> UserResult<Handled> {
         if trusted_elsewhere(reply.connection) != Some(true) {
             return Err(UserError::parameters("@FollowSchema is what the nodes of a cluster call each other by"));
         }
-        let [Value::Integer(group), Value::Integer(version), Value::Text(text)] = parameters else {
-            return Err(UserError::parameters("@FollowSchema takes a group, a version, and a schema change"));
+        let (group, version, text) = match parameters {
+            [Value::Integer(group), Value::Integer(version)] => (group, version, None),
+            [Value::Integer(group), Value::Integer(version), Value::Text(text)] => (group, version, Some(*text)),
+            _ => return Err(UserError::parameters("@FollowSchema takes a group, a version, and a schema change")),
         };
         let table = self.submit.routes.table();
         let group = u32::try_from(*group).ok().and_then(|group| table.place_of(GroupId(group)));
         let group = group.ok_or_else(routes::not_here)?;
-        let job = Job::FollowSchema { version: *version as u64, text: (*text).to_owned(), reply: reply.clone() };
+        let version = *version as u64;
+        let reply = reply.clone();
+        let job = match text {
+            Some(text) => Job::FollowSchema { version, text: text.to_owned(), reply },
+            None => Job::TellChange { version, reply },
+        };
         // One that is not here has answered.
         let _ = table.to_coordinator(group, job);
         Ok(Handled::PassedOn)

@@ -34,6 +34,7 @@ use std::time::Duration;
 impl Coordinator {
     /// Whether the group can make a change. It is kept compiled for that, under its name.
     pub(super) fn check_change(&mut self, call: &LotCall, text: &str) -> UserResult<()> {
+        self.require_equal()?;
         let time = self.change_time(call);
         let checked = self.check(text, &sql_limits(call)?, &time, true)?;
         self.checked = Some(Box::new((lots::change_name(text), checked)));
@@ -60,6 +61,7 @@ impl Coordinator {
     fn change_of_lot(&mut self, hold: &Hold, call: &LotCall, now: i64) -> Result<SettlingChange, LotFailure> {
         self.admit_lot_call(call)?;
         let of_user = |error: UserError| LotFailure::of(&error);
+        self.require_equal().map_err(of_user)?;
         let time = self.change_time(call);
         let name = call.program.text();
         let Some(checked) = self.checked.take_if(|checked| checked.0 == name) else {

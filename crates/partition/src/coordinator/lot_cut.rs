@@ -48,6 +48,7 @@ impl Coordinator {
         if hold.borrowed.iter().any(Option::is_none) {
             return Err(UserError::internal("a backup holds all partitions"));
         }
+        self.require_equal()?;
         let mut stores = Vec::new();
         let mut places = Vec::new();
         for (store, position) in hold.borrowed.iter_mut().flatten() {

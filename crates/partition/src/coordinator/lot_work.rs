@@ -81,40 +81,57 @@ impl Coordinator {
             }
             LotProgram::Text(text) => self.lot_program(call, text),
             LotProgram::Check(text) => return self.check_change(call, text).map(|()| Vec::new()).map_err(failed),
+            LotProgram::Equalize(_) => return self.equalize(hold, &call.parameters).map_err(failed),
             LotProgram::Cut(_) => return self.cut_for_lot(hold, call, now).map_err(failed),
             LotProgram::Change(_) => Err(UserError::internal("a schema change is a lot of its own")),
         };
         let program = program.map_err(failed)?;
         // It is no call of a client here, and ends when the group falls.
         self.executor.begin(CallId::default()).map_err(failed)?;
+        // One that comes first is bounded as any transaction is, by what executes it.
+        let has_earlier = !hold.redo.is_empty();
+        let mut held = hold.borrowed.iter().flatten();
+        let lot_bytes_max = held.next().map_or(usize::MAX, |(store, _)| store.transaction_bytes_max());
+        let counted = self.counters.begin_program(&program, &self.compiled);
+        let result = self.with_held_stores(hold, |coordinator, stores| {
+            if stores.is_empty() {
+                return Err(UserError::internal("a lot holds no partition of the group"));
+            }
+            let parameters = &call.parameters[..];
+            let drop_first_parameter = false;
+            let request =
+                Request { program: &program, parameters, drop_first_parameter, handle: 0, transaction_time: now };
+            let Coordinator { of, executor, .. } = coordinator;
+            let shares = GroupShares::new(of, call.is_first);
+            let own_time = (call.time_max_millis > 0).then(|| Duration::from_millis(call.time_max_millis.into()));
+            match &call.program {
+                LotProgram::Load(_) => executor.load_in_group(stores, &request, &shares, own_time),
+                _ => executor.call_shares(stores, &request, &shares, own_time),
+            }
+        });
+        let outcome = if result.is_ok() { CallOutcome::Committed } else { CallOutcome::RolledBack };
+        let bytes: usize = result.iter().flatten().flatten().map(Vec::len).sum();
+        self.counters.end(counted, Some(outcome), call.parameters.len(), bytes);
+        if has_earlier && hold.redo.len() > lot_bytes_max {
+            return Err(too_many_changes(lot_bytes_max));
+        }
+        result.map_err(failed)
+    }
+
+    /// Lets the stores that are held be changed, as one transaction. What has failed has changed
+    /// nothing.
+    pub(super) fn with_held_stores<T>(
+        &mut self,
+        hold: &mut Hold,
+        change: impl FnOnce(&mut Coordinator, &mut [Store]) -> UserResult<T>,
+    ) -> UserResult<T> {
         let mut stores: Vec<Store> = Vec::new();
         let mut positions = Vec::new();
         for (store, position) in hold.borrowed.iter_mut().filter_map(Option::take) {
             stores.push(store);
             positions.push(position);
         }
-        // One that comes first is bounded as any transaction is, by what executes it.
-        let has_earlier = !hold.redo.is_empty();
-        let lot_bytes_max = stores.first().map_or(usize::MAX, Store::transaction_bytes_max);
-        let counted = self.counters.begin_program(&program, &self.compiled);
-        let result = match stores.is_empty() {
-            true => Err(UserError::internal("a lot holds no partition of the group")),
-            false => {
-                let parameters = &call.parameters[..];
-                let drop_first_parameter = false;
-                let request =
-                    Request { program: &program, parameters, drop_first_parameter, handle: 0, transaction_time: now };
-                let shares = GroupShares::new(&self.of, call.is_first);
-                let own_time = (call.time_max_millis > 0).then(|| Duration::from_millis(call.time_max_millis.into()));
-                match &call.program {
-                    LotProgram::Load(_) => self.executor.load_in_group(&mut stores, &request, &shares, own_time),
-                    _ => self.executor.call_shares(&mut stores, &request, &shares, own_time),
-                }
-            }
-        };
-        let outcome = if result.is_ok() { CallOutcome::Committed } else { CallOutcome::RolledBack };
-        let bytes: usize = result.iter().flatten().flatten().map(Vec::len).sum();
-        self.counters.end(counted, Some(outcome), call.parameters.len(), bytes);
+        let result = change(self, &mut stores);
         self.ticket = Sequence(self.ticket.0 + 1);
         let mut parts = Vec::new();
         for (store, position) in stores.iter().zip(&mut positions).filter(|(store, _)| !store.redo().is_empty()) {
@@ -131,10 +148,7 @@ impl Coordinator {
             let place = position.place;
             hold.borrowed[place] = Some((store, position));
         }
-        if has_earlier && hold.redo.len() > lot_bytes_max {
-            return Err(too_many_changes(lot_bytes_max));
-        }
-        result.map_err(failed)
+        result
     }
 
     /// Whether a call may run here, of this schema.

@@ -103,6 +103,9 @@ impl Coordinator {
         if self.is_refused(&reply) {
             return;
         }
+        if let Err(error) = self.require_equal() {
+            return reply.refuse(&error);
+        }
         let time = SchemaTime::begin(&self.clock, time_max, self.long_reads.cancellations(), reply.call());
         let prepared = self.prepare(text, limits, &time, time_max.is_some());
         self.begin_change(prepared, time_max, &time, reply);
@@ -116,11 +119,22 @@ impl Coordinator {
         }
         let own = self.compiled.catalog.version.0;
         if version != own + 1 {
-            return self.gate.hold(Arc::clone(&reply.mailbox), has_version(&reply, own));
+            return self.gate.hold(Arc::clone(&reply.mailbox), has_version(&reply, own, None));
         }
         let time = SchemaTime::begin(&self.clock, None, self.long_reads.cancellations(), reply.call());
         let prepared = self.prepare_logged(text, &time);
         self.begin_change(prepared, None, &time, reply);
+    }
+
+    /// Says which version the group has, and the change to another one, for a group that lacks it.
+    pub(super) fn tell_change(&mut self, version: u64, reply: &Reply) {
+        if self.is_refused(reply) {
+            return;
+        }
+        let change = self.history.change(version);
+        let text = change.as_ref().map(|change| change.text.as_str());
+        let answer = has_version(reply, self.compiled.catalog.version.0, text);
+        self.gate.hold(Arc::clone(&reply.mailbox), answer);
     }
 
     fn is_refused(&self, reply: &Reply) -> bool {
@@ -386,10 +400,11 @@ fn changed(reply: &Reply, warnings: &[String], rows: Option<i64>) -> AnswerBatch
     answers
 }
 
-/// The answer of a group to which a change is not the next one.
-fn has_version(reply: &Reply, version: u64) -> AnswerBatch {
+/// The answer of a group to which a change is not the next one, or that is asked for one.
+fn has_version(reply: &Reply, version: u64, text: Option<&str>) -> AnswerBatch {
     let mut answers = AnswerBatch::default();
     let mut writer = response::ResponseWriter::begin(&mut answers.bytes, reply.handle);
+    text.into_iter().for_each(|text| writer.status_text(text));
     writer.status_table(-1 - version as i64);
     writer.finish();
     answers.finish_answer(reply.connection);

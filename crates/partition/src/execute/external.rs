@@ -4,7 +4,8 @@
 //! no trace, and that no body runs SQL past its time. Knows no language.
 
 use super::answer::{HeaderCache, WireSink};
-use super::decode_parameters;
+use super::{check_tables, decode_parameters};
+use crate::cancel::GroupCancellations;
 use crate::contain::{Outside, contained};
 use crate::predictor::CallProfile;
 use bumpalo::Bump;
@@ -22,6 +23,8 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Kept {
     pub partition: Option<PartitionId>,
+    /// Which calls are not executed.
+    pub watched: GroupCancellations,
     /// Memory for one batch.
     arena: Bump,
     unique: UniqueIds,
@@ -72,6 +75,7 @@ pub(super) fn run(
         partition,
         profile: kept.profile.as_deref_mut(),
         outside,
+        watched: &kept.watched,
     };
     let result = match &external.body {
         sql::RoutineBody::Transaction(body) => outside.run(|| body.call(&mut transaction, call.parameters)),
@@ -96,6 +100,7 @@ struct Transaction<'t, 'x, 'o, 'c> {
     partition: Option<PartitionId>,
     profile: Option<&'t mut CallProfile>,
     outside: &'t Outside,
+    watched: &'t GroupCancellations,
 }
 
 impl Host for Transaction<'_, '_, '_, '_> {
@@ -181,6 +186,7 @@ impl Transaction<'_, '_, '_, '_> {
         let fitted = decode_parameters(program, catalog, parameters, false, self.arena)?;
         let Fitted { program: variant, values: parameters } = fitted;
         let program = variant.as_deref().unwrap_or(program);
+        check_tables(program, catalog, self.watched)?;
         if let Some(profile) = &mut self.profile {
             profile.statement(usize::from(number), parameters, self.call.parameters);
         }

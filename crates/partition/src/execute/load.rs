@@ -1,7 +1,7 @@
 //! Bulk load: one data change for each row of a table that a client sent, all in one transaction.
 
 use super::parameters::{convert_all, malformed};
-use super::{CallOutcome, Executor, GroupShares, Request, Slow};
+use super::{CallOutcome, Executor, GroupShares, Request, Slow, check_tables};
 use crate::contain::{Outside, contained};
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
@@ -81,6 +81,8 @@ impl Executor {
         outside: &Outside,
     ) -> UserResult<i64> {
         let Request { program, parameters, transaction_time, .. } = *request;
+        let catalog = stores.first().map(Store::catalog).expect("a load has a store");
+        check_tables(program, catalog, &self.cancellations)?;
         let table = Table::parse(parameters).map_err(|error| malformed(program, &error))?;
         if table.column_count() != program.parameters.len() {
             return Err(failure::parameter_count(&program.name, program.parameters.len(), table.column_count()));

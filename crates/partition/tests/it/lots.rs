@@ -3,6 +3,7 @@
 
 mod changes;
 mod cuts;
+mod equal;
 mod world;
 
 use crate::hosting::map;

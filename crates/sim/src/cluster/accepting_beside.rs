@@ -25,11 +25,16 @@ const CALLS_THAT_WAIT: usize = 4;
 const CALLS: usize = 8;
 const CALLS_MILLIS: u64 = 700;
 
+/// Changes of a replicated table before, within that.
+const TABLE_CHANGES: u64 = 12;
+const TABLE_MILLIS: u64 = 600;
+
 impl World {
     /// From rest to rest.
     pub fn accept_the_loss_of_a_leader_that_lives(&mut self) -> Result<(), Violation> {
         self.callers.keep_the_schema();
         let group = self.focus;
+        self.change_a_replicated_table(TABLE_CHANGES, TABLE_MILLIS)?;
         let before = self.configuration();
         let old = before.leader;
         let others: Vec<NodeId> =
@@ -54,6 +59,8 @@ impl World {
             self.machines.get_mut(other).expect("machines are known").down_until = self.now;
         }
         if is_alone {
+            // What the group loses of them, others have.
+            self.change_a_replicated_table(TABLE_CHANGES, TABLE_MILLIS)?;
             let chosen = *self.more.pick(&others);
             self.is_given_up(old, chosen)?;
         }

@@ -74,6 +74,7 @@ fn groups(plan: &Plan) -> Vec<(GroupId, Group)> {
             phase: Phase::Active,
             accepted: None,
             loss: None,
+            unequal: false,
             assignment,
         }
     };

@@ -1,6 +1,7 @@
 //! A node's process: the server's parties, moved on one step at a time. Nothing of it waits for
 //! another node.
 
+mod equalizing;
 mod hosted;
 mod lots;
 mod outside;
@@ -97,6 +98,7 @@ enum Party {
     LogAhead,
     Read(GroupId),
     Sequencer,
+    Equalizing,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -159,6 +161,7 @@ impl Process {
         }
         ready.extend(self.hosted.iter().filter(|(_, of)| !of.reads.is_empty()).map(|(id, _)| Party::Read(*id)));
         ready.extend(self.lots.iter().filter(|lots| lots.can_step()).map(|_| Party::Sequencer));
+        ready.extend(self.can_equalize().then_some(Party::Equalizing));
         ready
     }
 
@@ -176,7 +179,8 @@ impl Process {
         let is_busy = self.clock.monotonic_nanos() < self.busy_until.max(applies_from);
         let is_idle = self.hosted.values().all(|of| of.copying.is_idle());
         let has_lots = self.lots.as_ref().is_some_and(|lots| !lots.rests());
-        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && is_idle && !has_lots
+        let is_settled = is_idle && !has_lots && !self.is_equalizing();
+        !is_busy && !self.can_step() && !self.log.has_work() && !self.node.waits() && is_settled
     }
 
     pub fn can_step(&self) -> bool {
@@ -222,6 +226,7 @@ impl Process {
                 self.log.half_step();
             }
             Party::Sequencer => self.lots.iter_mut().for_each(LotParty::step),
+            Party::Equalizing => self.equalize(),
             Party::LogAhead => {
                 self.log.step_ahead();
             }

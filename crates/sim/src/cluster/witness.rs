@@ -80,6 +80,8 @@ impl NodeEffects for Outside {
 
     fn paused(&mut self, _: bool) {}
 
+    fn unequal(&mut self, _: GroupId, _: bool) {}
+
     fn gave_up(&mut self, _: GroupId, _: Epoch) {
         unreachable!("a witness has no group");
     }

@@ -358,7 +358,7 @@ impl World {
             stores.extend(of.all().expect("at rest all stores are at home"));
         }
         stores.sort_by_key(|store| store.partition());
-        State::read(&stores)
+        if self.has_several_groups() { State::read_groups(&stores) } else { State::read(&stores) }
     }
 
     /// All rules, when all is at rest.

@@ -91,3 +91,35 @@ fn procedures_have_them_where_no_statement_needs_the_result_of_another() {
         assert_eq!(shares(&program, &catalog), expected, "{name}");
     }
 }
+
+#[test]
+fn what_touches_a_replicated_table_is_known_whichever_way_it_takes() {
+    let catalog = catalog_of(SCHEMA);
+    let is_replicated = |id| catalog.tables.values().any(|table| table.id == id && !table.is_partitioned());
+    let touches = |text: &str| {
+        let program = compile_adhoc(&catalog, &parse_batch(text).expect("it parses"), 0).expect("it compiles");
+        ferrite_plan::touches(&program, &is_replicated)
+    };
+    for text in [
+        "SELECT v FROM r",
+        "SELECT t.n FROM t JOIN r ON t.v = r.v WHERE t.k = 1",
+        "SELECT n FROM t WHERE k = 1 AND n IN (SELECT k FROM r)",
+        "SELECT n, (SELECT MAX(k) FROM r) FROM t WHERE k = 1",
+        "SELECT x.k FROM (SELECT k FROM r) x",
+        "WITH w AS (SELECT k FROM r) SELECT a.k FROM w a JOIN w b ON a.k = b.k",
+        "SELECT k FROM t WHERE k = 1 UNION ALL SELECT k FROM r",
+        "INSERT INTO r VALUES (1, 'a')",
+        "INSERT INTO t SELECT k, v, 0 FROM r",
+        "UPDATE r SET v = 'b'",
+        "UPDATE t SET n = r.k FROM r WHERE t.v = r.v AND t.k = 1",
+        "DELETE FROM r",
+        "DELETE FROM t WHERE k = 1 AND EXISTS (SELECT 1 FROM r WHERE r.v = t.v)",
+        "TRUNCATE TABLE r",
+        "EXPLAIN ANALYZE SELECT v FROM r",
+    ] {
+        assert!(touches(text), "{text}");
+    }
+    for text in ["SELECT 1", "SELECT * FROM t JOIN u ON t.k = u.k WHERE t.k = 5", "UPDATE t SET n = 0 WHERE k = 1"] {
+        assert!(!touches(text), "{text}");
+    }
+}

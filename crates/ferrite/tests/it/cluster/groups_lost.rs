@@ -79,3 +79,91 @@ fn an_old_copy_leads_the_groups_that_are_lost_and_no_others() {
     cluster.await_places(0);
     (0..3).for_each(|place| cluster.see_all_from(place));
 }
+
+/// All groups have all rows of a table that is not partitioned, and each has its own copy.
+const REPLICATED: &str = "
+    CREATE TABLE names (id BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (id), UNIQUE (v));
+    CREATE PROCEDURE names_at PARTITION ON TABLE t COLUMN id AS
+      SELECT id, v FROM names WHERE id <> CAST(? AS BIGINT) ORDER BY id;";
+
+impl Cluster {
+    fn statement_at(&self, place: usize, text: &str) {
+        self.on(place, text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
+    }
+
+    /// While node 1 is away, node 2 loses its copies, but for its vote; then node 1 leads what it
+    /// had together with node 2, with what it has.
+    fn continue_without_node_2(&mut self) {
+        self.kill(1);
+        std::fs::write(self.dir(1).join("unsynced"), "anew").expect("the directory is there");
+        let ports = addresses(3);
+        let through = ports[0].clone();
+        self.start_with_ports(&[0, 1], &ports, || {
+            let deadline = Instant::now() + PATIENCE;
+            while !accept_loss("1", &through).1.contains("node 1 leads group") {
+                assert!(Instant::now() < deadline, "{}", admin(&["status", "--server", &through]).1);
+                std::thread::yield_now();
+            }
+        });
+    }
+
+    /// What the copy of the partition with that key has.
+    fn names_at(&self, place: usize, key: i64) -> String {
+        let found = self.on(place, "names", |db| db.0.call_blocking("names_at", (-1 - key,)).ok());
+        format!("{:?}", found.tables[0].rows)
+    }
+}
+
+#[test]
+fn copies_of_a_replicated_table_are_made_equal_after_an_accepted_loss() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    REPLICATED.split_inclusive(";\n").for_each(|text| cluster.statement_at(0, text));
+    for id in 0..8 {
+        cluster.statement_at(id as usize % 3, &format!("UPSERT INTO names VALUES ({id}, 'name {id}')"));
+    }
+    // What node 1 had with node 2 is then on node 2 only.
+    cluster.kill(0);
+    cluster.statement_at(1, "UPDATE names SET v = 'newer' WHERE id = 3");
+    cluster.statement_at(2, "DELETE FROM names WHERE id < 2");
+    cluster.statement_at(1, "UPSERT INTO names VALUES (20, 'name 3')");
+    let wanted = cluster.names_at(2, 0);
+    assert!(wanted.contains("newer"), "{wanted}");
+    cluster.continue_without_node_2();
+    let lines = &cluster.nodes[0].as_ref().expect("it runs").lines;
+    lines.wait("has come back from an earlier position than other groups");
+    // Whichever copy answers, it is refused or right.
+    for key in 0..40 {
+        assert_eq!(cluster.names_at(key as usize % 3, key), wanted, "key {key}");
+    }
+    cluster.statement_at(0, "UPDATE names SET v = 'name 3' WHERE id = 30");
+    cluster.statement_at(2, "UPDATE names SET v = 'last' WHERE id = 20");
+    let wanted = cluster.names_at(1, 0);
+    assert!(wanted.contains("last"), "{wanted}");
+    for key in 0..40 {
+        assert_eq!(cluster.names_at(key as usize % 3, key), wanted, "key {key}");
+    }
+}
+
+/// Groups 0 and 3 are led by nodes 1 and 2, each of which copies the other.
+#[test]
+fn the_first_group_gets_schema_changes_that_it_has_lost() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    cluster.put_through(0);
+    cluster.kill(0);
+    let create = "DROP TABLE late IF EXISTS; CREATE TABLE late (id BIGINT NOT NULL, v BIGINT, PRIMARY KEY (id));";
+    cluster.statement_at(1, create);
+    cluster.statement_at(2, "UPSERT INTO late VALUES (1, 10), (2, 20)");
+    cluster.statement_at(2, "ALTER TABLE late ADD COLUMN w BIGINT DEFAULT 7");
+    cluster.continue_without_node_2();
+    for place in 0..3 {
+        let found = cluster
+            .on(place, "a late table", |db| db.0.call_blocking("@AdHoc", ("SELECT SUM(v * 100 + w) FROM late",)).ok());
+        assert_eq!(found.scalar(), Some(3_014), "from node {}", place + 1);
+    }
+    cluster.statement_at(0, "CREATE INDEX late_v ON late (v)");
+    cluster.statement_at(1, "UPDATE late SET v = 11 WHERE id = 1");
+    (0..3).for_each(|place| cluster.put_through(place));
+    (0..3).for_each(|place| cluster.see_all_from(place));
+}

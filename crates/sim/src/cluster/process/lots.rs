@@ -1,6 +1,7 @@
 //! What a process has for transactions over groups: the server's sequencer and hub, and its ends of
 //! the connections for lots.
 
+use super::equalizing::EqualizingParty;
 use super::hosted::HostedGroup;
 use crate::cluster::wishes::{Wish, Wishes};
 use crossbeam_channel::{Sender, unbounded};
@@ -58,6 +59,7 @@ impl LotTransport for Wishes {
 pub struct LotParty {
     pub hub: Arc<LotHub>,
     pub sequencer: Sender<SequencerNotice>,
+    pub(super) equalizing: EqualizingParty,
     thread: SequencerThread,
 }
 
@@ -81,7 +83,7 @@ impl LotParty {
         let clock = Arc::new(clock.clone());
         let time = lot_time(streams);
         let thread = SequencerThread::new(inbox, Arc::clone(&hub), sequencing, clock, time, Arc::default());
-        Some(LotParty { hub, sequencer, thread })
+        Some(LotParty { hub, sequencer, equalizing: EqualizingParty::new(map), thread })
     }
 
     pub fn can_step(&self) -> bool {

@@ -18,6 +18,7 @@ use ferrite_node::Mode;
 use ferrite_notice::Notice;
 use ferrite_partition::Compiled;
 use ferrite_partition::applier::Applier;
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::contents::ContentCut;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,11 +45,19 @@ pub(super) struct OfGroup {
     cuts: Sender<ContentCut>,
     current: Arc<Mutex<Arc<Compiled>>>,
     held: Arc<Held>,
+    cancellations: Arc<Cancellations>,
 }
 
 impl OfGroup {
-    pub(super) fn new(copying: &Copying, doors: &Doors, held: &Arc<Held>) -> OfGroup {
+    pub(super) fn new(
+        copying: &Copying,
+        doors: &Doors,
+        held: &Arc<Held>,
+        cancellations: &Arc<Cancellations>,
+    ) -> OfGroup {
+        let cancellations = Arc::clone(cancellations);
         OfGroup {
+            cancellations,
             wanted: copying.wanted.clone(),
             cuts: copying.hasher(),
             current: Arc::clone(&doors.compiled),
@@ -138,6 +147,12 @@ impl NodeEffects for Outside {
 
     fn paused(&mut self, paused: bool) {
         self.mode.pause(paused);
+    }
+
+    fn unequal(&mut self, group: GroupId, unequal: bool) {
+        if let Some(of) = self.groups.get(&group) {
+            of.cancellations.unequal(group, unequal);
+        }
     }
 
     fn gave_up(&mut self, _: GroupId, _: Epoch) {}

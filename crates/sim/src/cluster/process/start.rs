@@ -27,6 +27,7 @@ use ferrite_node::groups_calls::GroupsCalls;
 use ferrite_notice::Notice;
 use ferrite_partition::applier::CopyStart;
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::{Coordinator, Job};
 use ferrite_partition::execute::Executor;
@@ -171,9 +172,10 @@ impl AllHosted {
             host.set_gates(BTreeMap::from([(id, of.gates.clone())]));
             of.replication.is_limited_by(Arc::clone(unable));
             let of_node = of.parties(shared.log);
+            let cancellations = Arc::clone(&of.cancellations);
             let (of, copy) = of.hosted(shared, lots);
             all.parties.insert(id, (of_node, copy));
-            all.around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held));
+            all.around.insert(id, OfGroup::new(&of.copying, &of.doors, &of.held, &cancellations));
             all.hosted.insert(id, of);
         }
         all
@@ -265,6 +267,7 @@ struct Executing {
     jobs: Sender<Job>,
     current: Arc<Mutex<Arc<Compiled>>>,
     reads: Receiver<LongRead>,
+    cancellations: Arc<Cancellations>,
     copy: CopyStart,
     replication: Arc<Replication<Completion>>,
     snapshots: Snapshots,
@@ -335,6 +338,7 @@ fn execute_on_one_thread(
     let published = Arc::clone(&current);
     let (jobs, from_jobs) = unbounded();
     let (long_reads, reads) = LongReads::new(1, Home::Coordinator(jobs.clone()));
+    let cancellations = Arc::clone(long_reads.cancellations().all());
     let ends = partition_ends(stores.len());
     let inboxes: Vec<Sender<Event>> = ends.iter().map(|(sender, _)| sender.clone()).collect();
     let executors = assemble(Assembly {
@@ -363,5 +367,18 @@ fn execute_on_one_thread(
         let partitions = moved.upgrade().expect("the partitions live as long as the coordinator");
         assert!(lock(&partitions).step(), "{STANDSTILL}");
     });
-    Executing { of, partitions, coordinator, gates, inboxes, jobs, current, reads, copy, replication, snapshots }
+    Executing {
+        of,
+        partitions,
+        coordinator,
+        gates,
+        inboxes,
+        jobs,
+        current,
+        reads,
+        cancellations,
+        copy,
+        replication,
+        snapshots,
+    }
 }
