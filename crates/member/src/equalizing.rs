@@ -1,4 +1,4 @@
-//! After an accepted loss, a group has come back from an earlier position than the others: its
+//! After an accepted loss, a group continues from an older copy than the others: its
 //! copies of replicated tables lack what the others have. The node that leads the first group makes
 //! them equal again (docs/decisions/0129).
 //!
@@ -11,7 +11,8 @@
 //!   be unequal since the same loss;
 //! - meanwhile no transaction changes a replicated table in any group: all groups would change it,
 //!   and one that is unequal refuses. So what was read of the source in one lot counts in the next;
-//! - whatever fails, or whichever node leads the first group next, begins with a comparison.
+//! - after any failure, and where another node leads the first group, work begins with a
+//!   comparison.
 //!
 //! It has neither threads nor clocks. Its calls are those of lots, each with a number that its
 //! answer names.
@@ -27,10 +28,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Between two attempts, and between two times that the metadata are told.
 const AGAIN_NANOS: u64 = 1_000_000_000;
-/// About what the rows of a bucket have.
-const BUCKET_BYTES: u64 = 128 * 1024;
-/// About what is read and replaced by one lot.
-const PIECE_BYTES: u64 = 1024 * 1024;
+/// About what the rows of a bucket have: what differs is sent with what lies in the same bucket.
+const BUCKET_BYTES: u64 = 16 * 1024;
+/// About what is read and replaced by one lot, which scans the whole table for it.
+const PIECE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Groups that are unequal, each with the epoch that began with its loss.
 pub type UnequalGroups = BTreeMap<GroupId, Epoch>;
@@ -88,6 +89,8 @@ pub struct Equalizing {
     number: u64,
     /// Rows that were replaced since the copies were last found to differ.
     replaced: u64,
+    /// Those of the round, which began with a comparison.
+    replaced_in_round: u64,
     /// Why the last attempt failed, as it was reported.
     reported: Option<String>,
 }
@@ -144,12 +147,13 @@ impl Equalizing {
     /// `transaction_bytes_max`: of one transaction.
     pub fn new(groups: impl IntoIterator<Item = GroupId>, transaction_bytes_max: usize) -> Equalizing {
         Equalizing {
-            bytes_max: (transaction_bytes_max as u64 / 4).clamp(1, 8 * PIECE_BYTES),
+            bytes_max: (transaction_bytes_max as u64 / 4).clamp(1, PIECE_BYTES),
             groups: groups.into_iter().collect(),
             unequal: UnequalGroups::new(),
             phase: EqualizingPhase::Waits { until: 0 },
             number: 0,
             replaced: 0,
+            replaced_in_round: 0,
             reported: None,
         }
     }
@@ -229,7 +233,13 @@ impl Equalizing {
     fn differences(&self, said: &BTreeMap<GroupId, Vec<u8>>) -> Result<BTreeMap<TableId, BTreeMap<u32, u64>>, String> {
         let digest = |group: &GroupId| {
             let bytes = said.get(group).ok_or_else(|| format!("group {group} has not answered"))?;
-            GroupDigest::decode(bytes).map_err(|_| format!("the digest of group {group} cannot be read"))
+            let digest =
+                GroupDigest::decode(bytes).map_err(|_| format!("the digest of group {group} cannot be read"))?;
+            // Its leader may be one of before the loss.
+            match self.unequal.contains_key(group) && !digest.is_unequal {
+                true => Err(format!("the leader of group {group} has not heard yet that its copies may differ")),
+                false => Ok(digest),
+            }
         };
         let source = digest(&Equalizing::source(&self.groups, &self.unequal))?;
         let mut all = BTreeMap::<TableId, BTreeMap<u32, u64>>::new();
@@ -262,6 +272,7 @@ impl Equalizing {
             (*table, (wanted as u32).next_power_of_two().min(BUCKETS_MAX))
         };
         let buckets: Vec<(TableId, u32)> = differences.iter().map(of_table).collect();
+        self.replaced_in_round = 0;
         self.phase = EqualizingPhase::Divides { buckets: buckets.clone() };
         self.call(EqualizeStep::Digest(buckets), true, out);
         Ok(())
@@ -276,10 +287,10 @@ impl Equalizing {
         let differences = self.differences(said)?;
         let mut pieces = VecDeque::<Piece>::new();
         for (table, buckets) in buckets {
-            let mut bytes = PIECE_BYTES;
+            let mut bytes = self.bytes_max;
             for (bucket, more) in differences.get(table).into_iter().flatten() {
                 match pieces.back_mut() {
-                    Some(piece) if bytes + more < PIECE_BYTES => piece.wanted.push(*bucket),
+                    Some(piece) if bytes + more < self.bytes_max => piece.wanted.push(*bucket),
                     _ => {
                         bytes = 0;
                         pieces.push_back(Piece { table: *table, buckets: *buckets, wanted: vec![*bucket] });
@@ -328,9 +339,10 @@ impl Equalizing {
         out: &mut Vec<EqualizingWish>,
     ) -> Result<(), String> {
         let changed = |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
-        self.replaced += said.values().map(changed).sum::<u64>();
+        let rows: u64 = said.values().map(changed).sum();
+        (self.replaced, self.replaced_in_round) = (self.replaced + rows, self.replaced_in_round + rows);
         pieces.pop_front();
-        if pieces.is_empty() && self.replaced == 0 {
+        if pieces.is_empty() && self.replaced_in_round == 0 {
             self.phase = EqualizingPhase::Waits { until: now + AGAIN_NANOS };
             return Err("tables differ, and no group has changed a row of them".to_owned());
         }

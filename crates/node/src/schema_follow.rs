@@ -30,6 +30,8 @@ use std::time::{Duration, Instant};
 pub const FOLLOW: &str = "@FollowSchema";
 /// Between two looks at which version the first group has, and between two attempts of a group.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Between two attempts of the first group to get a change of others.
+const CAUGHT_UP_AGAIN: Duration = Duration::from_secs(1);
 /// A caller waits no longer for all groups.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(30);
 const NO_ANSWER: &str = "it has not answered";
@@ -52,6 +54,8 @@ pub enum FollowNotice {
         version: u64,
         answer: Result<(i64, Option<String>), String>,
     },
+    /// The first group has made a change that another one had, or why it has not.
+    CaughtUp(Result<(), String>),
     Stop,
 }
 
@@ -139,14 +143,17 @@ impl Mailbox for Asking {
 }
 
 /// What the first group says of a change that it is to make.
-struct CaughtUp;
+struct CatchingUp(Sender<FollowNotice>);
 
-impl Mailbox for CaughtUp {
+impl Mailbox for CatchingUp {
     fn deliver(&self, answers: AnswerBatch) {
-        let said = answers.first().filter(|_| !answers.is_success());
-        if let Some(reason) = said.and_then(|response| response.status_text) {
-            ferrite_io::notify(Notice::SchemaNotFollowed { group: FIRST_GROUP, reason: reason.to_owned() });
-        }
+        let failed = |reason: Option<&str>| Err(reason.unwrap_or("its answer cannot be read").to_owned());
+        let made = match answers.first() {
+            Some(_) if answers.is_success() => Ok(()),
+            Some(response) => failed(response.status_text),
+            None => failed(None),
+        };
+        let _ = self.0.send(FollowNotice::CaughtUp(made));
     }
 }
 
@@ -178,6 +185,9 @@ struct Leading {
     said: BTreeMap<GroupId, String>,
     /// Since then not all groups have what the first one has.
     behind_since: Option<Instant>,
+    /// The first group makes a change that another one has: until it has answered, no other is
+    /// asked for.
+    catches_up: bool,
 }
 
 impl SchemaFollowThread {
@@ -203,9 +213,12 @@ impl SchemaFollowThread {
                 Some(FollowNotice::Made(reply, answers)) => leading.waiting.push((Instant::now(), reply, answers)),
                 Some(FollowNotice::Answered { group, version, answer }) => leading.answered(group, version, answer),
                 Some(FollowNotice::Change { group, version, answer }) => {
-                    let change = leading.has_told(group, version, answer);
-                    change.into_iter().for_each(|text| self.catch_up(version, text));
+                    let change = leading.change_answered(group, version, answer);
+                    if let Some(text) = change.filter(|_| !leading.catches_up) {
+                        leading.catches_up = self.catch_up(version, text);
+                    }
                 }
+                Some(FollowNotice::CaughtUp(made)) => leading.caught_up(made),
                 _ => {}
             }
             self.advance(leading);
@@ -249,6 +262,9 @@ impl SchemaFollowThread {
     fn look_for_more(&self, leading: &mut Leading, version: u64, now: Instant) {
         let has_more = |other: &Other| other.version.map_or(version == 0, |has| has > version);
         let is_asked = leading.others.values().any(|other| has_more(other) && other.is_asked);
+        if leading.catches_up {
+            return;
+        }
         let asked =
             leading.others.iter_mut().filter(|(_, other)| has_more(other) && !other.is_asked && now >= other.next);
         // One of those that have a change is asked for it; of those that are not known, each.
@@ -264,12 +280,13 @@ impl SchemaFollowThread {
         self.call(group, version, None, mailbox);
     }
 
-    /// The first group makes a change that another group has made, if it is the next one.
-    fn catch_up(&self, version: u64, text: String) {
-        let reply = Reply { mailbox: Arc::new(CaughtUp), connection: 0, handle: 0, sent_micros: 0 };
-        if let Some(coordinator) = &self.coordinator {
-            let _ = coordinator.send(Job::FollowSchema { version, text, reply });
-        }
+    /// The first group makes a change that another group has made, if it is the next one. True: it
+    /// answers.
+    fn catch_up(&self, version: u64, text: String) -> bool {
+        let mailbox = Arc::new(CatchingUp(self.follow.notices.clone()));
+        let reply = Reply { mailbox, connection: 0, handle: 0, sent_micros: 0 };
+        let job = Job::FollowSchema { version, text, reply };
+        self.coordinator.as_ref().is_some_and(|coordinator| coordinator.send(job).is_ok())
     }
 
     /// Sends the group the change to that version. False: it is not to be had at the moment.
@@ -313,6 +330,16 @@ impl Leading {
             waiting: Vec::new(),
             said: BTreeMap::new(),
             behind_since: None,
+            catches_up: false,
+        }
+    }
+
+    fn caught_up(&mut self, made: Result<(), String>) {
+        self.catches_up = false;
+        if let Err(reason) = made {
+            let next = Instant::now() + CAUGHT_UP_AGAIN;
+            self.others.values_mut().for_each(|other| other.next = next);
+            self.say(FIRST_GROUP, reason);
         }
     }
 
@@ -329,7 +356,7 @@ impl Leading {
     }
 
     /// What a group says that was asked for a change: its version, and the change.
-    fn has_told(
+    fn change_answered(
         &mut self,
         group: GroupId,
         version: u64,

@@ -329,7 +329,7 @@ notices! {
         "{was}LOSS ACCEPTED by an operator: node {node} leads group {group} from epoch {epoch} with what it has. What \
          others acknowledged beyond that is lost", was = as_known(*stale);
     GroupUnequal "group-unequal" Error { group: GroupId }
-        "group {group} has come back from an earlier position than other groups. Its copies of replicated tables are neither \
+        "group {group} continues from an older copy than other groups. Its copies of replicated tables are neither \
          read nor changed until they are equal to those of the other groups; the node that leads group 0 makes them equal";
     GroupEqual "group-equal" Info { group: GroupId }
         "the copies of replicated tables in group {group} are equal to those of the other groups";
@@ -338,7 +338,7 @@ notices! {
          partitions together";
     NotMadeEqual "tables-not-made-equal" Error { groups: Vec<GroupId>, reason: String }
         "the copies of replicated tables in {which} cannot be compared with those of other groups and made equal: {reason}. \
-         It is tried again every second",
+         The node tries again every second",
         which = groups_of(groups);
     HandedOver "handed-over" Info { group: GroupId, node: NodeId }
         "this node has handed group {group} over to node {node}";

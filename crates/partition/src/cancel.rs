@@ -5,7 +5,7 @@
 //! taken back: what was written stays, whether its answer is read or not. Mostly nothing is listed,
 //! and then a look is one load.
 //!
-//! Of groups that have come back from an earlier position than others (docs/decisions/0129), calls
+//! Of groups that continue from an older copy than others (docs/decisions/0129), calls
 //! of replicated tables are not executed either; that is a list of its own, and a look is one load,
 //! too.
 //!
@@ -14,7 +14,7 @@
 
 use ferrite_base::leader_change::NOT_STARTED;
 use ferrite_base::{ErrorKind, GroupId, UserError, limits, planted};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -54,7 +54,7 @@ struct List {
     /// What is executed for these groups cannot be committed any more.
     deposed: BTreeSet<GroupId>,
     /// Their copies of replicated tables may differ from those of other groups.
-    unequal: BTreeSet<GroupId>,
+    unequal: BTreeMap<GroupId, Arc<AtomicBool>>,
 }
 
 #[derive(Default)]
@@ -64,8 +64,6 @@ pub struct Cancellations {
     count: AtomicUsize,
     list: Mutex<List>,
     stopping: AtomicBool,
-    /// Some group is listed as unequal.
-    any_unequal: AtomicBool,
     /// No call is executed any more. Changed with the list locked.
     ending: AtomicBool,
 }
@@ -75,6 +73,8 @@ pub struct Cancellations {
 pub struct GroupCancellations {
     all: Arc<Cancellations>,
     group: GroupId,
+    /// The group is listed as unequal.
+    is_unequal: Arc<AtomicBool>,
     /// What is executed shows stores of when the group was listed as unequal.
     was_unequal: bool,
 }
@@ -86,7 +86,8 @@ impl Cancellations {
 
     /// The same list, for calls of that group.
     pub fn of_group(self: &Arc<Self>, group: GroupId) -> GroupCancellations {
-        GroupCancellations { all: Arc::clone(self), group, was_unequal: false }
+        let is_unequal = Arc::clone(self.lock().unequal.entry(group).or_default());
+        GroupCancellations { all: Arc::clone(self), group, is_unequal, was_unequal: false }
     }
 
     /// Lists something of a connection, until it is forgotten.
@@ -141,12 +142,7 @@ impl Cancellations {
     /// Whether the group's copies of replicated tables may differ from those of other groups: no
     /// call is begun then that touches one.
     pub fn unequal(&self, group: GroupId, unequal: bool) {
-        let mut list = self.lock();
-        match unequal {
-            true => list.unequal.insert(group),
-            false => list.unequal.remove(&group),
-        };
-        self.any_unequal.store(!list.unequal.is_empty(), Ordering::Release);
+        self.lock().unequal.entry(group).or_default().store(unequal, Ordering::Release);
     }
 
     /// The answer to a call of no group in particular that [`Cancellations::covers`].
@@ -218,8 +214,7 @@ impl GroupCancellations {
     /// Whether the group's copies of replicated tables may differ from those of other groups.
     #[inline]
     pub fn is_unequal(&self) -> bool {
-        self.was_unequal
-            || self.all.any_unequal.load(Ordering::Acquire) && self.all.lock().unequal.contains(&self.group)
+        self.was_unequal || self.is_unequal.load(Ordering::Acquire)
     }
 
     /// For what is executed later on snapshots of now.

@@ -57,8 +57,10 @@ pub struct BucketDigest {
 /// What a group says of its tables: by bucket, without the empty ones.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupDigest {
-    /// Each has a copy.
+    /// Each has a copy. At least one.
     pub stores: u32,
+    /// The group refuses calls of replicated tables.
+    pub is_unequal: bool,
     pub tables: BTreeMap<TableId, BTreeMap<u32, BucketDigest>>,
 }
 
@@ -130,6 +132,7 @@ impl GroupDigest {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_u32(&mut out, self.stores);
+        out.push(u8::from(self.is_unequal));
         put_u32(&mut out, count(self.tables.len()));
         for (table, buckets) in &self.tables {
             put_u32(&mut out, table.0);
@@ -149,6 +152,7 @@ impl GroupDigest {
     pub fn decode(bytes: &[u8]) -> Result<GroupDigest, ReadFault> {
         let from = &mut Reader::<ReadFault>::new(bytes);
         let stores = from.u32()?;
+        let is_unequal = from.u8()? != 0;
         let tables = from.list(LIST_MAX, |from| {
             let table = TableId(from.u32()?);
             let buckets = from.list(BUCKETS_MAX as usize, |from| {
@@ -157,10 +161,13 @@ impl GroupDigest {
                 let bytes = from.u64()?;
                 Ok((bucket, BucketDigest { rows, bytes, hash: u128::from_le_bytes(from.array()?) }))
             })?;
-            Ok((table, buckets.into_iter().collect()))
+            Ok((table, each_once(buckets)?))
         })?;
         from.end()?;
-        Ok(GroupDigest { stores, tables: tables.into_iter().collect() })
+        if stores == 0 {
+            return Err(ReadFault::Malformed("a group without stores has no digest"));
+        }
+        Ok(GroupDigest { stores, is_unequal, tables: each_once(tables)? })
     }
 }
 
@@ -218,6 +225,12 @@ impl EqualizeStep {
         from.end()?;
         Ok(step)
     }
+}
+
+fn each_once<K: Ord, V>(pairs: Vec<(K, V)>) -> Result<BTreeMap<K, V>, ReadFault> {
+    let named = pairs.len();
+    let all: BTreeMap<K, V> = pairs.into_iter().collect();
+    if all.len() == named { Ok(all) } else { Err(ReadFault::Malformed("a table or bucket is named twice")) }
 }
 
 fn buckets(from: &mut Reader<'_>) -> Result<u32, ReadFault> {
@@ -329,9 +342,11 @@ mod tests {
         assert_eq!(decode_rows(&encode_rows(&rows)), Ok(rows));
         let digest = GroupDigest {
             stores: 2,
+            is_unequal: true,
             tables: [(table, [(3, BucketDigest { rows: 1, bytes: 2, hash: 3 })].into())].into(),
         };
-        assert_eq!(GroupDigest::decode(&digest.encode()), Ok(digest));
+        assert_eq!(GroupDigest::decode(&digest.encode()), Ok(digest.clone()));
+        assert!(GroupDigest::decode(&GroupDigest { stores: 0, ..digest }.encode()).is_err());
     }
 
     /// A group with so many stores, all of which have these rows.
@@ -341,7 +356,7 @@ mod tests {
             let hash = row_hash(row);
             buckets.entry(bucket_of(hash, 4)).or_default().add(row, hash);
         }
-        GroupDigest { stores, tables: [(TableId(1), buckets)].into() }
+        GroupDigest { stores, is_unequal: false, tables: [(TableId(1), buckets)].into() }
     }
 
     #[test]

@@ -14,6 +14,10 @@ struct World {
     notices: Vec<String>,
     /// Which call fails, counted from here.
     fails: Option<usize>,
+    /// Its leader has not heard of the loss.
+    deaf: Option<GroupId>,
+    /// No group changes a row any more after so many replacements.
+    stuck_after: usize,
 }
 
 fn rows(rows: &[&str]) -> Vec<String> {
@@ -24,13 +28,15 @@ impl World {
     fn new(groups: &[&[&str]], unequal: &[u32]) -> World {
         let groups: BTreeMap<GroupId, Vec<String>> = (0..).map(GroupId).zip(groups.iter().map(|of| rows(of))).collect();
         World {
-            equalizing: Equalizing::new(groups.keys().copied(), 1 << 20),
+            equalizing: Equalizing::new(groups.keys().copied(), 4 << 20),
             groups,
             unequal: unequal.iter().map(|group| (GroupId(*group), Epoch(7))).collect(),
             now: SECOND,
             calls: Vec::new(),
             notices: Vec::new(),
             fails: None,
+            deaf: None,
+            stuck_after: usize::MAX,
         }
     }
 
@@ -42,6 +48,11 @@ impl World {
             }
             Some(left) => *left -= 1,
             None => {}
+        }
+        let mut is_stuck = false;
+        if matches!(step, EqualizeStep::Replace { .. }) {
+            is_stuck = self.stuck_after == 0;
+            self.stuck_after = self.stuck_after.saturating_sub(1);
         }
         let mut said = BTreeMap::new();
         for (group, rows) in &mut self.groups {
@@ -56,7 +67,8 @@ impl World {
                         let hash = row_hash(row.as_bytes());
                         known.entry(bucket_of(hash, buckets)).or_default().add(row.as_bytes(), hash);
                     }
-                    let digest = GroupDigest { stores: 1, tables: [(TABLE, known)].into() };
+                    let is_unequal = self.unequal.contains_key(group) && self.deaf != Some(*group);
+                    let digest = GroupDigest { stores: 1, is_unequal, tables: [(TABLE, known)].into() };
                     said.insert(*group, digest.encode());
                 }
                 EqualizeStep::Rows { source, buckets, wanted, .. } if source == group => {
@@ -66,6 +78,9 @@ impl World {
                     said.insert(*group, encode_rows(&counted));
                 }
                 EqualizeStep::Rows { .. } => {}
+                EqualizeStep::Replace { .. } if is_stuck => {
+                    said.insert(*group, 0_u64.to_le_bytes().to_vec());
+                }
                 EqualizeStep::Replace { buckets, wanted, rows: given, .. } => {
                     let before = rows.len() as u64;
                     rows.retain(|row| !is_in(row, *buckets, wanted));
@@ -171,4 +186,32 @@ fn large_tables_are_replaced_in_pieces() {
     world.assert_equal(&many);
     let pieces = world.calls.iter().filter(|step| matches!(step, EqualizeStep::Replace { .. })).count();
     assert!((3..10).contains(&pieces), "{pieces} of a mebibyte");
+}
+
+#[test]
+fn rows_that_no_group_can_change_are_reported_and_tried_again_after_a_pause() {
+    let many: Vec<String> = (0..3_000).map(|number| format!("{number:01000}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let mut world = World::new(&[&many, &[]], &[1]);
+    world.stuck_after = 1;
+    world.run();
+    assert!(world.notices[0].contains("no group has changed a row"), "{:?}", world.notices);
+    let calls = world.calls.len();
+    world.run();
+    assert_eq!(world.calls.len(), calls, "not before a second has passed");
+    (world.stuck_after, world.now) = (usize::MAX, world.now + SECOND);
+    world.run();
+    world.assert_equal(&many);
+}
+
+#[test]
+fn a_leader_of_before_the_loss_is_not_believed() {
+    let mut world = World::new(&[&["a"], &["a"]], &[1]);
+    world.deaf = Some(GroupId(1));
+    world.run();
+    assert_eq!(world.unequal.len(), 1);
+    assert!(world.notices[0].contains("group 1 has not heard"), "{:?}", world.notices);
+    (world.deaf, world.now) = (None, world.now + SECOND);
+    world.run();
+    assert!(world.unequal.is_empty());
 }

@@ -35,7 +35,7 @@ impl Coordinator {
         let group = self.of.group();
         let is_unequal = self.long_reads.cancellations().is_unequal();
         let said = self.with_held_stores(hold, |_, stores| match step {
-            EqualizeStep::Digest(tables) => Ok(Some(digest(stores, &tables).encode())),
+            EqualizeStep::Digest(tables) => Ok(Some(GroupDigest { is_unequal, ..digest(stores, &tables) }.encode())),
             EqualizeStep::Rows { source, table, buckets, wanted } if source == group => {
                 let wanted = wanted.into_iter().collect();
                 Ok(Some(encode_rows(&rows_of(table_of(&stores[0], table)?, buckets, &wanted))))
@@ -74,7 +74,7 @@ fn table_of(store: &Store, id: TableId) -> UserResult<&TableData> {
 
 /// What the stores have. `asked`: which tables, each in so many buckets; none: all, in one.
 fn digest(stores: &[Store], asked: &[(TableId, u32)]) -> GroupDigest {
-    let mut digest = GroupDigest { stores: stores.len() as u32, tables: BTreeMap::new() };
+    let mut digest = GroupDigest { stores: stores.len() as u32, ..GroupDigest::default() };
     let mut row = Vec::new();
     for table in stores.iter().flat_map(Store::tables).filter(|table| is_replicated(table.definition())) {
         let id = table.definition().id;

@@ -131,7 +131,7 @@ fn copies_of_a_replicated_table_are_made_equal_after_an_accepted_loss() {
     assert!(wanted.contains("newer"), "{wanted}");
     cluster.continue_without_node_2();
     let lines = &cluster.nodes[0].as_ref().expect("it runs").lines;
-    lines.wait("has come back from an earlier position than other groups");
+    lines.wait("continues from an older copy than other groups");
     // Whichever copy answers, it is refused or right.
     for key in 0..40 {
         assert_eq!(cluster.names_at(key as usize % 3, key), wanted, "key {key}");
