@@ -60,7 +60,7 @@ mod tests {
             database: None,
             partitions: Partitions::Suggested(4),
             release: "1".to_owned(),
-            addresses: Vec::new(),
+            addresses: vec!["host-2:3021".to_owned()],
             rack: None,
         }
     }
