@@ -7,7 +7,7 @@ use ferrite_value::Value;
 use std::sync::Arc;
 
 /// Names of staging tables begin so.
-pub const STAGING: &str = "FERRITE_RESTORE_";
+pub use ferrite_partition::execute::STAGING;
 
 pub trait Server {
     fn catalog(&self) -> Arc<Catalog>;

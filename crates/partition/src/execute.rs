@@ -25,6 +25,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub use load::STAGING;
 pub(crate) use parameters::check_parameters;
 pub use parameters::decode_parameters;
 pub(crate) use shares::GroupShares;

@@ -111,6 +111,28 @@ fn rows_come_back_into_any_number_of_partitions() {
     from.server.stop().expect("the log closes");
 }
 
+/// As a parameter this text is NULL.
+#[test]
+fn a_text_of_a_backslash_and_an_n_comes_back_as_that_text() {
+    let Filled { dir: _kept, backups, server, db } = Filled::new(2);
+    db.sql("CREATE TABLE texts (id INTEGER NOT NULL, t VARCHAR(9) NOT NULL, PRIMARY KEY (id))");
+    db.sql("PARTITION TABLE texts ON COLUMN id");
+    db.sql("CREATE TABLE everywhere (t VARCHAR(9) NOT NULL)");
+    for table in ["texts (id, t) VALUES (1, ", "everywhere (t) VALUES ("] {
+        db.sql(&format!("INSERT INTO {table}'\\' || 'N')"));
+    }
+    let both =
+        |db: &Db| ["texts", "everywhere"].map(|table| db.sql(&format!("SELECT t FROM {table}")).tables[0].rows.clone());
+    let before = both(&db);
+    save(&db, &backups, "x");
+    ["texts", "everywhere"].iter().for_each(|table| drop(db.sql(&format!("DELETE FROM {table}"))));
+    let path = backups.to_str().expect("a plain path");
+    saved(&db.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:'x',tables:['TEXTS','EVERYWHERE']}}"),)));
+    assert_eq!(both(&db), before);
+    assert_eq!(before[0], [[OwnedValue::Text("\\N".into())]]);
+    server.stop().expect("the log closes");
+}
+
 #[test]
 fn what_fails_midway_leaves_the_database_as_it_was() {
     let Filled { dir: _kept, backups, server, db } = Filled::new(2);

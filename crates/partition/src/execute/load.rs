@@ -3,14 +3,19 @@
 use super::parameters::{convert_all, malformed};
 use super::{CallOutcome, Executor, GroupShares, Request, Slow, check_tables};
 use crate::contain::{Outside, contained};
+use bumpalo::Bump;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_exec::{Call, ResultSink};
-use ferrite_plan::OutputColumn;
+use ferrite_plan::{OutputColumn, Parameter};
 use ferrite_table::Store;
-use ferrite_value::Value;
+use ferrite_value::{SqlType, Value};
 use ferrite_wire::table::write_scalar_table;
 use ferrite_wire::{ResponseWriter, Table, failure};
 use std::time::{Duration, Instant};
+
+/// Names of tables begin so that a restore makes for the rows of a backup. What is loaded into them
+/// are values, and no parameters, among which the text `\N` would mean NULL.
+pub const STAGING: &str = "FERRITE_RESTORE_";
 
 /// How often the clock is looked at.
 const ROWS_PER_CLOCK: usize = 1_024;
@@ -87,6 +92,7 @@ impl Executor {
         if table.column_count() != program.parameters.len() {
             return Err(failure::parameter_count(&program.name, program.parameters.len(), table.column_count()));
         }
+        let are_values = program.name.starts_with(STAGING);
         let began = Instant::now();
         let mut given: Vec<Value<'_>> = Vec::with_capacity(table.column_count());
         for (number, row) in table.rows().enumerate() {
@@ -98,7 +104,10 @@ impl Executor {
             self.arena.reset();
             let arena = &self.arena;
             let in_row = |error: UserError| error.in_context(format_args!("row {number}"));
-            let parameters = convert_all(program, &given, arena).map_err(in_row)?;
+            let mut parameters = convert_all(program, &given, arena).map_err(in_row)?;
+            if are_values {
+                parameters = with_texts(parameters, &given, &program.parameters, arena);
+            }
             let call = Call::new(program, parameters, transaction_time, arena);
             ferrite_exec::run(stores, &call, &mut self.scratch, &mut Discard).map_err(in_row)?;
             if number % ROWS_PER_CLOCK != 0 || number == 0 {
@@ -118,6 +127,20 @@ impl Executor {
         }
         Ok(table.row_count() as i64)
     }
+}
+
+/// The same with each text as it was given.
+fn with_texts<'x>(
+    converted: &[Value<'x>],
+    given: &[Value<'x>],
+    declared: &[Parameter],
+    arena: &'x Bump,
+) -> &'x [Value<'x>] {
+    let value = |((converted, given), declared): ((&Value<'x>, &Value<'x>), &Parameter)| match given {
+        Value::Text(_) if declared.column_type.sql_type == SqlType::Varchar => *given,
+        _ => *converted,
+    };
+    arena.alloc_slice_fill_iter(converted.iter().zip(given).zip(declared).map(value))
 }
 
 /// The answer of each row's statement is not needed.
