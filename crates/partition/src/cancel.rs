@@ -73,10 +73,8 @@ pub struct Cancellations {
 pub struct GroupCancellations {
     all: Arc<Cancellations>,
     group: GroupId,
-    /// The group is listed as unequal.
+    /// The group is listed as unequal, or was when the stores were taken that calls see.
     is_unequal: Arc<AtomicBool>,
-    /// What is executed shows stores of when the group was listed as unequal.
-    was_unequal: bool,
 }
 
 impl Cancellations {
@@ -87,7 +85,7 @@ impl Cancellations {
     /// The same list, for calls of that group.
     pub fn of_group(self: &Arc<Self>, group: GroupId) -> GroupCancellations {
         let is_unequal = Arc::clone(self.lock().unequal.entry(group).or_default());
-        GroupCancellations { all: Arc::clone(self), group, is_unequal, was_unequal: false }
+        GroupCancellations { all: Arc::clone(self), group, is_unequal }
     }
 
     /// Lists something of a connection, until it is forgotten.
@@ -214,12 +212,12 @@ impl GroupCancellations {
     /// Whether the group's copies of replicated tables may differ from those of other groups.
     #[inline]
     pub fn is_unequal(&self) -> bool {
-        self.was_unequal || self.is_unequal.load(Ordering::Acquire)
+        self.is_unequal.load(Ordering::Acquire)
     }
 
     /// For what is executed later on snapshots of now.
     pub fn as_of_now(&self) -> GroupCancellations {
-        GroupCancellations { was_unequal: self.is_unequal(), ..self.clone() }
+        GroupCancellations { is_unequal: Arc::new(AtomicBool::new(self.is_unequal())), ..self.clone() }
     }
 
     /// The answer to what would be executed on such copies: it was not.

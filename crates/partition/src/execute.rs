@@ -281,6 +281,7 @@ impl Executor {
     }
 
     /// `own`: how long it may take by the caller's wish.
+    #[inline(always)]
     fn within_time<T>(&mut self, own: Option<Duration>, run: impl FnOnce(&mut Executor) -> T) -> T {
         let usual = self.limits.time_max;
         self.limits.time_max = own.unwrap_or(usual);
