@@ -11,13 +11,11 @@ use crate::rows::RowSlot;
 use crate::run::Run;
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_plan::{Insert, Update};
+use ferrite_table::UNIQUE_VIOLATION;
 use ferrite_value::{Value, compare};
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-
-/// SQLSTATE of a duplicate.
-const UNIQUE_VIOLATION: &str = "23505";
 
 /// Whether making the statement in two steps may help.
 pub(crate) fn may_be_made_together(error: &UserError) -> bool {

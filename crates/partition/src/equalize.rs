@@ -6,6 +6,7 @@
 //! is found, and replaced, in pieces. A row is its values as a record of the log has them: equal
 //! rows are equal bytes, wherever they lie.
 
+use crate::lots::{put_bytes, put_count, read_bytes};
 use ferrite_base::bytes::{ReadFault, Reader};
 use ferrite_base::{GroupId, TableId};
 use ferrite_value::{SqlType, Value};
@@ -64,7 +65,7 @@ pub struct GroupDigest {
     pub tables: BTreeMap<TableId, BTreeMap<u32, BucketDigest>>,
 }
 
-/// Of a row's values.
+/// Of a row's values: the same in every process and release, since nodes compare it.
 pub fn row_hash(row: &[u8]) -> u128 {
     let lane = |seed: u64, factor: u64| {
         let fold = |a: u64, b: u64| {
@@ -133,10 +134,10 @@ impl GroupDigest {
         let mut out = Vec::new();
         put_u32(&mut out, self.stores);
         out.push(u8::from(self.is_unequal));
-        put_u32(&mut out, count(self.tables.len()));
+        put_count(&mut out, self.tables.len());
         for (table, buckets) in &self.tables {
             put_u32(&mut out, table.0);
-            put_u32(&mut out, count(buckets.len()));
+            put_count(&mut out, buckets.len());
             for (bucket, BucketDigest { rows, bytes, hash }) in buckets {
                 put_u32(&mut out, *bucket);
                 out.extend_from_slice(&rows.to_le_bytes());
@@ -152,7 +153,7 @@ impl GroupDigest {
     pub fn decode(bytes: &[u8]) -> Result<GroupDigest, ReadFault> {
         let from = &mut Reader::<ReadFault>::new(bytes);
         let stores = from.u32()?;
-        let is_unequal = from.u8()? != 0;
+        let is_unequal = from.flag()?;
         let tables = from.list(LIST_MAX, |from| {
             let table = TableId(from.u32()?);
             let buckets = from.list(BUCKETS_MAX as usize, |from| {
@@ -177,7 +178,7 @@ impl EqualizeStep {
         match self {
             EqualizeStep::Digest(tables) => {
                 out.push(0);
-                put_u32(&mut out, count(tables.len()));
+                put_count(&mut out, tables.len());
                 for (table, buckets) in tables {
                     put_u32(&mut out, table.0);
                     put_u32(&mut out, *buckets);
@@ -190,7 +191,7 @@ impl EqualizeStep {
             }
             EqualizeStep::Replace { unequal, table, buckets, wanted, bytes_max, rows } => {
                 out.push(2);
-                put_u32(&mut out, count(unequal.len()));
+                put_count(&mut out, unequal.len());
                 unequal.iter().for_each(|group| put_u32(&mut out, group.0));
                 put_buckets(&mut out, *table, *buckets, wanted);
                 out.extend_from_slice(&bytes_max.to_le_bytes());
@@ -244,24 +245,19 @@ fn put_u32(out: &mut Vec<u8>, number: u32) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-fn count(length: usize) -> u32 {
-    u32::try_from(length).expect("fewer than 2^32")
-}
-
 fn put_buckets(out: &mut Vec<u8>, table: TableId, buckets: u32, wanted: &[u32]) {
     put_u32(out, table.0);
     put_u32(out, buckets);
-    put_u32(out, count(wanted.len()));
+    put_count(out, wanted.len());
     wanted.iter().for_each(|bucket| put_u32(out, *bucket));
 }
 
 pub fn encode_rows(rows: &[CountedRow]) -> Vec<u8> {
     let mut out = Vec::new();
-    put_u32(&mut out, count(rows.len()));
-    for CountedRow { count: times, row } in rows {
-        out.extend_from_slice(&times.to_le_bytes());
-        put_u32(&mut out, count(row.len()));
-        out.extend_from_slice(row);
+    put_count(&mut out, rows.len());
+    for CountedRow { count, row } in rows {
+        out.extend_from_slice(&count.to_le_bytes());
+        put_bytes(&mut out, row);
     }
     out
 }
@@ -277,9 +273,8 @@ pub fn decode_rows(bytes: &[u8]) -> Result<Vec<CountedRow>, ReadFault> {
 
 fn read_rows(from: &mut Reader<'_>) -> Result<Vec<CountedRow>, ReadFault> {
     from.list(LIST_MAX, |from| {
-        let times = from.u64()?;
-        let length = from.u32()? as usize;
-        Ok(CountedRow { count: times, row: from.bytes(length)?.to_vec() })
+        let count = from.u64()?;
+        Ok(CountedRow { count, row: read_bytes(from)?.to_vec() })
     })
 }
 
@@ -377,6 +372,11 @@ mod tests {
             (0..20_000_u32).map(|number| row_hash(format!("row {number}").as_bytes())).collect();
         assert_eq!(hashes.len(), 20_000);
         assert_ne!(row_hash(&[0]), row_hash(&[0, 0]));
+        assert_eq!(
+            row_hash(b"a row of more than one word"),
+            0x8766_7dbb_9f7f_0aaa_d39a_7b07_3e91_b32d,
+            "nodes of all releases compare it"
+        );
         let full: std::collections::BTreeSet<u32> = hashes.iter().map(|hash| bucket_of(*hash, 64)).collect();
         assert_eq!(full.len(), 64);
     }

@@ -261,16 +261,16 @@ pub fn limits_of(bytes: &[u8]) -> Result<SqlLimits, ReadFault> {
 /// Of a code.
 const CODE_BYTES: usize = 5;
 
-fn put_count(out: &mut Vec<u8>, count: usize) {
+pub(crate) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&u32::try_from(count).expect("fewer than 2^32").to_le_bytes());
 }
 
-fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_count(out, bytes.len());
     out.extend_from_slice(bytes);
 }
 
-fn read_bytes<'b>(from: &mut Reader<'b>) -> Result<&'b [u8], ReadFault> {
+pub(crate) fn read_bytes<'b>(from: &mut Reader<'b>) -> Result<&'b [u8], ReadFault> {
     let length = from.u32()?;
     from.bytes(length as usize)
 }

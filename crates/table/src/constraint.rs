@@ -8,6 +8,8 @@ use ferrite_base::{UserError, memory};
 use ferrite_catalog::Table;
 use ferrite_value::{Value, text};
 
+/// SQLSTATE of a row that a unique index refuses.
+pub const UNIQUE_VIOLATION: &str = "23505";
 const MESSAGE: &str = "Attempted violation of constraint";
 /// Characters of one value that a message shows.
 const SHOWN_CHARACTERS_MAX: usize = 60;
@@ -41,7 +43,7 @@ pub(crate) fn unique<'a>(table: &Table, index: &'a IndexData, row: SourceRow<'a>
         values.push(part.key.value(&[row], arena).map_or_else(|_| "?".to_owned(), |value| shown(&value)));
     }
     let rule = index.definition.constraint.as_ref().unwrap_or(&index.definition.name);
-    UserError::constraint("23505", MESSAGE).with_detail(format!(
+    UserError::constraint(UNIQUE_VIOLATION, MESSAGE).with_detail(format!(
         "Constraint Type UNIQUE, Table CatalogId {}\nKey ({}) = ({}) already exists (constraint {rule})",
         table.name,
         names.join(", "),

@@ -51,6 +51,7 @@ mod verify;
 mod view_maintenance;
 mod view_plan;
 
+pub use constraint::UNIQUE_VIOLATION;
 pub use evaluation::take_work;
 pub use image::{ImageError, RunReader, Shape, StoredColumn};
 pub use index::{HashedKey, finds_by_hash};

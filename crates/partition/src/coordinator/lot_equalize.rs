@@ -18,11 +18,8 @@ use crate::equalize::{
 };
 use ferrite_base::{RowId, TableId, UserError, UserResult};
 use ferrite_catalog::{Table, TableKind};
-use ferrite_table::{Store, TableData};
+use ferrite_table::{Store, TableData, UNIQUE_VIOLATION};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// SQLSTATE of a violated unique index.
-const NOT_UNIQUE: &str = "23505";
 
 impl Coordinator {
     /// Does the step on the stores that the lot holds, which are all of the group.
@@ -186,7 +183,7 @@ fn insert(store: &mut Store, table: TableId, row: &[u8]) -> UserResult<bool> {
         .map_err(|error| UserError::internal(format!("a row of another group does not fit the table: {error}")))?;
     match store.insert(table, &values) {
         Ok(_) => Ok(true),
-        Err(error) if error.code() == NOT_UNIQUE => {
+        Err(error) if error.code() == UNIQUE_VIOLATION => {
             store.rollback_to(mark);
             Ok(false)
         }
