@@ -4,7 +4,7 @@
 //!
 //! A round compares the digests of all groups, takes what differs from the *source* bucket by
 //! bucket, and has all groups replace it, by lots; then it compares again. When nothing differs,
-//! the metadata are told, and the groups' copies are used again.
+//! the metadata record it, and the groups' copies are used again.
 //!
 //! Invariants:
 //! - a group is called equal only after all groups were compared, in one lot, while it was known to
@@ -26,7 +26,7 @@ use ferrite_partition::lots::LotProgram;
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Between two attempts, and between two times that the metadata are told.
+/// Between two attempts, and between two times that the metadata are asked to record it.
 const AGAIN_NANOS: u64 = 1_000_000_000;
 /// About what the rows of a bucket have: what differs is sent with what lies in the same bucket.
 const BUCKET_BYTES: u64 = 16 * 1024;
@@ -48,7 +48,7 @@ pub enum EqualizingWish {
         step: EqualizeStep,
         is_read: bool,
     },
-    /// The metadata are to hear that the group is equal since that loss.
+    /// The metadata are to record that the group is equal since that loss.
     Equal {
         group: GroupId,
         loss: Epoch,
@@ -173,9 +173,9 @@ impl Equalizing {
     }
 
     /// The group whose copies are right: the first that has lost nothing; if all have, the first.
-    pub fn source(groups: &[GroupId], unequal: &UnequalGroups) -> GroupId {
-        let is_whole = |group: &&GroupId| !unequal.contains_key(group);
-        *groups.iter().find(is_whole).or(groups.first()).expect("a cluster has a group")
+    fn source(&self) -> GroupId {
+        let is_whole = |group: &&GroupId| !self.unequal.contains_key(group);
+        *self.groups.iter().find(is_whole).or(self.groups.first()).expect("a cluster has a group")
     }
 
     /// `unequal`: as the metadata say now. To be called again and again.
@@ -237,11 +237,11 @@ impl Equalizing {
                 GroupDigest::decode(bytes).map_err(|_| format!("the digest of group {group} cannot be read"))?;
             // Its leader may be one of before the loss.
             match self.unequal.contains_key(group) && !digest.is_unequal {
-                true => Err(format!("the leader of group {group} has not heard yet that its copies may differ")),
+                true => Err(format!("the leader of group {group} does not know yet that its copies may differ")),
                 false => Ok(digest),
             }
         };
-        let source = digest(&Equalizing::source(&self.groups, &self.unequal))?;
+        let source = digest(&self.source())?;
         let mut all = BTreeMap::<TableId, BTreeMap<u32, u64>>::new();
         for group in &self.groups {
             for (table, buckets) in source.differences(&digest(group)?) {
@@ -309,7 +309,7 @@ impl Equalizing {
             self.phase = EqualizingPhase::Compares;
             return self.call(EqualizeStep::Digest(Vec::new()), true, out);
         };
-        let source = Equalizing::source(&self.groups, &self.unequal);
+        let source = self.source();
         self.phase = EqualizingPhase::Reads { pieces };
         self.call(EqualizeStep::Rows { source, table, buckets, wanted }, true, out);
     }
@@ -320,7 +320,7 @@ impl Equalizing {
         said: &BTreeMap<GroupId, Vec<u8>>,
         out: &mut Vec<EqualizingWish>,
     ) -> Result<(), String> {
-        let source = Equalizing::source(&self.groups, &self.unequal);
+        let source = self.source();
         let rows = said.get(&source).and_then(|bytes| decode_rows(bytes).ok());
         let rows = rows.ok_or_else(|| format!("the rows of group {source} cannot be read"))?;
         let Piece { table, buckets, wanted } = pieces.front().cloned().expect("a piece was read");
@@ -351,10 +351,10 @@ impl Equalizing {
     }
 
     fn are_equal(&mut self, now: u64, out: &mut Vec<EqualizingWish>) {
-        // Until the metadata have it, they are told again.
+        // Until the metadata have recorded it, they are asked again.
         self.phase = EqualizingPhase::Waits { until: now + AGAIN_NANOS };
         if self.replaced > 0 {
-            let source = Equalizing::source(&self.groups, &self.unequal);
+            let source = self.source();
             out.push(EqualizingWish::Say(Notice::MadeEqual { source, rows: self.replaced }));
             self.replaced = 0;
         }
