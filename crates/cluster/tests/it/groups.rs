@@ -68,6 +68,28 @@ fn a_group_that_has_left_is_forgotten_and_may_come_back() {
 }
 
 #[test]
+fn a_group_is_listed_as_unequal_before_this_node_leads_it_by_that_loss() {
+    let mut state = founded_with_groups(registration(1), 2);
+    let mut world = World::with_groups(1, 2);
+    world.told(1, &state);
+    world.outside.take();
+    accept_loss(&mut state, Member::new(1, 1));
+    // Also where it has just started.
+    for mut world in [world, World::with_groups(1, 2)] {
+        world.told(2, &state);
+        let wishes = world.outside.take();
+        let serves = |wish: &Wish| matches!(wish, Wish::Serves(Some(Epoch(2))));
+        assert!(matches!(wishes[0], Wish::Unequal(FIRST_GROUP, true)), "{wishes:?}");
+        assert!(wishes[1..].iter().any(serves), "{wishes:?}");
+        let mut equal = state.clone();
+        equal.apply(&Command::Equal { group: FIRST_GROUP, loss: Epoch(2) }).unwrap();
+        world.told(3, &equal);
+        let wishes = world.outside.take();
+        assert!(matches!(wishes[..], [Wish::Unequal(FIRST_GROUP, false)]), "{wishes:?}");
+    }
+}
+
+#[test]
 fn a_group_that_is_led_does_not_leave() {
     let mut world = World::new(1);
     world.told(1, &founded(registration(1)));

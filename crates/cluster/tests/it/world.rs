@@ -39,6 +39,7 @@ pub enum Wish {
     Ask(Ask),
     Serves(Option<Epoch>),
     Paused(bool),
+    Unequal(GroupId, bool),
     GaveUp(Epoch),
     Holds(bool),
     Notice(String),
@@ -133,7 +134,9 @@ impl NodeEffects for Outside {
         self.push(Wish::Paused(paused));
     }
 
-    fn unequal(&mut self, _: GroupId, _: bool) {}
+    fn unequal(&mut self, group: GroupId, unequal: bool) {
+        self.push(Wish::Unequal(group, unequal));
+    }
 
     fn gave_up(&mut self, _: GroupId, epoch: Epoch) {
         self.push(Wish::GaveUp(epoch));

@@ -2,8 +2,9 @@
 //! on, and what a schema with classes is.
 
 use crate::jar::jar;
-use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, limits};
+use ferrite_base::{ErrorKind, GroupId, PartitionId, UserError, UserResult, limits};
 use ferrite_catalog::{Catalog, base64, schema_text};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::counters::CallOutcome;
 use ferrite_partition::execute::{Executor, Request};
 use ferrite_partition::{AnswerBatch, Compiled, Mailbox, ProgramCall, Reply, StoreSet, schema};
@@ -53,6 +54,13 @@ fn describe(class: &str) -> UserResult<Description> {
             partition_info: None,
             texts: class == "a.Texts",
             body: RoutineBody::Transaction(Arc::new(MakesUp)),
+        }),
+        "a.Counts" => Ok(Description {
+            parameters: vec![],
+            statements: vec![statement("count", "SELECT COUNT(*) FROM everywhere")],
+            partition_info: None,
+            texts: false,
+            body: RoutineBody::Transaction(Arc::new(Counts)),
         }),
         "a.Shapes" => Ok(Description {
             parameters: vec![],
@@ -186,6 +194,18 @@ impl Body for Shapes {
     }
 }
 
+/// Answers what its statement does.
+#[derive(Debug)]
+struct Counts;
+
+impl Body for Counts {
+    fn call(&self, host: &mut dyn Host, _: &[Value<'_>]) -> UserResult<()> {
+        let mut tables = Vec::new();
+        host.execute(&batch(&[(0, &[])]), &mut tables)?;
+        host.answer(&tables)
+    }
+}
+
 const TABLES: &str = "CREATE TABLE t (id BIGINT NOT NULL, x INTEGER, PRIMARY KEY (id)); PARTITION TABLE t ON COLUMN id;
     CREATE TABLE everywhere (id BIGINT);";
 
@@ -198,6 +218,7 @@ fn with_classes(more: &str) -> String {
         "a/Texts.class",
         "a/Silent.class",
         "a/Shapes.class",
+        "a/Counts.class",
         "r.txt",
     ]));
     format!("LOAD CLASSES '{jar}';\n{TABLES}\n{more}")
@@ -280,6 +301,42 @@ fn each_statement_that_is_made_up_has_its_own_columns() {
     for (number, table) in response.tables.iter().enumerate() {
         let (text, expected) = SHAPES[number % SHAPES.len()];
         assert_eq!(table.columns[0].1, expected, "{text}");
+    }
+}
+
+/// Of a group that continues from an older copy than others (docs/decisions/0129).
+#[test]
+fn bodies_use_no_replicated_table_while_copies_of_it_may_differ() {
+    let procedures = "CREATE PROCEDURE FROM CLASS a.Shapes; CREATE PROCEDURE FROM CLASS a.Counts;
+        CREATE PROCEDURE PARTITION ON TABLE t COLUMN id FROM CLASS a.Batches;";
+    let (planned, compiled) = compile(&with_classes(procedures)).unwrap();
+    let mut stores = vec![Store::new(PartitionId(0), Arc::new(Ring::new_default(1)))];
+    schema::apply(&mut stores, &planned, 0).unwrap();
+    stores[0].commit();
+    let group = GroupId(1);
+    let list = Arc::<Cancellations>::default();
+    let mut executor = Executor::new(Duration::from_secs(600));
+    executor.watch(&list.of_group(group));
+    let mut call = |name: &str, values: &dyn Fn(&mut Vec<u8>)| {
+        let (mut parameters, mut out) = (Vec::new(), Vec::new());
+        values(&mut parameters);
+        let program = compiled.program(compiled.require(name).unwrap());
+        let outcome = executor.call(&mut stores, &request(program, &parameters), &mut out);
+        stores[0].discard_redo();
+        stores[0].commit();
+        (outcome == CallOutcome::Committed, String::from_utf8_lossy(&out).into_owned())
+    };
+    let nothing = |out: &mut Vec<u8>| ().write_set(out).unwrap();
+    let row = |out: &mut Vec<u8>| (1_i64, "").write_set(out).unwrap();
+    list.unequal(group, true);
+    for name in ["Shapes", "Counts"] {
+        let (done, said) = call(name, &nothing);
+        assert!(!done && said.contains("are of before an accepted loss"), "{name}: {said}");
+    }
+    assert!(call("Batches", &row).0, "it uses partitioned tables only");
+    list.unequal(group, false);
+    for name in ["Shapes", "Counts"] {
+        assert!(call(name, &nothing).0, "{name}");
     }
 }
 

@@ -3,12 +3,12 @@
 use super::new_disk;
 use super::world::{GROUPS, World, found};
 use crate::hosting::map;
-use ferrite_base::{CatalogVersion, GroupId, PartitionId, TableId};
+use ferrite_base::{CatalogVersion, GroupId, PartitionId, SqlLimits, TableId};
 use ferrite_multi::{LotId, LotPart, Outcome};
 use ferrite_partition::equalize::{CountedRow, EqualizeStep, GroupDigest, decode_rows, of_table};
-use ferrite_partition::lots::{LotAnswer, LotCall, LotProgram, LotWork};
+use ferrite_partition::lots::{LotAnswer, LotCall, LotFailure, LotProgram, LotWork, limits_bytes};
 use ferrite_value::Value;
-use ferrite_wire::Table;
+use ferrite_wire::{Status, Table};
 use std::collections::BTreeMap;
 
 const SCHEMA: &str = "
@@ -16,6 +16,7 @@ const SCHEMA: &str = "
     CREATE TABLE p (k INTEGER NOT NULL, n BIGINT, note VARCHAR(3000), d DECIMAL(12, 4), f FLOAT, b VARBINARY(9),
       PRIMARY KEY (k), UNIQUE (n));
     CREATE VIEW p_by_d AS SELECT d, COUNT(*) AS entries, MAX(n) AS most FROM p GROUP BY d;
+    CREATE VIEW t_by_p AS SELECT t.a, COUNT(*) AS entries FROM t JOIN p ON t.n = p.k GROUP BY t.a;
     CREATE TABLE q (v VARCHAR(40));";
 
 const BUCKETS: u32 = 4;
@@ -36,8 +37,8 @@ impl Groups {
         Groups(world)
     }
 
-    /// A lot of these groups, with all of their partitions, once it is over.
-    fn run(&mut self, groups: &[u32], program: &LotProgram, parameters: &[u8], is_read: bool) -> LotId {
+    /// Begins a lot of these groups, with all of their partitions.
+    fn begin(&mut self, groups: &[u32], program: &LotProgram, parameters: &[u8], rides: bool) -> LotId {
         let part = |group: &u32| {
             let group = GroupId(*group);
             let call = LotCall {
@@ -50,8 +51,14 @@ impl Groups {
             let work = LotWork { time_micros: 5_000, answers_max: 1 << 24, calls: vec![call] }.encode();
             LotPart { group, partitions: all_of(group), work }
         };
-        let lot = self.0.sequencer.begin(groups.iter().map(part).collect(), !is_read).expect("all are led");
+        let lot = self.0.sequencer.begin(groups.iter().map(part).collect(), rides).expect("all are led");
         self.0.carry_out();
+        lot
+    }
+
+    /// A lot of these groups, with all of their partitions, once it is over.
+    fn run(&mut self, groups: &[u32], program: &LotProgram, parameters: &[u8], is_read: bool) -> LotId {
+        let lot = self.begin(groups, program, parameters, !is_read);
         if is_read {
             assert!(self.0.until(|world| world.sequencer.has_run(lot)), "{:?}", self.0.results);
             self.0.sequencer.release(lot);
@@ -67,6 +74,22 @@ impl Groups {
 
     fn text(&mut self, groups: &[u32], text: &str) {
         self.run(groups, &LotProgram::Text(text.to_owned()), &[0, 0], false);
+    }
+
+    /// Why the second group does not do its part of a lot of these groups, which is aborted.
+    fn refusal(&mut self, groups: &[u32], program: &LotProgram, parameters: &[u8]) -> LotFailure {
+        let lot = self.begin(groups, program, parameters, true);
+        self.0.settle();
+        assert_eq!(self.0.outcomes.get(&lot), Some(&Outcome::Aborted), "{program:?}: {:?}", self.0.results);
+        match &self.0.results[&(lot, GroupId(1))].1.0[..] {
+            [LotAnswer::Failed(failure)] => failure.clone(),
+            other => panic!("{program:?}: {other:?}"),
+        }
+    }
+
+    /// The second group is listed as unequal, or no longer.
+    fn list(&self, unequal: bool) {
+        self.0.groups[&GroupId(1)].cancellations.unequal(GroupId(1), unequal);
     }
 
     /// By group, what it says.
@@ -205,20 +228,44 @@ fn rows_are_not_replaced_where_a_group_uses_its_copies_again() {
     let wanted = (0..BUCKETS).collect();
     let unequal = vec![GroupId(1)];
     let step = EqualizeStep::Replace { unequal, table, buckets: BUCKETS, wanted, bytes_max: 1 << 20, rows };
-    let part = |group| {
-        let call = LotCall {
-            program: LotProgram::Equalize("replace".to_owned()),
-            catalog_version: CatalogVersion(1),
-            parameters: step.encode(),
-            is_first: false,
-            time_max_millis: 0,
-        };
-        let work = LotWork { time_micros: 5_000, answers_max: 1_000, calls: vec![call] }.encode();
-        LotPart { group: GroupId(group), partitions: all_of(GroupId(group)), work }
-    };
-    let lot = groups.0.sequencer.begin((0..GROUPS).map(part).collect(), true).expect("all are led");
-    groups.0.carry_out();
-    groups.0.settle();
-    assert_eq!(groups.0.outcomes.get(&lot), Some(&Outcome::Aborted), "{:?}", groups.0.results);
+    let program = LotProgram::Equalize("replace".to_owned());
+    let refused = groups.refusal(&[0, 1, 2], &program, &step.encode());
+    assert!(refused.text.contains("in use again"), "{refused:?}");
     assert_eq!(groups.tables(), before);
+    groups.list(true);
+    groups.step(&step);
+    assert_ne!(groups.tables(), before);
+}
+
+#[test]
+fn a_group_that_is_unequal_does_nothing_that_uses_a_replicated_table() {
+    let mut groups = torn(11);
+    groups.list(true);
+    let said = groups.step(&EqualizeStep::Digest(Vec::new()));
+    let is_unequal = |bytes: &Vec<u8>| GroupDigest::decode(bytes).expect("a digest").is_unequal;
+    assert_eq!(said.values().map(is_unequal).collect::<Vec<_>>(), [false, true, false]);
+    let text = |text: &str| (LotProgram::Text(text.to_owned()), vec![0, 0]);
+    let limits = limits_bytes(&SqlLimits::CEILING);
+    let all = [
+        text("SELECT k FROM p"),
+        text("SELECT entries FROM p_by_d"),
+        text("SELECT entries FROM t_by_p"),
+        text("DELETE FROM q"),
+        text("UPDATE t SET n = 0 WHERE n IN (SELECT n FROM p)"),
+        (LotProgram::Procedure("Q.insert".to_owned()), vec![0, 1, 9, 0, 0, 0, 1, b'c']),
+        (LotProgram::Load("Q.insert".to_owned()), Vec::new()),
+        (LotProgram::Check("CREATE TABLE r (a BIGINT)".to_owned()), limits),
+        (LotProgram::Cut("moment".to_owned()), Vec::new()),
+    ];
+    let before = groups.tables();
+    for (program, parameters) in &all {
+        let refused = groups.refusal(&[1], program, parameters);
+        assert!(refused.text.contains("are of before an accepted loss"), "{program:?}: {refused:?}");
+        assert_eq!(refused.status, Status::ServerUnavailable, "{program:?}");
+    }
+    assert_eq!(groups.tables(), before);
+    groups.text(&[0, 1, 2], "UPDATE t SET n = 1");
+    groups.list(false);
+    groups.text(&[1], "DELETE FROM q");
+    assert_ne!(groups.tables(), before, "it uses them again");
 }

@@ -11,6 +11,7 @@ use ferrite_io::simulated::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use ferrite_multi::{LotId, LotPart, Outcome, Sequencer, SequencerEffect, ToAgent, ToSequencer};
 use ferrite_partition::applier::{Applier, CopyEvents, CopyStart, Intake};
 use ferrite_partition::assemble::{Assembly, Executors, assemble, partition_ends};
+use ferrite_partition::cancel::Cancellations;
 use ferrite_partition::commit::{Completion, DatabaseLog};
 use ferrite_partition::coordinator::Coordinator;
 use ferrite_partition::copy_cut::CopyCut;
@@ -114,6 +115,7 @@ pub struct Led {
     pub gates: Vec<Arc<Gate>>,
     pub stream: Arc<Replication<Completion>>,
     pub snapshots: Snapshots,
+    pub cancellations: Arc<Cancellations>,
     jobs: Sender<Job>,
     inboxes: GroupInboxes,
     role: Role,
@@ -440,6 +442,7 @@ impl Led {
         let RecoveredGroup { partitions: of, stores, sequences, compiled, history, lots, group, snapshots } = recovered;
         let (jobs, arriving) = unbounded();
         let (long_reads, _) = LongReads::new(1, Home::Coordinator(jobs.clone()));
+        let cancellations = Arc::clone(long_reads.cancellations().all());
         let ends = partition_ends(stores.len());
         let senders: Vec<Sender<Event>> = ends.iter().map(|(sender, _)| sender.clone()).collect();
         let inboxes = GroupInboxes::new(of.clone(), senders);
@@ -486,6 +489,7 @@ impl Led {
             gates,
             stream: stream.replication,
             snapshots,
+            cancellations,
             jobs,
             inboxes,
             role,
