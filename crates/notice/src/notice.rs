@@ -278,8 +278,8 @@ notices! {
     RackIgnored "rack-ignored" Warn { rack: String, asked: String }
         "this node is in {rack}, by which its groups were placed, and stays there: --rack {asked} is ignored";
     ListensElsewhere "listens-elsewhere" Warn { host: String, address: SocketAddr }
-        "other nodes look for this one at {host}, where nothing answers, and it listens on {address}. Start it with the \
-         --cluster-listen of before, or have connections to {host} passed on to it: in the cluster, a node keeps the name \
+        "other nodes look for this one at {host}, where nothing answers, and it listens on {address}. Start it with its \
+         earlier --cluster-listen, or have connections to {host} passed on to it: in the cluster, a node keeps the name \
          or address by which it was founded or has joined";
     OnlyLocalClients "only-local-clients" Warn { address: SocketAddr }
         "clients on other machines cannot reach this node: it listens on {address}, and the other nodes pass that address \

@@ -19,15 +19,17 @@ pub fn plural(count: usize) -> &'static str {
 
 /// `node 1, node 2 and node 3`
 pub fn all_of(nodes: &[NodeId]) -> String {
-    let mut names = names(nodes);
-    let last = names.pop().unwrap_or_default();
-    if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
+    joined(names(nodes))
 }
 
-/// `group 1, group 2`
+/// `group 1 and group 2`
 pub fn groups_of(groups: &[GroupId]) -> String {
-    let names: Vec<String> = groups.iter().map(|group| format!("group {group}")).collect();
-    names.join(", ")
+    joined(groups.iter().map(|group| format!("group {group}")).collect())
+}
+
+fn joined(mut names: Vec<String>) -> String {
+    let last = names.pop().unwrap_or_default();
+    if names.is_empty() { last } else { format!("{} and {last}", names.join(", ")) }
 }
 
 fn names(nodes: &[NodeId]) -> Vec<String> {
