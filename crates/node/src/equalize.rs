@@ -5,7 +5,7 @@
 use crate::connection::of_compound;
 use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use ferrite_base::GroupId;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::Clock;
@@ -19,20 +19,20 @@ use std::time::Duration;
 /// Between two looks at what the metadata say.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-enum EqualizeNotice {
+pub enum EqualizeNotice {
     Answered { number: u64, said: GroupsSaid },
     Stop,
 }
 
 pub struct EqualizeThread {
-    cluster: Handle,
-    schemas: Arc<GroupSchemas>,
-    calls: GroupsCalls,
-    clock: Arc<dyn Clock>,
-    groups: Vec<GroupId>,
-    transaction_bytes_max: usize,
-    notices: Sender<EqualizeNotice>,
-    inbox: Receiver<EqualizeNotice>,
+    pub cluster: Handle,
+    pub schemas: Arc<GroupSchemas>,
+    pub calls: GroupsCalls,
+    pub clock: Arc<dyn Clock>,
+    pub groups: Vec<GroupId>,
+    pub transaction_bytes_max: usize,
+    pub notices: Sender<EqualizeNotice>,
+    pub inbox: Receiver<EqualizeNotice>,
 }
 
 /// Where the answer to a call of that number comes.
@@ -50,18 +50,6 @@ impl Mailbox for StepAnswer {
 }
 
 impl EqualizeThread {
-    pub fn new(
-        cluster: Handle,
-        schemas: Arc<GroupSchemas>,
-        calls: GroupsCalls,
-        clock: Arc<dyn Clock>,
-        groups: Vec<GroupId>,
-        transaction_bytes_max: usize,
-    ) -> EqualizeThread {
-        let (notices, inbox) = unbounded();
-        EqualizeThread { cluster, schemas, calls, clock, groups, transaction_bytes_max, notices, inbox }
-    }
-
     /// What ends the thread.
     pub fn stop(&self) -> impl FnOnce() + Send + use<> {
         let notices = self.notices.clone();

@@ -37,7 +37,7 @@ use crate::stop::{Ending, Insistence};
 use crate::submit::Submit;
 use crate::system::System;
 use crate::tasks::{self, Tasks};
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
 use ferrite_base::{CallLimits, GroupId, Settings, limits, memory};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::threads::{PARTITION_STACK_BYTES, Starting, ThreadError, Threads, spawn};
@@ -419,12 +419,17 @@ fn start_group_threads(
 ) -> Result<(), ThreadError> {
     start_schema_follow(threads, parts, inbox)?;
     let Some(running) = running.filter(|_| parts.follow.is_some()) else { return Ok(()) };
-    let cluster = running.handle();
-    let groups = parts.routes.kept_table().groups().collect();
-    let schemas = Arc::clone(&parts.schemas);
-    let calls = submit.groups_calls.clone();
-    let bytes_max = settings.transaction_bytes;
-    let thread = EqualizeThread::new(cluster, schemas, calls, Arc::clone(clock), groups, bytes_max);
+    let (notices, inbox) = unbounded();
+    let thread = EqualizeThread {
+        cluster: running.handle(),
+        schemas: Arc::clone(&parts.schemas),
+        calls: submit.groups_calls.clone(),
+        clock: Arc::clone(clock),
+        groups: parts.routes.kept_table().groups().collect(),
+        transaction_bytes_max: settings.transaction_bytes,
+        notices,
+        inbox,
+    };
     threads.ended_by(thread.stop());
     threads.spawn("equalize", move || thread.run())
 }
