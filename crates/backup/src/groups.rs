@@ -103,10 +103,7 @@ fn write_file(
 ) -> UserResult<RowsFile> {
     let path = files.rows_path(&request.nonce, part.0.0);
     // Looked at for each: another node may write to the same directory.
-    if is_there(&**files.disk(), request, &path).map_err(failed)? {
-        return Err(UserError::parameters(format!("{} already exists", path.display()))
-            .with_hint("name another nonce, or delete the older backup's files"));
-    }
+    save::refuse_older(&**files.disk(), request, |name| path.ends_with(name))?;
     save::write_file(files, &request.nonce, head, tables, part).map_err(|error| {
         // What cannot be removed has no manifest, and is seen for what it is.
         let _ = files.disk().remove(&path);
@@ -193,7 +190,7 @@ impl Schema {
         let files = Files::new(Arc::clone(disk), &request.dir);
         if request.format == Format::Csv {
             save::write_schema(&files, request, &self.catalog, names).map_err(|error| {
-                let _ = disk.remove(&request.dir.join(save::last_file(request)));
+                let _ = disk.remove(&request.dir.join(save::schema_name(&request.nonce)));
                 failed(error)
             })?;
             return Ok(written.iter().map(|(_, file)| file.bytes).sum());

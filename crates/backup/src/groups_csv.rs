@@ -8,7 +8,7 @@
 
 use crate::request::Save;
 use crate::save::{self, CsvFile, csv_name, failed};
-use ferrite_base::{GroupId, UserError, UserResult};
+use ferrite_base::{GroupId, UserResult};
 use ferrite_catalog::{Catalog, Table};
 use ferrite_io::Disk;
 use ferrite_partition::coordinator::GroupCut;
@@ -84,10 +84,7 @@ fn write_file(
     written: &mut Vec<PathBuf>,
 ) -> UserResult<u64> {
     // Looked at for each: another node may write to the same directory.
-    if disk.list(&request.dir).map_err(failed)?.contains(&name) {
-        return Err(UserError::parameters(format!("{} already exists", request.dir.join(name).display()))
-            .with_hint("name another nonce, or delete the older backup's files"));
-    }
+    save::refuse_older(disk, request, |other| other == name)?;
     let path = request.dir.join(name);
     written.push(path.clone());
     let mut out = CsvFile::create(disk, &path).map_err(failed)?;

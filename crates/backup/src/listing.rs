@@ -4,7 +4,7 @@ use crate::csv_files;
 use crate::groups_csv::table_of_name;
 use crate::request::checked_nonce;
 use crate::restore::schema_of;
-use crate::save::SCHEMA_FILE;
+use crate::save::{SCHEMA_FILE, schema_name};
 use ferrite_base::{UserError, UserResult};
 use ferrite_io::{Disk, DiskResult};
 use ferrite_snapshot::Files;
@@ -39,9 +39,8 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
             backups.entry(nonce).or_default().push(name);
         }
     }
-    let bytes = |name: &String| fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len());
     let seen = backups.into_iter().map(|(nonce, names)| {
-        let own: Vec<_> = names.iter().map(|name| (String::clone(name), bytes(name))).collect();
+        let own: Vec<_> = names.iter().map(|name| (String::clone(name), bytes_of(&dir.join(name)))).collect();
         let mut seen = Seen {
             nonce: nonce.to_owned(),
             created_ms: 0,
@@ -51,7 +50,7 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
             files: own,
             fault: None,
         };
-        let schema = dir.join(format!("{nonce}{SCHEMA_FILE}"));
+        let schema = dir.join(schema_name(nonce));
         if let Ok(metadata) = fs::metadata(&schema) {
             let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
             seen.created_ms = modified.map_or(0, |time| time.as_millis() as i64);
@@ -76,7 +75,7 @@ pub fn list(disk: &Arc<dyn Disk>, dir: &Path) -> UserResult<Vec<Seen>> {
                 }
                 for (partition, file) in manifest.files.iter().enumerate() {
                     let path = files.rows_path(nonce, partition as u32);
-                    if fs::metadata(&path).map_or(0, |metadata| metadata.len()) != file.bytes {
+                    if bytes_of(&path) != file.bytes {
                         seen.fault = Some(format!("{} is missing or has another size", path.display()));
                     }
                 }
@@ -103,6 +102,11 @@ fn nonce_of(name: &str) -> Option<&str> {
     checked_nonce(nonce).ok()
 }
 
+/// 0 for one that is not there.
+fn bytes_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
 /// Names and bytes of the backup's files. None where the directory is not there.
 pub fn files_of(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec<(String, u64)>> {
     if !dir.is_dir() {
@@ -110,17 +114,16 @@ pub fn files_of(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec
     }
     let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
     let own = names.into_iter().filter(|name| nonce_of(name) == Some(nonce));
-    Ok(own.map(|name| (name.clone(), fs::metadata(dir.join(name)).map_or(0, |metadata| metadata.len()))).collect())
+    let with_bytes = |name: String| {
+        let bytes = bytes_of(&dir.join(&name));
+        (name, bytes)
+    };
+    Ok(own.map(with_bytes).collect())
 }
 
 /// Whether a file of that name is one of the backup.
 pub fn is_of(name: &str, nonce: &str) -> bool {
     !name.contains('/') && nonce_of(name) == Some(nonce)
-}
-
-/// The last file of a backup in CSV.
-pub fn schema_name(nonce: &str) -> String {
-    format!("{nonce}{SCHEMA_FILE}")
 }
 
 /// A file of a backup that was to go.
@@ -130,15 +133,13 @@ pub struct Removed {
     pub result: DiskResult<()>,
 }
 
-/// Removes the files of a backup, first that which says that it is whole.
+/// Removes the files of a backup, first that which says that it is whole. None where there are none.
 pub fn remove(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec<Removed>> {
-    let names = disk.list(dir).map_err(|error| UserError::parameters(error.to_string()))?;
-    let mut own: Vec<String> = names.into_iter().filter(|name| nonce_of(name) == Some(nonce)).collect();
-    own.sort_by_key(|name| !(name.ends_with(MANIFEST) || name.ends_with(SCHEMA_FILE)));
-    let remove = |name: String| {
-        let path = dir.join(&name);
-        let bytes = fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        Removed { name, bytes, result: disk.remove(&path) }
+    let mut own = files_of(disk, dir, nonce)?;
+    own.sort_by_key(|(name, _)| !(name.ends_with(MANIFEST) || name.ends_with(SCHEMA_FILE)));
+    let remove = |(name, bytes): (String, u64)| {
+        let result = disk.remove(&dir.join(&name));
+        Removed { name, bytes, result }
     };
     Ok(own.into_iter().map(remove).collect())
 }

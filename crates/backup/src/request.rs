@@ -221,9 +221,9 @@ pub fn checked_nonce(nonce: &str) -> UserResult<&str> {
         "is too long"
     } else if nonce.contains(['-', ',']) {
         "has a - or a comma in it"
-    } else if !nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.')
-        || nonce.starts_with('.')
-    {
+    } else if nonce.starts_with('.') {
+        "begins with a ."
+    } else if !nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.') {
         "has a character that file names should not have"
     } else {
         return Ok(nonce);

@@ -10,7 +10,7 @@
 //! which are dropped then, or at the next start.
 
 use crate::request::Restore;
-use crate::save::SCHEMA_FILE;
+use crate::save::schema_name;
 use crate::server::{STAGING, Server, is_staging};
 use ferrite_base::{ErrorKind, PartitionId, UserError, UserResult, planted};
 use ferrite_catalog::{Catalog, Table, TableKind};
@@ -312,7 +312,7 @@ fn quoted(name: &str) -> String {
 
 /// Why there is none, as far as it is not a fault.
 fn no_manifest(files: &Files, nonce: &str, error: SnapshotError) -> UserError {
-    let schema = format!("{nonce}{SCHEMA_FILE}");
+    let schema = schema_name(nonce);
     let names = files.disk().list(files.dir()).unwrap_or_default();
     if names.contains(&schema) {
         return UserError::parameters(format!(
@@ -325,4 +325,95 @@ fn no_manifest(files: &Files, nonce: &str, error: SnapshotError) -> UserError {
 
 fn unreadable(error: SnapshotError) -> UserError {
     UserError::parameters(format!("the backup cannot be used: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ferrite_catalog::{Change, Column};
+    use ferrite_partition::coordinator::TakenSnapshot;
+    use ferrite_value::SqlType;
+    use std::cell::RefCell;
+
+    /// To which tables and partitions rows were sent.
+    #[derive(Default)]
+    struct Sent(RefCell<Vec<(String, Option<PartitionId>)>>);
+
+    impl Server for Sent {
+        fn catalog(&self) -> Arc<Catalog> {
+            unreachable!("rows are sent only")
+        }
+
+        fn partitions(&self) -> usize {
+            3
+        }
+
+        fn partition_of(&self, value: &Value<'_>) -> UserResult<PartitionId> {
+            let Value::Integer(number) = value else { panic!("{value:?}") };
+            Ok(PartitionId(*number as u32))
+        }
+
+        fn change_schema(&self, _: &str) -> UserResult<()> {
+            unreachable!("rows are sent only")
+        }
+
+        fn drop_tables(&self, _: &str) -> UserResult<()> {
+            unreachable!("rows are sent only")
+        }
+
+        fn load(&self, table: &str, partition: Option<PartitionId>, _: Vec<u8>) -> UserResult<()> {
+            self.0.borrow_mut().push((table.to_owned(), partition));
+            Ok(())
+        }
+
+        fn wait_for_loads(&self) -> UserResult<()> {
+            Ok(())
+        }
+
+        fn take_snapshot(&self) -> UserResult<TakenSnapshot> {
+            unreachable!("rows are sent only")
+        }
+    }
+
+    fn catalog() -> Catalog {
+        let column_type = ColumnType::fixed(SqlType::Bigint);
+        let column = Column { name: "K".into(), column_type, nullable: false, default: None, default_text: None };
+        let created = |name: &str| Change::CreateTable {
+            name: name.into(),
+            columns: vec![column.clone()],
+            indexes: Vec::new(),
+            primary_key: None,
+            checks: Vec::new(),
+            stream: false,
+            partition_column: None,
+        };
+        let partitioned = Change::PartitionTable { table: "P".into(), column: "K".into() };
+        let changes = [created("P"), partitioned, created("R")];
+        changes.iter().fold(Catalog::default(), |catalog, change| catalog.apply(change).expect("it is valid").0)
+    }
+
+    #[test]
+    fn the_largest_batches_of_all_tables_are_sent_until_half_of_the_memory_is_left() {
+        let server = Sent::default();
+        let catalog = catalog();
+        let request = Restore { dir: "/".into(), nonce: "x".into(), tables: Default::default() };
+        let mut targets = targets(&catalog, &catalog, &request, &server).expect("the tables are there");
+        let ids = ["P", "R"].map(|name| catalog.tables[name].id.0);
+        // By partition 10, 20 and 30 rows, and 25 of the replicated table.
+        let rows = [(0, 0, 10), (0, 1, 20), (0, 2, 30), (1, 0, 25)];
+        for (table, key, count) in rows {
+            let target = targets.get_mut(&ids[table]).expect("it is there");
+            (0..count).for_each(|_| target.add(&server, &[Value::Integer(key)]).expect("a small row"));
+        }
+        let gathered = |targets: &BTreeMap<u32, Target>| -> usize {
+            targets.values().flat_map(|target| &target.batches).map(|batch| batch.bytes.len()).sum()
+        };
+        let all = gathered(&targets);
+        send_largest(&server, &mut targets, all).expect("nothing fails");
+        assert!(server.0.borrow().is_empty(), "as much is allowed");
+        send_largest(&server, &mut targets, all - 1).expect("nothing fails");
+        let [partitioned, replicated] = ids.map(|id| format!("{STAGING}{id}"));
+        assert_eq!(*server.0.borrow(), [(partitioned, Some(PartitionId(2))), (replicated, None)]);
+        assert!(gathered(&targets) <= (all - 1) / 2);
+    }
 }

@@ -49,13 +49,26 @@ pub(crate) fn place(catalog: &Catalog, disk: Arc<dyn Disk>, request: &Save) -> U
     }
     let files = Files::new(disk, &request.dir);
     files.create_dir().map_err(failed)?;
-    let there = files.disk().list(&request.dir).map_err(failed)?;
-    let of_this = |name: &&String| name.strip_prefix(&request.nonce).is_some_and(|rest| rest.starts_with(['.', '-']));
-    if let Some(name) = there.iter().find(of_this) {
-        return Err(UserError::parameters(format!("{name} already exists in {}", request.dir.display()))
-            .with_hint("name another nonce, or delete the older backup with @SnapshotDelete"));
-    }
+    let of_this = |name: &str| name.strip_prefix(&request.nonce).is_some_and(|rest| rest.starts_with(['.', '-']));
+    refuse_older(&**files.disk(), request, of_this)?;
     Ok(files)
+}
+
+/// Refuses names that an older backup's files have.
+pub(crate) fn refuse_older(disk: &dyn Disk, request: &Save, is_wanted: impl Fn(&str) -> bool) -> UserResult<()> {
+    let there = disk.list(&request.dir).map_err(failed)?;
+    let Some(name) = there.iter().find(|name| is_wanted(name)) else { return Ok(()) };
+    let nonce = &request.nonce;
+    let last = [Format::Native, Format::Csv].map(|format| last_file(nonce, format));
+    let words = format!("{name} already exists in {}", request.dir.display());
+    Err(match there.iter().any(|name| last.contains(name)) {
+        true => UserError::parameters(words)
+            .with_hint("name another nonce, or delete the older backup with @SnapshotDelete"),
+        // Other nodes may have the rest of it.
+        false => UserError::parameters(format!("{words}, of a backup that is incomplete in this directory")).with_hint(
+            "name another nonce, or, unless @SnapshotScan shows it as complete, delete it with @SnapshotDelete",
+        ),
+    })
 }
 
 /// Names of the tables that a backup has.
@@ -65,11 +78,16 @@ pub fn tables(catalog: &Catalog, request: &Save) -> Vec<String> {
 }
 
 /// The name of the file that says that the backup is whole.
-pub fn last_file(request: &Save) -> String {
-    match request.format {
-        Format::Native => format!("{}.manifest", request.nonce),
-        Format::Csv => format!("{}{SCHEMA_FILE}", request.nonce),
+pub fn last_file(nonce: &str, format: Format) -> String {
+    match format {
+        Format::Native => format!("{nonce}.manifest"),
+        Format::Csv => schema_name(nonce),
     }
+}
+
+/// The last file of a backup in CSV.
+pub fn schema_name(nonce: &str) -> String {
+    format!("{nonce}{SCHEMA_FILE}")
 }
 
 impl Begun {
@@ -272,7 +290,7 @@ fn write_csv(
     }
     wait_until_committed(&taken.logged).map_err(NotSaved::NotCommitted)?;
     // The schema last.
-    written.push(files.dir().join(last_file(request)));
+    written.push(files.dir().join(schema_name(&request.nonce)));
     write_schema(files, request, &taken.catalog, &[])?;
     Ok(bytes)
 }
@@ -280,7 +298,7 @@ fn write_csv(
 /// What makes a backup in CSV whole. `names`: of the other files, where they may lie on several
 /// machines.
 pub(crate) fn write_schema(files: &Files, request: &Save, catalog: &Catalog, names: &[String]) -> DiskResult<()> {
-    let mut out = CsvFile::create(&**files.disk(), &files.dir().join(last_file(request)))?;
+    let mut out = CsvFile::create(&**files.disk(), &files.dir().join(schema_name(&request.nonce)))?;
     out.buffer = csv_files::list_of_files(names).into_bytes();
     out.buffer.extend(ferrite_catalog::schema_text(catalog).into_bytes());
     out.finish()?;

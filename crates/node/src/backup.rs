@@ -129,7 +129,7 @@ impl Turn {
     }
 
     fn begun(&self, request: &request::Save) {
-        let file = save::last_file(request);
+        let file = save::last_file(&request.nonce, request.format);
         let dir = request.dir.clone();
         let nonce = request.nonce.clone();
         let mut attempts = self.lock();
@@ -264,9 +264,14 @@ fn by_table(node: &Backups, tables: &[String]) -> SystemTable {
     table
 }
 
+/// The columns of [`by_site`].
+fn saved_table() -> SystemTable {
+    SystemTable::new(&columns([("SITE_ID", Integer)]))
+}
+
 /// The answer of a save that was waited for.
 fn by_site(node: &Backups, result: UserResult<u64>) -> SystemTable {
-    let mut table = SystemTable::new(&columns([("SITE_ID", Integer)]));
+    let mut table = saved_table();
     let (said, text) = match &result {
         Ok(_) => ("SUCCESS", ""),
         Err(error) => ("FAILURE", error.message()),
@@ -278,12 +283,17 @@ fn by_site(node: &Backups, result: UserResult<u64>) -> SystemTable {
     table
 }
 
+/// What `@SnapshotRestore` answers: a row for each table and partition.
+fn restored_table() -> SystemTable {
+    SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]))
+}
+
 fn run_restore(node: &Arc<Backups>, request: &request::Restore) -> SystemResult {
     let _turn = node.turn.acquire()?;
     let client = InternalClient::new(node.handles.clone());
     let files = Files::new(Arc::clone(&node.disk), &request.dir);
     let restored = restore::restore(&client, &files, request)?;
-    let mut table = SystemTable::new(&columns([("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)]));
+    let mut table = restored_table();
     let host = node.identity.host_name.as_str();
     for name in restored.keys() {
         for site in 0..node.handles.routes.partition_count() as i32 {
@@ -442,7 +452,7 @@ fn delete(node: &Backups, asked: Vec<(PathBuf, String)>) -> SystemResult {
     let host_id = node.identity.host_id;
     let host = node.identity.host_name.as_str();
     for (dir, nonce) in asked {
-        let there = if dir.is_dir() { listing::remove(&node.disk, &dir, &nonce)? } else { Vec::new() };
+        let there = listing::remove(&node.disk, &dir, &nonce)?;
         let path = dir.display().to_string();
         if there.is_empty() {
             let words = format!("there is no backup {nonce} in {path}");
@@ -481,7 +491,9 @@ fn texts<'v>(value: &Value<'v>) -> Option<Vec<&'v str>> {
 }
 
 /// Tables, and words about them, if there are any.
-fn answer_with_words(reply: &Reply, result: UserResult<(Vec<SystemTable>, String)>) {
+type TablesWithWords = UserResult<(Vec<SystemTable>, String)>;
+
+fn answer_with_words(reply: &Reply, result: TablesWithWords) {
     let mut answers = AnswerBatch::default();
     match result {
         Ok((tables, words)) if !words.is_empty() => {

@@ -2,10 +2,11 @@
 //! clients call (wire-protocol 12.6).
 
 use ferrite_base::{UserError, UserResult};
-use ferrite_partition::Compiled;
+use ferrite_partition::{Compiled, ProgramCall, Reply, Retry, StoreSet};
 use ferrite_plan::Program;
 use ferrite_value::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Rows on their way into a table.
 pub struct Load<'v> {
@@ -42,6 +43,29 @@ pub fn multi<'v>(parameters: &[Value<'v>]) -> UserResult<Load<'v>> {
         _ => Err(UserError::parameters(
             "@LoadMultipartitionTable takes a table's name, 1 for upsert or 0, and a table of rows",
         )),
+    }
+}
+
+/// The call that loads encoded rows, of which the program is run for each.
+pub fn program_call(
+    program: Arc<Program>,
+    compiled: Arc<Compiled>,
+    rows: Vec<u8>,
+    time_max: Option<Duration>,
+    reply: Reply,
+    retry: Retry,
+) -> ProgramCall {
+    ProgramCall {
+        turn: None,
+        time_max,
+        program,
+        compiled,
+        parameters: rows,
+        stores: StoreSet::All,
+        reply,
+        retry: Some(retry),
+        load: true,
+        recompile: None,
     }
 }
 

@@ -21,7 +21,7 @@ use ferrite_member::forward::{Batch, Call, Forward};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::{Job, followed};
 use ferrite_partition::{AnswerBatch, Mailbox, Reply};
-use ferrite_wire::{RequestWriter, frame};
+use ferrite_wire::{RequestWriter, Response, frame};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -98,6 +98,21 @@ impl Mailbox for Changing {
     }
 }
 
+/// The answer to a call that has succeeded, or why there is none.
+fn success(answers: &AnswerBatch) -> Result<Response<'_>, String> {
+    let unreadable = "its answer cannot be read";
+    let answer = answers.first().ok_or(unreadable)?;
+    if answers.is_success() { Ok(answer) } else { Err(answer.status_text.unwrap_or(unreadable).to_owned()) }
+}
+
+/// What a group answers: a number, in one table of one row, a BIGINT, which the frame ends with;
+/// and a text, if it has one.
+fn version_and_text(answers: &AnswerBatch) -> Result<(i64, Option<String>), String> {
+    let text = success(answers)?.status_text.map(str::to_owned);
+    let number = answers.bytes.last_chunk::<8>().map(|number| i64::from_be_bytes(*number));
+    number.map(|number| (number, text)).ok_or_else(String::new)
+}
+
 /// Where a group answers that was told to follow.
 struct Following {
     notices: Sender<FollowNotice>,
@@ -107,16 +122,8 @@ struct Following {
 
 impl Mailbox for Following {
     fn deliver(&self, answers: AnswerBatch) {
-        let answer = match answers.first() {
-            // One table of one row, a BIGINT, which the frame ends with.
-            Some(_) if answers.is_success() => {
-                answers.bytes.last_chunk::<8>().map(|number| i64::from_be_bytes(*number)).ok_or_else(String::new)
-            }
-            Some(response) => Err(response.status_text.unwrap_or_default().to_owned()),
-            None => Err("its answer cannot be read".to_owned()),
-        };
-        let notice = FollowNotice::Answered { group: self.group, version: self.version, answer };
-        let _ = self.notices.send(notice);
+        let answer = version_and_text(&answers).map(|(number, _)| number);
+        let _ = self.notices.send(FollowNotice::Answered { group: self.group, version: self.version, answer });
     }
 }
 
@@ -129,15 +136,7 @@ struct Asking {
 
 impl Mailbox for Asking {
     fn deliver(&self, answers: AnswerBatch) {
-        let answer = match answers.first() {
-            Some(response) if answers.is_success() => {
-                let number = answers.bytes.last_chunk::<8>().map(|number| i64::from_be_bytes(*number));
-                let text = response.status_text.map(str::to_owned);
-                number.map(|number| (number, text)).ok_or_else(String::new)
-            }
-            Some(response) => Err(response.status_text.unwrap_or_default().to_owned()),
-            None => Err("its answer cannot be read".to_owned()),
-        };
+        let answer = version_and_text(&answers);
         let _ = self.notices.send(FollowNotice::Change { group: self.group, version: self.version, answer });
     }
 }
@@ -147,13 +146,7 @@ struct CatchingUp(Sender<FollowNotice>);
 
 impl Mailbox for CatchingUp {
     fn deliver(&self, answers: AnswerBatch) {
-        let failed = |reason: Option<&str>| Err(reason.unwrap_or("its answer cannot be read").to_owned());
-        let made = match answers.first() {
-            Some(_) if answers.is_success() => Ok(()),
-            Some(response) => failed(response.status_text),
-            None => failed(None),
-        };
-        let _ = self.0.send(FollowNotice::CaughtUp(made));
+        let _ = self.0.send(FollowNotice::CaughtUp(success(&answers).map(drop)));
     }
 }
 

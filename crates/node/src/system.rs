@@ -27,7 +27,7 @@ use ferrite_member::Handle;
 use ferrite_member::forward::Forward;
 use ferrite_partition::cancel::GroupCancellations;
 use ferrite_partition::coordinator::Job;
-use ferrite_partition::{AnswerBatch, Compiled, Event, ProgramCall, Reply, RowCounts, StoreSet};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Reply, RowCounts, StoreSet};
 use ferrite_plan::Program;
 use ferrite_sql::Parameterizer;
 use ferrite_system::result::{SystemResult, SystemTable};
@@ -337,20 +337,10 @@ impl System {
         self.submit.mode.admit(false, is_admin(reply.connection))?;
         let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
         let system = self.submit.system.clone();
-        let call = ProgramCall {
-            turn: None,
-            time_max: self.submit.time_of(body, reply),
-            program,
-            compiled: Arc::clone(compiled),
-            parameters: load.rows.to_vec(),
-            stores: StoreSet::All,
-            reply: reply.clone(),
-            retry: Some(Box::new(move |_| {
-                let _ = system.send(job);
-            })),
-            load: true,
-            recompile: None,
-        };
+        let time_max = self.submit.time_of(body, reply);
+        let retry = Box::new(move |_| drop(system.send(job)));
+        let call =
+            load::program_call(program, Arc::clone(compiled), load.rows.to_vec(), time_max, reply.clone(), retry);
         // One that is not here has answered.
         let _ = match route {
             Route::Partition { partition, .. } => {
@@ -381,12 +371,12 @@ impl System {
     }
 }
 
-/// `words`: the status text; empty for none.
 fn update_logging(parameters: &[Value<'_>]) -> UserResult<Handled> {
     let (tables, words) = administration::update_logging(parameters)?;
     tables.map(|tables| Handled::TablesWithText(tables, words))
 }
 
+/// `words`: the status text; empty for none.
 fn write_tables(mut writer: ResponseWriter<'_>, tables: &[SystemTable], words: &str) {
     if !words.is_empty() {
         writer.status_text(words);

@@ -14,8 +14,7 @@ use super::answers::{AnswerRows, RowsAnswer, malformed, of_group};
 use super::{Backups, HOST, spawn};
 use crate::submit::Submit;
 use crossbeam_channel::unbounded;
-use ferrite_backup::listing;
-use ferrite_backup::request;
+use ferrite_backup::{listing, request, save};
 use ferrite_base::{GroupId, UserError, UserResult};
 use ferrite_io::{Clock, Disk, DiskError, DiskFile, DiskLock, DiskResult, LockError, OpenMode, SystemClock};
 use ferrite_partition::Reply;
@@ -76,6 +75,11 @@ pub struct FoundBackup {
     pub leaders: BTreeMap<GroupId, (i64, String)>,
     /// Nodes on which files are to be read.
     pub read_on: Vec<String>,
+}
+
+/// Empty for one that is no file of a backup.
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
 impl NodeFiles {
@@ -200,19 +204,14 @@ impl Looking<'_> {
                 node.files.keys().for_each(|name| self.read_on(&mut files, node, name));
             }
             let is_here = |name: &str| self.nodes.iter().any(|node| node.files.contains_key(name));
-            return if is_here(&listing::schema_name(nonce)) {
-                Ok((files, Vec::new()))
-            } else {
-                Err(self.no_manifest())
-            };
+            return if is_here(&save::schema_name(nonce)) { Ok((files, Vec::new())) } else { Err(self.no_manifest()) };
         };
-        let name_of = |path: PathBuf| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let places = Files::new(Arc::clone(self.here), &self.request.dir);
-        self.read_on(&mut files, node, &name_of(places.manifest_path(nonce)));
+        self.read_on(&mut files, node, name_of(&places.manifest_path(nonce)));
         let mut read_on = vec![node.name()];
         let mut missing = Vec::new();
         for (partition, expected) in (0..).zip(&manifest.files) {
-            let name = name_of(places.rows_path(nonce, partition));
+            let name = name_of(&places.rows_path(nonce, partition)).to_owned();
             match self.nodes.iter().find(|node| node.files.get(&name) == Some(&expected.bytes)) {
                 Some(node) => {
                     self.read_on(&mut files, node, &name);
@@ -243,14 +242,16 @@ impl Looking<'_> {
         format!("looked in {} on {}, which lead", self.request.dir.display(), names.join(", "))
     }
 
+    /// The backup is not there, or only its beginning.
     fn no_manifest(&self) -> UserError {
-        let words = format!(
-            "there is no backup {}: no node has {}.manifest; {}",
-            self.request.nonce,
-            self.request.nonce,
-            self.search_words()
-        );
-        UserError::parameters(words).with_hint("@SnapshotScan shows which backups are there")
+        let nonce = &self.request.nonce;
+        let search = self.search_words();
+        if self.nodes.iter().all(|node| node.files.is_empty()) {
+            let words = format!("there is no backup {nonce}: no node has {nonce}.manifest; {search}");
+            return UserError::parameters(words).with_hint("@SnapshotScan shows which backups are there");
+        }
+        let words = format!("the backup {nonce} is incomplete: no node has {nonce}.manifest, its last file; {search}");
+        UserError::parameters(words).with_hint("restore another one, and remove this one's files with @SnapshotDelete")
     }
 
     /// The backup's, and a node that has it.
@@ -262,7 +263,7 @@ impl Looking<'_> {
             node.files.keys().for_each(|name| self.read_on(&mut files, node, name));
             let files = Files::new(Arc::new(files), &self.request.dir);
             let path = files.manifest_path(nonce);
-            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let name = name_of(&path);
             if !node.files.contains_key(name) {
                 continue;
             }
@@ -290,7 +291,7 @@ impl Disk for FilesOfNodes {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> DiskResult<Box<dyn DiskFile>> {
-        let far = path.file_name().and_then(|name| name.to_str()).and_then(|name| self.far.get(name));
+        let far = self.far.get(name_of(path));
         match far.filter(|far| far.path == path && matches!(mode, OpenMode::Read | OpenMode::ReadDirect)) {
             Some(far) => Ok(Box::new(far.clone())),
             None => self.here.open(path, mode),
@@ -332,7 +333,7 @@ impl FarFile {
 
     /// Fills the buffer, all of whose bytes the file has.
     fn fill(&self, buffer: &mut [u8], offset: u64) -> DiskResult<()> {
-        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = name_of(&self.path);
         let (to, heard) = unbounded();
         let mut pieces: Vec<Option<&mut [u8]>> = buffer.chunks_mut(PIECE_BYTES).map(Some).collect();
         for (number, piece) in pieces.iter().enumerate() {

@@ -11,8 +11,8 @@
 //! - the manifest is written when every group has answered with the files of its partitions;
 //! - files of a backup that fails are removed by the leaders that have written them, and no others.
 
-use super::answers::{malformed, outcome, rows_of};
-use super::{Backups, HOST, OUTCOME, by_table, request_failed, spawn};
+use super::answers::{AnswerRows, RowsAnswer, malformed, of_group, outcome};
+use super::{Backups, HOST, by_table, request_failed, saved_table, spawn};
 use crate::connection::of_compound;
 use crate::routes;
 use crate::submit::Submit;
@@ -71,9 +71,6 @@ enum CutAnswer {
 
 struct CutAnswers(Sender<CutAnswer>);
 
-/// Where one group answers.
-struct PartAnswers(GroupId, Sender<(GroupId, UserResult<Vec<WrittenPart>>)>);
-
 /// A file, and the node that has written it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct WrittenPart {
@@ -90,15 +87,9 @@ impl Mailbox for CutAnswers {
     }
 }
 
-impl Mailbox for PartAnswers {
-    fn deliver(&self, answers: AnswerBatch) {
-        let _ = self.1.send((self.0, part_of(&answers)));
-    }
-}
-
 /// The files that a leader has written.
-fn part_of(answers: &AnswerBatch) -> UserResult<Vec<WrittenPart>> {
-    rows_of(answers)?.iter().map(|row| written_of(row).ok_or_else(malformed)).collect()
+fn part_of(rows: &AnswerRows) -> UserResult<Vec<WrittenPart>> {
+    rows.iter().map(|row| written_of(row).ok_or_else(malformed)).collect()
 }
 
 fn written_of(row: &[OwnedValue]) -> Option<WrittenPart> {
@@ -254,11 +245,11 @@ impl GroupsSave {
     }
 
     /// `fingerprint`: what all groups' files have in common.
-    fn ask(&self, group: GroupId, what: i64, fingerprint: u32, to: &Sender<(GroupId, UserResult<Vec<WrittenPart>>)>) {
+    fn ask(&self, group: GroupId, what: i64, fingerprint: u32, to: &Sender<(GroupId, UserResult<AnswerRows>)>) {
         let name = name_of(self.backup.identity);
         let mut parameters = vec![Value::Text(&name), Value::Integer(i64::from(fingerprint)), Value::Integer(what)];
         parameters.extend(self.asked.iter().map(OwnedValue::as_value));
-        let mailbox = Arc::new(PartAnswers(group, to.clone()));
+        let mailbox = Arc::new(RowsAnswer(group, to.clone()));
         self.submit.call_leader(OF_GROUP, group, &parameters, mailbox, SystemClock.wall_micros());
     }
 
@@ -286,19 +277,19 @@ impl GroupsSave {
                 done.push(FIRST_GROUP);
                 written.extend(node.written(files));
             }
-            Err(error) => failed = Some(of_group(FIRST_GROUP, &error)),
+            Err(error) => failed = Some(of_group(FIRST_GROUP, error)),
         }
         for (group, part) in heard {
             missing.retain(|other| *other != group);
-            match part {
+            match part.and_then(|rows| part_of(&rows)) {
                 Ok(files) => {
                     done.push(group);
                     written.extend(files);
                 }
-                Err(error) => failed = failed.or(Some(of_group(group, &error))),
+                Err(error) => failed = failed.or(Some(of_group(group, error))),
             }
         }
-        let unheard = missing.first().map(|group| of_group(*group, &UserError::parameters("it has not answered")));
+        let unheard = missing.first().map(|group| of_group(*group, UserError::parameters("it has not answered")));
         let result = match failed.or(unheard) {
             Some(error) => Err(error),
             None => {
@@ -328,8 +319,7 @@ impl GroupsSave {
     /// A row for each partition.
     fn answer_waiting(&self, reply: &Reply, result: &UserResult<DoneSave>) {
         let node = &self.node;
-        let columns: Vec<_> = HOST.into_iter().chain([("SITE_ID", Integer)]).chain(OUTCOME).collect();
-        let mut table = SystemTable::new(&columns);
+        let mut table = saved_table();
         let words = result.as_ref().map_or("", |done| &done.words);
         match result {
             Ok(DoneSave { written, .. }) => {
@@ -373,10 +363,6 @@ impl GroupsSave {
             partitions.join(", ")
         )
     }
-}
-
-fn of_group(group: GroupId, error: &UserError) -> UserError {
-    UserError::parameters(format!("group {group}: {}", error.message()))
 }
 
 impl Backups {
@@ -467,6 +453,7 @@ pub fn part(node: &Arc<Backups>, submit: &Arc<Submit>, parameters: &[Value<'_>],
 
 #[cfg(test)]
 mod tests {
+    use super::super::answers::rows_of;
     use super::*;
     use ferrite_system::result::write_response;
 
@@ -478,7 +465,7 @@ mod tests {
         let answered = |result: UserResult<Vec<SystemTable>>| {
             let mut answers = AnswerBatch::default();
             write_response(&mut answers.bytes, 1, &result);
-            part_of(&answers)
+            rows_of(&answers).and_then(|rows| part_of(&rows))
         };
         assert_eq!(answered(Ok(vec![table_of(&written)])).expect("well-formed"), written);
         let failed = answered(Err(UserError::parameters("no room")));

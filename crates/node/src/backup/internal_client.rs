@@ -5,6 +5,7 @@ use super::answers::outcome;
 use super::partition_loads::OF_PARTITION;
 use crate::connection::of_compound;
 use crate::groups_change::{ChangeQueue, ChangeRequest};
+use crate::load::program_call;
 use crate::mode::Mode;
 use crate::routes::Routes;
 use crate::submit::Submit;
@@ -16,7 +17,7 @@ use ferrite_catalog::Catalog;
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Random, SystemClock, SystemRandom};
 use ferrite_partition::coordinator::{BACKUP, Job, TakenSnapshot};
-use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, ProgramCall, Reply, StoreSet};
+use ferrite_partition::{AnswerBatch, Compiled, Event, Mailbox, Reply};
 use ferrite_value::Value;
 use ferrite_wire::{RequestWriter, Response, frame};
 use std::cell::Cell;
@@ -193,9 +194,7 @@ impl OfGroups {
         let compiled = self.submit.compiled.load_full();
         let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
         let changed = reply.clone();
-        let again = Box::new(move || {
-            changed.refuse(&UserError::parameters("the schema was changed meanwhile").with_hint("try again"));
-        });
+        let again = Box::new(move || changed.refuse(&schema_changed()));
         self.submit.groups_calls.load(compiled.program(insert), &compiled, &rows, None, reply, again);
         Ok(())
     }
@@ -252,21 +251,9 @@ impl Server for InternalClient {
         let compiled = self.node.compiled.load_full();
         let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
         let answers = Arc::clone(&self.answers);
-        let call = ProgramCall {
-            turn: None,
-            time_max: None,
-            program: Arc::clone(compiled.program(insert)),
-            compiled,
-            parameters: rows,
-            stores: StoreSet::All,
-            reply: self.reply(),
-            retry: Some(Box::new(move |_| {
-                let changed = UserError::parameters("the schema was changed meanwhile").with_hint("try again");
-                let _ = answers.0.send(Err(changed));
-            })),
-            load: true,
-            recompile: None,
-        };
+        let program = Arc::clone(compiled.program(insert));
+        let retry = Box::new(move |_| drop(answers.0.send(Err(schema_changed()))));
+        let call = program_call(program, compiled, rows, None, self.reply(), retry);
         match partition {
             Some(partition) => {
                 let sent = self.node.routes.to_partition(partition, Event::Program(Box::new(call)));
@@ -295,6 +282,11 @@ impl Server for InternalClient {
         self.send(Job::Checkpoint { snapshot: BACKUP, to })?;
         taken.recv().map_err(|_| stopping())
     }
+}
+
+#[cold]
+fn schema_changed() -> UserError {
+    UserError::parameters("the schema was changed meanwhile").with_hint("try again")
 }
 
 #[cold]

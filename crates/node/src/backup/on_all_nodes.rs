@@ -11,16 +11,16 @@
 
 use super::answers::{AnswerRows, TablesAnswer, malformed};
 use super::files_of_nodes::FoundBackup;
-use super::{Backups, PATH_TYPE, Scanned, deleted_table, spawn, texts};
+use super::{Backups, PATH_TYPE, Scanned, TablesWithWords, deleted_table, spawn, texts};
 use crate::submit::Submit;
 use crossbeam_channel::unbounded;
 use ferrite_backup::request::{self, checked_nonce};
-use ferrite_backup::{csv_files, listing};
+use ferrite_backup::{csv_files, listing, save};
 use ferrite_base::{GroupId, UserError, UserResult};
 use ferrite_io::{Clock, SystemClock};
 use ferrite_partition::Reply;
 use ferrite_system::hosts::Hosts;
-use ferrite_system::result::{SystemTable, cells};
+use ferrite_system::result::cells;
 use ferrite_value::{OwnedValue, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,6 +85,18 @@ impl Nodes {
         let others = hosts.hosts.iter().filter(|host| !is_asked(host.id));
         let words = others.map(|host| format!("node {} leads no group and was not asked", host.id)).collect();
         Nodes { node: Arc::clone(node), submit: Arc::clone(submit), leaders, words }
+    }
+
+    /// Answers with what `work` makes, from a thread of its own.
+    fn answer(self, reply: &Reply, work: impl FnOnce(Nodes) -> TablesWithWords + Send + 'static) -> UserResult<()> {
+        let going = self.node.turn.scan()?;
+        let reply = reply.clone();
+        spawn(move || {
+            let result = work(self);
+            // A client that has its answer may ask again at once.
+            drop(going);
+            super::answer_with_words(&reply, result);
+        })
     }
 
     /// The tables that this node answers, of so many columns.
@@ -176,18 +188,11 @@ pub fn scan(
     super::scanned(node, parameters)?;
     let [Value::Text(path)] = parameters else { unreachable!("it was judged") };
     let path = (*path).to_owned();
-    let going = node.turn.scan()?;
-    let nodes = Nodes::of(node, submit, hosts);
-    let reply = reply.clone();
-    spawn(move || {
-        let result = nodes.scan(&path);
-        drop(going);
-        super::answer_with_words(&reply, result);
-    })
+    Nodes::of(node, submit, hosts).answer(reply, move |nodes| nodes.scan(&path))
 }
 
 impl Nodes {
-    fn scan(mut self, path: &str) -> UserResult<(Vec<SystemTable>, String)> {
+    fn scan(mut self, path: &str) -> TablesWithWords {
         let mut snapshots = AnswerRows::new();
         let mut space = AnswerRows::new();
         let mut files = AnswerRows::new();
@@ -234,13 +239,12 @@ impl Nodes {
         let request = request::restore(&parameters, &self.node.identity.backups);
         let fault = request.and_then(|request| {
             let found = FoundBackup::of(&self.node, &self.submit, asked, &request)?;
-            let is_csv = own.contains_key(&listing::schema_name(nonce));
+            let schema = save::schema_name(nonce);
+            if !own.contains_key(&schema) {
+                return Ok(None);
+            }
             let is_there = |name: &str| own.contains_key(name);
-            Ok(is_csv
-                .then(|| {
-                    csv_files::fault(&found.files, &request.dir.join(listing::schema_name(nonce)), nonce, is_there)
-                })
-                .flatten())
+            Ok(csv_files::fault(&found.files, &request.dir.join(schema), nonce, is_there))
         });
         fault.unwrap_or_else(|error| Some(error.message().to_owned()))
     }
@@ -287,16 +291,12 @@ pub fn delete(
     let [paths, nonces] = parameters else { unreachable!("they were judged") };
     let owned = |value: &Value<'_>| texts(value).unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let asked: Vec<(String, String)> = owned(paths).into_iter().zip(owned(nonces)).collect();
-    let going = node.turn.scan()?;
-    let nodes = Nodes::of(node, submit, hosts);
-    let reply = reply.clone();
-    spawn(move || {
+    Nodes::of(node, submit, hosts).answer(reply, move |nodes| {
         let mut table = deleted_table();
         for (path, nonce) in &asked {
             nodes.delete(path, nonce).into_iter().for_each(|row| table.row(row));
         }
-        drop(going);
-        super::answer_with_words(&reply, Ok((vec![table], nodes.words.join("; "))));
+        Ok((vec![table], nodes.words.join("; ")))
     })
 }
 

@@ -2,11 +2,12 @@
 //! leads the partition's group.
 
 use super::answers::of_group;
+use crate::load::program_call;
 use crate::message::SystemJob;
 use crate::routes;
 use crate::submit::Submit;
 use ferrite_base::{GroupId, PartitionId, UserError, UserResult};
-use ferrite_partition::{Event, ProgramCall, Reply, StoreSet};
+use ferrite_partition::{Event, Reply};
 use ferrite_value::Value;
 use std::sync::Arc;
 
@@ -30,21 +31,10 @@ pub fn load(submit: &Arc<Submit>, parameters: &[Value<'_>], body: &[u8], reply: 
     let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
     let system = submit.system.clone();
     let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
-    let call = ProgramCall {
-        turn: None,
-        time_max: None,
-        program: Arc::clone(compiled.program(insert)),
-        compiled,
-        parameters: rows.to_vec(),
-        stores: StoreSet::All,
-        reply: reply.clone(),
-        retry: Some(Box::new(move |_| {
-            // The system thread has ended only when the server stops.
-            let _ = system.send(job);
-        })),
-        load: true,
-        recompile: None,
-    };
+    let program = Arc::clone(compiled.program(insert));
+    // The system thread has ended only when the server stops.
+    let retry = Box::new(move |_| drop(system.send(job)));
+    let call = program_call(program, compiled, rows.to_vec(), None, reply.clone(), retry);
     // One that is not here has answered.
     let _ = submit.routes.to_partition(partition, Event::Program(Box::new(call)));
     Ok(())

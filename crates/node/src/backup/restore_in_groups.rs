@@ -12,15 +12,15 @@
 
 use super::files_of_nodes::FoundBackup;
 use super::internal_client::InternalClient;
-use super::{Backups, HOST, OUTCOME, spawn};
+use super::{Backups, restored_table, spawn};
 use crate::groups_change::ChangeQueue;
 use crate::submit::Submit;
 use ferrite_backup::{request, restore};
+use ferrite_base::leader_change::MAYBE_COMMITTED;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::Reply;
 use ferrite_snapshot::Files;
 use ferrite_system::result::{SystemTable, cells};
-use ferrite_value::SqlType::{Integer, Varchar};
 use ferrite_value::{OwnedValue, Value};
 use std::sync::Arc;
 
@@ -45,12 +45,16 @@ pub fn restore(
 }
 
 /// An error after which it is known that nothing of the restore took place, with these words. That
-/// the outcome is not known is said of the last step only.
+/// the outcome is not known is said of the last step only: of a step before, only the reason.
 fn nothing_restored(error: UserError) -> UserError {
-    match error.kind() {
-        ErrorKind::Unavailable => error.in_context("nothing was restored"),
-        _ => error,
+    if error.kind() != ErrorKind::Unavailable {
+        return error;
     }
+    let reason = error.message();
+    let reason = reason.split_once(MAYBE_COMMITTED).map_or(reason, |(_, rest)| rest.trim_start_matches(": "));
+    let advice = reason.find("; look whether").or_else(|| reason.find("\nhint: after the restart, look whether"));
+    let words = format!("nothing was restored: {}", &reason[..advice.unwrap_or(reason.len())]);
+    error.with_message(words)
 }
 
 struct Done {
@@ -72,9 +76,7 @@ fn run(
     let files = Files::new(Arc::new(files), &request.dir);
     let restored =
         restore::restore(&client, &files, request).map_err(|error| client.with_leftovers(nothing_restored(error)))?;
-    let middle = [("SITE_ID", Integer), ("TABLE", Varchar), ("PARTITION_ID", Integer)];
-    let columns: Vec<_> = HOST.into_iter().chain(middle).chain(OUTCOME).collect();
-    let mut table = SystemTable::new(&columns);
+    let mut table = restored_table();
     let routes = submit.routes.table();
     for name in restored.keys() {
         for partition in submit.routes.partitions() {
@@ -86,4 +88,23 @@ fn run(
         }
     }
     Ok(Done { table, words: format!("the files were read on {}", read_on.join(", ")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_was_restored_nothing_else_is_said_of_the_outcome() {
+        let heard = |error: UserError| nothing_restored(error).message().to_owned();
+        let lost = UserError::maybe_committed("the node that leads was lost").in_context("group 2");
+        let before_the_last_step = UserError::new(ErrorKind::Unavailable, "58030", lost.message().to_owned());
+        assert_eq!(heard(before_the_last_step), "nothing was restored: the node that leads was lost");
+        let text = "redo log: it failed\nhint: after the restart, look whether the transaction took place";
+        let failed = UserError::new(ErrorKind::Unavailable, "58030", text);
+        assert_eq!(heard(failed), "nothing was restored: redo log: it failed");
+        let refused = UserError::not_started("no node leads\nhint: try again");
+        assert_eq!(heard(refused.clone()), format!("nothing was restored: {}", refused.message()));
+        assert_eq!(heard(lost.clone()), lost.message(), "of the last step it is not known");
+    }
 }

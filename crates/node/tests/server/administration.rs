@@ -5,7 +5,10 @@ use crate::common::raw::Raw;
 use crate::common::{CONTESTANTS, VOTER, connect, connect_admin, options, start, synced_on};
 use ferrite_client::Status;
 use ferrite_io::simulated::SimulatedDisk;
+use ferrite_node::ServerOptions;
 use ferrite_value::OwnedValue;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 
 const PAUSED: &str = "Server is paused and is available in read-only mode - please try again later.";
 
@@ -115,13 +118,18 @@ fn a_call_that_asks_what_is_outstanding_is_not_counted() {
     server.stop().expect("the log is closed");
 }
 
+/// Options with an administration port that another socket has.
+fn with_taken_port(dir: &Path) -> (TcpListener, SocketAddr, ServerOptions) {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("a bound socket has an address");
+    let options = ServerOptions { admin_listen: Some(address), ..options(dir, 1) };
+    (taken, address, options)
+}
+
 #[test]
 fn a_port_that_is_taken_is_named() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("a bound socket has an address");
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut options = options(dir.path(), 1);
-    options.admin_listen = Some(address);
+    let (_taken, address, options) = with_taken_port(dir.path());
     let error = ferrite_node::Server::start(options).err().expect("the port is taken").to_string();
     assert!(error.starts_with(&format!("cannot listen on {address}: ")), "{error}");
     assert!(error.contains("--listen and --admin-listen"), "{error}");
@@ -130,11 +138,8 @@ fn a_port_that_is_taken_is_named() {
 
 #[test]
 fn a_port_that_becomes_free_is_waited_for() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = taken.local_addr().expect("a bound socket has an address");
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut options = options(dir.path(), 1);
-    options.admin_listen = Some(address);
+    let (taken, address, options) = with_taken_port(dir.path());
     let waits = || {
         ferrite_io::notices::recent()
             .iter()

@@ -114,21 +114,30 @@ fn rows_come_back_into_any_number_of_partitions() {
 /// As a parameter this text is NULL.
 #[test]
 fn a_text_of_a_backslash_and_an_n_comes_back_as_that_text() {
+    const TABLES: [&str; 3] = ["texts", "everywhere", "keyed"];
     let Filled { dir: _kept, backups, server, db } = Filled::new(2);
     db.sql("CREATE TABLE texts (id INTEGER NOT NULL, t VARCHAR(9) NOT NULL, PRIMARY KEY (id))");
     db.sql("PARTITION TABLE texts ON COLUMN id");
     db.sql("CREATE TABLE everywhere (t VARCHAR(9) NOT NULL)");
-    for table in ["texts (id, t) VALUES (1, ", "everywhere (t) VALUES ("] {
-        db.sql(&format!("INSERT INTO {table}'\\' || 'N')"));
+    db.sql("CREATE TABLE keyed (t VARCHAR(9) NOT NULL, PRIMARY KEY (t)); PARTITION TABLE keyed ON COLUMN t");
+    for row in
+        ["texts (id, t) VALUES (1, '\\' || 'N')", "everywhere (t) VALUES ('\\' || 'N')", "keyed (t) VALUES ('\\N')"]
+    {
+        db.sql(&format!("INSERT INTO {row}"));
     }
-    let both =
-        |db: &Db| ["texts", "everywhere"].map(|table| db.sql(&format!("SELECT t FROM {table}")).tables[0].rows.clone());
-    let before = both(&db);
+    let texts = |db: &Db| TABLES.map(|table| db.sql(&format!("SELECT t FROM {table}")).tables[0].rows.clone());
+    // Where that key's rows are.
+    let by_key = |db: &Db| db.scalar("SELECT COUNT(*) FROM keyed WHERE t = '\\N'");
+    let before = texts(&db);
+    assert_eq!(by_key(&db), 1);
     save(&db, &backups, "x");
-    ["texts", "everywhere"].iter().for_each(|table| drop(db.sql(&format!("DELETE FROM {table}"))));
+    TABLES.iter().for_each(|table| drop(db.sql(&format!("DELETE FROM {table}"))));
+    assert_eq!(by_key(&db), 0);
     let path = backups.to_str().expect("a plain path");
-    saved(&db.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:'x',tables:['TEXTS','EVERYWHERE']}}"),)));
-    assert_eq!(both(&db), before);
+    saved(
+        &db.call("@SnapshotRestore", (format!("{{path:'{path}',nonce:'x',tables:['TEXTS','EVERYWHERE','KEYED']}}"),)),
+    );
+    assert_eq!((texts(&db), by_key(&db)), (before.clone(), 1));
     assert_eq!(before[0], [[OwnedValue::Text("\\N".into())]]);
     server.stop().expect("the log closes");
 }
@@ -198,6 +207,7 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     for (dir, nonce, words) in [
         ("relative", "x", "not absolute"),
         (path, "a-b", "has a -"),
+        (path, "..", "begins with a ."),
         ("/tmp/../etc", "x", "upwards"),
         (own.to_str().expect("a plain path"), "x", "own directory"),
         ("/dev/null", "x", "not a directory"),
@@ -210,7 +220,17 @@ fn requests_are_checked_and_backups_listed_and_deleted() {
     save(&db, &backups, "one");
     let again = db.call("@SnapshotSave", (path, "one", 1i8));
     assert_eq!(again.tables[0].rows[0][3], OwnedValue::Text("FAILURE".into()));
-    assert!(format!("{:?}", again.tables[0].rows).contains("already exists"));
+    let said = format!("{:?}", again.tables[0].rows);
+    assert!(said.contains("already exists") && !said.contains("incomplete"), "{said}");
+    // One that a kill has ended.
+    fs::write(backups.join("half-p0000.rows"), "rows").expect("the directory is there");
+    let again = db.call("@SnapshotSave", (path, "half", 1i8));
+    let said = format!("{:?}", again.tables[0].rows);
+    assert!(
+        said.contains("half-p0000.rows already exists") && said.contains("that is incomplete in this directory"),
+        "{said}"
+    );
+    fs::remove_file(backups.join("half-p0000.rows")).expect("it is there");
     let csv = format!("{{uripath:'file://{path}',nonce:two,format:csv,block:true,tables:[country,person]}}");
     saved(&db.call("@SnapshotSave", (csv,)));
     let country = fs::read_to_string(backups.join("two-COUNTRY.csv")).expect("a CSV file");

@@ -34,14 +34,20 @@ pub(super) fn transfer(db: &Db, from: i64, is_over: &AtomicBool) -> u64 {
     made
 }
 
-#[test]
-fn a_backup_of_all_groups_shows_one_moment_whichever_node_is_asked() {
+/// Accounts, and a replicated table of names, two of which are different.
+pub(super) fn with_accounts_and_names() -> Cluster {
     let cluster = spread(&[]);
     cluster.await_places(0);
-    let first = cluster.database(1);
-    first.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
-    (0..5).for_each(|k| drop(first.sql(&format!("INSERT INTO names VALUES ({k}, 'name {k}')"))));
-    (0..ACCOUNTS).for_each(|id| drop(first.call("put", (id, EACH))));
+    let db = cluster.database(1);
+    db.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
+    (0..5).for_each(|k| drop(db.sql(&format!("INSERT INTO names VALUES ({k}, 'name {}')", k % 2))));
+    (0..ACCOUNTS).for_each(|id| drop(db.call("put", (id, EACH))));
+    cluster
+}
+
+#[test]
+fn a_backup_of_all_groups_shows_one_moment_whichever_node_is_asked() {
+    let cluster = with_accounts_and_names();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().to_str().expect("a plain path");
     let is_over = AtomicBool::new(false);
@@ -121,12 +127,7 @@ fn csv_rows(dir: &Path, nonce: &str, table: &str) -> Vec<String> {
 
 #[test]
 fn a_backup_in_csv_has_a_file_of_each_table_and_group_and_one_schema() {
-    let cluster = spread(&[]);
-    cluster.await_places(0);
-    let first = cluster.database(1);
-    first.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
-    (0..5).for_each(|k| drop(first.sql(&format!("INSERT INTO names VALUES ({k}, 'name {k}')"))));
-    (0..ACCOUNTS).for_each(|id| drop(first.call("put", (id, EACH))));
+    let cluster = with_accounts_and_names();
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().to_str().expect("a plain path");
     let is_over = AtomicBool::new(false);

@@ -3,7 +3,7 @@
 
 use super::Cluster;
 use super::groups::spread;
-use super::groups_backup::{ACCOUNTS, EACH, transfer};
+use super::groups_backup::{ACCOUNTS, EACH, transfer, with_accounts_and_names};
 use crate::common::{Db, Server};
 use ferrite_client::{OwnedResponse, OwnedValue};
 use ferrite_value::{SqlType, Value};
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use tempfile::TempDir;
 
 /// An empty cluster of so many partitions on each node.
 fn empty(per_node: &str, more: &[&str]) -> Cluster {
@@ -43,13 +44,8 @@ fn words(response: &OwnedResponse) -> String {
 
 #[test]
 fn a_backup_goes_into_any_number_of_groups_and_partitions() {
-    let source = spread(&[]);
-    source.await_places(0);
-    let first = source.database(1);
-    first.sql("CREATE TABLE names (k BIGINT NOT NULL, v VARCHAR(20), PRIMARY KEY (k))");
-    first.sql("CREATE VIEW counted (v, n) AS SELECT v, COUNT(*) FROM names GROUP BY v");
-    (0..5).for_each(|k| drop(first.sql(&format!("INSERT INTO names VALUES ({k}, 'name {}')", k % 2))));
-    (0..ACCOUNTS).for_each(|id| drop(first.call("put", (id, EACH))));
+    let source = with_accounts_and_names();
+    source.database(1).sql("CREATE VIEW counted (v, n) AS SELECT v, COUNT(*) FROM names GROUP BY v");
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().to_str().expect("a plain path");
     let is_over = AtomicBool::new(false);
@@ -120,11 +116,49 @@ fn is_dumped_whole(address: &str, expected: &[i64]) {
     assert_eq!(db.scalar("SELECT COUNT(*) FROM names"), 5);
 }
 
-#[test]
-fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
+/// A directory of each node's own, and what all of them are told.
+fn directories_of_nodes() -> (TempDir, String) {
     let backups = tempfile::tempdir().expect("a temporary directory");
     let dirs = backups.path().join("of-NODE").to_str().expect("a plain path").to_owned();
     (1..=3).for_each(|node| std::fs::create_dir(backups.path().join(format!("of-{node}"))).expect("a directory"));
+    (backups, dirs)
+}
+
+#[test]
+fn a_backup_without_its_last_file_and_two_of_one_name_are_refused() {
+    let (backups, dirs) = directories_of_nodes();
+    let mut cluster = spread(&["--backup-dir", &dirs]);
+    cluster.await_places(0);
+    let db = cluster.database(0);
+    let save = || format!("{:?}", db.call("@SnapshotSave", ("", "mon", 1i8)).tables[0].rows);
+    let restore = || words(&db.fail("@SnapshotRestore", ("", "mon")));
+    assert!(!save().contains("FAILURE"));
+    let manifest = backups.path().join("of-1/mon.manifest");
+    let first = std::fs::read(&manifest).expect("this node leads the first group");
+    std::fs::remove_file(&manifest).expect("it is there");
+    let said = restore();
+    let expected = "the backup mon is incomplete: no node has mon.manifest, its last file; looked in ";
+    assert!(said.contains(expected) && said.contains("@SnapshotDelete"), "{said}");
+    let said = save();
+    assert!(
+        said.contains("already exists") && said.contains("of a backup that is incomplete in this directory"),
+        "{said}"
+    );
+    db.call("@SnapshotDelete", ("", "mon"));
+    assert!(!save().contains("FAILURE"));
+    std::fs::write(backups.path().join("of-2/mon.manifest"), first).expect("a directory");
+    let said = restore();
+    assert!(said.contains("have different backups with the name mon"), "{said}");
+    cluster.kill(2);
+    cluster.on(0, "a node that is not asked", |db| {
+        let said = words(&db.0.call_blocking("@SnapshotScan", ("",)).ok()?);
+        said.contains("node 3 leads no group and was not asked").then_some(())
+    });
+}
+
+#[test]
+fn files_are_read_where_they_lie_and_what_is_missing_is_named() {
+    let (backups, dirs) = directories_of_nodes();
     let source = spread(&["--backup-dir", &dirs]);
     source.await_places(0);
     (0..ACCOUNTS).for_each(|id| drop(source.database(0).call("put", (id, EACH))));
