@@ -12,12 +12,19 @@ pub const MAYBE_COMMITTED: &str =
 pub const NOT_STARTED: &str = "VoltDB failed to create the transaction internally: \
      it should be safe to resend the work, as the work was never started";
 
+const ADVICE: &str = "; look whether the transaction took place before calling again";
+
+/// Why the outcome is not known of which [`UserError::maybe_committed`] speaks. None for other texts.
+pub fn reason_of_unknown(text: &str) -> Option<&str> {
+    let (_, reason) = text.split_once(MAYBE_COMMITTED)?;
+    reason.strip_prefix(": ")?.strip_suffix(ADVICE)
+}
+
 impl UserError {
     /// Status -7. `reason`: why the outcome is not known here, in one line.
     #[cold]
     pub fn maybe_committed(reason: &str) -> UserError {
-        let text = format!("{MAYBE_COMMITTED}: {reason}; look whether the transaction took place before calling again");
-        UserError::new(ErrorKind::OutcomeUnknown, "08007", text)
+        UserError::new(ErrorKind::OutcomeUnknown, "08007", format!("{MAYBE_COMMITTED}: {reason}{ADVICE}"))
     }
 
     /// Status -5. `reason`: why it was not executed.

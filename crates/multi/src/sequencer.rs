@@ -201,6 +201,9 @@ impl Sequencer {
             match (phase, party.vote) {
                 // What it held ends with it.
                 (LotPhase::Running, Vote::NotAsked) => self.decide(lot, Outcome::Aborted),
+                (LotPhase::Preparing, Vote::Asked) if planted!(AbortAfterPrepare) => {
+                    self.decide(lot, Outcome::Aborted);
+                }
                 (LotPhase::Reading, _) if !party.is_fresh => self.end_read(lot, false),
                 _ => {}
             }

@@ -10,6 +10,7 @@ pub mod on_all_nodes;
 pub mod partition_loads;
 pub mod restore_in_groups;
 
+use answers::in_one_line;
 use ferrite_backup::request::{self, checked_nonce};
 use ferrite_backup::{listing, restore, save};
 use ferrite_base::limits::BACKUP_SCANS_MAX;
@@ -239,10 +240,9 @@ fn run_save(node: &Arc<Backups>, request: request::Save, reply: &Reply) {
 /// tools read them by position.
 fn request_failed(node: &Backups, error: &UserError) -> SystemTable {
     let mut table = SystemTable::new(&columns([("TABLE", Varchar)]));
-    let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
     let identity = &node.identity;
     let place = node.place().map_or_else(String::new, |place| format!(" (on {place})"));
-    let words = format!("{}{hint}{place}", error.message());
+    let words = format!("{}{place}", in_one_line(error));
     table.row(cells![identity.host_id, identity.host_name.as_str(), "", "FAILURE", words]);
     table
 }
@@ -273,12 +273,12 @@ fn saved_table() -> SystemTable {
 fn by_site(node: &Backups, result: UserResult<u64>) -> SystemTable {
     let mut table = saved_table();
     let (said, text) = match &result {
-        Ok(_) => ("SUCCESS", ""),
-        Err(error) => ("FAILURE", error.message()),
+        Ok(_) => ("SUCCESS", String::new()),
+        Err(error) => ("FAILURE", in_one_line(error)),
     };
     let host = node.identity.host_name.as_str();
     for site in 0..node.handles.routes.partition_count() {
-        table.row(cells![node.identity.host_id, host, site as i32, said, text]);
+        table.row(cells![node.identity.host_id, host, site as i32, said, text.as_str()]);
     }
     table
 }

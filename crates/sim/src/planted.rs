@@ -124,7 +124,7 @@ const MUST_FIND: [(PlantedFault, Simulator, &[&str]); PlantedFault::ALL.len()] =
     (LatePause, Simulator::Cluster, &[]),
     (VoteBeforeCommit, Simulator::Groups, &[ACKNOWLEDGED]),
     (AnswerAfterOneVote, Simulator::Groups, &[ASSERTED]),
-    (AbortAfterPrepare, Simulator::Groups, &[]),
+    (AbortAfterPrepare, Simulator::Groups, &["what failed or was refused is not there"]),
     (RefusedWithoutRecord, Simulator::Stalls, &[]),
     (ForgottenEarly, Simulator::Groups, &[ASSERTED, RESTS]),
     (PreparedAfterRefusal, Simulator::Stalls, &[]),

@@ -60,6 +60,12 @@ fn tables_of(answers: &AnswerBatch) -> UserResult<Vec<AnswerRows>> {
     tables.collect::<Option<_>>().ok_or_else(malformed)
 }
 
+/// A failure as the cell of a table has it.
+pub fn in_one_line(error: &UserError) -> String {
+    let hint = error.hint().map_or(String::new(), |hint| format!(" ({hint})"));
+    format!("{}{hint}", error.message())
+}
+
 /// A group's failure, with its name.
 pub fn of_group(group: GroupId, error: UserError) -> UserError {
     error.in_context(format_args!("group {group}"))

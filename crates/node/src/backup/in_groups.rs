@@ -11,7 +11,7 @@
 //! - the manifest is written when every group has answered with the files of its partitions;
 //! - files of a backup that fails are removed by the leaders that have written them, and no others.
 
-use super::answers::{AnswerRows, RowsAnswer, malformed, of_group, outcome};
+use super::answers::{AnswerRows, RowsAnswer, in_one_line, malformed, of_group, outcome};
 use super::{Backups, HOST, by_table, request_failed, saved_table, spawn};
 use crate::connection::of_compound;
 use crate::routes;
@@ -20,7 +20,8 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 use ferrite_backup::groups::{self, GroupsBackup, PartFile, Schema};
 use ferrite_backup::groups_csv;
 use ferrite_backup::request::{self, Format};
-use ferrite_base::{Epoch, GroupId, PartitionId, Sequence, UserError, UserResult};
+use ferrite_base::leader_change::reason_of_unknown;
+use ferrite_base::{Epoch, ErrorKind, GroupId, PartitionId, Sequence, UserError, UserResult};
 use ferrite_group::FIRST_GROUP;
 use ferrite_io::{Clock, Random, SystemClock, SystemRandom};
 use ferrite_member::lots::GroupsCall;
@@ -228,7 +229,7 @@ impl GroupsSave {
                 behind: Vec::new(),
             });
             match heard.recv() {
-                Ok(CutAnswer::Over(outcome)) => outcome?,
+                Ok(CutAnswer::Over(outcome)) => outcome.map_err(only_reason)?,
                 Ok(CutAnswer::Again) if Instant::now() < until => continue,
                 Ok(CutAnswer::Again) => {
                     return Err(UserError::parameters("the groups have different schemas").with_hint("try again"));
@@ -286,7 +287,7 @@ impl GroupsSave {
                     done.push(group);
                     written.extend(files);
                 }
-                Err(error) => failed = failed.or(Some(of_group(group, error))),
+                Err(error) => failed = failed.or(Some(of_group(group, perhaps_written(error)))),
             }
         }
         let unheard = missing.first().map(|group| of_group(*group, UserError::parameters("it has not answered")));
@@ -331,8 +332,9 @@ impl GroupsSave {
             }
             Err(error) => {
                 let host = node.identity.host_name.as_str();
+                let words = in_one_line(error);
                 for partition in 0..self.backup.partitions {
-                    table.row(cells![node.identity.host_id, host, i64::from(partition), "FAILURE", error.message()]);
+                    table.row(cells![node.identity.host_id, host, i64::from(partition), "FAILURE", words.as_str()]);
                 }
             }
         }
@@ -362,6 +364,23 @@ impl GroupsSave {
              for others, copy the files next to the manifest on {place}",
             partitions.join(", ")
         )
+    }
+}
+
+/// Of a call that changes nothing, only why it has failed.
+fn only_reason(error: UserError) -> UserError {
+    match reason_of_unknown(error.message()).map(str::to_owned) {
+        Some(reason) => UserError::parameters(reason),
+        None => error,
+    }
+}
+
+/// The same of a call that writes files.
+fn perhaps_written(error: UserError) -> UserError {
+    match error.kind() {
+        ErrorKind::OutcomeUnknown => only_reason(error)
+            .with_hint("files of this backup may be left on that node; @SnapshotDelete removes them when it runs"),
+        _ => error,
     }
 }
 

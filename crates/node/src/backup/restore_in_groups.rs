@@ -16,7 +16,7 @@ use super::{Backups, restored_table, spawn};
 use crate::groups_change::ChangeQueue;
 use crate::submit::Submit;
 use ferrite_backup::{request, restore};
-use ferrite_base::leader_change::MAYBE_COMMITTED;
+use ferrite_base::leader_change::reason_of_unknown;
 use ferrite_base::{ErrorKind, UserError, UserResult};
 use ferrite_partition::Reply;
 use ferrite_snapshot::Files;
@@ -50,10 +50,8 @@ fn nothing_restored(error: UserError) -> UserError {
     if error.kind() != ErrorKind::Unavailable {
         return error;
     }
-    let reason = error.message();
-    let reason = reason.split_once(MAYBE_COMMITTED).map_or(reason, |(_, rest)| rest.trim_start_matches(": "));
-    let advice = reason.find("; look whether").or_else(|| reason.find("\nhint: after the restart, look whether"));
-    let words = format!("nothing was restored: {}", &reason[..advice.unwrap_or(reason.len())]);
+    let text = error.message();
+    let words = format!("nothing was restored: {}", reason_of_unknown(text).unwrap_or(text));
     error.with_message(words)
 }
 
@@ -100,9 +98,6 @@ mod tests {
         let lost = UserError::maybe_committed("the node that leads was lost").in_context("group 2");
         let before_the_last_step = UserError::new(ErrorKind::Unavailable, "58030", lost.message().to_owned());
         assert_eq!(heard(before_the_last_step), "nothing was restored: the node that leads was lost");
-        let text = "redo log: it failed\nhint: after the restart, look whether the transaction took place";
-        let failed = UserError::new(ErrorKind::Unavailable, "58030", text);
-        assert_eq!(heard(failed), "nothing was restored: redo log: it failed");
         let refused = UserError::not_started("no node leads\nhint: try again");
         assert_eq!(heard(refused.clone()), format!("nothing was restored: {}", refused.message()));
         assert_eq!(heard(lost.clone()), lost.message(), "of the last step it is not known");
