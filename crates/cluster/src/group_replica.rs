@@ -15,6 +15,7 @@ use crate::failover_phase::FailoverPhase;
 use crate::handing::HandingOver;
 use crate::lead_return::LeadReturn;
 use crate::membership::Offers;
+use crate::seal_answer::SealAnswer;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use ferrite_base::limits::COPY_ENTRIES_BYTES_MAX;
 use ferrite_base::{Epoch, NodeId, Position, planted};
@@ -78,6 +79,7 @@ pub(crate) struct GroupReplica {
     pub offers: Offers,
     /// Whether another is to lead again.
     pub lead_return: LeadReturn,
+    pub seal_answer: SealAnswer,
     /// While it hands over.
     pub handing: Option<HandingOver>,
     /// Nodes that are not handed over to: their processes end.
@@ -117,6 +119,7 @@ impl GroupReplica {
             causes,
             offers: Offers::default(),
             lead_return: LeadReturn::default(),
+            seal_answer: SealAnswer::default(),
             handing: None,
             ending: BTreeSet::new(),
             led_since: None,

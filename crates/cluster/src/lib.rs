@@ -24,6 +24,7 @@ mod membership;
 mod message_kind;
 mod metadata;
 mod node;
+mod seal_answer;
 
 pub use cause::{Cause, CommittedEntries, NodeEffects};
 pub use failover_phase::FailoverPhase;

@@ -209,7 +209,8 @@ impl Metadata {
         if index == 0 {
             return;
         }
-        self.errands.push(Errand::Cause(Cause::Metadata { index, state: Arc::clone(state) }));
+        let leader = self.link.leader();
+        self.errands.push(Errand::Cause(Cause::Metadata { index, state: Arc::clone(state), leader }));
         let until = self.link.lease_until();
         if until > self.lease {
             self.lease = until;

@@ -371,7 +371,7 @@ impl Node {
     }
 
     /// The metadata as this node now knows it.
-    fn metadata_changed(&mut self, index: u64, state: Arc<State>) {
+    fn metadata_changed(&mut self, index: u64, state: Arc<State>, leader: Option<NodeId>) {
         if index < self.known.0 {
             return;
         }
@@ -393,11 +393,11 @@ impl Node {
         if !self.registered || self.ended {
             return;
         }
-        state.groups().iter().for_each(|(id, group)| self.group_changed(*id, group, &state));
+        state.groups().iter().for_each(|(id, group)| self.group_changed(*id, group, &state, leader));
     }
 
-    /// What follows for a group that is kept here.
-    fn group_changed(&mut self, id: GroupId, group: &Group, state: &State) {
+    /// What follows for a group that is kept here. `voter`: the one that leads.
+    fn group_changed(&mut self, id: GroupId, group: &Group, state: &State, voter: Option<NodeId>) {
         let here = self.here();
         let Some(replica) = self.replicas.get_mut(&id) else { return };
         if replica.was_lost(group) {
@@ -421,7 +421,7 @@ impl Node {
         }
         let accepted = group.accepted.is_some_and(|accepted| accepted.node == here.node);
         let asked = accepted || group.configuration.has_node(here.node);
-        if group.phase == Phase::Sealing && asked {
+        if group.phase == Phase::Sealing && asked && replica.seal_answer.is_due(group.burnt, voter, self.now) {
             replica.group.seal(group.burnt);
         }
         if leads {

@@ -139,7 +139,7 @@ impl MetadataThread {
             match errand {
                 Errand::Send { to, message } => self.links.send_on(to, Lane::Control, MessageKind::Metadata, message),
                 Errand::Cause(cause) => {
-                    if let Cause::Metadata { index, state } = &cause {
+                    if let Cause::Metadata { index, state, .. } = &cause {
                         let _ = self.names.send((*index, Arc::clone(state)));
                     }
                     // A node that has ended does not mind.

@@ -52,6 +52,11 @@ impl Handle {
         unequal_groups(&self.node_status.seen().state)
     }
 
+    /// The epoch with which the group's latest accepted loss began.
+    pub fn loss_of(&self, group: GroupId) -> Option<Epoch> {
+        self.node_status.seen().state.groups().get(&group)?.loss.map(|(epoch, _)| epoch)
+    }
+
     /// The group's copies are equal, since the loss with which that epoch began.
     pub fn are_equal(&self, group: GroupId, loss: Epoch) {
         // The thread has ended only when the server stops.

@@ -433,7 +433,7 @@ impl Dispatcher {
     /// What to do with a call that was compiled against a catalog that is no longer in force: look
     /// it up again.
     fn resend(&self, connection: &Connection, handle: i64, body: &[u8]) -> ferrite_partition::Retry {
-        let job = SystemJob::Call { body: body.to_vec(), reply: self.reply(connection, handle) };
+        let job = SystemJob::Stale { body: body.to_vec(), reply: self.reply(connection, handle) };
         let system = self.node.submit.system.clone();
         Box::new(move |_| {
             let _ = system.send(job);

@@ -23,6 +23,12 @@ pub enum SystemJob {
         body: Vec<u8>,
         reply: Reply,
     },
+    /// A call that was compiled with another schema than its group has: it is looked up again a
+    /// moment later, when the group may have caught up.
+    Stale {
+        body: Vec<u8>,
+        reply: Reply,
+    },
     /// The database is paused: this call is answered when all that was admitted before is executed
     /// and durable in the group of that place.
     Paused(usize, Reply),

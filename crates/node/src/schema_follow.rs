@@ -15,8 +15,9 @@
 use crate::connection;
 use crate::group_schemas::GroupSchemas;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
-use ferrite_base::{ErrorKind, GroupId, UserError};
+use ferrite_base::{Epoch, ErrorKind, GroupId, UserError};
 use ferrite_group::FIRST_GROUP;
+use ferrite_member::Handle;
 use ferrite_member::forward::{Batch, Call, Forward};
 use ferrite_notice::Notice;
 use ferrite_partition::coordinator::{Job, followed};
@@ -38,20 +39,29 @@ const NO_ANSWER: &str = "it has not answered";
 /// The connection by which these calls are known to the thread that forwards.
 const CONNECTION: u64 = 0x7fff_ffff;
 
+/// What a group was asked about.
+#[derive(Clone, Copy)]
+pub struct Question {
+    version: u64,
+    /// The group's latest accepted loss, as it was known then: what it answers is about a stream
+    /// that continues from there.
+    loss: Option<Epoch>,
+}
+
 pub enum FollowNotice {
     /// A change was made by the first group, and is answered when all have it.
     Made(Reply, AnswerBatch),
     /// A group that was sent the change to that version has answered, or has not.
     Answered {
         group: GroupId,
-        version: u64,
+        question: Question,
         answer: Result<i64, String>,
     },
     /// A group that was asked for the change to that version has answered: which version it has,
     /// and the change, if it is known there. Or why there is no answer.
     Change {
         group: GroupId,
-        version: u64,
+        question: Question,
         answer: Result<(i64, Option<String>), String>,
     },
     /// The first group has made a change that another one had, or why it has not.
@@ -117,13 +127,13 @@ fn version_and_text(answers: &AnswerBatch) -> Result<(i64, Option<String>), Stri
 struct Following {
     notices: Sender<FollowNotice>,
     group: GroupId,
-    version: u64,
+    question: Question,
 }
 
 impl Mailbox for Following {
     fn deliver(&self, answers: AnswerBatch) {
         let answer = version_and_text(&answers).map(|(number, _)| number);
-        let _ = self.notices.send(FollowNotice::Answered { group: self.group, version: self.version, answer });
+        let _ = self.notices.send(FollowNotice::Answered { group: self.group, question: self.question, answer });
     }
 }
 
@@ -131,13 +141,13 @@ impl Mailbox for Following {
 struct Asking {
     notices: Sender<FollowNotice>,
     group: GroupId,
-    version: u64,
+    question: Question,
 }
 
 impl Mailbox for Asking {
     fn deliver(&self, answers: AnswerBatch) {
         let answer = version_and_text(&answers);
-        let _ = self.notices.send(FollowNotice::Change { group: self.group, version: self.version, answer });
+        let _ = self.notices.send(FollowNotice::Change { group: self.group, question: self.question, answer });
     }
 }
 
@@ -157,6 +167,16 @@ struct Other {
     is_asked: bool,
     /// It is asked again then.
     next: Instant,
+    /// Its latest accepted loss: what it had before, it may have no longer.
+    loss: Option<Epoch>,
+}
+
+impl Other {
+    fn continues_from(&mut self, loss: Option<Epoch>, now: Instant) {
+        if self.loss != loss {
+            *self = Other { version: None, is_asked: false, next: now, loss };
+        }
+    }
 }
 
 pub struct SchemaFollowThread {
@@ -164,6 +184,7 @@ pub struct SchemaFollowThread {
     pub inbox: Receiver<FollowNotice>,
     pub schemas: Arc<GroupSchemas>,
     pub forward: Forward,
+    pub cluster: Handle,
     /// Of the first group, where that is hosted here.
     pub coordinator: Option<Sender<Job>>,
     /// Those that follow.
@@ -204,11 +225,11 @@ impl SchemaFollowThread {
             let leading = leading.get_or_insert_with(|| Leading::new(&self.groups));
             match notice {
                 Some(FollowNotice::Made(reply, answers)) => leading.waiting.push((Instant::now(), reply, answers)),
-                Some(FollowNotice::Answered { group, version, answer }) => leading.answered(group, version, answer),
-                Some(FollowNotice::Change { group, version, answer }) => {
-                    let change = leading.change_answered(group, version, answer);
+                Some(FollowNotice::Answered { group, question, answer }) => leading.answered(group, question, answer),
+                Some(FollowNotice::Change { group, question, answer }) => {
+                    let change = leading.change_answered(group, question, answer);
                     if let Some(text) = change.filter(|_| !leading.catches_up) {
-                        leading.catches_up = self.catch_up(version, text);
+                        leading.catches_up = self.catch_up(question.version, text);
                     }
                 }
                 Some(FollowNotice::CaughtUp(made)) => leading.caught_up(made),
@@ -221,6 +242,9 @@ impl SchemaFollowThread {
     fn advance(&self, leading: &mut Leading) {
         let Some(version) = self.schemas.of(FIRST_GROUP).map(|compiled| compiled.catalog.version.0) else { return };
         let now = Instant::now();
+        for (group, other) in &mut leading.others {
+            other.continues_from(self.cluster.loss_of(*group), now);
+        }
         self.look_for_more(leading, version, now);
         for (group, other) in &mut leading.others {
             let is_there = version == 0 || other.version.is_some_and(|has| has >= version);
@@ -228,7 +252,7 @@ impl SchemaFollowThread {
                 continue;
             }
             let wanted = other.version.map_or(version, |has| has + 1);
-            if self.send(*group, wanted) {
+            if self.send(*group, Question { version: wanted, loss: other.loss }) {
                 other.is_asked = true;
             }
         }
@@ -263,14 +287,14 @@ impl SchemaFollowThread {
         // One of those that have a change is asked for it; of those that are not known, each.
         for (group, other) in asked.take(if version > 0 { usize::from(!is_asked) } else { usize::MAX }) {
             other.is_asked = true;
-            self.ask_for_change(*group, version + 1);
+            self.ask_for_change(*group, Question { version: version + 1, loss: other.loss });
         }
     }
 
-    fn ask_for_change(&self, group: GroupId, version: u64) {
+    fn ask_for_change(&self, group: GroupId, question: Question) {
         let notices = self.follow.notices.clone();
-        let mailbox = Arc::new(Asking { notices, group, version });
-        self.call(group, version, None, mailbox);
+        let mailbox = Arc::new(Asking { notices, group, question });
+        self.call(group, question.version, None, mailbox);
     }
 
     /// The first group makes a change that another group has made, if it is the next one. True: it
@@ -283,14 +307,15 @@ impl SchemaFollowThread {
     }
 
     /// Sends the group the change to that version. False: it is not to be had at the moment.
-    fn send(&self, group: GroupId, version: u64) -> bool {
+    fn send(&self, group: GroupId, question: Question) -> bool {
+        let version = question.version;
         let (to, change) = bounded(1);
         let Some(coordinator) = &self.coordinator else { return false };
         // One that has ended drops the question.
         let _ = coordinator.send(Job::SchemaChange { version, to });
         let Ok(Some(change)) = change.recv() else { return false };
         let notices = self.follow.notices.clone();
-        let mailbox = Arc::new(Following { notices, group, version });
+        let mailbox = Arc::new(Following { notices, group, question });
         self.call(group, version, Some(&change.text), mailbox)
     }
 
@@ -317,7 +342,7 @@ impl SchemaFollowThread {
 impl Leading {
     fn new(groups: &[GroupId]) -> Leading {
         let now = Instant::now();
-        let other = |group: &GroupId| (*group, Other { version: None, is_asked: false, next: now });
+        let other = |group: &GroupId| (*group, Other { version: None, is_asked: false, next: now, loss: None });
         Leading {
             others: groups.iter().map(other).collect(),
             waiting: Vec::new(),
@@ -336,11 +361,17 @@ impl Leading {
         }
     }
 
-    fn answered(&mut self, group: GroupId, version: u64, answer: Result<i64, String>) {
-        let Some(other) = self.others.get_mut(&group) else { return };
+    /// The group, if the answer is about its stream as it is now.
+    fn asked(&mut self, group: GroupId, question: Question) -> Option<&mut Other> {
+        let other = self.others.get_mut(&group).filter(|other| other.loss == question.loss)?;
         other.is_asked = false;
+        Some(other)
+    }
+
+    fn answered(&mut self, group: GroupId, question: Question, answer: Result<i64, String>) {
+        let Some(other) = self.asked(group, question) else { return };
         match answer {
-            Ok(number) => other.version = Some(followed(version, number)),
+            Ok(number) => other.version = Some(followed(question.version, number)),
             Err(reason) => {
                 other.next = Instant::now() + LOOK_EVERY;
                 self.say(group, reason);
@@ -352,11 +383,11 @@ impl Leading {
     fn change_answered(
         &mut self,
         group: GroupId,
-        version: u64,
+        question: Question,
         answer: Result<(i64, Option<String>), String>,
     ) -> Option<String> {
-        let other = self.others.get_mut(&group)?;
-        other.is_asked = false;
+        let Question { version, .. } = question;
+        let other = self.asked(group, question)?;
         other.next = Instant::now() + LOOK_EVERY;
         let (number, text) = answer.ok()?;
         let has = followed(version, number);
@@ -391,12 +422,30 @@ mod tests {
     fn a_group_is_known_by_what_it_answers_and_a_failure_is_told_once() {
         let mut leading = Leading::new(&[GroupId(1), GroupId(2)]);
         let version = |leading: &Leading, group| leading.others[&GroupId(group)].version;
-        leading.answered(GroupId(1), 5, Ok(0));
+        let about = |version| Question { version, loss: None };
+        leading.answered(GroupId(1), about(5), Ok(0));
         assert_eq!(version(&leading, 1), Some(5), "it has made that change");
-        leading.answered(GroupId(1), 6, Ok(-1 - 3));
+        leading.answered(GroupId(1), about(6), Ok(-1 - 3));
         assert_eq!(version(&leading, 1), Some(3), "it is behind");
-        leading.answered(GroupId(2), 6, Err("busy".to_owned()));
+        leading.answered(GroupId(2), about(6), Err("busy".to_owned()));
         assert_eq!((version(&leading, 2), leading.said.len()), (None, 1));
         assert!(leading.others[&GroupId(2)].next > Instant::now());
+    }
+
+    #[test]
+    fn a_group_that_has_lost_something_is_asked_again_for_its_version() {
+        let mut leading = Leading::new(&[GroupId(1)]);
+        let before = Question { version: 7, loss: None };
+        leading.answered(GroupId(1), before, Ok(0));
+        let other = leading.others.get_mut(&GroupId(1)).expect("it is there");
+        assert_eq!(other.version, Some(7));
+        other.is_asked = true;
+        other.continues_from(Some(Epoch(4)), Instant::now());
+        assert!(other.version.is_none() && !other.is_asked);
+        leading.answered(GroupId(1), before, Ok(0));
+        assert!(leading.change_answered(GroupId(1), before, Ok((0, Some("CREATE".to_owned())))).is_none());
+        assert_eq!(leading.others[&GroupId(1)].version, None, "that was about the stream of before");
+        leading.answered(GroupId(1), Question { version: 7, loss: Some(Epoch(4)) }, Ok(-1 - 5));
+        assert_eq!(leading.others[&GroupId(1)].version, Some(5));
     }
 }

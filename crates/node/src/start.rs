@@ -389,6 +389,7 @@ fn start_expiry(
 fn start_schema_follow(
     threads: &mut Threads,
     parts: &Parts,
+    cluster: Handle,
     inbox: Option<Receiver<FollowNotice>>,
 ) -> Result<(), ThreadError> {
     let ends = parts.follow.clone().zip(inbox).zip(parts.forward.clone());
@@ -400,6 +401,7 @@ fn start_schema_follow(
         inbox,
         schemas: Arc::clone(&parts.schemas),
         forward,
+        cluster,
         coordinator: table.ways_of(FIRST_GROUP).map(|ways| ways.coordinator.clone()),
         groups: table.groups().filter(|group| *group != FIRST_GROUP).collect(),
     };
@@ -417,8 +419,8 @@ fn start_group_threads(
     clock: &Arc<dyn Clock>,
     settings: &Settings,
 ) -> Result<(), ThreadError> {
-    start_schema_follow(threads, parts, inbox)?;
     let Some(running) = running.filter(|_| parts.follow.is_some()) else { return Ok(()) };
+    start_schema_follow(threads, parts, running.handle(), inbox)?;
     let (notices, inbox) = unbounded();
     let thread = EqualizeThread {
         cluster: running.handle(),

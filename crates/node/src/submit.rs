@@ -289,7 +289,7 @@ impl Submit {
             self.compounds.begin(&program, parameters, reply.clone());
             return Ok(());
         }
-        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
         let system = self.system.clone();
         let as_written = cached.then(|| {
             let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };

@@ -7,6 +7,7 @@ mod group_snapshots;
 mod orders;
 mod pausing;
 mod schema_changes;
+mod stale;
 
 use crate::administration::Administration;
 use crate::backup::Backups;
@@ -36,6 +37,7 @@ use ferrite_system::{Identity, Sources, explain, system_catalog, system_informat
 use ferrite_value::{Value, hash};
 use ferrite_wire::invocation::Invocation;
 use ferrite_wire::response::ResponseWriter;
+use stale::StaleCalls;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -74,10 +76,15 @@ pub struct System {
 impl System {
     pub fn run(self) {
         let mut parameterizer = Parameterizer::default();
+        let mut stale = StaleCalls::default();
         loop {
-            let (body, reply, mut parameterizer) = match self.inbox.recv() {
+            let (body, reply, mut parameterizer) = match stale.next(&self.inbox) {
                 Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut parameterizer)),
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
+                Ok(SystemJob::Stale { body, reply }) => {
+                    stale.add(body, reply);
+                    continue;
+                }
                 Ok(SystemJob::Paused(group, reply)) => {
                     self.settle_pause(group, reply);
                     continue;
@@ -335,7 +342,7 @@ impl System {
             RunsAt::InGroups(_) => return self.load_in_groups(&program, load.rows, compiled, body, reply),
         };
         self.submit.mode.admit(false, is_admin(reply.connection))?;
-        let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+        let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
         let system = self.submit.system.clone();
         let time_max = self.submit.time_of(body, reply);
         let retry = Box::new(move |_| drop(system.send(job)));

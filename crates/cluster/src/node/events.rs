@@ -40,7 +40,7 @@ impl Node {
             }
             Cause::Event(id, event) => self.event(id, event),
             Cause::Fault(id, fault) => self.fault(id, &fault),
-            Cause::Metadata { index, state } => self.metadata_changed(index, state),
+            Cause::Metadata { index, state, leader } => self.metadata_changed(index, state, leader),
             Cause::Lease { index, until } => self.leased(index, until),
             Cause::Lost(node) => self.groups.disconnected(node),
         }

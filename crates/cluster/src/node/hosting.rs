@@ -23,7 +23,7 @@ impl Node {
         self.replicas.insert(id, replica);
         let state = Arc::clone(&self.known.1);
         if let Some(known) = state.groups().get(&id).filter(|_| self.registered && !self.ended) {
-            self.group_changed(id, known, &state);
+            self.group_changed(id, known, &state, None);
         }
     }
 

@@ -38,6 +38,26 @@ fn the_promises_of_all_groups_that_are_sealed_at_once_are_one_write() {
     }
 }
 
+/// A voter that does not lead answers each of these questions with the state.
+#[test]
+fn seals_are_not_answered_again_with_each_state_that_comes() {
+    let mut world = World::with_groups(1, 3);
+    let mut state = founded_with_groups(registration(1), 3);
+    world.told(1, &state);
+    (0..3).for_each(|id| seal(&mut state, id));
+    world.told(2, &state);
+    assert_eq!(world.outside.take().len(), 4, "a promise of all, and three answers");
+    let said = |world: &mut World, leader: Option<u32>| world.told_with_leader(2, &state, leader.map(NodeId));
+    (0..9).for_each(|_| said(&mut world, None));
+    assert_eq!(world.outside.take().len(), 0, "the answers are on their way");
+    said(&mut world, Some(2));
+    said(&mut world, Some(2));
+    assert_eq!(world.outside.take().len(), 3, "to the one that leads the voters");
+    world.clock.advance(std::time::Duration::from_millis(30));
+    said(&mut world, Some(2));
+    assert_eq!(world.outside.take().len(), 3, "they may be lost");
+}
+
 #[test]
 fn a_group_that_has_left_is_forgotten_and_may_come_back() {
     let id = GroupId(1);

@@ -408,7 +408,12 @@ impl World {
     }
 
     pub fn told(&mut self, index: u64, state: &State) {
-        self.causes.send(Cause::Metadata { index, state: Arc::new(state.clone()) }).unwrap();
+        self.told_with_leader(index, state, None);
+    }
+
+    /// And who leads the voters.
+    pub fn told_with_leader(&mut self, index: u64, state: &State, leader: Option<NodeId>) {
+        self.causes.send(Cause::Metadata { index, state: Arc::new(state.clone()), leader }).unwrap();
         self.settle();
     }
 

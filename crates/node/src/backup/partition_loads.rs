@@ -30,7 +30,7 @@ pub fn load(submit: &Arc<Submit>, parameters: &[Value<'_>], body: &[u8], reply: 
     let compiled = submit.schemas.of(group).ok_or_else(routes::not_here)?;
     let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
     let system = submit.system.clone();
-    let job = SystemJob::Call { body: body.to_vec(), reply: reply.clone() };
+    let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
     let program = Arc::clone(compiled.program(insert));
     // The system thread has ended only when the server stops.
     let retry = Box::new(move |_| drop(system.send(job)));

@@ -126,7 +126,7 @@ fn copies_of_a_replicated_table_are_made_equal_after_an_accepted_loss() {
     for key in 0..40 {
         assert_eq!(cluster.names_at(key as usize % 3, key), wanted, "key {key}");
     }
-    lines.wait("[group-equal]");
+    lines.wait("in group 3 are equal to those of the other groups");
     cluster.statement_at(0, "UPDATE names SET v = 'name 3' WHERE id = 30");
     cluster.statement_at(2, "UPDATE names SET v = 'last' WHERE id = 20");
     let wanted = cluster.names_at(1, 0);
