@@ -68,6 +68,19 @@ const REPLICATED: &str = "
     CREATE PROCEDURE names_at PARTITION ON TABLE t COLUMN id AS
       SELECT id, v FROM names WHERE id <> CAST(? AS BIGINT) ORDER BY id;";
 
+/// Whether the node may lead what it has, asked until that is answered with these words.
+fn accept_until(node: &str, through: &str, words: &str) -> (bool, String) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (done, said) = accept_loss(node, through);
+        if said.contains(words) {
+            return (done, said);
+        }
+        assert!(Instant::now() < deadline, "{said}; {}", admin(&["status", "--server", through]).1);
+        std::thread::yield_now();
+    }
+}
+
 impl Cluster {
     fn statement_at(&self, place: usize, text: &str) {
         self.on(place, text, |db| db.0.call_blocking("@AdHoc", (text,)).ok());
@@ -79,20 +92,10 @@ impl Cluster {
         self.kill(1);
         std::fs::write(self.dir(1).join("unsynced"), "anew").expect("the directory is there");
         let ports = addresses(3);
-        let through = ports[0].clone();
         self.start_with_ports(&[0, 1], &ports, || {
-            let deadline = Instant::now() + PATIENCE;
-            let until = |node: &str, words: &str| loop {
-                let (done, said) = accept_loss(node, &through);
-                if said.contains(words) {
-                    return (done, said);
-                }
-                assert!(Instant::now() < deadline, "{said}; {}", admin(&["status", "--server", &through]).1);
-                std::thread::yield_now();
-            };
-            let (done, said) = until("3", "node 3 keeps none of the groups that no node leads");
+            let (done, said) = accept_until("3", &ports[0], "node 3 keeps none of the groups that no node leads");
             assert!(!done, "{said}");
-            let (done, said) = until("1", "node 1 leads group");
+            let (done, said) = accept_until("1", &ports[0], "node 1 leads group");
             assert!(done, "{said}");
         });
     }
@@ -157,4 +160,34 @@ fn the_first_group_gets_schema_changes_that_it_has_lost() {
     cluster.statement_at(1, "UPDATE late SET v = 11 WHERE id = 1");
     (0..3).for_each(|place| cluster.put_through(place));
     (0..3).for_each(|place| cluster.see_all_from(place));
+}
+
+/// The first group is led by the same process all the time, and has told group 2 of these changes.
+#[test]
+fn another_group_gets_schema_changes_that_it_has_lost() {
+    let mut cluster = spread(&[]);
+    cluster.await_places(0);
+    cluster.put_through(0);
+    cluster.kill(2);
+    let create = "DROP TABLE late IF EXISTS; CREATE TABLE late (id BIGINT NOT NULL, v BIGINT, PRIMARY KEY (id));";
+    cluster.statement_at(0, create);
+    cluster.statement_at(0, "ALTER TABLE late ADD COLUMN w BIGINT DEFAULT 7");
+    cluster.statement_at(0, "UPSERT INTO late VALUES (1, 10, 7), (2, 20, 7)");
+    // By then nothing is under way any more.
+    [0, 1].into_iter().for_each(|place| cluster.put_through(place));
+    let ports = addresses(3);
+    cluster.kill(1);
+    cluster.start_with_ports(&[2], &ports, || {
+        let (done, said) = accept_until("3", &ports[2], "node 3 leads group");
+        assert!(done, "{said}");
+    });
+    for place in [0, 2] {
+        let found = cluster
+            .on(place, "a late table", |db| db.0.call_blocking("@AdHoc", ("SELECT SUM(v * 100 + w) FROM late",)).ok());
+        assert_eq!(found.scalar(), Some(3_014), "from node {}", place + 1);
+    }
+    cluster.statement_at(2, "CREATE INDEX late_v ON late (v)");
+    cluster.statement_at(0, "UPDATE late SET v = 11 WHERE id = 1");
+    cluster.put_through(0);
+    cluster.put_through(2);
 }
