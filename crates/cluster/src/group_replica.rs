@@ -159,6 +159,11 @@ impl GroupReplica {
         self.lost.is_some()
     }
 
+    /// Whether its stream has anything that the others have not lost.
+    pub fn has_something(&self) -> bool {
+        self.lost.is_none() && self.group.end().position > Position(0)
+    }
+
     /// To be asked at each tick.
     pub fn is_put_aside(&mut self) -> Option<String> {
         let lost = self.lost.as_mut()?;

@@ -242,11 +242,12 @@ impl Node {
 
     /// What the others have lost is kept beside what they have. The directory has the copies of all
     /// groups, and stays as it is until other nodes have everything of the other groups: a process
-    /// that ended before that could give it to none.
+    /// that ended before that could give it to none. Of a group without a leader, an operator may
+    /// continue with the copy that is here, even if it is an older one.
     fn put_aside_what_was_lost(&mut self) {
         let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
-            match self.kept_here_alone(id).filter(|alone| *alone != id) {
+            match self.kept_here_alone(id).filter(|alone| *alone != id).or_else(|| self.has_without_leader(id)) {
                 None => self.made_anew(id, &reason),
                 Some(alone) if self.kept_for_others.insert(id) => {
                     let reason =
@@ -256,6 +257,14 @@ impl Node {
                 Some(_) => {}
             }
         }
+    }
+
+    /// Another group of which there is something here, and that no node leads.
+    fn has_without_leader(&self, lost: GroupId) -> Option<GroupId> {
+        let state = &self.known.1;
+        let mut others = self.replicas.iter().filter(|(id, replica)| **id != lost && replica.has_something());
+        let is_led = |id: &GroupId| state.groups().get(id).is_none_or(|known| known.phase == Phase::Active);
+        others.find(|(id, _)| !is_led(id)).map(|(id, _)| *id)
     }
 
     fn kept_here_alone(&self, broken: GroupId) -> Option<GroupId> {

@@ -17,6 +17,8 @@
 //! It has neither threads nor clocks. Its calls are those of lots, each with a number that its
 //! answer names.
 
+mod pace;
+
 use crate::lots::{GroupsCall, LookUpAgain, MergeRule};
 use ferrite_base::{CatalogVersion, Epoch, GroupId, TableId, planted};
 use ferrite_meta::State;
@@ -24,6 +26,7 @@ use ferrite_notice::Notice;
 use ferrite_partition::equalize::{BUCKETS_MAX, EqualizeStep, GroupDigest, decode_rows, of_table};
 use ferrite_partition::lots::LotProgram;
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
+use pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Between two attempts, and between two times that the metadata are asked to record it.
@@ -93,6 +96,8 @@ pub struct Equalizing {
     replaced_in_round: u64,
     /// Why the last attempt failed, as it was reported.
     reported: Option<String>,
+    pace: Pace,
+    now: u64,
 }
 
 /// Which groups may differ from others, as the metadata say.
@@ -155,6 +160,8 @@ impl Equalizing {
             replaced: 0,
             replaced_in_round: 0,
             reported: None,
+            pace: Pace::new(),
+            now: 0,
         }
     }
 
@@ -180,6 +187,7 @@ impl Equalizing {
 
     /// `unequal`: as the metadata say now. To be called again and again.
     pub fn advance(&mut self, unequal: &UnequalGroups, now: u64, out: &mut Vec<EqualizingWish>) {
+        self.now = now;
         if *unequal != self.unequal {
             // What was asked of others is not about these losses.
             self.unequal = unequal.clone();
@@ -203,6 +211,7 @@ impl Equalizing {
         if number != self.number {
             return;
         }
+        self.now = now;
         let phase = std::mem::replace(&mut self.phase, EqualizingPhase::Waits { until: now + AGAIN_NANOS });
         let followed = said.and_then(|said| match phase {
             EqualizingPhase::Waits { .. } => Ok(()),
@@ -226,6 +235,7 @@ impl Equalizing {
 
     fn call(&mut self, step: EqualizeStep, is_read: bool, out: &mut Vec<EqualizingWish>) {
         self.number += 1;
+        self.pace.begin(self.now);
         out.push(EqualizingWish::Call { number: self.number, step, is_read });
     }
 
@@ -304,11 +314,17 @@ impl Equalizing {
     }
 
     /// The next piece, or a comparison.
-    fn next(&mut self, pieces: VecDeque<Piece>, out: &mut Vec<EqualizingWish>) {
-        let Some(Piece { table, buckets, wanted }) = pieces.front().cloned() else {
+    fn next(&mut self, mut pieces: VecDeque<Piece>, out: &mut Vec<EqualizingWish>) {
+        let Some(mut first) = pieces.pop_front() else {
             self.phase = EqualizingPhase::Compares;
             return self.call(EqualizeStep::Digest(Vec::new()), true, out);
         };
+        if first.wanted.len() > self.pace.buckets() {
+            let wanted = first.wanted.split_off(self.pace.buckets());
+            pieces.push_front(Piece { wanted, ..first.clone() });
+        }
+        pieces.push_front(first.clone());
+        let Piece { table, buckets, wanted } = first;
         let source = self.source();
         self.phase = EqualizingPhase::Reads { pieces };
         self.call(EqualizeStep::Rows { source, table, buckets, wanted }, true, out);
@@ -320,6 +336,7 @@ impl Equalizing {
         said: &BTreeMap<GroupId, Vec<u8>>,
         out: &mut Vec<EqualizingWish>,
     ) -> Result<(), String> {
+        self.pace.has_read(self.now);
         let source = self.source();
         let rows = said.get(&source).and_then(|bytes| decode_rows(bytes).ok());
         let rows = rows.ok_or_else(|| format!("the rows of group {source} cannot be read"))?;
@@ -341,7 +358,8 @@ impl Equalizing {
         let changed = |bytes: &Vec<u8>| bytes.first_chunk().map_or(0, |count| u64::from_le_bytes(*count));
         let rows: u64 = said.values().map(changed).sum();
         (self.replaced, self.replaced_in_round) = (self.replaced + rows, self.replaced_in_round + rows);
-        pieces.pop_front();
+        let piece = pieces.pop_front().expect("a piece was replaced");
+        self.pace.has_replaced(piece.wanted.len(), now);
         if pieces.is_empty() && self.replaced_in_round == 0 {
             self.phase = EqualizingPhase::Waits { until: now + AGAIN_NANOS };
             return Err("tables differ, and no group has changed a row of them".to_owned());

@@ -58,6 +58,38 @@ fn seals_are_not_answered_again_with_each_state_that_comes() {
     assert_eq!(world.outside.take().len(), 3, "they may be lost");
 }
 
+/// Its loss may be accepted for the copy that is here.
+#[test]
+fn what_was_lost_is_not_put_aside_while_another_group_has_no_leader() {
+    let mut world = World::with_groups(1, 2);
+    let mut state = founded_with_members(registration(1), 2, &[1, 2]);
+    world.told(1, &state);
+    accept_loss(&mut state, Member::new(2, 1));
+    let other = GroupId(1);
+    let led_by_two = |state: &mut State, epoch: u64| {
+        let parent = Mark { epoch: Epoch(1), position: Position(1), chain: 0 };
+        let configuration = GroupConfiguration::alone(Epoch(epoch), Member::new(2, 1));
+        state.apply(&Command::Activate { group: other, configuration, parent }).unwrap();
+    };
+    let sealed = |state: &mut State, epoch: u64| {
+        let command = Command::Seal { group: other, expected: Epoch(epoch - 1), epoch: Epoch(epoch) };
+        state.apply(&command).unwrap();
+    };
+    sealed(&mut state, 2);
+    led_by_two(&mut state, 2);
+    sealed(&mut state, 3);
+    world.outside.take();
+    world.told(2, &state);
+    let mut puts_aside = |world: &mut World, millis: u64| {
+        world.node.tick(millis * MILLI);
+        world.outside.take().iter().filter(|wish| matches!(wish, Wish::MakeAnew(_))).count()
+    };
+    assert_eq!([1, 2, 3].map(|millis| puts_aside(&mut world, millis)), [0, 0, 0]);
+    led_by_two(&mut state, 3);
+    world.told(3, &state);
+    assert_eq!([4, 5].map(|millis| puts_aside(&mut world, millis)), [1, 0], "it is led again");
+}
+
 #[test]
 fn a_group_that_has_left_is_forgotten_and_may_come_back() {
     let id = GroupId(1);
