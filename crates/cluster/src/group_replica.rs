@@ -159,7 +159,7 @@ impl GroupReplica {
         self.lost.is_some()
     }
 
-    /// Whether its stream has anything that the others have not lost.
+    /// Whether this copy has entries and is not to be put aside.
     pub fn has_something(&self) -> bool {
         self.lost.is_none() && self.group.end().position > Position(0)
     }

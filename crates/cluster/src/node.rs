@@ -247,11 +247,13 @@ impl Node {
     fn put_aside_what_was_lost(&mut self) {
         let lost = self.replicas.iter_mut().filter_map(|(id, replica)| Some((*id, replica.is_put_aside()?)));
         for (id, reason) in lost.collect::<Vec<_>>() {
-            match self.kept_here_alone(id).filter(|alone| *alone != id).or_else(|| self.has_without_leader(id)) {
+            let alone = self.kept_here_alone(id).filter(|alone| *alone != id);
+            let alone = alone.map(|alone| format!("another node has a complete copy of group {alone}"));
+            let not_led = || Some(format!("a node leads group {}", self.has_without_leader(id)?));
+            match alone.or_else(not_led) {
                 None => self.made_anew(id, &reason),
-                Some(alone) if self.kept_for_others.insert(id) => {
-                    let reason =
-                        format!("{reason}. It is kept until another node has a complete copy of group {alone}");
+                Some(until) if self.kept_for_others.insert(id) => {
+                    let reason = format!("{reason}. It is kept until {until}");
                     self.effects.notice(Notice::CopyUnusable { group: id, reason });
                 }
                 Some(_) => {}
@@ -259,7 +261,8 @@ impl Node {
         }
     }
 
-    /// Another group of which there is something here, and that no node leads.
+    /// Another group with entries here that no node leads. A copy that is broken does not ask this: a
+    /// group is also without a leader for a moment when one follows another.
     fn has_without_leader(&self, lost: GroupId) -> Option<GroupId> {
         let state = &self.known.1;
         let mut others = self.replicas.iter().filter(|(id, replica)| **id != lost && replica.has_something());

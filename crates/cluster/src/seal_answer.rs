@@ -1,9 +1,10 @@
 //! How often a group answers that it is sealed. The answer, or the state that it follows from, may
 //! be lost on its way, so it is repeated while the state that comes from the voters shows the seal.
 //!
-//! Invariant: answers to what the voters say are no more than what the voters say. A voter that
-//! does not lead answers each question with the state; if each state were answered by every group,
-//! two sealed groups would double the messages with each round trip.
+//! Invariant: a group answers one seal once in 25 ms at most, and at once when it hears of another
+//! leader of the voters. A voter that does not lead answers each question with the state; if each
+//! state were answered by every group, two sealed groups would double the messages with each round
+//! trip.
 
 use ferrite_base::{Epoch, NodeId};
 

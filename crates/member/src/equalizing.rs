@@ -321,7 +321,7 @@ impl Equalizing {
         };
         if first.wanted.len() > self.pace.buckets() {
             let wanted = first.wanted.split_off(self.pace.buckets());
-            pieces.push_front(Piece { wanted, ..first.clone() });
+            pieces.push_front(Piece { table: first.table, buckets: first.buckets, wanted });
         }
         pieces.push_front(first.clone());
         let Piece { table, buckets, wanted } = first;

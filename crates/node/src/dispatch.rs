@@ -15,7 +15,7 @@ use crate::cancelling::Cancelling;
 use crate::connection::{Connection, is_admin};
 use crate::connections::Connections;
 use crate::mailbox::NetworkMailbox;
-use crate::message::SystemJob;
+use crate::message::{SystemJob, look_up_again};
 use crate::mode::Mode;
 use crate::plan_cache::PlanCache;
 use crate::privilege;
@@ -433,11 +433,7 @@ impl Dispatcher {
     /// What to do with a call that was compiled against a catalog that is no longer in force: look
     /// it up again.
     fn resend(&self, connection: &Connection, handle: i64, body: &[u8]) -> ferrite_partition::Retry {
-        let job = SystemJob::Stale { body: body.to_vec(), reply: self.reply(connection, handle) };
-        let system = self.node.submit.system.clone();
-        Box::new(move |_| {
-            let _ = system.send(job);
-        })
+        look_up_again(&self.node.submit.system, &self.compiled, body, &self.reply(connection, handle))
     }
 
     /// Keeps the buffers of a batch that is done.

@@ -4,10 +4,10 @@
 //! A leaf: the sender of a message need not know the thread that takes it.
 
 use crossbeam_channel::Sender;
-use ferrite_base::{GroupId, TableId};
+use ferrite_base::{CatalogVersion, GroupId, TableId};
 use ferrite_member::SnapshotRequest;
-use ferrite_partition::Reply;
 use ferrite_partition::snapshots::Saved;
+use ferrite_partition::{Compiled, Reply, Retry};
 use ferrite_value::OwnedValue;
 
 /// For the system thread.
@@ -23,11 +23,11 @@ pub enum SystemJob {
         body: Vec<u8>,
         reply: Reply,
     },
-    /// A call that was compiled with another schema than its group has: it is looked up again a
-    /// moment later, when the group may have caught up.
+    /// A call that was compiled with another schema than its group has is looked up again.
     Stale {
         body: Vec<u8>,
         reply: Reply,
+        versions: Versions,
     },
     /// The database is paused: this call is answered when all that was admitted before is executed
     /// and durable in the group of that place.
@@ -35,6 +35,32 @@ pub enum SystemJob {
     /// Says when the calls that came previously are on their way.
     Passed(Sender<()>),
     Stop,
+}
+
+/// Why a call is stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Versions {
+    /// What it was compiled with.
+    pub used: CatalogVersion,
+    pub of_group: CatalogVersion,
+}
+
+impl Versions {
+    pub fn is_group_behind(self) -> bool {
+        self.of_group < self.used
+    }
+}
+
+/// How a call is sent back that was compiled with this schema. The system thread has ended only
+/// when the server stops.
+pub fn look_up_again(system: &Sender<SystemJob>, used: &Compiled, body: &[u8], reply: &Reply) -> Retry {
+    let system = system.clone();
+    let (body, reply) = (body.to_vec(), reply.clone());
+    let used = used.catalog.version;
+    Box::new(move |group| {
+        let versions = Versions { used, of_group: group.catalog.version };
+        let _ = system.send(SystemJob::Stale { body, reply, versions });
+    })
 }
 
 /// Called when the snapshot that was asked for is there, or with the reason why not.

@@ -7,7 +7,7 @@ use crate::compound::Compounds;
 use crate::connection::{is_admin, is_of_compound, of_compound, trusted_elsewhere};
 use crate::group_schemas::GroupSchemas;
 use crate::groups_calls::GroupsCalls;
-use crate::message::SystemJob;
+use crate::message::{SystemJob, look_up_again};
 use crate::mode::Mode;
 use crate::route::{AnyOf, Route};
 use crate::routes::Routes;
@@ -289,8 +289,6 @@ impl Submit {
             self.compounds.begin(&program, parameters, reply.clone());
             return Ok(());
         }
-        let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
-        let system = self.system.clone();
         let as_written = cached.then(|| {
             let job = SystemJob::AsWritten { body: body.to_vec(), reply: reply.clone() };
             let system = self.system.clone();
@@ -305,10 +303,7 @@ impl Submit {
             parameters,
             reply: reply.clone(),
             stores: StoreSet::All,
-            retry: Some(Box::new(move |_| {
-                // The system thread has ended only when the server stops.
-                let _ = system.send(job);
-            })),
+            retry: Some(look_up_again(&self.system, compiled, body, reply)),
             load: false,
             recompile: as_written,
             time_max: self.time_of(body, reply),

@@ -15,7 +15,7 @@ use crate::collect::Collector;
 use crate::connection::{is_admin, public_id, trusted_elsewhere};
 use crate::groups_change::ChangeQueue;
 use crate::load::{self, Load};
-use crate::message::{SnapshotJob, SystemJob};
+use crate::message::{SnapshotJob, SystemJob, look_up_again};
 use crate::plan_cache::PlanCache;
 use crate::route::Route;
 use crate::submit::{RunsAt, Submit};
@@ -81,8 +81,14 @@ impl System {
             let (body, reply, mut parameterizer) = match stale.next(&self.inbox) {
                 Ok(SystemJob::Call { body, reply }) => (body, reply, Some(&mut parameterizer)),
                 Ok(SystemJob::AsWritten { body, reply }) => (body, reply, None),
-                Ok(SystemJob::Stale { body, reply }) => {
-                    stale.add(body, reply);
+                // Another schema is in use here by now.
+                Ok(SystemJob::Stale { body, reply, versions })
+                    if !versions.is_group_behind() && self.submit.compiled.load().catalog.version != versions.used =>
+                {
+                    (body, reply, Some(&mut parameterizer))
+                }
+                Ok(SystemJob::Stale { body, reply, versions }) => {
+                    stale.add(body, reply, versions);
                     continue;
                 }
                 Ok(SystemJob::Paused(group, reply)) => {
@@ -342,10 +348,8 @@ impl System {
             RunsAt::InGroups(_) => return self.load_in_groups(&program, load.rows, compiled, body, reply),
         };
         self.submit.mode.admit(false, is_admin(reply.connection))?;
-        let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
-        let system = self.submit.system.clone();
         let time_max = self.submit.time_of(body, reply);
-        let retry = Box::new(move |_| drop(system.send(job)));
+        let retry = look_up_again(&self.submit.system, compiled, body, reply);
         let call =
             load::program_call(program, Arc::clone(compiled), load.rows.to_vec(), time_max, reply.clone(), retry);
         // One that is not here has answered.

@@ -80,7 +80,7 @@ fn what_was_lost_is_not_put_aside_while_another_group_has_no_leader() {
     sealed(&mut state, 3);
     world.outside.take();
     world.told(2, &state);
-    let mut puts_aside = |world: &mut World, millis: u64| {
+    let puts_aside = |world: &mut World, millis: u64| {
         world.node.tick(millis * MILLI);
         world.outside.take().iter().filter(|wish| matches!(wish, Wish::MakeAnew(_))).count()
     };

@@ -2,16 +2,19 @@
 //! long a row takes depends on the table's indexes and views.
 //!
 //! Each lot scans the table, so small pieces make many scans: a lot may take as long for the rows
-//! as for the scan. Then all of them together take at most three times as long as with one scan.
+//! as for the scan. So, once lots have grown, all of them together take about three times as long
+//! as with one scan.
 
-/// A lot may take so long for the rows in any case.
+/// A lot may take this long for the rows, however short the scan is.
 const AIM_NANOS: u64 = 250_000_000;
 /// In the first lot: about 256 KiB.
 const BUCKETS_AT_FIRST: usize = 16;
 const BUCKETS_MAX: usize = 1 << 16;
+/// The next lot has no less than this part of the last one.
+const SHRINKS_TO_MIN: usize = 4;
 
 pub struct Pace {
-    /// So many the next lot replaces.
+    /// How many the next lot replaces.
     buckets: usize,
     /// When the last lot was asked for.
     begun: u64,
@@ -36,13 +39,14 @@ impl Pace {
         self.read = now.saturating_sub(self.begun);
     }
 
-    /// So many buckets were replaced.
+    /// `buckets`: how many were replaced. The time includes what the lot has waited before it began,
+    /// so one measurement does not change much.
     pub fn has_replaced(&mut self, buckets: usize, now: u64) {
         let for_rows = now.saturating_sub(self.begun).saturating_sub(self.read);
         let allowed = self.read.max(AIM_NANOS);
         if for_rows > allowed {
             let fewer = (buckets as u128 * u128::from(allowed) / u128::from(for_rows)) as usize;
-            self.buckets = fewer.max(1);
+            self.buckets = fewer.max(self.buckets / SHRINKS_TO_MIN).max(1);
         } else if buckets >= self.buckets {
             self.buckets = (self.buckets * 2).min(BUCKETS_MAX);
         }
@@ -80,7 +84,7 @@ mod tests {
         assert_eq!(all, [16, 32, 64, 128, 256, 504]);
         assert_eq!(longest, 10);
         let (all, longest) = lots(10, 80, 100);
-        assert_eq!(all[..3], [16, 3, 6], "{all:?}");
+        assert_eq!(all[..3], [16, 4, 3], "{all:?}");
         assert!(all[1..].iter().all(|buckets| *buckets <= 6) && longest < 1_500, "{all:?}");
     }
 

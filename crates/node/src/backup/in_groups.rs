@@ -378,8 +378,9 @@ fn only_reason(error: UserError) -> UserError {
 /// The same of a call that writes files.
 fn perhaps_written(error: UserError) -> UserError {
     match error.kind() {
-        ErrorKind::OutcomeUnknown => only_reason(error)
-            .with_hint("files of this backup may be left on that node; @SnapshotDelete removes them when it runs"),
+        ErrorKind::OutcomeUnknown => only_reason(error).with_hint(
+            "files of this backup may be left on that node; once it runs again, @SnapshotDelete removes them",
+        ),
         _ => error,
     }
 }

@@ -3,7 +3,7 @@
 
 use super::answers::of_group;
 use crate::load::program_call;
-use crate::message::SystemJob;
+use crate::message::look_up_again;
 use crate::routes;
 use crate::submit::Submit;
 use ferrite_base::{GroupId, PartitionId, UserError, UserResult};
@@ -29,11 +29,8 @@ pub fn load(submit: &Arc<Submit>, parameters: &[Value<'_>], body: &[u8], reply: 
     submit.mode.admit(false, true)?;
     let compiled = submit.schemas.of(group).ok_or_else(routes::not_here)?;
     let insert = compiled.find(&format!("{table}.insert")).ok_or_else(|| UserError::unknown_table(table))?;
-    let system = submit.system.clone();
-    let job = SystemJob::Stale { body: body.to_vec(), reply: reply.clone() };
     let program = Arc::clone(compiled.program(insert));
-    // The system thread has ended only when the server stops.
-    let retry = Box::new(move |_| drop(system.send(job)));
+    let retry = look_up_again(&submit.system, &compiled, body, reply);
     let call = program_call(program, compiled, rows.to_vec(), None, reply.clone(), retry);
     // One that is not here has answered.
     let _ = submit.routes.to_partition(partition, Event::Program(Box::new(call)));

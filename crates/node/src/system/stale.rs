@@ -1,8 +1,8 @@
-//! Calls that were compiled with another schema than their group has. A group that is behind
-//! catches up within milliseconds, unless it cannot: so these calls are looked up again at
-//! intervals, and refused in the end.
+//! Calls that were compiled with another schema than their group has, while this node uses no
+//! other. One of the two catches up within milliseconds, unless it cannot: so these calls are
+//! looked up again at intervals, and refused in the end where the group is behind.
 
-use crate::message::SystemJob;
+use crate::message::{SystemJob, Versions};
 use crossbeam_channel::{Receiver, RecvError, RecvTimeoutError};
 use ferrite_base::UserError;
 use ferrite_base::limits::LOT_WAIT;
@@ -21,14 +21,17 @@ pub struct StaleCalls {
     due: Option<Instant>,
     /// To be looked up now.
     ready: VecDeque<(Vec<u8>, Reply)>,
+    /// The last job was one of these: then it is the inbox's turn.
+    yields: bool,
 }
 
 impl StaleCalls {
-    /// Refuses a call that has waited for as long as one of several groups may.
-    pub fn add(&mut self, body: Vec<u8>, reply: Reply) {
+    /// Refuses a call of a group that is behind when it has waited for longer than a call of
+    /// several groups may.
+    pub fn add(&mut self, body: Vec<u8>, reply: Reply, versions: Versions) {
         let waited = SystemClock.wall_micros().saturating_sub(reply.sent_micros);
-        if reply.sent_micros > 0 && waited > LOT_WAIT.as_micros() as i64 {
-            let words = "its partition has another version of the schema than this node, as after an accepted loss";
+        if versions.is_group_behind() && reply.sent_micros > 0 && waited > LOT_WAIT.as_micros() as i64 {
+            let words = "the group of its partition lacks a schema change that this node has";
             return reply.refuse(&UserError::not_started(words).with_hint("call again"));
         }
         self.waiting.push_back((body, reply));
@@ -38,7 +41,14 @@ impl StaleCalls {
     /// The thread's next job.
     pub fn next(&mut self, inbox: &Receiver<SystemJob>) -> Result<SystemJob, RecvError> {
         loop {
-            if let Some((body, reply)) = self.ready.pop_front() {
+            if !self.ready.is_empty() {
+                if std::mem::replace(&mut self.yields, false)
+                    && let Ok(job) = inbox.try_recv()
+                {
+                    return Ok(job);
+                }
+                let (body, reply) = self.ready.pop_front().expect("there is one");
+                self.yields = true;
                 return Ok(SystemJob::Call { body, reply });
             }
             let Some(due) = self.due else { return inbox.recv() };
@@ -59,8 +69,12 @@ impl StaleCalls {
 mod tests {
     use super::*;
     use crossbeam_channel::{Sender, unbounded};
+    use ferrite_base::CatalogVersion;
     use ferrite_partition::{AnswerBatch, Mailbox};
     use std::sync::Arc;
+
+    const BEHIND: Versions = Versions { used: CatalogVersion(7), of_group: CatalogVersion(6) };
+    const AHEAD: Versions = Versions { used: CatalogVersion(7), of_group: CatalogVersion(8) };
 
     struct Answered(Sender<String>);
 
@@ -71,33 +85,44 @@ mod tests {
         }
     }
 
+    fn reply(answered: &Sender<String>, sent_micros: i64) -> Reply {
+        Reply { mailbox: Arc::new(Answered(answered.clone())), connection: 0, handle: 0, sent_micros }
+    }
+
+    /// 0: what was in the inbox.
+    fn next(stale: &mut StaleCalls, inbox: &Receiver<SystemJob>) -> u8 {
+        match stale.next(inbox).expect("there is more") {
+            SystemJob::Stop => 0,
+            SystemJob::Call { body, .. } => body[0],
+            _ => panic!("nothing else was sent"),
+        }
+    }
+
     #[test]
-    fn calls_are_looked_up_again_and_refused_in_the_end() {
+    fn calls_are_looked_up_again_by_turns_with_what_comes() {
         let (answered, answers) = unbounded();
         let (jobs, inbox) = unbounded();
         let mut stale = StaleCalls::default();
-        let reply = |sent_micros| {
-            let mailbox = Arc::new(Answered(answered.clone()));
-            Reply { mailbox, connection: 0, handle: 0, sent_micros }
-        };
         let now = SystemClock.wall_micros();
-        stale.add(vec![1], reply(now));
-        stale.add(vec![2], reply(now));
-        jobs.send(SystemJob::Stop).expect("there is an inbox");
-        let mut order = Vec::new();
-        while order.len() < 3 {
-            match stale.next(&inbox).expect("there is more") {
-                SystemJob::Stop => order.push(0),
-                SystemJob::Call { body, .. } => order.push(body[0]),
-                _ => panic!("nothing else was sent"),
-            }
-        }
-        order.retain(|number| *number > 0);
-        assert_eq!(order, [1, 2]);
-        assert!(answers.is_empty());
-        stale.add(vec![3], reply(now - LOT_WAIT.as_micros() as i64 - 1));
+        (1..=3).for_each(|number| stale.add(vec![number], reply(&answered, now), BEHIND));
+        assert_eq!(next(&mut stale, &inbox), 1);
+        (0..2).for_each(|_| jobs.send(SystemJob::Stop).expect("there is an inbox"));
+        let order: Vec<u8> = (0..4).map(|_| next(&mut stale, &inbox)).collect();
+        assert_eq!(order, [0, 2, 0, 3]);
+        assert!(answers.is_empty() && stale.due.is_none());
+    }
+
+    #[test]
+    fn a_call_of_a_group_that_is_behind_is_refused_in_the_end() {
+        let (answered, answers) = unbounded();
+        let mut stale = StaleCalls::default();
+        let long_ago = SystemClock.wall_micros() - LOT_WAIT.as_micros() as i64 - 1;
+        // This one has waited for a long schema change.
+        stale.add(vec![1], reply(&answered, long_ago), AHEAD);
+        assert!(answers.is_empty() && stale.due.is_some());
+        stale.add(vec![2], reply(&answered, long_ago), BEHIND);
         let refused = answers.try_recv().expect("it has waited for too long");
-        assert!(refused.contains("another version of the schema"), "{refused}");
-        assert!(stale.due.is_none(), "it does not wait");
+        assert!(refused.contains("lacks a schema change"), "{refused}");
+        assert_eq!(stale.waiting.len(), 1);
     }
 }
