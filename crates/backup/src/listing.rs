@@ -133,7 +133,8 @@ pub struct Removed {
     pub result: DiskResult<()>,
 }
 
-/// Removes the files of a backup, first that which says that it is whole. None where there are none.
+/// Removes the files of a backup, first that which says that it is whole. None where there are
+/// none.
 pub fn remove(disk: &Arc<dyn Disk>, dir: &Path, nonce: &str) -> UserResult<Vec<Removed>> {
     let mut own = files_of(disk, dir, nonce)?;
     own.sort_by_key(|(name, _)| !(name.ends_with(MANIFEST) || name.ends_with(SCHEMA_FILE)));

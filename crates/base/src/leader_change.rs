@@ -14,7 +14,8 @@ pub const NOT_STARTED: &str = "VoltDB failed to create the transaction internall
 
 const ADVICE: &str = "; look whether the transaction took place before calling again";
 
-/// Why the outcome is not known of which [`UserError::maybe_committed`] speaks. None for other texts.
+/// Why the outcome is not known of which [`UserError::maybe_committed`] speaks. None for other
+/// texts.
 pub fn reason_of_unknown(text: &str) -> Option<&str> {
     let (_, reason) = text.split_once(MAYBE_COMMITTED)?;
     reason.strip_prefix(": ")?.strip_suffix(ADVICE)

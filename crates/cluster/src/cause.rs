@@ -23,8 +23,8 @@ pub enum Cause {
     Event(GroupId, GroupEvent),
     /// A copy cannot continue.
     Fault(GroupId, CopyFault),
-    /// The metadata, as it was after this many commands. It may be stale. `leader`: of the voters, as
-    /// far as this node knows.
+    /// The metadata, as it was after this many commands. It may be stale. `leader`: of the voters,
+    /// as far as this node knows.
     Metadata { index: u64, state: Arc<State>, leader: Option<NodeId> },
     /// From the metadata: what this node knows of the state after this many commands holds until
     /// then, by its boot-time clock, in nanoseconds. Comes after that state.

@@ -261,8 +261,8 @@ impl Node {
         }
     }
 
-    /// Another group with entries here that no node leads. A copy that is broken does not ask this: a
-    /// group is also without a leader for a moment when one follows another.
+    /// Another group with entries here that no node leads. A copy that is broken does not ask this:
+    /// a group is also without a leader for a moment when one follows another.
     fn has_without_leader(&self, lost: GroupId) -> Option<GroupId> {
         let state = &self.known.1;
         let mut others = self.replicas.iter().filter(|(id, replica)| **id != lost && replica.has_something());

@@ -26,7 +26,7 @@ use ferrite_notice::Notice;
 use ferrite_partition::equalize::{BUCKETS_MAX, EqualizeStep, GroupDigest, decode_rows, of_table};
 use ferrite_partition::lots::LotProgram;
 use ferrite_partition::{AnswerBatch, Reply, StoreSet};
-use pace::Pace;
+use pace::EqualizingPace;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Between two attempts, and between two times that the metadata are asked to record it.
@@ -96,7 +96,7 @@ pub struct Equalizing {
     replaced_in_round: u64,
     /// Why the last attempt failed, as it was reported.
     reported: Option<String>,
-    pace: Pace,
+    pace: EqualizingPace,
     now: u64,
 }
 
@@ -160,7 +160,7 @@ impl Equalizing {
             replaced: 0,
             replaced_in_round: 0,
             reported: None,
-            pace: Pace::new(),
+            pace: EqualizingPace::new(),
             now: 0,
         }
     }

@@ -55,7 +55,8 @@ impl Versions {
 /// when the server stops.
 pub fn look_up_again(system: &Sender<SystemJob>, used: &Compiled, body: &[u8], reply: &Reply) -> Retry {
     let system = system.clone();
-    let (body, reply) = (body.to_vec(), reply.clone());
+    let body = body.to_vec();
+    let reply = reply.clone();
     let used = used.catalog.version;
     Box::new(move |group| {
         let versions = Versions { used, of_group: group.catalog.version };

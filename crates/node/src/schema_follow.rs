@@ -43,8 +43,8 @@ const CONNECTION: u64 = 0x7fff_ffff;
 #[derive(Clone, Copy)]
 pub struct Question {
     version: u64,
-    /// The group's latest accepted loss, as this node knew it then: it asks the leader that it knows
-    /// by the same state, which continues from there.
+    /// The group's latest accepted loss, as this node knew it then: it asks the leader that it
+    /// knows by the same state, which continues from there.
     loss: Option<Epoch>,
 }
 

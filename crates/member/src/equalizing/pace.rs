@@ -13,7 +13,7 @@ const BUCKETS_MAX: usize = 1 << 16;
 /// The next lot has no less than this part of the last one.
 const SHRINKS_TO_MIN: usize = 4;
 
-pub struct Pace {
+pub struct EqualizingPace {
     /// How many the next lot replaces.
     buckets: usize,
     /// When the last lot was asked for.
@@ -22,9 +22,9 @@ pub struct Pace {
     read: u64,
 }
 
-impl Pace {
-    pub fn new() -> Pace {
-        Pace { buckets: BUCKETS_AT_FIRST, begun: 0, read: 0 }
+impl EqualizingPace {
+    pub fn new() -> EqualizingPace {
+        EqualizingPace { buckets: BUCKETS_AT_FIRST, begun: 0, read: 0 }
     }
 
     pub fn buckets(&self) -> usize {
@@ -39,8 +39,8 @@ impl Pace {
         self.read = now.saturating_sub(self.begun);
     }
 
-    /// `buckets`: how many were replaced. The time includes what the lot has waited before it began,
-    /// so one measurement does not change much.
+    /// `buckets`: how many were replaced. The time includes what the lot has waited before it
+    /// began, so one measurement does not change much.
     pub fn has_replaced(&mut self, buckets: usize, now: u64) {
         let for_rows = now.saturating_sub(self.begun).saturating_sub(self.read);
         let allowed = self.read.max(AIM_NANOS);
@@ -61,7 +61,7 @@ mod tests {
 
     /// The buckets of lot after lot, and the longest lot, where a scan and a bucket take so long.
     fn lots(scan: u64, bucket: u64, mut left: usize) -> (Vec<usize>, u64) {
-        let mut pace = Pace::new();
+        let mut pace = EqualizingPace::new();
         let mut all = Vec::new();
         let mut longest = 0;
         while left > 0 {

@@ -156,7 +156,7 @@ fn the_source_is_the_first_group_that_has_lost_nothing() {
 fn what_fails_is_reported_once_and_begins_again() {
     for fails in 0..5 {
         let mut world = World::new(&[&["a"], &["b"]], &[1]);
-        // The fifth is the comparison after the rows were replaced, with which the next round begins.
+        // The fifth is the comparison after the rows were replaced: the next round begins with it.
         for fails in [fails, fails % 4] {
             world.fails = Some(fails);
             world.run();
