@@ -424,7 +424,7 @@ mod tests {
             ("{path:'/tmp/dir',nonce:'x',colour:red}", "no setting colour"),
             ("{path:'/tmp/dir',nonce:'a-b'}", "has a - or a comma"),
             ("{path:'/tmp/dir',nonce:'a/b'}", "file names"),
-            ("{path:'/tmp/dir',nonce:'..'}", "file names"),
+            ("{path:'/tmp/dir',nonce:'..'}", "begins with a ."),
             ("{path:'dir',nonce:x}", "not absolute"),
             ("{path:'/tmp/../etc',nonce:x}", "leads upwards"),
             ("{path:'/var/lib/ferrite/snapshots',nonce:x}", "own directory"),

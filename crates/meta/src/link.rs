@@ -74,10 +74,7 @@ impl Link {
     pub fn receive_update(&mut self, from: NodeId, update: MetadataUpdate) -> Option<(u64, Arc<State>)> {
         let MetadataUpdate { index, state, lease, leader } = update;
         self.waits_since = None;
-        // Of a voter that does not lead, a name counts only where this node knows no other.
-        let is_believed =
-            |leader: &NodeId| *leader == from || self.leader.is_none_or(|known| [from, *leader].contains(&known));
-        self.leader = leader.filter(is_believed);
+        self.leader = leader.filter(|leader| *leader == from || self.leader.is_none() || self.leader == Some(from));
         let news = state.filter(|_| index > self.index);
         if let Some(state) = &news {
             (self.index, self.state) = (index, Arc::clone(state));
