@@ -160,7 +160,7 @@ impl GroupReplica {
     }
 
     /// Whether this copy has entries and is not to be put aside.
-    pub fn has_something(&self) -> bool {
+    pub fn has_entries(&self) -> bool {
         self.lost.is_none() && self.group.end().position > Position(0)
     }
 

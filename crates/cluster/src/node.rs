@@ -265,7 +265,7 @@ impl Node {
     /// a group is also without a leader for a moment when one follows another.
     fn has_without_leader(&self, lost: GroupId) -> Option<GroupId> {
         let state = &self.known.1;
-        let mut others = self.replicas.iter().filter(|(id, replica)| **id != lost && replica.has_something());
+        let mut others = self.replicas.iter().filter(|(id, replica)| **id != lost && replica.has_entries());
         let is_led = |id: &GroupId| state.groups().get(id).is_none_or(|known| known.phase == Phase::Active);
         others.find(|(id, _)| !is_led(id)).map(|(id, _)| *id)
     }

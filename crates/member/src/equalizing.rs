@@ -336,7 +336,7 @@ impl Equalizing {
         said: &BTreeMap<GroupId, Vec<u8>>,
         out: &mut Vec<EqualizingWish>,
     ) -> Result<(), String> {
-        self.pace.has_read(self.now);
+        self.pace.end_read(self.now);
         let source = self.source();
         let rows = said.get(&source).and_then(|bytes| decode_rows(bytes).ok());
         let rows = rows.ok_or_else(|| format!("the rows of group {source} cannot be read"))?;
@@ -359,7 +359,7 @@ impl Equalizing {
         let rows: u64 = said.values().map(changed).sum();
         (self.replaced, self.replaced_in_round) = (self.replaced + rows, self.replaced_in_round + rows);
         let piece = pieces.pop_front().expect("a piece was replaced");
-        self.pace.has_replaced(piece.wanted.len(), now);
+        self.pace.end_replace(piece.wanted.len(), now);
         if pieces.is_empty() && self.replaced_in_round == 0 {
             self.phase = EqualizingPhase::Waits { until: now + AGAIN_NANOS };
             return Err("tables differ, and no group has changed a row of them".to_owned());

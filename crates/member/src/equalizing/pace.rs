@@ -35,13 +35,13 @@ impl EqualizingPace {
         self.begun = now;
     }
 
-    pub fn has_read(&mut self, now: u64) {
+    pub fn end_read(&mut self, now: u64) {
         self.read = now.saturating_sub(self.begun);
     }
 
     /// `buckets`: how many were replaced. The time includes what the lot has waited before it
     /// began, so one measurement does not change much.
-    pub fn has_replaced(&mut self, buckets: usize, now: u64) {
+    pub fn end_replace(&mut self, buckets: usize, now: u64) {
         let for_rows = now.saturating_sub(self.begun).saturating_sub(self.read);
         let allowed = self.read.max(AIM_NANOS);
         if for_rows > allowed {
@@ -67,10 +67,10 @@ mod tests {
         while left > 0 {
             let buckets = pace.buckets().min(left);
             pace.begin(0);
-            pace.has_read(scan * MILLI);
+            pace.end_read(scan * MILLI);
             pace.begin(0);
             let took = (scan + bucket * buckets as u64) * MILLI;
-            pace.has_replaced(buckets, took);
+            pace.end_replace(buckets, took);
             longest = longest.max(took / MILLI);
             all.push(buckets);
             left -= buckets;

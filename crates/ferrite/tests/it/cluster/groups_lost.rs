@@ -68,6 +68,9 @@ const REPLICATED: &str = "
     CREATE PROCEDURE names_at PARTITION ON TABLE t COLUMN id AS
       SELECT id, v FROM names WHERE id <> CAST(? AS BIGINT) ORDER BY id;";
 
+/// Made while a node is away, changed once, and filled.
+const LATE: &str = "DROP TABLE late IF EXISTS; CREATE TABLE late (id BIGINT NOT NULL, v BIGINT, PRIMARY KEY (id));";
+
 /// Whether the node may lead what it has, asked until that is answered with these words.
 fn accept_until(node: &str, through: &str, words: &str) -> (bool, String) {
     let deadline = Instant::now() + PATIENCE;
@@ -98,6 +101,12 @@ impl Cluster {
             let (done, said) = accept_until("1", &ports[0], "node 1 leads group");
             assert!(done, "{said}");
         });
+    }
+
+    fn see_late_rows_from(&self, place: usize) {
+        let sum = "SELECT SUM(v * 100 + w) FROM late";
+        let found = self.on(place, sum, |db| db.0.call_blocking("@AdHoc", (sum,)).ok());
+        assert_eq!(found.scalar(), Some(3_014), "from node {}", place + 1);
     }
 
     /// What the copy of the partition with that key has.
@@ -146,16 +155,11 @@ fn the_first_group_gets_schema_changes_that_it_has_lost() {
     cluster.await_places(0);
     cluster.put_through(0);
     cluster.kill(0);
-    let create = "DROP TABLE late IF EXISTS; CREATE TABLE late (id BIGINT NOT NULL, v BIGINT, PRIMARY KEY (id));";
-    cluster.statement_at(1, create);
+    cluster.statement_at(1, LATE);
     cluster.statement_at(2, "UPSERT INTO late VALUES (1, 10), (2, 20)");
     cluster.statement_at(2, "ALTER TABLE late ADD COLUMN w BIGINT DEFAULT 7");
     cluster.continue_without_node_2();
-    for place in 0..3 {
-        let found = cluster
-            .on(place, "a late table", |db| db.0.call_blocking("@AdHoc", ("SELECT SUM(v * 100 + w) FROM late",)).ok());
-        assert_eq!(found.scalar(), Some(3_014), "from node {}", place + 1);
-    }
+    (0..3).for_each(|place| cluster.see_late_rows_from(place));
     cluster.statement_at(0, "CREATE INDEX late_v ON late (v)");
     cluster.statement_at(1, "UPDATE late SET v = 11 WHERE id = 1");
     (0..3).for_each(|place| cluster.put_through(place));
@@ -169,8 +173,7 @@ fn another_group_gets_schema_changes_that_it_has_lost() {
     cluster.await_places(0);
     cluster.put_through(0);
     cluster.kill(2);
-    let create = "DROP TABLE late IF EXISTS; CREATE TABLE late (id BIGINT NOT NULL, v BIGINT, PRIMARY KEY (id));";
-    cluster.statement_at(0, create);
+    cluster.statement_at(0, LATE);
     cluster.statement_at(0, "ALTER TABLE late ADD COLUMN w BIGINT DEFAULT 7");
     cluster.statement_at(0, "UPSERT INTO late VALUES (1, 10, 7), (2, 20, 7)");
     // By then nothing is under way any more.
@@ -181,11 +184,7 @@ fn another_group_gets_schema_changes_that_it_has_lost() {
         let (done, said) = accept_until("3", &ports[2], "node 3 leads group");
         assert!(done, "{said}");
     });
-    for place in [0, 2] {
-        let found = cluster
-            .on(place, "a late table", |db| db.0.call_blocking("@AdHoc", ("SELECT SUM(v * 100 + w) FROM late",)).ok());
-        assert_eq!(found.scalar(), Some(3_014), "from node {}", place + 1);
-    }
+    [0, 2].into_iter().for_each(|place| cluster.see_late_rows_from(place));
     cluster.statement_at(2, "CREATE INDEX late_v ON late (v)");
     cluster.statement_at(0, "UPDATE late SET v = 11 WHERE id = 1");
     cluster.put_through(0);
